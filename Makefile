@@ -1,0 +1,72 @@
+# make run    everything set up, and the main job shown on a real Kafka broker
+# make test   everything set up, and all tests
+# make lint   all lint rules, the format, strict types
+# make bench  figures beside peers (benchmarks/README.md)
+# make quality  whether the verdicts are right, beside peers: writes benchmarks/quality.md (STREAM_DEDUP_DATA: the texts)
+# make image  the worker's container image; make kafka-image: Kafka's, where apache/kafka cannot be pulled
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# More for pytest or the run: make test ARGS="-k keeper", make quality ARGS="--only comments"
+ARGS ?=
+
+IMAGE ?= stream-dedup
+KAFKA_IMAGE ?= stream-dedup/kafka:4.3.1
+PROMETHEUS_IMAGE ?= stream-dedup/prometheus
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint bench quality image kafka-image prometheus-image clean
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+
+setup: $(VENV)/.dev
+
+$(VENV)/.dev: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo 'Python 3.11 or later is needed; $(PYTHON) is older: make PYTHON=/path/to/python3.11'; exit 1; }
+	@echo 'Setting up $(VENV) (the first time takes a minute)'
+	@$(PYTHON) -m venv $(VENV) || { echo 'Python cannot make environments here: apt install python3-venv'; exit 1; }
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'
+	@touch $@
+
+run: setup
+	@$(BIN)/python -m stream_dedup.demo
+
+test: setup
+	@$(BIN)/pytest $(ARGS)
+
+lint: setup
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+
+bench: $(VENV)/.bench
+	@$(BIN)/python -m benchmarks
+
+quality: $(VENV)/.bench
+	@$(BIN)/python -m benchmarks.quality $(ARGS)
+
+# deploy/certs/README: what to do where the network puts its own certificates before PyPI's.
+image:
+	@docker build --tag $(IMAGE) --file deploy/Dockerfile .
+
+# The context is made by tar: the jars come from the cache, and no builder but the classic one is needed.
+kafka-image: setup
+	@jars=$$($(BIN)/python -c 'from stream_dedup.stream.devbroker.jars import install_jars; print(install_jars())') \
+	  && tar --create --transform 's,^\(.*\.jar\)$$,jars/\1,' -C deploy/kafka Dockerfile run \
+	    -C $(CURDIR)/stream_dedup/stream/devbroker log4j2.properties -C "$$jars" $$(ls $$jars) \
+	  | docker build --tag $(KAFKA_IMAGE) -
+
+prometheus-image:
+	@docker build --tag $(PROMETHEUS_IMAGE) deploy/prometheus
+
+clean:
+	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
