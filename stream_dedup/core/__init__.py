@@ -1,0 +1,1 @@
+"""Pure: values in, values out. No Kafka, RocksDB, clock, randomness, logging or files."""

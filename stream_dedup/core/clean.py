@@ -1,0 +1,295 @@
+"""What a text holds that is no wording: addresses, user names, numbers, pictures, invisible characters.
+
+Owns the steps of ``scheme.Normalisation`` but for the tricks of spam (``spam``). Each is a pure function
+of the text, switched on by itself. ``prepare`` takes those before NFKC, in the order in which it lists them,
+``finish`` those after it; the text between is ``text.normalise``'s. Numbers are treated last of all, when the size
+of the text has been taken.
+
+What is treated as a token becomes one letter of the Vai script, which neither NFKC nor case folding
+changes and which hardly any text holds: one feature, alike for all of its kind.
+
+Long text passes here whole, so a step looks at it only if a cheap test says that it may find
+something: one look-up of each UTF-16 unit in a table of traits, or a search for a fixed string.
+
+Must never depend on anything but the text, the settings and OpenCC's dictionaries, which the scheme names by content.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.core import spam
+from stream_dedup.core.scheme import Normalisation, Treat
+from stream_dedup.core.simplify import simplifiable, simplify
+
+TOKENS = {"url": "\ua500", "email": "\ua501", "user": "\ua502", "number": "\ua503", "emoji": "\ua504"}
+"""Letters of the Vai script that stand for what was treated as a token."""
+TOKEN_NAMES = {letter: f"<{name}>" for name, letter in TOKENS.items()}
+
+# Unicode's default ignorable characters, and control characters that are no white space.
+_INVISIBLE_RANGES = (
+    (0x0000, 0x0008), (0x000E, 0x001B), (0x007F, 0x0084), (0x0086, 0x009F), (0x00AD, 0x00AD), (0x034F, 0x034F),
+    (0x061C, 0x061C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E),
+    (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8),
+    (0xE0000, 0xE0FFF),
+)  # fmt: skip
+_PICTURE_RANGES = (
+    (0x2600, 0x2775), (0x2794, 0x27BF), (0x2B1B, 0x2B1C), (0x2B50, 0x2B50), (0x2B55, 0x2B55), (0x1F000, 0x1F0FF),
+    (0x1F1E6, 0x1F1FF), (0x1F201, 0x1FAFF),
+)  # fmt: skip
+_SKIN = (0x1F3FB, 0x1F3FF)
+
+
+def _class(*ranges: tuple[int, int]) -> str:
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
+
+
+INVISIBLE = re.compile(f"[{_class(*_INVISIBLE_RANGES)}]+")
+_PICTURES = _class(*_PICTURE_RANGES)
+SKIN_TONES = re.compile(f"[{_class(_SKIN)}]+")
+PICTURE = re.compile(f"[{_PICTURES}]")
+_SYMBOL = re.compile("[\u2190-\u2bff\U0001f000-\U0001faff]")
+_WIDE_SIGNS = "！，：；？（）［］｛｝＂＇～"
+_NARROW = [wide for wide in range(0xFF01, 0xFF5F) if chr(wide) not in _WIDE_SIGNS]
+_NARROWER = 0xFF01 - 0x21
+
+# What an attribute holds, and a comment, is bounded: a lone < or quotation mark shall not reach through the text.
+_TAG = re.compile(r"</?[a-z][^<>]{0,500}>|<!--.{0,2000}?-->", re.IGNORECASE | re.DOTALL)
+_ENTITY = re.compile(r"&(?:[a-z]{2,8}|#[0-9]{1,6}|#x[0-9a-f]{1,5});", re.IGNORECASE)
+_LINK_TARGET = re.compile(r"\]\([^()\s]{0,2000}(?:\s+\"[^\"]{0,300}\")?\)")
+
+_SCHEME_LANDMARK = re.compile("//")
+# Each dot is met by the regular expression's fast search for a fixed character, and few of them pass.
+_HOST_LANDMARK = re.compile(r"\.(?:(?=(?:com|cn|net|org)(?![a-z0-9-]))|(?<=(?<![a-z0-9])www\.))", re.IGNORECASE)
+_URL_SCHEME = re.compile(r"[a-z][a-z0-9+-]{1,9}[:：]\Z", re.IGNORECASE)
+_URL_HOST = re.compile(r"[a-z0-9][a-z0-9.-]*\Z", re.IGNORECASE)
+_URL_BODY = re.compile(r"[!#-'*-;=?-Z_a-z~]+")
+_URL_TAIL = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)*(?::\d+)?(?:[/?#][!#-'*-;=?-Z_a-z~]*)?", re.IGNORECASE | re.ASCII)
+_MAIL_LOCAL = re.compile(r"[a-z0-9._%+-]+\Z", re.IGNORECASE)
+_MAIL_HOST = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+", re.IGNORECASE)
+_USER = re.compile(r"[\w-]{1,30}")
+_AT = re.compile("@")
+_LOOK_BACK = 64
+"""Characters before a landmark that may belong to an address: the longest local part of an e-mail address."""
+_WORD = re.compile("[^\\W_\u4e00-\u9fd5]+")
+# One pattern for each sign, and the sign first: a search for one fixed character is many times as fast as for any of
+# several. Which goes first does not matter, as none of them is a digit.
+_INSIDE_NUMBER = tuple((sign, re.compile(rf"{re.escape(sign)}(?=[0-9])(?<=[0-9].)")) for sign in ".,:/-")
+_DIGIT = re.compile(r"\d")
+
+
+class Trait:
+    """What a UTF-16 unit may be part of, as bits: the cheap test before a step."""
+
+    INVISIBLE = 1
+    TRADITIONAL = 2
+    PICTURE = 4
+    WIDE = 8
+    """A full-width letter, digit or sign of addresses."""
+
+
+def traits(text: str) -> int:
+    """What the text may hold. A trait that is missing is not there; one that is there may be a false alarm."""
+    if text.isascii():
+        return Trait.INVISIBLE if INVISIBLE.search(text) else 0
+    units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2")
+    return int(np.bitwise_or.reduce(_unit_traits().take(units)))
+
+
+def prepare(text: str, steps: Normalisation) -> str:
+    """The steps before NFKC."""
+    has = traits(text)
+    if steps.invisible:
+        text = drop_invisible(text, has)
+    if steps.tags:
+        text = drop_tags(text)
+    text = _without_addresses(text, steps, has)
+    if steps.emoji != "keep" and has & Trait.PICTURE:
+        text = replace_pictures(text, steps.emoji)
+    if steps.join_numbers:
+        text = join_numbers(text)
+    if steps.simplify and has & Trait.TRADITIONAL:
+        text = simplify(text)
+    return text
+
+
+def _without_addresses(text: str, steps: Normalisation, has: int) -> str:
+    if has & Trait.WIDE and (steps.urls, steps.emails, steps.users) != ("keep", "keep", "keep"):
+        text = narrow(text)
+    if steps.urls != "keep":
+        text = replace_urls(text, _stand_in(steps.urls, "url"))
+    if "@" in text:
+        if steps.emails != "keep":
+            text = replace_emails(text, _stand_in(steps.emails, "email"))
+        if steps.users != "keep":
+            text = replace_users(text, _stand_in(steps.users, "user"))
+    return text
+
+
+def drop_invisible(text: str, has: int) -> str:
+    """Without zero-width and control characters that are no white space, and without the skin tones of pictures."""
+    if has & Trait.INVISIBLE:
+        text = INVISIBLE.sub("", text)
+    return SKIN_TONES.sub("", text) if has & Trait.PICTURE else text
+
+
+def drop_tags(text: str) -> str:
+    """Without tags, comments and entities of HTML, and without the targets of Markdown's links."""
+    if "](" in text:
+        text = _LINK_TARGET.sub("] ", text)
+    if "<" in text:
+        text = _TAG.sub(" ", text)
+    return _ENTITY.sub(" ", text) if "&" in text else text
+
+
+def finish(text: str, steps: Normalisation) -> str:
+    """The steps after NFKC and case folding; white space is single spaces before and behind."""
+    if steps.unspace:
+        text = spam.unspace(text)
+    if steps.lookalikes:
+        text = spam.undo_lookalikes(text)
+    if steps.repeats:
+        text = spam.shorten_repeats(text)
+    return " ".join(text.split())
+
+
+def finishes(steps: Normalisation) -> bool:
+    """Whether ``finish`` may change a normalised text."""
+    return steps.unspace or steps.lookalikes or steps.repeats
+
+
+def narrow(text: str) -> str:
+    """Full-width letters, digits and signs of addresses as ASCII; punctuation of sentences stays."""
+    units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2")
+    wide = (_unit_traits().take(units) & Trait.WIDE) != 0
+    raw: bytes = (units - wide * np.uint16(_NARROWER)).astype("<u2").tobytes()
+    return raw.decode("utf-16-le", "surrogatepass")
+
+
+def replace_urls(text: str, stand_in: str) -> str:
+    """URLs: with a scheme, or a host that begins ``www.`` or is under one of the commonest top domains.
+
+    The host of an e-mail address is none. ASCII only, so that a URL ends where Chinese text goes on without a space.
+    """
+    if "//" in text:
+        text = _replace(text, _SCHEME_LANDMARK, _url_at, stand_in)
+    return _replace(text, _HOST_LANDMARK, _host_at, stand_in) if "." in text else text
+
+
+def replace_emails(text: str, stand_in: str) -> str:
+    """E-mail addresses."""
+    return _replace(text, _AT, _email_at, stand_in)
+
+
+def replace_users(text: str, stand_in: str) -> str:
+    """User names: @ and up to 30 letters, digits, _ and -, not behind an ASCII letter or digit."""
+    return _replace(text, _AT, _user_at, stand_in)
+
+
+def join_numbers(text: str) -> str:
+    """Without the signs between two digits."""
+    for sign, pattern in _INSIDE_NUMBER:
+        if sign in text:
+            text = pattern.sub("", text)
+    return text
+
+
+def has_symbol(text: str) -> bool:
+    """Whether there is any symbol that no keyboard has: arrows, mathematics, drawings, emoji; no punctuation."""
+    return _SYMBOL.search(text) is not None
+
+
+def replace_pictures(text: str, treat: Treat) -> str:
+    """Pictures go, or one token stands for each."""
+    return text if treat == "keep" else PICTURE.sub("" if treat == "drop" else TOKENS["emoji"], text)
+
+
+def replace_numbers(text: str, treat: Treat) -> str:
+    """Words that are nothing but digits, in normalised text."""
+    if treat == "keep" or not _DIGIT.search(text):
+        return text
+    stand_in = _stand_in(treat, "number")
+    return _WORD.sub(lambda word: stand_in if word.group().isdecimal() else word.group(), text)
+
+
+def replace_number_words(words: list[str], treat: Treat) -> list[str]:
+    """The same for words."""
+    if treat == "keep":
+        return words
+    if treat == "drop":
+        return [word for word in words if not word.isdecimal()]
+    return [TOKENS["number"] if word.isdecimal() else word for word in words]
+
+
+def _stand_in(treat: Treat, name: str) -> str:
+    return f" {TOKENS[name]} " if treat == "token" else " "
+
+
+def _replace(
+    text: str, landmark: re.Pattern[str], span: Callable[[str, int, int], tuple[int, int] | None], stand_in: str
+) -> str:
+    """The text with ``stand_in`` for each span that ``span`` finds around a landmark."""
+    parts, done = [], 0
+    for found in landmark.finditer(text):
+        where = span(text, *found.span()) if found.start() >= done else None
+        if where is not None:
+            parts += [text[done : max(where[0], done)], stand_in]
+            done = where[1]
+    parts.append(text[done:])
+    return "".join(parts)
+
+
+def _before(text: str, at: int, pattern: re.Pattern[str]) -> int:
+    """Where what the pattern finds directly before a place begins; the place itself if nothing."""
+    found = pattern.search(text[max(0, at - _LOOK_BACK) : at])
+    return at if found is None else at - len(found.group())
+
+
+def _url_at(text: str, start: int, end: int) -> tuple[int, int] | None:
+    begin, body = _before(text, start, _URL_SCHEME), _URL_BODY.match(text, end)
+    return None if begin == start or body is None else (begin, body.end())
+
+
+def _host_at(text: str, start: int, end: int) -> tuple[int, int] | None:
+    begin, tail = _before(text, start, _URL_HOST), _URL_TAIL.match(text, end)
+    if begin == start or tail is None or text[begin - 1 : begin] == "@":
+        return None
+    return begin, tail.end()
+
+
+def _email_at(text: str, start: int, end: int) -> tuple[int, int] | None:
+    begin, host = _before(text, start, _MAIL_LOCAL), _MAIL_HOST.match(text, end)
+    return None if begin == start or host is None else (begin, host.end())
+
+
+def _user_at(text: str, start: int, end: int) -> tuple[int, int] | None:
+    before, name = text[start - 1 : start], _USER.match(text, end)
+    return None if name is None or (before.isascii() and before.isalnum()) else (start, name.end())
+
+
+@cache
+def _unit_traits() -> NDArray[np.uint8]:
+    """Traits of each UTF-16 unit; a character beyond the first 65,536 is told by its first unit."""
+    flags = np.zeros(1 << 16, np.uint8)
+    for trait, ranges in ((Trait.INVISIBLE, _INVISIBLE_RANGES), (Trait.PICTURE, _PICTURE_RANGES)):
+        for first, last in ranges:
+            flags[_lead(first) : _lead(last) + 1] |= np.uint8(trait)
+    for trait, points in ((Trait.WIDE, _NARROW), (Trait.TRADITIONAL, simplifiable())):
+        flags[list(map(_lead, points))] |= np.uint8(trait)
+    flags.setflags(write=False)
+    return flags
+
+
+def _lead(point: int) -> int:
+    """First UTF-16 unit of a code point."""
+    return point if point < 1 << 16 else 0xD800 + ((point - (1 << 16)) >> 10)
+
+
+def warm() -> None:
+    """Make the table now and not at the first text."""
+    _unit_traits()

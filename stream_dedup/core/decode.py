@@ -1,0 +1,218 @@
+r"""From a record's bytes to an article, or to the reason why there is none.
+
+Owns what counts as readable input. Rules: any bytes give an answer, nothing raises; the
+answer depends on the record and the format alone; a reason is one short sentence that
+never quotes the input, so its length is bounded.
+
+The id of an article is its id field (text, or a number as it is written), else the record
+key, else the fallback (topic-partition-offset). An empty id counts as none. A rejected
+record goes by its key or fallback, unless its id could be read.
+
+The text is one field, or several that are weighed (``InputFormat.fields``): of these one that is missing or null is
+empty text, but one must be there, and not all may be empty. Texts come as they are, markup and all. The scope
+is text, or a number as it is written; missing, null and empty mean none; anything else is rejected, for an article in
+the wrong scope would be compared with the wrong ones.
+
+JSON is read by orjson. Where orjson refuses, the standard library is asked once more: it
+reads half surrogates (``"\ud83d"``, what is left where a crawler cut an emoji in two), which are
+valid JSON by the grammar and no reason to lose an article. NaN and Infinity are no JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, NoReturn
+
+import orjson
+
+MAX_ID_BYTES = 512
+"""Longest id in UTF-8: a URL fits, and a log batch of 500 entries stays far below a record's limit."""
+
+TOMBSTONE = "tombstone: the record has no value"
+TOO_LONG = "too long: {size} bytes, the limit is {limit}"
+NOT_UTF8 = "invalid UTF-8 at byte {at}"
+NOT_JSON = "invalid JSON"
+NOT_OBJECT = "JSON value is no object but {kind}"
+NO_TEXT = "text field {field} is missing"
+NOT_TEXT = "text field {field} is no text but {kind}"
+NO_TEXTS = "none of the text fields {fields} is there"
+NOT_SCOPE = "scope field {field} is neither text nor a number but {kind}"
+EMPTY_TEXT = "empty text"
+LONG_ID = "id too long: {size} bytes, the limit is {limit}"
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_KINDS = {dict: "an object", list: "an array", str: "text", bool: "a boolean", type(None): "null"}
+
+
+@dataclass(frozen=True, slots=True)
+class InputFormat:
+    """How record values are read.
+
+    ``max_bytes`` is the longest value, in bytes, that is read at all: an article is some KB, and what one
+    worker holds in memory is bounded by it. The fields are names in the JSON object: ``fields`` are those that make
+    a text together, and then ``text_field`` is not looked at. Plain text has no fields and no scope.
+    """
+
+    kind: Literal["json", "text"] = "json"
+    id_field: str = "id"
+    text_field: str = "text"
+    max_bytes: int = 1_000_000
+    fields: tuple[str, ...] = ()
+    scope_field: str | None = None
+
+    @property
+    def text_fields(self) -> tuple[str, ...]:
+        """Names of the fields that make a text, in order."""
+        return self.fields or (self.text_field,)
+
+
+class RawRecord(NamedTuple):
+    """A record as it came."""
+
+    key: bytes | None
+    value: bytes | None
+    fallback_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Article:
+    """A readable record."""
+
+    id: str
+    texts: tuple[str, ...]
+    """Of each text field, in order."""
+    scope: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A record that cannot be read, and why."""
+
+    id: str
+    reason: str
+
+
+def decode(record: RawRecord, fmt: InputFormat) -> Article | Rejection:
+    """Read one record."""
+    fallback = key_id(record)
+    if record.value is None:
+        return Rejection(fallback, TOMBSTONE)
+    if len(record.value) > fmt.max_bytes:
+        return Rejection(fallback, TOO_LONG.format(size=len(record.value), limit=fmt.max_bytes))
+    if fmt.kind == "text":
+        return _decode_text(record.value, fallback)
+    obj = parse_object(record.value, fmt)
+    if isinstance(obj, str):
+        return Rejection(fallback, obj)
+    return decode_object(obj, fallback, fmt)
+
+
+def decode_object(obj: dict[str, Any], fallback_id: str, fmt: InputFormat) -> Article | Rejection:
+    """Read one parsed JSON object."""
+    own_id = _id_of(obj, fmt)
+    size = len(own_id.encode("utf-8", "backslashreplace"))
+    if size > MAX_ID_BYTES:
+        return Rejection(fallback_id, LONG_ID.format(size=size, limit=MAX_ID_BYTES))
+    article_id = own_id or fallback_id
+    texts, scope = _texts_of(obj, fmt), _scope_of(obj, fmt)
+    if isinstance(texts, Rejection):
+        return Rejection(article_id, texts.reason)
+    if isinstance(scope, Rejection):
+        return Rejection(article_id, scope.reason)
+    return _article(article_id, texts, scope)
+
+
+def parse_object(value: bytes, fmt: InputFormat) -> dict[str, Any] | str:
+    """The JSON object in these bytes, or the reason why there is none."""
+    obj: Any
+    value = value.removeprefix(_BYTE_ORDER_MARK)
+    try:
+        obj = orjson.loads(value)
+    except ValueError:
+        try:
+            obj = json.loads(value.decode(), parse_constant=_no_constant)
+        except UnicodeDecodeError as error:
+            return NOT_UTF8.format(at=error.start)
+        except (ValueError, RecursionError):
+            return NOT_JSON
+    if not isinstance(obj, dict):
+        return NOT_OBJECT.format(kind=_kind(obj))
+    for field in (fmt.id_field, fmt.scope_field):
+        if field is not None and isinstance(obj.get(field), float):
+            obj[field] = _as_written(value, field)
+    return obj
+
+
+def key_id(record: RawRecord) -> str:
+    """Id of a record that names none itself: its key, if there is one of a length to go by."""
+    if not record.key:
+        return record.fallback_id
+    key = record.key.decode("utf-8", "backslashreplace")
+    return key if 0 < len(key.encode()) <= MAX_ID_BYTES else record.fallback_id
+
+
+def _decode_text(value: bytes, article_id: str) -> Article | Rejection:
+    try:
+        return _article(article_id, (value.removeprefix(_BYTE_ORDER_MARK).decode(),), None)
+    except UnicodeDecodeError as error:
+        return Rejection(article_id, NOT_UTF8.format(at=error.start))
+
+
+def _article(article_id: str, texts: tuple[str, ...], scope: str | None) -> Article | Rejection:
+    # isspace answers for the whole text at its first other character; strip would copy it.
+    if all(not text or text.isspace() for text in texts):
+        return Rejection(article_id, EMPTY_TEXT)
+    return Article(article_id, texts, scope)
+
+
+def _texts_of(obj: dict[str, Any], fmt: InputFormat) -> tuple[str, ...] | Rejection:
+    """Text of each field, or a rejection whose reason counts."""
+    if not fmt.fields and isinstance(text := obj.get(fmt.text_field), str):
+        return (text,)
+    found = {field: obj[field] for field in fmt.text_fields if field in obj}
+    if fmt.fields:
+        found = {field: text for field, text in found.items() if text is not None}
+        if not found:
+            return Rejection("", NO_TEXTS.format(fields=", ".join(fmt.fields)))
+    elif not found:
+        return Rejection("", NO_TEXT.format(field=fmt.text_field))
+    for field, text in found.items():
+        if not isinstance(text, str):
+            return Rejection("", NOT_TEXT.format(field=field, kind=_kind(text)))
+    return tuple(found.get(field, "") for field in fmt.text_fields)
+
+
+def _scope_of(obj: dict[str, Any], fmt: InputFormat) -> str | Rejection | None:
+    """Scope of an article, or a rejection whose reason counts."""
+    value = None if fmt.scope_field is None else obj.get(fmt.scope_field)
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return Rejection("", NOT_SCOPE.format(field=fmt.scope_field, kind=_kind(value)))
+    return str(value)
+
+
+def _id_of(obj: dict[str, Any], fmt: InputFormat) -> str:
+    """Id as its field has it, empty where it has none."""
+    value = obj.get(fmt.id_field)
+    if isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""
+
+
+def _as_written(value: bytes, field: str) -> str:
+    """The number in this field with all its digits: a float keeps 17, and adds an exponent."""
+    with suppress(ValueError, RecursionError):
+        return str(json.loads(value.decode(), parse_float=str)[field])
+    return ""
+
+
+def _no_constant(name: str) -> NoReturn:
+    msg = f"{name} is no JSON"
+    raise ValueError(msg)
+
+
+def _kind(value: object) -> str:
+    return _KINDS.get(type(value), "a number")

@@ -1,0 +1,323 @@
+"""From texts to signatures and margins, a batch at a time.
+
+Owns the hash of a feature and the tables of features that were met. The way: kind and counts of features
+(``kinds``), whole-number weights (``weights``), sums, signature and margins (``simhash``).
+
+The hash of a feature is 256 bits: XXH3-128 of its UTF-8 bytes with seed 2n, then with seed 2n + 1, n being the
+scheme's ``seed``, each in its canonical (big-endian) byte order. The signature of a text whose exact form decides is
+this hash of the text itself; its margins are as large as they can be.
+
+What a feature's hash and IDF are never changes, so they are kept in a table from feature to row, one for long and one
+for short text, and taken from there for a whole batch at once. A table is bounded: where it has more than
+``MAX_KNOWN_WORDS`` when a chunk begins, it is forgotten and begins anew, so it never holds more than that
+and the features of one chunk. It changes no result, only the time: no output may depend
+on a row's number.
+
+One process uses a ``Fingerprinter`` from one thread.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from stream_dedup.core import simhash
+from stream_dedup.core.clean import TOKEN_NAMES
+from stream_dedup.core.kinds import Counted, Reader
+from stream_dedup.core.model import (
+    BLOCK_BITS,
+    SIGNATURE_BYTES,
+    TABLE_MARGIN_BYTES,
+    Status,
+    signed,
+)
+from stream_dedup.core.scheme import Features, FingerprintSettings
+from stream_dedup.core.short import ShortFingerprinter
+from stream_dedup.core.weights import Sums, damping, heaviest, idf_of, sums_of, weigh
+
+MAX_KNOWN_WORDS = 1 << 18
+"""Features in a table: the vocabulary of some 10,000 articles, about 40 MB with the words themselves."""
+CHUNK_TEXTS = 256
+"""Texts worked on together: their features bound what a table may exceed its limit by."""
+
+Text = str | Sequence[str]
+"""A text, or the texts of its fields in the order of ``FingerprintSettings.fields``."""
+
+
+class Fingerprints(NamedTuple):
+    """Of n texts: one row each."""
+
+    signatures: NDArray[np.uint8]
+    """Shape (n, 32), bit 0 the high bit of byte 0; zero without features."""
+    margins: NDArray[np.uint8]
+    """Shape (n, 8 x tables), two margins a byte, for the bits that the tables cut; zero without features."""
+    statuses: NDArray[np.uint8]
+    """``model.Status`` of each text: LONG, SHORT, EXACT or FEATURELESS."""
+
+    @property
+    def featured(self) -> NDArray[np.bool_]:
+        """Whether each text has any features."""
+        return signed(self.statuses)
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One feature of a text."""
+
+    name: str
+    """As people read it: tokens by their names."""
+    count: int
+    """How often it stands there; fields and key sentences count as often as they weigh."""
+    weight: int
+    hash: bytes
+    """256 bits, bit 0 the high bit of byte 0."""
+
+
+class Explained(NamedTuple):
+    """One text and all that its entry is made of."""
+
+    status: Status
+    text: str
+    """As it was compared: long text normalised, of short text the characters that count."""
+    size: int
+    """Characters that are held against the article size."""
+    features: tuple[Feature, ...]
+    """Heaviest first; of an exact text the whole text alone."""
+    sums: NDArray[np.int64]
+    """256 sums, whole numbers."""
+    signature: bytes
+    margins: NDArray[np.uint8]
+    """One for each bit that the tables cut, 0 to 15."""
+
+
+def feature_hash(name: str, seed: int = 0) -> bytes:
+    """256 bits that stand for a feature."""
+    return feature_hashes((name,), seed)
+
+
+def feature_hashes(names: Iterable[str], seed: int = 0) -> bytes:
+    """The same for several, one after the other."""
+    digest, first, second = xxhash.xxh3_128_digest, 2 * seed, 2 * seed + 1
+    raw = [name.encode("utf-8", "surrogatepass") for name in names]
+    return b"".join([digest(one, first) + digest(one, second) for one in raw])
+
+
+class Fingerprinter:
+    """Makes kinds, signatures and margins under one scheme."""
+
+    def __init__(self, settings: FingerprintSettings | None = None) -> None:
+        """Nothing is loaded before the first text, or ``warm``."""
+        self._settings = settings or FingerprintSettings()
+        self._reader = Reader(self._settings)
+        self._quick = self._short_fingerprinter()
+        self._weighers = {
+            Status.LONG: _Weigher(self._settings.long.features, self._settings.seed),
+            Status.SHORT: _Weigher(self._settings.short.features, self._settings.seed),
+        }
+
+    @property
+    def settings(self) -> FingerprintSettings:
+        """What the entries depend on."""
+        return self._settings
+
+    def warm(self) -> None:
+        """Load dictionary and tables now and not at the first text.
+
+        Raises:
+            UserError: a package or its data are missing or are not what the scheme says.
+        """
+        self._reader.warm()
+        if self._quick is not None:
+            self._quick.warm()
+        damping()
+        for weigher in self._weighers.values():
+            weigher.warm()
+
+    def fingerprint(self, texts: Sequence[Text]) -> Fingerprints:
+        """Signatures, margins and kinds of texts; the same for each text whatever stands beside it.
+
+        Raises:
+            UserError: as ``warm``.
+        """
+        parts = [self._chunk(texts[start : start + CHUNK_TEXTS]) for start in range(0, len(texts), CHUNK_TEXTS)]
+        if len(parts) == 1:
+            return parts[0]
+        return Fingerprints(*map(np.concatenate, zip(self._blank(0), *parts, strict=True)))
+
+    def features(self, text: Text) -> Explained:
+        """One text and all that its entry is made of.
+
+        Raises:
+            UserError: as ``warm``.
+        """
+        fields = _fields(text)
+        counted = self._reader.read(fields)
+        compared = self._reader.compared(fields, counted.status)
+        return self._explain(counted, compared, self._reader.size(fields))
+
+    def features_of(self, counts: Mapping[str, int], status: Status = Status.LONG) -> Explained:
+        """The same for a text whose features somebody else counted.
+
+        Raises:
+            UserError: as ``warm``.
+        """
+        status = status if counts else Status.FEATURELESS
+        return self._explain(Counted(status, Counter(counts)), " ".join(counts), 0)
+
+    def _chunk(self, texts: Sequence[Text]) -> Fingerprints:
+        made = self._blank(len(texts))
+        left = list(range(len(texts))) if self._quick is None else self._read_quickly(self._quick, texts, made)
+        counted = {row: self._reader.read(_fields(texts[row])) for row in left}
+        made.statuses[left] = [one.status for one in counted.values()]
+        for status, weigher in self._weighers.items():
+            rows = [row for row, one in counted.items() if one.status is status]
+            if rows:
+                self._fill(made, rows, weigher.sums([counted[row].counts for row in rows]))
+        exact = {row: next(iter(one.counts)) for row, one in counted.items() if one.status is Status.EXACT}
+        self._fill_exact(made, exact)
+        return made
+
+    def _read_quickly(self, quick: ShortFingerprinter, texts: Sequence[Text], made: Fingerprints) -> list[int]:
+        """Fill in the texts that can be read as a batch of short ones; the others remain."""
+        left: list[int] = []
+        plain = [_fields(text)[0] for text in texts]
+        for rows in quick.batches(plain, left):
+            found, sums = quick([plain[row] for row in rows])
+            made.statuses[rows] = found.statuses
+            left += [rows[at] for at in found.left]
+            short = np.array(rows)[found.statuses == Status.SHORT]
+            self._fill(made, short, sums)
+            self._fill_exact(made, {rows[at]: text for at, text in found.exact.items()})
+        return left
+
+    def _fill(self, made: Fingerprints, rows: Sequence[int] | NDArray[np.intp], sums: Sums) -> None:
+        made.signatures[rows] = simhash.reduce(sums.sums)
+        margins = simhash.margins(sums.sums[:, : self._settings.tables * BLOCK_BITS], sums.squares)
+        made.margins[rows] = simhash.pack_margins(margins)
+
+    def _fill_exact(self, made: Fingerprints, texts: Mapping[int, str]) -> None:
+        for row, text in texts.items():
+            made.signatures[row] = np.frombuffer(feature_hash(text, self._settings.seed), np.uint8)
+            made.margins[row] = 0xFF
+
+    def _short_fingerprinter(self) -> ShortFingerprinter | None:
+        """None where texts are not short, or not compared by characters, or of several fields, or HTML."""
+        settings = self._settings
+        if not settings.has_short or settings.short.features.kind != "chars" or settings.fields or any(settings.html):
+            return None
+
+        return ShortFingerprinter(settings, partial(feature_hashes, seed=settings.seed))
+
+    def _blank(self, n: int) -> Fingerprints:
+        return Fingerprints(
+            np.zeros((n, SIGNATURE_BYTES), np.uint8),
+            np.zeros((n, self._settings.tables * TABLE_MARGIN_BYTES), np.uint8),
+            np.zeros(n, np.uint8),
+        )
+
+    def _explain(self, counted: Counted, compared: str, size: int) -> Explained:
+        status, seed, width = counted.status, self._settings.seed, self._settings.tables * BLOCK_BITS
+        if status in self._weighers:
+            features = self._weighers[status].features(counted.counts)
+        else:
+            features = [Feature(name, count, 1, feature_hash(name, seed)) for name, count in counted.counts.items()]
+        weights = np.array([one.weight for one in features], np.int64)
+        hashes = np.frombuffer(b"".join(one.hash for one in features), np.uint8).reshape(-1, SIGNATURE_BYTES)
+        sums = simhash.add(weights, hashes)
+        # One feature alone: every bit is as sure as can be only where the exact form decides.
+        margins = simhash.margins(sums[np.newaxis, :width], np.array([weights @ weights]))[0]
+        margins = np.full(width, simhash.MAX_MARGIN, np.uint8) if status is Status.EXACT else margins
+        signature = simhash.reduce(sums).tobytes()
+        named = tuple(replace(one, name=_readable(one.name)) for one in features)
+        return Explained(status, _readable(compared), size, named, sums.astype(np.int64), signature, margins)
+
+
+class _Weigher:
+    """From counts of features to sums, for long or for short text."""
+
+    def __init__(self, settings: Features, seed: int) -> None:
+        self._settings = settings
+        self._idf = idf_of(settings)
+        self._table = _FeatureTable(self._idf, seed)
+
+    def warm(self) -> None:
+        """Load what a weight needs."""
+        if self._settings.kind == "words":
+            self._idf("")
+
+    def sums(self, counts: Sequence[Counter[str]]) -> Sums:
+        """Of each text its sums, and the sum of the squares of its weights."""
+        self._table.make_room()
+        rows = self._table.rows(counts)
+        times = np.fromiter(chain.from_iterable(map(Counter.values, counts)), np.int64, len(rows))
+        ends = np.cumsum(list(map(len, counts)), dtype=np.intp)
+        return sums_of(times, self._table.idf.take(rows), self._table.hashes.take(rows, axis=0), ends, self._settings)
+
+    def features(self, counts: Counter[str]) -> list[Feature]:
+        """The features of one text that count, heaviest first."""
+        self._table.make_room()
+        rows = self._table.rows([counts])
+        names, times = list(counts), np.array(list(counts.values()), np.int64)
+        weights, hashes = weigh(times, self._table.idf[rows], self._settings), self._table.hashes[rows]
+        order = heaviest(weights, hashes, self._settings.top_k or len(names)).tolist()
+        return [Feature(names[at], int(times[at]), int(weights[at]), hashes[at].tobytes()) for at in order]
+
+
+class _FeatureTable:
+    """Hash and IDF of each feature met, by row."""
+
+    def __init__(self, idf: Callable[[str], int], seed: int) -> None:
+        self._idf, self._seed = idf, seed
+        self._row_of: dict[str, int] = {}
+        self.hashes = np.empty((1024, SIGNATURE_BYTES), np.uint8)
+        self.idf = np.empty(1024, np.int64)
+
+    def make_room(self) -> None:
+        """Forget all features where there are too many."""
+        if len(self._row_of) > MAX_KNOWN_WORDS:
+            self._row_of.clear()
+
+    def rows(self, counts: Iterable[Iterable[str]]) -> NDArray[np.int64]:
+        """Row of each feature of each text, in order."""
+        names = list(chain.from_iterable(counts))
+        try:
+            return self._known(names)
+        except KeyError:
+            self._learn({name for name in names if name not in self._row_of})
+            return self._known(names)
+
+    def _known(self, names: Sequence[str]) -> NDArray[np.int64]:
+        return np.fromiter(map(self._row_of.__getitem__, names), np.int64, len(names))
+
+    def _learn(self, names: set[str]) -> None:
+        start, end = len(self._row_of), len(self._row_of) + len(names)
+        self._grow(end)
+        # One order for all three; which one does not matter.
+        ordered = list(names)
+        self._row_of.update(zip(ordered, range(start, end), strict=True))
+        joined = np.frombuffer(feature_hashes(ordered, self._seed), np.uint8)
+        self.hashes[start:end] = joined.reshape(-1, SIGNATURE_BYTES)
+        self.idf[start:end] = list(map(self._idf, ordered))
+
+    def _grow(self, size: int) -> None:
+        more = max(size, 2 * len(self.idf)) - len(self.idf)
+        if size > len(self.idf):
+            self.hashes = np.concatenate((self.hashes, np.empty((more, SIGNATURE_BYTES), np.uint8)))
+            self.idf = np.concatenate((self.idf, np.empty(more, np.int64)))
+
+
+def _fields(text: Text) -> Sequence[str]:
+    return (text,) if isinstance(text, str) else text
+
+
+def _readable(text: str) -> str:
+    """With the names of tokens in place of what stands for them."""
+    return "".join(TOKEN_NAMES.get(character, character) for character in text)

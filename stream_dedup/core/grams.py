@@ -1,0 +1,126 @@
+"""Units and pairs of units as numbers, and their hashes.
+
+Owns the numbers. A unit of one character is its code point, a longer one has a number above all of these; a gram is one
+number made of two units, the first of them 0 where it is a unit alone. No output may depend on a unit's number.
+
+What a gram's hash is never changes, so hashes are kept: each gram has one place, which its number tells, and takes it
+from whatever gram stood there. A place is found by arithmetic alone, for all grams of a batch at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.core.model import SIGNATURE_BYTES
+
+PLACE_BITS = 18
+"""Hashes kept are 2 to this power, 10 MB: the grams that come again and again in comments, and most of the rest."""
+UNIT_BITS = 21
+WORD_BASE = 0x110000
+"""Number of the first unit that is no character."""
+MAX_WORDS = 1 << 18
+"""Longer units that are known when a batch begins, at most: more are forgotten, and all hashes with them."""
+MAX_NEW_WORDS = (1 << UNIT_BITS) - WORD_BASE - MAX_WORDS
+"""Longer units in a batch, at most: some 700,000."""
+
+_UNIT_MASK = (1 << UNIT_BITS) - 1
+# 2**64 over the golden ratio: neighbours are spread evenly over the places (Knuth 6.4).
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+U64 = NDArray[np.uint64]
+
+
+class Units:
+    """Numbers of units."""
+
+    def __init__(self) -> None:
+        """No word is known."""
+        self._number: dict[str, int] = {}
+        self._words: list[str] = []
+
+    def make_room(self) -> bool:
+        """Forget all words where there are too many; whether it was so."""
+        if len(self._words) <= MAX_WORDS:
+            return False
+        self._number.clear()
+        self._words.clear()
+        return True
+
+    def numbers(self, units: Sequence[str]) -> list[int]:
+        """The number of each unit."""
+        return [ord(unit) if len(unit) == 1 else self._number.get(unit) or self._learn(unit) for unit in units]
+
+    def names(self, grams: U64) -> list[str]:
+        """Names of grams, which come in the order of their numbers."""
+        first, second = grams >> np.uint64(UNIT_BITS), grams & np.uint64(_UNIT_MASK)
+        words = (first >= WORD_BASE) | (second >= WORD_BASE)
+        # Most are of characters, and these are written all at once, each in three places.
+        points = np.stack((first, np.full_like(first, ord(" ")), second), axis=1).astype("<u4")
+        points[words] = ord(" ")
+        joined = points.tobytes().decode("utf-32-le")
+        singles = int(np.searchsorted(grams, np.uint64(_UNIT_MASK), side="right"))
+        names = list(joined[2 : 3 * singles : 3])
+        names += [joined[start : start + 3] for start in range(3 * singles, len(joined), 3)]
+        for at in np.flatnonzero(words).tolist():
+            names[at] = self.name(int(grams[at]))
+        return names
+
+    def name(self, gram: int) -> str:
+        """As ``features.grams_of`` has it."""
+        second = self._unit(gram & _UNIT_MASK)
+        return f"{self._unit(gram >> UNIT_BITS)} {second}" if gram > _UNIT_MASK else second
+
+    def _unit(self, number: int) -> str:
+        return chr(number) if number < WORD_BASE else self._words[number - WORD_BASE]
+
+    def _learn(self, word: str) -> int:
+        number = WORD_BASE + len(self._words)
+        self._words.append(word)
+        self._number[word] = number
+        return number
+
+
+class Hashes:
+    """Hashes of grams."""
+
+    def __init__(self, units: Units, hashes_of: Callable[[Sequence[str]], bytes]) -> None:
+        """Of no gram so far."""
+        self._units, self._hashes_of = units, hashes_of
+        # No gram is 0.
+        self._grams = np.zeros(1 << PLACE_BITS, np.uint64)
+        self._kept = np.zeros((1 << PLACE_BITS, SIGNATURE_BYTES), np.uint8)
+
+    def forget(self) -> None:
+        """The units have other numbers now."""
+        self._grams[:] = 0
+
+    def of(self, grams: U64) -> NDArray[np.uint8]:
+        """A row for each."""
+        places = (grams * _SPREAD >> np.uint64(64 - PLACE_BITS)).astype(np.intp)
+        found = self._kept.take(places, axis=0)
+        missing = np.flatnonzero(self._grams.take(places) != grams)
+        if len(missing):
+            found[missing] = self._learn(grams[missing], places[missing])
+        return found
+
+    def _learn(self, grams: U64, places: NDArray[np.intp]) -> NDArray[np.uint8]:
+        new, first, back = np.unique(grams, return_index=True, return_inverse=True)
+        hashes = np.frombuffer(self._hashes_of(self._units.names(new)), np.uint8).reshape(-1, SIGNATURE_BYTES)
+        # Of two that have one place the last is kept, here as there: NumPy assigns in order.
+        self._grams[places[first]] = new
+        self._kept[places[first]] = hashes
+        return hashes[back]
+
+
+def is_pair(grams: U64) -> NDArray[np.bool_]:
+    """Whether each gram is a pair."""
+    return grams > np.uint64(_UNIT_MASK)
+
+
+def is_pair_of_words(grams: U64) -> NDArray[np.bool_]:
+    """Whether each gram is a pair of units of more than one character."""
+    base = np.uint64(WORD_BASE)
+    return (grams >> np.uint64(UNIT_BITS) >= base) & (grams & np.uint64(_UNIT_MASK) >= base)

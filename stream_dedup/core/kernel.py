@@ -1,0 +1,124 @@
+"""How functions are compiled, and the instructions for which Python has no words. Needs numba.
+
+Every compiled function is given its types, so that it is compiled when its module is imported and never while an
+article waits; its machine code is kept in numba's cache (beside the source, or in the user's cache folder
+where that cannot be written, or not at all where neither can). The interpreter's lock is released meanwhile:
+arrays that are given by address must be held by the caller.
+
+numba takes kept code for good as long as the function's own file is the same. What the code has from other files
+(numbers that are imported, what this file generates) therefore stands in the name under which it is kept.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeVar, cast
+
+import xxhash
+from llvmlite import ir
+from numba import extending, njit, types
+from numba.core import cgutils
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_get_or_insert: Any = cgutils.get_or_insert_function
+_WORD = ir.IntType(64)
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+
+
+def read(kind: Any, dimensions: int = 1) -> Any:  # noqa: ANN401 - numba's types are untyped
+    """Type of a contiguous array that is only read; arrays that may not be written are taken too."""
+    return types.Array(kind, dimensions, "C", readonly=True)
+
+
+def written(kind: Any, dimensions: int = 1) -> Any:  # noqa: ANN401
+    """Type of a contiguous array that is written."""
+    return types.Array(kind, dimensions, "C")
+
+
+def compiled(result: Any, *arguments: Any) -> Callable[[Function], Function]:  # noqa: ANN401
+    """Compile a function for these types."""
+    signature = [result(*arguments)]
+
+    def decorate(function: Function) -> Function:
+        function.__qualname__ += f"_{_taken_over(function)}"
+        try:
+            return cast("Function", njit(signature, cache=True, **_OPTIONS)(function))
+        except Exception:  # noqa: BLE001 - no folder to keep code in, a full disk, or kept code that is damaged
+            return cast("Function", njit(signature, **_OPTIONS)(function))
+
+    return decorate
+
+
+def _taken_over(function: Callable[..., Any]) -> str:
+    """Digest of what a function's machine code has from other files than its own."""
+    numbers = sorted((name, value) for name, value in function.__globals__.items() if isinstance(value, int))
+    return xxhash.xxh3_64_hexdigest(repr((numbers, _source())).encode())
+
+
+@cache
+def _source() -> str:
+    """This file; nothing where it came without its source."""
+    try:
+        return inspect.getsource(sys.modules[__name__])
+    except OSError:
+        return ""
+
+
+def inlined(function: Function) -> Function:
+    """A small function that becomes a part of the compiled ones that call it."""
+    return cast("Function", njit(**_OPTIONS)(function))
+
+
+def _instruction(function: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    """What the function generates, to be called with one argument in a compiled function."""
+    return cast("Callable[[Any], Any]", extending.intrinsic(function))
+
+
+@_instruction
+def popcount(typing_context: Any, word: Any) -> Any:  # noqa: ANN401, ARG001
+    """Bits that are 1 in a uint64."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401, ARG001
+        return builder.ctpop(args[0])
+
+    return types.int64(types.uint64), generate
+
+
+@_instruction
+def load_word(typing_context: Any, address: Any) -> Any:  # noqa: ANN401, ARG001
+    """The uint64 at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401, ARG001
+        return builder.load(builder.inttoptr(args[0], _WORD.as_pointer()))
+
+    return types.uint64(types.int64), generate
+
+
+@_instruction
+def load_half(typing_context: Any, address: Any) -> Any:  # noqa: ANN401, ARG001
+    """The uint32 at an address, as int64."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401, ARG001
+        half = builder.load(builder.inttoptr(args[0], ir.IntType(32).as_pointer()))
+        return builder.zext(half, _WORD)
+
+    return types.int64(types.int64), generate
+
+
+@_instruction
+def prefetch(typing_context: Any, address: Any) -> Any:  # noqa: ANN401, ARG001
+    """Ask for the cache line of an address, and do not wait; any address is allowed."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401, ARG001
+        pointer, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
+        function = _get_or_insert(builder.module, kind, "llvm.prefetch.p0")
+        read, keep, data = flag(0), flag(3), flag(1)
+        builder.call(function, [builder.inttoptr(args[0], pointer), read, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate

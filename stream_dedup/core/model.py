@@ -1,0 +1,135 @@
+"""The words of the program as frozen values.
+
+Place
+    Where an entry stands in the log: ``place = log_offset << 20 | row``, ``row``
+    being its index in the log record. Earlier means a smaller place.
+Coordinates
+    Topic id, partition, offset: what makes an article *itself*.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+import xxhash
+
+if TYPE_CHECKING:  # naming the scheme shall not load numpy
+    import numpy as np
+    from numpy.typing import NDArray
+
+SIGNATURE_BITS = 256
+SIGNATURE_BYTES = SIGNATURE_BITS // 8
+FINGERPRINT_BITS = 64
+BLOCK_BITS = 16
+"""Bits of one block; table t is over bits 16 t to 16 t + 15 of the signature."""
+TABLE_COUNTS = (4, 8, 16)
+"""Tables that a scheme may have; four cover the fingerprint, sixteen the whole signature."""
+TABLE_MARGIN_BYTES = BLOCK_BITS // 2
+"""Margins of one block, 4 bits each, two a byte, the first one in the high half."""
+
+FILES_LOG_PREFIX = "files-"
+"""A log id that begins so is no Kafka topic's: ``filter`` made the index, the only place of what it holds."""
+
+ROW_BITS = 20
+MAX_ROWS = 1 << ROW_BITS
+"""Entries one log record may hold: 20 bits of a place, far above any batch; 43 bits are left for the log offset."""
+
+
+def place_of(log_offset: int, row: int) -> int:
+    """Pack a log offset and a row into a place."""
+    return log_offset << ROW_BITS | row
+
+
+def log_offset_of(place: int) -> int:
+    """Log offset of a place."""
+    return place >> ROW_BITS
+
+
+def row_of(place: int) -> int:
+    """Row of a place in its log record."""
+    return place & (MAX_ROWS - 1)
+
+
+class Coordinates(NamedTuple):
+    """What makes an article itself."""
+
+    topic_id: bytes
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        """Topic id as a UUID, then partition and offset."""
+        return f"{uuid.UUID(bytes=self.topic_id)}-{self.partition}-{self.offset}"
+
+
+class Verdict(StrEnum):
+    """What becomes of an article."""
+
+    UNIQUE = "unique"
+    DUPLICATE = "duplicate"
+    REJECTED = "rejected"
+
+
+class Status(IntEnum):
+    """What an entry says of its article."""
+
+    LONG = 0
+    """Signed by the features of long text."""
+    FEATURELESS = 1
+    """Readable text without a single feature (only punctuation): near nothing."""
+    REJECTED = 2
+    SHORT = 3
+    """Signed by the features of short text."""
+    EXACT = 4
+    """So short that the exact normalised text decides: its signature is a hash of it, its margins are 15."""
+
+
+def signed(statuses: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which entries have a signature, so that they can be near others."""
+    which: NDArray[np.bool_] = (statuses != Status.FEATURELESS) & (statuses != Status.REJECTED)
+    return which
+
+
+def group_of(status: Status, scope: str | None = None) -> int:
+    """Group of a signed entry: entries are compared only within one group.
+
+    Kinds of text never mix, and neither do scopes. 0 for long text without a scope, else XXH3-64 of the
+    status and the scope; articles without a scope are a scope of their own.
+    """
+    if scope is None and status is Status.LONG:
+        return 0
+    whole = f"{status.name}" if scope is None else f"{status.name}\0{scope}"
+    return xxhash.xxh3_64_intdigest(whole.encode("utf-8", "surrogatepass"))
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The earlier article that makes another one a duplicate.
+
+    ``distance`` is in bits, over the fingerprint in exact search, over the signature in directed search. ``similarity``
+    is cos(pi * d / 256), d being the distance of the signatures. ``time`` is the
+    match's log time in milliseconds since 1970.
+    """
+
+    place: int
+    id: str
+    topic: str
+    coordinates: Coordinates
+    time: int
+    distance: int
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict with what explains it: a match for a duplicate, a reason for a rejected one.
+
+    A unique article with a match is an update: the match is its earlier version (rule ``recrawl``).
+    """
+
+    verdict: Verdict
+    match: Match | None = None
+    reason: str | None = None

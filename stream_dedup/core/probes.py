@@ -1,0 +1,222 @@
+"""Which lists are looked up for an article.
+
+Owns the cut of a signature into keys and blocks, and the plans of look-ups. A **key** is one word (64
+bits) of the signature, XORed with the article's group times a factor: an entry of another group then stands in
+other lists, and its flood does not fill one's own; within a group nothing changes, for what both have
+cancels out. **Block** t is bits 16t to 16t + 15 of the keys: the four tables of word 0 cover the fingerprint.
+
+A **plan** is a list of look-ups, each ``table << 16 | mask``: in that table the list of value
+``block ^ mask`` is looked up. Bit i of a block, counted from its highest, is mask bit ``1 << (15 - i)``.
+
+Exact search finds every fingerprint within k bits (pigeonhole): k differing bits are spread over four blocks,
+so some block has at most floor(k / 4) of them, for if each had floor(k / 4) + 1 there would be more than k.
+That block's value is reached from the fingerprint's own by a mask of at most floor(k / 4) bits, so looking up
+all masks of that radius in all four tables misses none (multi-index hashing, Norouzi 2012): 4
+look-ups up to k = 3, 68 up to k = 7, 548 up to k = 11. The plan is the same for every article.
+
+Directed search looks where an article's edited copies most likely are: the bits whose margin is small are those
+that flip. A look-up costs the sum of ``COSTS`` of the margins of the bits that its mask flips, at most
+``MASK_BITS`` of one block; the plan is the look-ups of least cost over all tables, among equals
+the lower table, then the lower mask. Costs are whole numbers, so that the plan is the same on every machine.
+
+Nothing here may depend on what is stored: a plan is a function of rules, keys and margins.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.core import compiled
+from stream_dedup.core.model import TABLE_MARGIN_BYTES
+from stream_dedup.core.rules import MAX_MASKS
+from stream_dedup.core.simhash import unpack_margins
+
+_COMPILED = "stream_dedup.core.probes_compiled"
+
+BLOCKS = 4
+"""Blocks of one word, and tables over the fingerprint."""
+BLOCK_BITS = 16
+MAX_DISTANCE = 11
+"""Largest k of exact search, in bits: the next radius would take 2,788 look-ups an article."""
+
+KEY_FACTORS = np.array([1, 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
+"""What the group is multiplied by for each word. Odd, so that no two groups give the same; different (the primes
+of XXH64), so that groups that meet in a block of one word do not meet in those of the others."""
+
+SIEVE_BITS = 16
+"""Directed search: greatest distance, in bits, of the key word of the table in which an entry was found; a
+cheap sieve before the signature is fetched. Of unrelated entries in a list at most 1.5 % pass (two random
+words that share one block); of 568 real pairs it lost none."""
+
+MASK_BITS = 3
+"""Most bits that a mask of directed search flips."""
+
+COSTS = np.array([6, 17, 29, 41, 54, 67, 81, 96, 111, 128, 146, 165, 185, 206, 229, 253], np.int64)
+"""Cost of flipping a bit of each margin: 36 times ln((1 - p) / p), p being the probability that the bit flips. An
+edited copy's sum is taken as normal, correlated with the article's own by 0.85: then p = F(-1.61 z), F being
+the normal distribution and z = (margin + 0.5) / 8 the sum in deviations."""
+
+COST_SHIFT = 20
+"""A look-up's rank is ``cost << 20 | table << 16 | mask``: plans are in rising order of it."""
+LOOKUP_MASK = (1 << COST_SHIFT) - 1
+"""The look-up in its rank."""
+NO_BIT = BLOCK_BITS
+"""Position that flips nothing, at no cost: pads the subsets of fewer than ``MASK_BITS`` bits."""
+CHUNK_RANKS = 1 << 20
+"""Ranks drawn at once: 4 MiB, and as much again to choose the least of them."""
+
+U16 = NDArray[np.uint16]
+U32 = NDArray[np.uint32]
+U64 = NDArray[np.uint64]
+
+_SHIFTS = np.arange(BLOCK_BITS * (BLOCKS - 1), -1, -BLOCK_BITS, dtype=np.uint64)
+
+
+def keys(signatures: NDArray[np.uint8], groups: U64) -> U64:
+    """Keys of each article, shape (n, 4); key 0 without a group is the fingerprint.
+
+    Args:
+        signatures: packed bits, shape (n, 32).
+        groups: shape (n,).
+    """
+    factored: U64 = groups[:, np.newaxis] * KEY_FACTORS
+    return words(signatures) ^ factored
+
+
+def words(signatures: NDArray[np.uint8]) -> U64:
+    """The words of each signature, shape (n, 4); word 0 is the fingerprint, its bit 0 the highest."""
+    return np.ascontiguousarray(signatures).view(">u8").astype(np.uint64)
+
+
+def blocks(fingerprints: U64) -> U16:
+    """The four blocks of each word, shape (n, 4); block 0 is the highest 16 bits."""
+    return (fingerprints[:, np.newaxis] >> _SHIFTS).astype(np.uint16)
+
+
+@cache
+def exact(k: int) -> U16:
+    """Masks of exact search, the same for each table: fewest bits first, then by value.
+
+    Raises:
+        ValueError: k is not 0 to ``MAX_DISTANCE``.
+    """
+    if not 0 <= k <= MAX_DISTANCE:
+        msg = f"distance of {k} bits: exact search takes 0 to {MAX_DISTANCE}"
+        raise ValueError(msg)
+    masks = [mask for bits in range(k // BLOCKS + 1) for mask in _masks_of(bits)]
+    return _frozen(np.array(masks, np.uint16))
+
+
+@cache
+def exact_plan(k: int) -> U32:
+    """Plan of exact search, shape (1, 4 * masks): the same for every article.
+
+    Raises:
+        ValueError: k is not 0 to ``MAX_DISTANCE``.
+    """
+    tables = np.arange(BLOCKS, dtype=np.uint32)[:, np.newaxis] << BLOCK_BITS
+    return _frozen((tables | exact(k)).reshape(1, -1))
+
+
+def directed(margins: NDArray[np.uint8], probes: int) -> U32:
+    """Plans of directed search, shape (n, probes), least cost first.
+
+    Args:
+        margins: packed as in a log entry, shape (n, 8 * tables).
+        probes: look-ups an article.
+
+    Raises:
+        ValueError: there are no such many look-ups.
+    """
+    _check_probes(margins, probes)
+    fast = compiled.load(_COMPILED)
+    plans: U32 = fast.directed(margins, probes) if fast else plain_directed(margins, probes)
+    return plans
+
+
+def warm() -> None:
+    """Compile now, or load what was compiled, so that no article waits for it."""
+    compiled.load(_COMPILED)
+
+
+def plain_directed(margins: NDArray[np.uint8], probes: int) -> U32:
+    """``directed`` in NumPy, where ``probes`` is known to be good."""
+    tables = margins.shape[1] // TABLE_MARGIN_BYTES
+    subsets = _subsets(probes)
+    plans = np.empty((len(margins), probes), np.uint32)
+    step = max(1, CHUNK_RANKS // (tables * len(subsets.first)))
+    for start in range(0, len(margins), step):
+        ranks = _ranks(margins[start : start + step], subsets)
+        least = np.partition(ranks, probes - 1, axis=1)[:, :probes]
+        plans[start : start + step] = np.sort(least, axis=1) & LOOKUP_MASK
+    return plans
+
+
+def _check_probes(margins: NDArray[np.uint8], probes: int) -> None:
+    """Refuse a number of look-ups that no plan has.
+
+    Raises:
+        ValueError: ``probes`` is not 1 to the number of masks over all tables.
+    """
+    most = margins.shape[1] // TABLE_MARGIN_BYTES * MAX_MASKS
+    if not 1 <= probes <= most:
+        msg = f"{probes} probes: directed search takes 1 to {most}"
+        raise ValueError(msg)
+
+
+class _Subsets(NamedTuple):
+    """Positions that each subset flips, in a block's order of cost; ``NO_BIT`` where it flips fewer than three."""
+
+    first: NDArray[np.intp]
+    second: NDArray[np.intp]
+    third: NDArray[np.intp]
+
+
+@cache
+def _subsets(probes: int) -> _Subsets:
+    """Subsets of a block's positions that can be among its ``probes`` first, positions ordered by (cost, bit).
+
+    Subset A stands before B whenever A's positions, one by one from the last, are not behind B's (a missing one
+    is before every other): each costs no more, and where all cost the same, each bit is no higher, so the mask is
+    lower. So B can be among the first only if fewer than ``probes`` subsets stand before it in that way.
+    """
+    of_size = [combinations(range(BLOCK_BITS), bits) for bits in range(MASK_BITS + 1)]
+    every = np.array([(-1,) * (MASK_BITS - len(one)) + one for size in of_size for one in size])
+    before = (every[:, np.newaxis, :] <= every[np.newaxis, :, :]).all(axis=2).sum(axis=0) - 1
+    possible = every[before < probes]
+    possible[possible < 0] = NO_BIT
+    return _Subsets(*(np.ascontiguousarray(column, np.intp) for column in possible.T))
+
+
+def _ranks(margins: NDArray[np.uint8], subsets: _Subsets) -> U32:
+    """Rank of every subset in every table, shape (n, tables * subsets)."""
+    costs, bits = _ordered(margins)
+    tables = np.arange(costs.shape[1], dtype=np.uint32)[:, np.newaxis] << BLOCK_BITS
+    # A cost in the high bits and a bit of the mask in the low ones add up without a carry: each bit occurs once.
+    singles = costs << COST_SHIFT | bits
+    ranks: U32 = singles[:, :, subsets.first] + singles[:, :, subsets.second] + singles[:, :, subsets.third] + tables
+    return ranks.reshape(len(margins), -1)
+
+
+def _ordered(margins: NDArray[np.uint8]) -> tuple[U32, U32]:
+    """Costs and mask bits of each block's positions by (cost, bit), then ``NO_BIT``; shape (n, tables, 17)."""
+    costs = COSTS.astype(np.uint32)[unpack_margins(margins)].reshape(len(margins), -1, BLOCK_BITS)
+    place = np.arange(BLOCK_BITS - 1, -1, -1, dtype=np.uint32)
+    order = np.sort(costs << np.uint32(4) | place, axis=2)
+    nothing = np.zeros((*order.shape[:2], 1), np.uint32)
+    bits = np.uint32(1) << (order & np.uint32(BLOCK_BITS - 1))
+    return np.concatenate((order >> np.uint32(4), nothing), axis=2), np.concatenate((bits, nothing), axis=2)
+
+
+def _frozen(plan: NDArray[Any]) -> NDArray[Any]:
+    plan.setflags(write=False)
+    return plan
+
+
+def _masks_of(bits: int) -> list[int]:
+    return sorted(sum(1 << place for place in places) for places in combinations(range(BLOCK_BITS), bits))

@@ -1,0 +1,115 @@
+"""Plans of directed search, compiled. Needs numba.
+
+The least look-ups are taken one by one from a heap (Lv et al., VLDB 2007). In each table the positions of the
+block stand by (cost, bit). From a subset whose last position is j two more are made: j moved on by one,
+and the position after j added. Both cost no less, and where they cost the same their mask is higher; every
+subset but the first is made in exactly one way. So what is taken from the heap comes in order of rank.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import int64, uint8, uint32
+from numpy.typing import NDArray
+
+from stream_dedup.core.kernel import compiled, inlined, read, written
+from stream_dedup.core.model import TABLE_MARGIN_BYTES
+from stream_dedup.core.probes import BLOCK_BITS, COST_SHIFT, COSTS, LOOKUP_MASK, MASK_BITS, U32
+from stream_dedup.core.simhash import MAX_MARGIN
+
+I64 = NDArray[np.int64]
+
+LAST_BITS, SIZE_BITS = 4, 2
+"""Bits that say, below its rank, what a subset's last position is and how many positions it has."""
+NODE_SHIFT = LAST_BITS + SIZE_BITS
+LAST_MASK, SIZE_MASK = (1 << LAST_BITS) - 1, (1 << SIZE_BITS) - 1
+
+
+def directed(margins: NDArray[np.uint8], probes: int) -> U32:
+    """As ``probes.directed``."""
+    plans = np.empty((len(margins), probes), np.uint32)
+    tables = margins.shape[1] // TABLE_MARGIN_BYTES
+    singles = np.empty((tables, BLOCK_BITS), np.int64)
+    heap = np.empty(tables + probes, np.int64)  # a probe takes one node, and puts at most two in its place
+    _directed(np.ascontiguousarray(margins), COSTS, singles, heap, plans)
+    return plans
+
+
+@inlined
+def _sink(heap: I64, size: int) -> None:
+    """The first of the heap may be too great: put it in its place."""
+    node, at = heap[0], 0
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        if child + 1 < size and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[child] >= node:
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = node
+
+
+@inlined
+def _rise(heap: I64, size: int, node: int) -> None:
+    """Add a node to a heap of this size."""
+    at = size
+    while at and heap[(at - 1) // 2] > node:
+        heap[at] = heap[(at - 1) // 2]
+        at = (at - 1) // 2
+    heap[at] = node
+
+
+@compiled(int64, read(uint8), read(int64), written(int64, 2))
+def _order(margins: NDArray[np.uint8], costs: I64, singles: I64) -> int:
+    """Of each table what flipping one bit adds to a rank, in the order of (cost, bit)."""
+    for table in range(len(singles)):
+        of_table = singles[table]
+        for bit in range(BLOCK_BITS):
+            packed = np.int64(margins[table * TABLE_MARGIN_BYTES + bit // 2])
+            margin = packed & MAX_MARGIN if bit % 2 else packed >> 4
+            single = costs[margin] << COST_SHIFT | 1 << (BLOCK_BITS - 1 - bit)
+            at = bit
+            while at and of_table[at - 1] > single:
+                of_table[at] = of_table[at - 1]
+                at -= 1
+            of_table[at] = single
+    return len(singles)
+
+
+@compiled(int64, written(int64), int64, read(int64))
+def _replace(heap: I64, size: int, singles: I64) -> int:
+    """In place of the first node put those made from it; gives how many nodes there are then."""
+    node = heap[0]
+    rank, last, bits = node >> NODE_SHIFT, node >> SIZE_BITS & LAST_MASK, node & SIZE_MASK
+    after = 0 if bits == 0 else last + 1
+    if after == BLOCK_BITS:
+        heap[0] = heap[size - 1]
+        _sink(heap, size - 1)
+        return size - 1
+    added = (rank + singles[after]) << NODE_SHIFT | after << SIZE_BITS
+    if bits == 0:
+        heap[0] = added | 1
+        _sink(heap, size)
+        return size
+    heap[0] = added - (singles[last] << NODE_SHIFT) | bits
+    _sink(heap, size)
+    if bits == MASK_BITS:
+        return size
+    _rise(heap, size, added | bits + 1)
+    return size + 1
+
+
+@compiled(int64, read(uint8, 2), read(int64), written(int64, 2), written(int64), written(uint32, 2))
+def _directed(margins: NDArray[np.uint8], costs: I64, singles: I64, heap: I64, plans: U32) -> int:
+    """Fill the plans."""
+    for article in range(len(plans)):
+        size = _order(margins[article], costs, singles)
+        for table in range(size):
+            heap[table] = table << BLOCK_BITS << NODE_SHIFT
+        for probe in range(plans.shape[1]):
+            node = heap[0]
+            rank = node >> NODE_SHIFT
+            plans[article, probe] = rank & LOOKUP_MASK
+            size = _replace(heap, size, singles[rank >> BLOCK_BITS & LAST_MASK])
+    return len(plans)

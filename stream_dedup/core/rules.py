@@ -1,0 +1,289 @@
+"""Scheme and rules: what a log is about and how its articles are judged.
+
+The scheme names everything that an article's log entry depends on; it never
+changes within one log. The rules may change: the ones in force at an article's
+place decide about it.
+
+A rules record carries a revision. It takes force only if its revision is the
+one in force plus one (or if it is the first record of the log): of two changes
+made at the same time the first stands and the second is void. A record that
+repeats the revision and the content in force restates them: nothing changes, but the
+log may be cut there, because it again begins with its rules. Any other is void.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+import xxhash
+
+from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, SIGNATURE_BITS, TABLE_COUNTS, Status
+from stream_dedup.errors import CorruptError
+
+EXACT, DIRECTED = "exact", "directed"
+"""The two kinds of search."""
+UNIQUE, REJECTED = "unique", "rejected"
+"""What text without features is."""
+DUPLICATE, UPDATE = "duplicate", "update"
+"""What a re-crawl of an article is."""
+
+MAX_DISTANCE = 11
+"""Bits; the largest k of exact search: the next radius would take 2,788 look-ups an article."""
+MAX_MASKS = 1 + BLOCK_BITS + math.comb(BLOCK_BITS, 2) + math.comb(BLOCK_BITS, 3)
+"""697 masks of at most 3 bits: what directed search can look up in one table."""
+MAX_BUCKET_LIMIT = 1 << 20
+"""Entries: beyond this the comparing of one list is no look-up any more."""
+MAX_WINDOW_MS = 1 << 53
+"""285,000 years: a number that JSON holds exactly everywhere."""
+
+BUCKET_LIMIT = 16_384
+"""Entries compared in one list: 2**14, what one block value holds of 2**30 fingerprints."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """Everything that a log entry depends on, as names and versions."""
+
+    name: str
+    version: int
+    parameters: str
+    """Canonical JSON (sorted keys, no spaces) of the parameters that make the entry."""
+
+    @property
+    def tables(self) -> int:
+        """Block tables: 4, 8 or 16."""
+        return int(json.loads(self.parameters).get("tables", 4))
+
+    def flat(self) -> dict[str, object]:
+        """The parameters under names with dots (``fields.title``), in their order."""
+        return dict(_flattened("", json.loads(self.parameters)))
+
+    def differences(self, other: Scheme) -> list[str]:
+        """Lines ``name: mine here, theirs in the log``: the ids, and of one profile parameter by parameter."""
+        if self == other:
+            return []
+        ids = _differing({"scheme": (self.id, other.id)})
+        if self.name != other.name:
+            return ids
+        mine, theirs = self.flat(), other.flat()
+        names = [*mine, *(name for name in theirs if name not in mine)]
+        pairs = {f"scheme.{name}": (mine.get(name, _ABSENT), theirs.get(name, _ABSENT)) for name in names}
+        return ids + _differing(pairs)
+
+    @property
+    def id(self) -> str:
+        """Short name: ``name/version-hash of everything``, as in the header ``dedup.scheme``."""
+        whole = f"{self.name}/{self.version}/{self.parameters}"
+        return f"{self.name}/{self.version}-{xxhash.xxh3_64_hexdigest(whole.encode())[:8]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How articles are judged from a place on.
+
+    Exact search: ``distance`` in bits of the fingerprint (k), 0 to 11; ``probes`` and the limits are None.
+    Directed search: ``probes`` look-ups an article; two articles are near within ``limit`` bits of the
+    signature, short texts within ``short_limit``; ``distance`` is None.
+
+    ``window_ms`` is how long an article is remembered, in ms of log time, None for ever. ``bucket_limit`` is
+    the number of newest entries compared in each list. ``featureless`` is the verdict of text without
+    features: ``unique`` or ``rejected``. ``recrawl``: what an article near an earlier one of its own id is: a
+    ``duplicate`` as any other, or an ``update``: unique, with the earlier version as its match. With ``observe``
+    every output goes to the topic of unique articles, its verdict in its headers.
+    """
+
+    scheme: Scheme
+    revision: int = 1
+    search: str = EXACT
+    distance: int | None = 3
+    probes: int | None = None
+    limit: int | None = None
+    short_limit: int | None = None
+    window_ms: int | None = None
+    bucket_limit: int = BUCKET_LIMIT
+    featureless: str = UNIQUE
+    recrawl: str = DUPLICATE
+    observe: bool = False
+
+    @property
+    def directed(self) -> bool:
+        """Whether the search is directed, else exact."""
+        return self.search == DIRECTED
+
+    def reach(self, status: Status) -> int:
+        """Greatest distance, in bits, at which a signed entry of this status is near another.
+
+        Over the signature in directed search, over the fingerprint in exact search. A text so short that its
+        exact form decides is near its equals alone.
+        """
+        if status is Status.EXACT:
+            return 0
+        if not self.directed:
+            return self.distance or 0
+        return (self.short_limit if status is Status.SHORT else self.limit) or 0
+
+    def problems(self) -> list[str]:
+        """What makes these no rules, each as ``name value: reason``; nothing of rules that can be kept."""
+        scheme = _scheme_problems(self.scheme)
+        if scheme:
+            return scheme
+        kinds = {EXACT: self._exact_problems, DIRECTED: self._directed_problems}
+        search = kinds.get(self.search, list)()
+        return [problem for problem in (*self._common_problems(), *search) if problem]
+
+    def to_json(self) -> bytes:
+        """Canonical JSON.
+
+        Raises:
+            ValueError: there are ``problems``: what nobody could read is not written.
+        """
+        problems = self.problems()
+        if problems:
+            msg = f"no rules: {'; '.join(problems)}"
+            raise ValueError(msg)
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+    @classmethod
+    def from_json(cls, raw: bytes) -> Rules:
+        """Read canonical JSON.
+
+        Raises:
+            CorruptError: not JSON, with unknown or missing fields, or with ``problems``.
+        """
+        try:
+            values: dict[str, Any] = json.loads(raw)
+            _refuse_other_fields("rules record", values, cls)
+            _refuse_other_fields("scheme in a rules record", values["scheme"], Scheme)
+            scheme = Scheme(**values.pop("scheme"))
+            rules = cls(scheme=scheme, **values)
+        except (ValueError, TypeError, AttributeError) as error:
+            msg = f"rules record cannot be read: {error}"
+            raise CorruptError(msg) from error
+        problems = rules.problems()
+        if problems:
+            msg = f"rules record that says no rules: {'; '.join(problems)}"
+            raise CorruptError(msg)
+        return rules
+
+    def differences(self, other: Rules) -> list[str]:
+        """Lines ``name: mine here, theirs in the log`` for what differs, revision aside."""
+        names = [field.name for field in fields(self) if field.name not in {"scheme", "revision"}]
+        pairs = {name: (getattr(self, name), getattr(other, name)) for name in names}
+        return self.scheme.differences(other.scheme) + _differing(pairs)
+
+    def takes_force_after(self, current: Rules | None) -> bool:
+        """Whether this record changes the rules where ``current`` is in force."""
+        return current is None or (self.revision == current.revision + 1 and self.scheme == current.scheme)
+
+    def restates(self, current: Rules | None) -> bool:
+        """Whether this record only repeats what is in force."""
+        return self == current
+
+    def next_revision(self, current: Rules) -> Rules:
+        """These rules as the change that follows ``current``."""
+        return replace(self, revision=current.revision + 1)
+
+    def _common_problems(self) -> list[str]:
+        window = self.window_ms
+        return [
+            _outside("revision", self.revision, 0, MAX_WINDOW_MS),
+            _none_of("search", self.search, EXACT, DIRECTED),
+            "" if window is None else _outside("window_ms", window, 1, MAX_WINDOW_MS),
+            _outside("bucket_limit", self.bucket_limit, 1, MAX_BUCKET_LIMIT),
+            _none_of("featureless", self.featureless, UNIQUE, REJECTED),
+            _none_of("recrawl", self.recrawl, DUPLICATE, UPDATE),
+            _no_flag("observe", self.observe),
+        ]
+
+    def _exact_problems(self) -> list[str]:
+        tables = self.scheme.tables
+        four = tables * BLOCK_BITS == FINGERPRINT_BITS
+        return [
+            _outside("distance", self.distance, 0, MAX_DISTANCE),
+            _given("probes", self.probes, EXACT),
+            _given("limit", self.limit, EXACT),
+            _given("short_limit", self.short_limit, EXACT),
+            "" if four else f"search {self.search!r}: takes a scheme of 4 tables, this one has {tables}",
+        ]
+
+    def _directed_problems(self) -> list[str]:
+        return [
+            _given("distance", self.distance, DIRECTED),
+            _outside("probes", self.probes, 1, MAX_MASKS * self.scheme.tables),
+            _outside("limit", self.limit, 0, SIGNATURE_BITS),
+            _outside("short_limit", self.short_limit, 0, SIGNATURE_BITS),
+        ]
+
+
+_ABSENT = "absent"
+
+
+def _differing(pairs: dict[str, tuple[object, object]]) -> list[str]:
+    different = [(name, *pair) for name, pair in pairs.items() if pair[0] != pair[1]]
+    return [f"{name}: {_word(mine)} here, {_word(theirs)} in the log" for name, mine, theirs in different]
+
+
+def _word(value: object) -> str:
+    if value is None:
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _flattened(name: str, value: object) -> list[tuple[str, object]]:
+    if not isinstance(value, dict) or (name and not value):
+        return [(name, value)]
+    inner = ((f"{name}.{key}" if name else str(key), below) for key, below in value.items())
+    return [pair for path, below in inner for pair in _flattened(path, below)]
+
+
+def _refuse_other_fields(what: str, values: dict[str, Any], kind: type[Rules | Scheme]) -> None:
+    known = {field.name for field in fields(kind)}
+    if set(values) != known:
+        msg = f"{what} with fields {sorted(values)}: expected {sorted(known)}"
+        raise CorruptError(msg)
+
+
+def _scheme_problems(scheme: Scheme) -> list[str]:
+    if not _text(scheme.name):
+        return [f"scheme.name {scheme.name!r}: must be a name"]
+    if not _whole(scheme.version):
+        return [f"scheme.version {scheme.version!r}: must be a whole number"]
+    try:
+        parameters = json.loads(scheme.parameters)
+    except (ValueError, TypeError):
+        parameters = None
+    if not isinstance(parameters, dict):
+        return [f"scheme.parameters {scheme.parameters!r}: must be a JSON object, as text"]
+    tables = parameters.get("tables", TABLE_COUNTS[0])
+    if not _whole(tables) or tables not in TABLE_COUNTS:
+        return [f"scheme.parameters: tables {tables!r}: must be one of {', '.join(map(str, TABLE_COUNTS))}"]
+    return []
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _outside(name: str, value: object, least: int, most: int) -> str:
+    if isinstance(value, int) and _whole(value) and least <= value <= most:
+        return ""
+    return f"{name} {_word(value)}: must be a whole number from {least} to {most}"
+
+
+def _none_of(name: str, value: object, *allowed: str) -> str:
+    return "" if value in allowed else f"{name} {value!r}: must be {' or '.join(allowed)}"
+
+
+def _no_flag(name: str, value: object) -> str:
+    return "" if isinstance(value, bool) else f"{name} {value!r}: must be true or false"
+
+
+def _given(name: str, value: object, search: str) -> str:
+    return "" if value is None else f"{name} {_word(value)}: says nothing in {search} search"

@@ -1,0 +1,323 @@
+"""The scheme: everything that a log entry depends on, by name, version and content.
+
+Two entries may be compared only if they were made under one scheme, so whatever can
+change a signature, a margin, a group or the kind of an entry must change what ``scheme_of`` returns:
+a setting by standing in the parameters, code by a higher version in ``_STEPS``,
+data files by the hash of their content. What cannot change an
+entry (which of the two segmenters cuts, how many processes work, a setting that the others make idle)
+must not stand there.
+
+Reads the data files that it names once for each process to hash them; keeps nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import xxhash
+
+from stream_dedup.core.model import SIGNATURE_BITS
+from stream_dedup.core.rules import Scheme
+from stream_dedup.errors import UserError
+
+Treat = Literal["keep", "drop", "token"]
+"""What becomes of a thing in a text: it stays, it goes, or one token stands for each of its kind."""
+
+_STEPS = {
+    "normalise": "nfkc-casefold-unicode14/1",
+    "hash": "xxh3-128-seeds-2n-2n+1/1",
+    "margins": "8-steps-of-4-bits/1",
+    "html": "selectolax-lexbor/1",
+    "exact": "hash-of-characters/1",
+    "key_sentences": "first-last-longest/1",
+    "invisible": "drop/1",
+    "tags": "drop/1",
+    "urls": "1",
+    "emails": "1",
+    "users": "1",
+    "numbers": "1",
+    "emoji": "1",
+    "join_numbers": "1",
+    "simplify": "opencc-t2s/1",
+    "unspace": "1",
+    "repeats": "1",
+    "lookalikes": "1",
+    "plain": "han-runs-by-jieba+letters-and-digits/1",
+    "marked": "han-runs-by-jieba+letters-digits-marks+pairs-of-unspaced/1",
+    "chars": "characters-or-words+pairs/1",
+    "languages": "jieba+length+function-words/1",
+    "stop_words": "drop/1",
+}
+"""Version of each step's code."""
+_OPENCC = ("CJK_Compatibility_Ideographs", "TSPhrases", "TSCharactersExt", "TSCharacters")
+
+
+@dataclass(frozen=True, slots=True)
+class Normalisation:
+    """What two texts may differ in and still be the same text, beyond what never counts (``text``).
+
+    ``invisible``: zero-width and control characters go. ``tags``: tags and entities of HTML and the targets of
+    Markdown's links go where they stand in plain text. ``join_numbers``: 3.50 and 2024-05-01 are
+    one number each. ``simplify``: traditional characters become simplified ones.
+    Against tricks of spam (``clean``): ``unspace`` joins single characters that separators keep apart,
+    ``repeats`` shortens runs of one character, ``lookalikes`` undoes letters and digits that only look like others.
+    """
+
+    invisible: bool = False
+    tags: bool = False
+    urls: Treat = "keep"
+    emails: Treat = "keep"
+    users: Treat = "keep"
+    numbers: Treat = "keep"
+    emoji: Treat = "keep"
+    join_numbers: bool = False
+    simplify: bool = False
+    unspace: bool = False
+    repeats: bool = False
+    lookalikes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Which features a text has, and what each weighs.
+
+    ``words``, or ``chars``: characters and pairs of neighbours, where a word of a language that is written with spaces
+    counts as one character. ``words`` says how words are cut: ``plain`` is the ``simhash`` profile's,
+    ``marked`` keeps combining marks in their words and takes languages without spaces by pairs of characters.
+
+    ``weights``: see ``weights``; ``top_k`` keeps only that many heaviest features, None all of them; ``damped``
+    takes 1 + ``damping`` ln tf in place of tf (``tfidf`` only). ``idf``: of words, ``jieba``'s table alone, or
+    beyond it other ``languages`` too; with ``root`` the square root of it is taken. Of ``chars``
+    ``gram_weights`` stand in its place, in hundredths: of one character, of a pair, and of a pair of words.
+    """
+
+    kind: Literal["words", "chars"] = "words"
+    words: Literal["plain", "marked"] = "plain"
+    weights: Literal["tfidf", "tf", "level"] = "tfidf"
+    top_k: int | None = None
+    damped: bool = True
+    damping: int = 1
+    idf: Literal["jieba", "languages"] = "jieba"
+    root: bool = False
+    gram_weights: tuple[int, int, int] = (100, 50, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """How one kind of text, long or short, is treated."""
+
+    normalisation: Normalisation = field(default_factory=Normalisation)
+    features: Features = field(default_factory=Features)
+
+
+@dataclass(frozen=True, slots=True)
+class FingerprintSettings:
+    """How texts become entries. The defaults are the ``simhash`` profile's.
+
+    Text of less than ``article_size`` characters is short (0: none is; None: all is); text of less than
+    ``exact_size`` is decided by its exact form (0: none is). ``kinds`` says which characters are counted.
+
+    ``fields``: names and weights of the fields that make a text, in order; none: one text. A field of weight 3
+    counts as if it stood there three times. ``key_sentences``: how many times more the first and last sentence of each
+    paragraph and the longest sentence count. ``markup`` says whether a text is HTML; ``html_fields`` names fields
+    that are where the others are not. ``user_dictionary`` (jieba's format) and ``stop_words`` (a word a line,
+    they do not count) are files of words; the scheme holds the hash of their content.
+
+    ``scope_field``: articles match only within one value of this field. ``seed`` makes another hash of each feature,
+    ``tables`` is the number of block tables: 4, 8 or 16. ``segmenter`` is no part of the scheme: both give the same
+    words.
+    """
+
+    profile: str = "simhash"
+    version: int = 1
+    long: Treatment = field(default_factory=Treatment)
+    short: Treatment = field(default_factory=Treatment)
+    article_size: int | None = 0
+    exact_size: int = 0
+    fields: tuple[tuple[str, int], ...] = ()
+    key_sentences: int = 0
+    markup: Literal["plain", "html"] = "plain"
+    html_fields: tuple[str, ...] = ()
+    user_dictionary: Path | None = None
+    stop_words: Path | None = None
+    scope_field: str | None = None
+    seed: int = 0
+    tables: Literal[4, 8, 16] = 4
+    segmenter: Literal["rjieba", "jieba"] = "rjieba"
+
+    @property
+    def has_long(self) -> bool:
+        """Whether any text can be long."""
+        return self.article_size is not None
+
+    @property
+    def has_short(self) -> bool:
+        """Whether any text can be short, or so short that its exact form decides."""
+        return self.article_size != 0 or self.exact_size > 0
+
+    @property
+    def field_weights(self) -> tuple[int, ...]:
+        """Weight of each of a text's fields, in order."""
+        return tuple(weight for _, weight in self.fields) or (1,)
+
+    @property
+    def html(self) -> tuple[bool, ...]:
+        """Whether each of a text's fields is HTML, in order."""
+        names = tuple(name for name, _ in self.fields) or ("",)
+        return tuple(self.markup == "html" or name in self.html_fields for name in names)
+
+    def with_normalisation(self, **given: Any) -> FingerprintSettings:  # noqa: ANN401 - as replace() takes them
+        """These settings with other normalisation of long and short text alike; what is None stays."""
+        changed = [
+            replace(one, normalisation=replace(one.normalisation, **_given(given))) for one in (self.long, self.short)
+        ]
+        return replace(self, long=changed[0], short=changed[1])
+
+    def with_features(self, **given: Any) -> FingerprintSettings:  # noqa: ANN401 - as replace() takes them
+        """These settings with other features of long text; what is None stays."""
+        return replace(self, long=replace(self.long, features=replace(self.long.features, **_given(given))))
+
+
+def scheme_of(settings: FingerprintSettings) -> Scheme:
+    """Scheme of the entries made with these settings.
+
+    Raises:
+        UserError: a data file (jieba's, a user's) cannot be read, or a package is missing.
+    """
+    parameters: dict[str, Any] = {
+        "bits": SIGNATURE_BITS,
+        "hash": _STEPS["hash"],
+        "margins": _STEPS["margins"],
+        "seed": settings.seed,
+        "tables": settings.tables,
+    }
+    parameters |= _sizes(settings) | _input(settings)
+    if settings.has_long:
+        parameters["long"] = _treatment(settings.long, settings)
+    if settings.has_short:
+        parameters["short"] = _treatment(settings.short, settings)
+    return Scheme(settings.profile, settings.version, json.dumps(parameters, sort_keys=True, separators=(",", ":")))
+
+
+def dictionary_path() -> Path:
+    """The dictionary of words in jieba's package."""
+    return _package_folder("jieba", "jieba 0.42.1") / "dict.txt"
+
+
+def idf_path() -> Path:
+    """The table of inverse document frequencies in jieba's package."""
+    return _package_folder("jieba", "jieba 0.42.1") / "analyse" / "idf.txt"
+
+
+def opencc_paths() -> list[Path]:
+    """The dictionaries of OpenCC's conversion t2s, in its package."""
+    folder = _package_folder("opencc", "opencc 1.4.2") / "clib" / "share" / "opencc"
+    return [folder / f"{name}.ocd2" for name in _OPENCC]
+
+
+def common_words_path() -> Path:
+    """The commonest words of languages other than Chinese, in this package."""
+    return Path(__file__).with_name("common_words.txt")
+
+
+def _sizes(settings: FingerprintSettings) -> dict[str, Any]:
+    sizes: dict[str, Any] = {}
+    if settings.has_short:
+        sizes["article_size"] = settings.article_size
+    if settings.exact_size:
+        sizes |= {"exact": _STEPS["exact"], "exact_size": settings.exact_size}
+    return sizes
+
+
+def _input(settings: FingerprintSettings) -> dict[str, Any]:
+    """What is taken of a record."""
+    taken: dict[str, Any] = {}
+    if settings.fields:
+        taken["fields"] = settings.fields
+    if any(settings.html):
+        taken |= {"html": _STEPS["html"], "html_fields": settings.html}
+    if settings.key_sentences:
+        taken |= {"key_sentences": [_STEPS["key_sentences"], settings.key_sentences]}
+    if settings.scope_field is not None:
+        taken["scope_field"] = settings.scope_field
+    return taken
+
+
+def _treatment(treatment: Treatment, settings: FingerprintSettings) -> dict[str, Any]:
+    steps = {"normalise": _STEPS["normalise"]} | _normalisation(treatment.normalisation)
+    kind = treatment.features.kind
+    return steps | (_words(treatment.features, settings) if kind == "words" else _chars(treatment.features))
+
+
+def _normalisation(normalisation: Normalisation) -> dict[str, str]:
+    """Steps that are taken, by name."""
+    steps = {}
+    for one in fields(normalisation):
+        value = getattr(normalisation, one.name)
+        if value not in {False, "keep"}:
+            steps[one.name] = _STEPS[one.name] if value is True else f"{value}/{_STEPS[one.name]}"
+    if normalisation.simplify:
+        steps["simplify"] += "-" + "-".join(map(content_hash, opencc_paths()))
+    return steps
+
+
+def _words(features: Features, settings: FingerprintSettings) -> dict[str, Any]:
+    steps = {"words": _STEPS[features.words], "dictionary": content_hash(dictionary_path())}
+    if settings.user_dictionary is not None:
+        steps["user_dictionary"] = content_hash(settings.user_dictionary)
+    if settings.stop_words is not None:
+        steps["stop_words"] = f"{_STEPS['stop_words']}-{content_hash(settings.stop_words)}"
+    weights = _weights(features)
+    if features.weights != "tf":
+        weights["idf"] = content_hash(idf_path())
+        if features.idf == "languages":
+            weights["languages"] = f"{_STEPS['languages']}-{content_hash(common_words_path())}"
+        if features.root:
+            weights["root"] = True
+    return steps | {"weights": weights}
+
+
+def _chars(features: Features) -> dict[str, Any]:
+    weights = _weights(features)
+    if features.weights != "tf":
+        weights["grams"] = features.gram_weights
+    return {"chars": _STEPS["chars"], "weights": weights}
+
+
+def _weights(features: Features) -> dict[str, Any]:
+    weights: dict[str, Any] = {"kind": features.weights, "top_k": features.top_k}
+    if features.weights == "tfidf":
+        weights["damped"] = features.damping if features.damped else 0
+    return weights
+
+
+def _package_folder(name: str, version: str) -> Path:
+    # Found without importing: jieba's import takes longer than everything else here.
+    spec = find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        msg = f"package {name} is not installed: its data are needed; install {version}"
+        raise UserError(msg)
+    return Path(spec.submodule_search_locations[0])
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+@cache
+def content_hash(path: Path) -> str:
+    """Hash of a data file's content.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    try:
+        return xxhash.xxh3_64_hexdigest(path.read_bytes())
+    except OSError as error:
+        msg = f"{path} cannot be read ({error.strerror}): name a file that can be, or install its package again"
+        raise UserError(msg) from error

@@ -1,0 +1,323 @@
+"""Short text, a batch at once: kinds and counts of grams as ``kinds`` defines them.
+
+Owns the fast way and its limits. All texts of a batch are one array of code points, and what a text needs is told by
+looking up each character (``points``) and by comparing neighbours:
+
+1. A text of plain characters is normalised by looking up each and dropping white space.
+2. One that holds what a step of ``clean`` may change is normalised by the definition, up to NFKC.
+3. One that may hold a trick of spam goes through the steps that undo these.
+4. Units and pairs of all texts are made at once, but for texts with marks or of little but symbols, whose
+   units the definition finds.
+
+A test that says too often that something may be there costs time and changes nothing. Each result is that
+of ``kinds.Reader``; tests hold the two against each other. Some texts are left to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.core import clean
+from stream_dedup.core.grams import UNIT_BITS, Hashes, Units, is_pair, is_pair_of_words
+from stream_dedup.core.kinds import LEAST_UNITS, SYMBOLS, finished, units_that_count
+from stream_dedup.core.model import Status
+from stream_dedup.core.points import NO_TABLE, Kind, Raw, tables
+from stream_dedup.core.scheme import FingerprintSettings, Normalisation
+from stream_dedup.core.spam import MAX_SEPARATOR
+from stream_dedup.core.text import normalise
+from stream_dedup.core.weights import Sums, gram_idf, sums_of
+
+MAX_CHARACTERS = 1 << 16
+"""Characters in a batch: fewer units than ``grams`` has numbers for, though NFKC makes up to 18 characters of one."""
+
+_SPACE, _DOT, _SLASH, _OPEN, _CLOSE = map(ord, " ./(]")
+_GRAM_BITS = np.uint64(2 * UNIT_BITS)
+
+Flags = NDArray[np.bool_]
+Numbers = NDArray[np.intp]
+U64 = NDArray[np.uint64]
+HashesOf = Callable[[Sequence[str]], bytes]
+"""The hashes of features, one after the other."""
+
+
+class ShortTexts(NamedTuple):
+    """Of n short texts: their kinds, and their grams by text."""
+
+    statuses: NDArray[np.uint8]
+    left: list[int]
+    """Texts that the definition is to read; the others know nothing of them."""
+    exact: dict[int, str]
+    """The texts whose exact form decides."""
+    texts: Numbers
+    """Which text a gram is of, in order."""
+    grams: U64
+    counts: NDArray[np.int64]
+
+
+class _Characters(NamedTuple):
+    """Characters of several texts, one text after the other, each with a 0 behind it and no other 0."""
+
+    points: NDArray[np.uint32]
+    texts: Numbers
+    """Which text each is of."""
+
+    def where(self, keep: Flags) -> _Characters:
+        """Some of them."""
+        return _Characters(self.points[keep], self.texts[keep])
+
+    def of(self, wanted: Flags) -> _Characters:
+        """Those of some texts, said of each text."""
+        return self if wanted.all() else self.where(wanted.take(self.texts))
+
+    def kinds(self) -> NDArray[np.uint8]:
+        """``points.Kind`` of each."""
+        return tables().kinds.take(self.points, mode="clip")
+
+    def joined(self) -> str:
+        """All texts as one."""
+        return self.points.astype("<u4", copy=False).tobytes().decode("utf-32-le")
+
+    def strings(self) -> dict[int, str]:
+        """Each text."""
+        rows = self.texts[self.points == 0].tolist()
+        return dict(zip(rows, self.joined().split("\0")[:-1], strict=True))
+
+
+class ShortFingerprinter:
+    """Kinds and sums of short texts under one scheme."""
+
+    def __init__(self, settings: FingerprintSettings, hashes_of: HashesOf) -> None:
+        """Nothing is loaded before the first batch."""
+        self._features = settings.short.features
+        self._units = Units()
+        self._hashes = Hashes(self._units, hashes_of)
+        self._reader = ShortReader(settings, self._units)
+        single, pair, words = gram_idf(self._features)
+        self._idf = np.array([single, pair, words], np.int64)
+        # Longer text is long, or nearly.
+        self._longest = min(MAX_CHARACTERS, settings.article_size or 0) if settings.has_long else MAX_CHARACTERS
+
+    def warm(self) -> None:
+        """Make the tables now and not at the first text."""
+        tables()
+
+    def batches(self, texts: Sequence[str], left: list[int]) -> Iterator[list[int]]:
+        """Rows of texts that are read together; those that are too long are ``left``."""
+        rows: list[int] = []
+        size = 0
+        for row, text in enumerate(texts):
+            if len(text) > self._longest:
+                left.append(row)
+                continue
+            if size + len(text) > MAX_CHARACTERS:
+                yield rows
+                rows, size = [], 0
+            rows.append(row)
+            size += len(text)
+        if rows:
+            yield rows
+
+    def __call__(self, texts: Sequence[str]) -> tuple[ShortTexts, Sums]:
+        """What the texts are, and the sums of those that are short, in order."""
+        if self._units.make_room():
+            self._hashes.forget()
+        found = self._reader.read(texts)
+        grams = found.grams
+        idf = self._idf.take(is_pair(grams).astype(np.intp) + is_pair_of_words(grams))
+        sizes = np.bincount(found.texts, minlength=len(texts))[found.statuses == Status.SHORT]
+        return found, sums_of(found.counts, idf, self._hashes.of(grams), np.cumsum(sizes), self._features)
+
+
+class ShortReader:
+    """Reads batches of short texts under one scheme."""
+
+    def __init__(self, settings: FingerprintSettings, units: Units) -> None:
+        """Nothing is loaded before the first batch."""
+        self._settings, self._steps = settings, settings.short.normalisation
+        self._units = units
+        self._closer = _closer_look(self._steps)
+
+    def read(self, texts: Sequence[str]) -> ShortTexts:
+        """Kinds and grams; of ``MAX_CHARACTERS`` characters together at most."""
+        folded, closer = self._plain(texts)
+        left, strings = self._by_definition(texts, np.flatnonzero(closer).tolist())
+        if strings:
+            folded = _joined(folded, _of_strings(strings))
+        sizes = np.bincount(folded.texts, minlength=len(texts)) - 1
+        tricky = self._may_change(folded, len(texts))
+        # Of what is plain the tables have said so.
+        tricky[[row for row, one in strings.items() if NO_TABLE.search(one)]] = True
+        done = folded.of(~tricky)
+        if self._steps.repeats:
+            done = _shorten_repeats(done)
+        if tricky.any():
+            changed = {row: finished(one, self._steps) for row, one in folded.of(tricky).strings().items()}
+            done = _joined(done, _of_strings(changed))
+        return self._counted(done, sizes, left)
+
+    def _by_definition(self, texts: Sequence[str], rows: list[int]) -> tuple[list[int], dict[int, str]]:
+        """Texts that are not plain: those that are left altogether, and the others normalised."""
+        if self._settings.has_long:
+            return rows, {}
+        strings = {row: normalise(clean.prepare(texts[row], self._steps)) for row in rows}
+        left = [row for row, one in strings.items() if "\0" in one]
+        return left, {row: one for row, one in strings.items() if "\0" not in one}
+
+    def _plain(self, texts: Sequence[str]) -> tuple[_Characters, Flags]:
+        """Normalised characters of the texts that are plain, and which of the texts are not."""
+        raw = _characters(texts, np.arange(len(texts)))
+        flags = tables().raw.take(raw.points, mode="clip")
+        folded = tables().folded.take(raw.points, mode="clip")
+        # Not the zeros that a text may hold.
+        ends = np.append(raw.texts[1:] != raw.texts[:-1], True)
+        flags[ends], folded[ends] = 0, 0
+        closer = np.zeros(len(texts), np.bool_)
+        closer[raw.texts[flags & self._closer != 0]] = True
+        found = _Characters(folded, raw.texts)
+        if flags.any() or self._settings.has_long:
+            times = tables().times.take(raw.points, mode="clip")
+            if self._settings.has_long:
+                # What is dropped from short text may count in long text: these could be long.
+                closer |= np.bincount(raw.texts, times) > (self._settings.article_size or 0)
+            times[flags & Raw.DROPPED != 0] = 0
+            found = _Characters(np.repeat(folded, times), np.repeat(raw.texts, times))
+        closer[found.texts[_addresses(found)]] = True
+        if self._steps.join_numbers:
+            closer[found.texts[found.kinds() & Kind.LEET != 0]] = True
+        return _with_single_spaces(found.of(~closer)), closer
+
+    def _may_change(self, folded: _Characters, n: int) -> Flags:
+        """Which of n texts the steps after NFKC may change, repeats aside."""
+        tricky = _may_hold_tricks(folded, n)
+        if self._steps.numbers != "keep":
+            tricky[folded.texts[folded.kinds() & Kind.LEET != 0]] = True
+        return tricky
+
+    def _counted(self, whole: _Characters, sizes: Numbers, left: list[int]) -> ShortTexts:
+        units, texts = self._units_of(whole, len(sizes))
+        found = np.bincount(texts, minlength=len(sizes))
+        statuses = np.full(len(sizes), Status.SHORT, np.uint8)
+        if self._settings.exact_size:
+            statuses[(sizes < self._settings.exact_size) | (found < LEAST_UNITS)] = Status.EXACT
+        statuses[found == 0] = Status.FEATURELESS
+        exact = statuses == Status.EXACT
+        short = (statuses == Status.SHORT).take(texts)
+        grams = _grams(units[short], texts[short])
+        return ShortTexts(statuses, left, whole.of(exact).strings() if exact.any() else {}, *grams)
+
+    def _units_of(self, whole: _Characters, n: int) -> tuple[U64, Numbers]:
+        """Numbers of the units of n texts, and which text each is of; those of a text stand together."""
+        odd = _needs_definition(whole, n)
+        if not odd.any():
+            return self._numbered(whole)
+        units, texts = self._numbered(whole.of(~odd))
+        found = {row: self._units.numbers(units_that_count(one)) for row, one in whole.of(odd).strings().items()}
+        more = np.fromiter((unit for numbers in found.values() for unit in numbers), np.uint64)
+        rows = np.repeat(np.array(list(found), np.intp), list(map(len, found.values())))
+        return np.concatenate((units, more)), np.concatenate((texts, rows))
+
+    def _numbered(self, whole: _Characters) -> tuple[U64, Numbers]:
+        """The same for texts without marks."""
+        kinds = whole.kinds()
+        letter = kinds & Kind.LETTER != 0
+        first, last = letter.copy(), letter.copy()
+        first[1:] &= ~letter[:-1]
+        last[:-1] &= ~letter[1:]
+        places = np.flatnonzero(first | (kinds & Kind.SINGLE != 0))
+        units = whole.points.take(places).astype(np.uint64)
+        starts, ends = np.flatnonzero(first), np.flatnonzero(last)
+        longer = starts != ends
+        if longer.any():
+            joined, starts, ends = whole.joined(), starts[longer], ends[longer] + 1
+            words = [joined[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+            units[np.searchsorted(places, starts)] = self._units.numbers(words)
+        return units, whole.texts.take(places)
+
+
+def _closer_look(steps: Normalisation) -> int:
+    """``points.Raw`` of what is not plain under these steps."""
+    given = {Raw.TRADITIONAL: steps.simplify, Raw.PICTURE: steps.emoji != "keep", Raw.DROPPED: not steps.invisible}
+    return Raw.CLOSER | sum(flag for flag, holds in given.items() if holds)
+
+
+def _characters(texts: Sequence[str], rows: Numbers) -> _Characters:
+    joined = "\0".join([*texts, ""])
+    lengths = np.fromiter(map(len, texts), np.intp, len(texts)) + 1
+    points = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), "<u4")
+    return _Characters(points, np.repeat(rows, lengths))
+
+
+def _of_strings(strings: Mapping[int, str]) -> _Characters:
+    return _characters(list(strings.values()), np.array(list(strings), np.intp))
+
+
+def _joined(one: _Characters, other: _Characters) -> _Characters:
+    return _Characters(np.concatenate((one.points, other.points)), np.concatenate((one.texts, other.texts)))
+
+
+def _addresses(found: _Characters) -> Numbers:
+    """Where an address or the target of a link may be: the other landmarks are no plain characters."""
+    points = found.points
+    latin = found.kinds() & Kind.LATIN != 0
+    dot, slash = points == _DOT, points == _SLASH
+    beside = (dot[:-1] & latin[1:]) | (latin[:-1] & dot[1:]) | (slash[:-1] & slash[1:])
+    return np.flatnonzero(beside | ((points[:-1] == _CLOSE) & (points[1:] == _OPEN)))
+
+
+def _with_single_spaces(found: _Characters) -> _Characters:
+    """Normalised: no space beside another or at an end of a text."""
+    space, edge = found.points == _SPACE, found.points <= _SPACE
+    extra = space[1:] & edge[:-1]
+    if extra.any() or space[:1].any():
+        found = found.where(~np.concatenate((space[:1], extra)))
+    trailing = (found.points[:-1] == _SPACE) & (found.points[1:] == 0)
+    return found.where(~np.append(trailing, False)) if trailing.any() else found
+
+
+def _may_hold_tricks(found: _Characters, n: int) -> Flags:
+    """Which of n texts may hold tricks of spam, repeats aside: characters kept apart, or that look like others."""
+    kinds = found.kinds()
+    tricky = np.zeros(n, np.bool_)
+    joined, lone = kinds & Kind.JOINED != 0, kinds & Kind.APART != 0
+    lone[1:] &= ~joined[:-1]
+    lone[:-1] &= ~joined[1:]
+    places = np.flatnonzero(lone)
+    near = np.diff(places) <= MAX_SEPARATOR + 1
+    tricky[found.texts[places[2:][near[1:] & near[:-1]]]] = True
+    latin, leet = kinds & Kind.LATIN != 0, kinds & Kind.LEET != 0
+    tricky[found.texts[1:][(latin[:-1] & leet[1:]) | (leet[:-1] & latin[1:])]] = True
+    return tricky
+
+
+def _shorten_repeats(found: _Characters) -> _Characters:
+    """As ``spam.shorten_repeats``."""
+    points = found.points
+    third = (points[2:] == points[1:-1]) & (points[2:] == points[:-2])
+    if not third.any():
+        return found
+    third &= found.kinds()[2:] & Kind.FIXED == 0
+    return found.where(~np.concatenate((np.zeros(2, np.bool_), third)))
+
+
+def _needs_definition(whole: _Characters, n: int) -> Flags:
+    """Which of n texts hold marks, or so many symbols that these may count."""
+    kinds = whole.kinds()
+    letters = np.bincount(whole.texts[kinds & (Kind.LETTER | Kind.SINGLE) != 0], minlength=n)
+    visible = np.bincount(whole.texts[(whole.points != _SPACE) & (whole.points != 0)], minlength=n)
+    needs: Flags = letters * SYMBOLS < visible
+    needs[whole.texts[kinds & Kind.MARK != 0]] = True
+    return needs
+
+
+def _grams(units: U64, texts: Numbers) -> tuple[Numbers, U64, NDArray[np.int64]]:
+    """Of each gram its text, its number and how often it stands there."""
+    same = texts[1:] == texts[:-1]
+    pairs = (units[:-1] << np.uint64(UNIT_BITS) | units[1:])[same]
+    owners = np.concatenate((texts, texts[1:][same])).astype(np.uint64)
+    found, counts = np.unique(owners << _GRAM_BITS | np.concatenate((units, pairs)), return_counts=True)
+    grams = found & ((np.uint64(1) << _GRAM_BITS) - np.uint64(1))
+    return (found >> _GRAM_BITS).astype(np.intp), grams, counts.astype(np.int64)

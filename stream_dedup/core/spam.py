@@ -1,0 +1,103 @@
+"""Tricks that keep a text readable to people and change it for programs, undone.
+
+Owns three of them, each a pure function of normalised text (NFKC, lower case):
+
+* ``unspace``: single characters kept apart (w.e.i.x.i.n, 微 信 号) are joined.
+* ``undo_lookalikes``: letters and digits that only look like others become those.
+* ``shorten_repeats``: a letter or sign that is repeated stays twice.
+
+They are made for comments. Each changes some honest text too, alike in every text in which it stands:
+"x + y = z" is joined, "mp3player" becomes "mpeplayer". As it happens to both of two texts, an error costs little; that
+is why they are rules of a few lines and not lists of words.
+
+Must never depend on anything but the text.
+"""
+
+from __future__ import annotations
+
+import re
+
+MIN_APART = 3
+"""Single characters in a row that are joined: two stand alone in honest text (e.g., "5 元 起")."""
+MAX_SEPARATOR = 3
+"""Characters between two of them: with more they are no longer read as one word."""
+KEPT_REPEATS = 2
+"""Times that a repeated character stays: many words of Chinese and English have two (看看, book)."""
+MIN_DIGITS, MIN_NUMBER = 3, 6
+"""Digits and characters of a number in which o and l are taken for 0 and 1: from a short phone number on."""
+
+UNIT = "a-z0-9\u00df-\u024f\u0370-\u052f\u4e00-\u9fd5"
+# White space, ASCII and general punctuation, arrows, symbols, pictures, CJK punctuation. No combining marks: between
+# the letters of Thai or Hindi these are no separators.
+_SEPARATOR = (
+    "\\s!-/:-@\\[-`{-~\u00a1-\u00a9\u00ab-\u00b1\u00b4-\u00b9\u00bb-\u00bf\u2010-\u2027\u2030-\u20cf\u2100-\u2bff\u3001-\u3004"
+    "\u3008-\u3029\u3030\u30fb\U0001f000-\U0001faff"
+)
+_APART = re.compile(
+    f"(?<![^\\W_])[{UNIT}](?:[{_SEPARATOR}]{{1,{MAX_SEPARATOR}}}[{UNIT}](?![^\\W_])){{{MIN_APART - 1},}}"
+)
+_SEPARATORS = re.compile(f"[{_SEPARATOR}]+")
+# Neither digits nor white space nor _; written out, because a counted repeat takes longer to begin.
+_REPEATS = re.compile(r"([^\d\s_])\1\1+")
+
+_CYRILLIC = ("абвгеёкмнорстухѕіјһӏԁԛԝѵ", "abbreekmhopctyxsijhldqwv")
+_GREEK = ("αβγεηικμνορτυχω", "abyenikuvoptuxw")
+_LOOKALIKES = str.maketrans(dict(zip(_CYRILLIC[0] + _GREEK[0], _CYRILLIC[1] + _GREEK[1], strict=True)))
+FOREIGN = re.compile("[\u0370-\u04ff\u0500-\u052f]")
+_WESTERN_WORD = re.compile("[a-z0-9\u0370-\u052f]+")
+_LATIN = re.compile("[a-z]")
+_LEET = str.maketrans("0134578@$", "oleastbas")
+# What is rare comes first, here and in numbers: the search for it is the fast part.
+_LEET_INSIDE = re.compile(r"[0134578@$](?=[a-z])(?<=[a-z].)")
+_LETTER = r"[^\W_\u4e00-\u9fd5]"
+_NUMBER = re.compile(rf"[\dol](?<!{_LETTER}.)[\dol]{{{MIN_NUMBER - 1},}}(?!{_LETTER})")
+_DIGITS = str.maketrans("ol", "01")
+
+
+def _enclosed() -> dict[int, str]:
+    """Letters and digits in circles and squares that NFKC leaves as they are."""
+    table = {0x24EB + n: str(n + 11) for n in range(10)} | {0x24FF: "0"}
+    for first in (0x24F5, 0x2776, 0x2780, 0x278A):
+        table |= {first + n: str(n + 1) for n in range(10)}
+    for first in (0x1F150, 0x1F170):
+        table |= {first + n: chr(ord("a") + n) for n in range(26)}
+    return table | {0x1F1E6 + n: chr(ord("a") + n) for n in range(26)}
+
+
+_ENCLOSED = _enclosed()
+ENCLOSED = re.compile("[\u24eb-\u24ff\u2776-\u2793\U0001f150-\U0001f189\U0001f1e6-\U0001f1ff]")
+
+
+def unspace(text: str) -> str:
+    """``MIN_APART`` or more single characters, at most ``MAX_SEPARATOR`` signs or spaces between each, joined."""
+    return _APART.sub(lambda run: _SEPARATORS.sub("", run.group()), text)
+
+
+def shorten_repeats(text: str) -> str:
+    """Letters and signs stay at most ``KEPT_REPEATS`` times in a row; digits are left alone."""
+    return _REPEATS.sub(lambda run: run.group(1) * KEPT_REPEATS, text)
+
+
+def undo_lookalikes(text: str) -> str:
+    """What a letter or digit looks like in place of it.
+
+    1. Letters and digits in circles and squares are those letters and digits.
+    2. Cyrillic and Greek letters in a word that has Latin letters too are the Latin ones that they look like.
+    3. One digit or sign between two Latin letters is the letter that it looks like (fr3e, c@sh).
+    4. o and l in a number are 0 and 1.
+    """
+    if ENCLOSED.search(text):
+        text = text.translate(_ENCLOSED)
+    if FOREIGN.search(text):
+        text = _WESTERN_WORD.sub(_as_latin, text)
+    text = _LEET_INSIDE.sub(lambda sign: sign.group().translate(_LEET), text)
+    return _NUMBER.sub(_as_number, text)
+
+
+def _as_latin(word: re.Match[str]) -> str:
+    return word.group().translate(_LOOKALIKES) if _LATIN.search(word.group()) else word.group()
+
+
+def _as_number(run: re.Match[str]) -> str:
+    digits = sum(map(str.isdecimal, run.group()))
+    return run.group().translate(_DIGITS) if digits >= MIN_DIGITS else run.group()

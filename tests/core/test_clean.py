@@ -1,0 +1,212 @@
+"""Addresses, names, numbers, pictures, invisible characters: each step by itself."""
+
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_dedup.core import clean
+from stream_dedup.core.assigned import join_halves
+from stream_dedup.core.clean import (
+    TOKENS,
+    drop_invisible,
+    drop_tags,
+    finish,
+    finishes,
+    has_symbol,
+    narrow,
+    prepare,
+    replace_emails,
+    replace_number_words,
+    replace_numbers,
+    replace_pictures,
+    replace_urls,
+    replace_users,
+    traits,
+)
+from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.scheme import Normalisation
+from stream_dedup.core.text import normalise
+from tests.core.texts import some_texts
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("看http://t.cn/abc点击", "看U点击"),
+        ("HTTPS://A.com/x?y=1#z。好", "U。好"),
+        ("www.foo.info/x 和 abc.com.cn/d", "U 和 U"),
+        ("http：//a.com/b", "U"),
+        ("[a](https://x.org/p)[b]", "[a](U)[b]"),
+        ("ftp://h/x, mailto:x", "U mailto:x"),
+        ("asp.net bob@h.com", "U bob@h.com"),
+        (
+            "README.md e.g. 3.14 a//b // http:// x.community .com",
+            "README.md e.g. 3.14 a//b // http:// x.community .com",
+        ),
+    ],
+)
+def test_urls(text: str, expected: str) -> None:
+    """With a scheme, beginning www., or under a common top domain; ASCII only, so Chinese text after one stays."""
+    assert replace_urls(text, "U") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("写信bob.x+y@ex-a.com.cn谢谢", "写信E谢谢"),
+        ("a@b 5@ @c x@.com", "a@b 5@ @c x@.com"),
+        ("a@b.com c@d.org", "E E"),
+    ],
+)
+def test_emails(text: str, expected: str) -> None:
+    """A local part, @, and a host with a dot."""
+    assert replace_emails(text, "E") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("回复@张三：你好 @a_b-c!", "回复U：你好 U!"), ("x@y 3 @ 5", "x@y 3 @ 5"), ("@" + "a" * 31, "Ua")],
+)
+def test_users(text: str, expected: str) -> None:
+    """@ and up to 30 letters, digits, _ and -, not behind an ASCII letter."""
+    assert replace_users(text, "U") == expected
+
+
+@pytest.mark.parametrize(
+    ("treat", "expected"),
+    [("keep", "共 123 元 ab12 v2 3.14"), ("drop", "共   元 ab12 v2  . "), ("token", "共  #  元 ab12 v2  # . # ")],
+)
+def test_numbers(treat: str, expected: str) -> None:
+    """Words of nothing but digits; a digit in a word stays."""
+    found = replace_numbers("共 123 元 ab12 v2 3.14", treat)  # type: ignore[arg-type]
+    assert found.replace(TOKENS["number"], "#") == expected
+
+
+def test_numbers_among_words() -> None:
+    """The same for words."""
+    words = ["12", "ab12", "٣", "v"]
+    assert replace_number_words(words, "keep") == words
+    assert replace_number_words(words, "drop") == ["ab12", "v"]
+    assert replace_number_words(words, "token") == [TOKENS["number"], "ab12", TOKENS["number"], "v"]
+
+
+@pytest.mark.parametrize(("treat", "expected"), [("keep", "好😀☀1"), ("drop", "好1"), ("token", "好##1")])
+def test_pictures(treat: str, expected: str) -> None:
+    """Emoji and the older symbols that are drawn as such."""
+    assert replace_pictures("好😀☀1", treat).replace(TOKENS["emoji"], "#") == expected  # type: ignore[arg-type]
+
+
+def test_symbols_are_no_punctuation() -> None:
+    """A drawing says something where a row of exclamation marks does not."""
+    assert [has_symbol(text) for text in ("。！？!?~…—*", "(≧▽≦)", "👍", "→")] == [False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("微\u200b信\ufeff", "微信"),
+        ("soft\u00adhyphen", "softhyphen"),
+        ("a\x00b\x1bc\x7f", "abc"),
+        ("❤\ufe0f👍🏽", "❤👍"),
+        ("👨\u200d👩\u200d👧", "👨👩👧"),
+        ("a\tb\nc\x85d\u2028e\u00a0f\u3000g", "a\tb\nc\x85d\u2028e\u00a0f\u3000g"),
+        ("नमस्ते กิน", "नमस्ते กิน"),
+    ],
+)
+def test_invisible_characters_go(text: str, expected: str) -> None:
+    """And leave nothing behind, not even a space; white space and combining marks stay."""
+    assert drop_invisible(text, traits(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('a <a href="x">b</a> c', "a  b  c"),
+        ("1 < 2 & 3 > 2", "1 < 2 & 3 > 2"),
+        ("x&nbsp;y&#39;z", "x y z"),
+        ('[名](http://a/b "t") [x](y)', "[名]  [x] "),
+        ("<!-- gone -->stays", " stays"),
+        ("a <" + "b" * 1000, "a <" + "b" * 1000),
+    ],
+)
+def test_tags(text: str, expected: str) -> None:
+    """Tags, comments, entities and targets of links; a lone < is none of these."""
+    assert drop_tags(text) == expected
+
+
+def test_narrow() -> None:
+    """Letters, digits and signs of addresses; punctuation of sentences stays."""
+    assert narrow("ｈｔｔｐ：／／ａ．ｃｏｍ，好！＠ｂ😀\ud800") == "http：//a.com，好！@b😀\ud800"
+
+
+def test_full_width_addresses_are_addresses() -> None:
+    """As those who hide them write them."""
+    steps = Normalisation(urls="drop", emails="drop")
+    assert prepare("看ｈｔｔｐ：／／ａ．ｃｏｍ／ｂ 和ａ＠ｂ．ｃｏｍ", steps).split() == ["看", "和"]
+
+
+def test_tokens_stay_what_they_are() -> None:
+    """NFKC and case folding leave them alone, and each is a letter."""
+    assert all(normalise(token) == token and token.isalpha() for token in TOKENS.values())
+    assert len(set(TOKENS.values())) == len(TOKENS)
+
+
+@given(st.text(max_size=30))
+def test_nothing_switched_on_changes_nothing(text: str) -> None:
+    """Every step has its own switch."""
+    assert prepare(text, Normalisation()) == text
+    assert not finishes(Normalisation())
+
+
+NASTY = 'a1。，@.:/-_ \u200b\ufe0f👍🏽繁體乾&<>[]()"wwwhtp中ｗ．＠／\ud83d\ude00'
+
+
+@given(st.text(st.sampled_from(NASTY), max_size=40) | st.text(max_size=30))
+def test_a_trait_that_is_missing_is_not_there(text: str) -> None:
+    """The cheap tests never make a step be left out that would have changed the text."""
+    text = join_halves(text)
+    every = replace(PROFILES["comment"].settings.short.normalisation, emoji="drop")
+    expected = normalise(prepare(text, every))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clean, "traits", lambda _: 15)
+        assert normalise(prepare(text, every)) == expected
+
+
+@given(st.text(st.sampled_from(NASTY), max_size=40) | st.text(max_size=30))
+def test_any_text_has_an_answer(text: str) -> None:
+    """Half surrogates, unassigned and nasty ones: nothing raises, and no white space is left at the ends."""
+    for profile in PROFILES.values():
+        for treatment in (profile.settings.long, profile.settings.short):
+            done = finish(normalise(prepare(text, treatment.normalisation)), treatment.normalisation)
+            assert done == done.strip()
+
+
+@pytest.mark.parametrize(
+    "piece", ["<", "](", "&", "@", "http://", "www.", "a.com", "x@y.", ". ", "a" * 64 + "@", '](a "']
+)
+def test_no_text_takes_quadratic_time(piece: str) -> None:
+    """Half a megabyte of any landmark: seconds at most."""
+    text = piece * (500_000 // len(piece))
+    start = time.process_time()
+    prepare(text, PROFILES["comment"].settings.short.normalisation)
+    assert time.process_time() - start < 10
+
+
+def test_real_texts_keep_their_words() -> None:
+    """Of the whole, the steps of the article profile take little away."""
+    steps = PROFILES["article"].settings.long.normalisation
+    before = [len(text) for text in some_texts(300)]
+    after = [len(prepare(text, steps)) for text in some_texts(300)]
+    assert sum(after) > 0.9 * sum(before)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("3.14 2024-05-01 10:30", "314 20240501 1030"), ("a-1 1-b 5. 6", "a-1 1-b 5. 6"), ("第3.期", "第3.期")],
+)
+def test_signs_inside_of_numbers_go(text: str, expected: str) -> None:
+    """So that a date or a price is one word, and another one another word."""
+    assert prepare(text, Normalisation(join_numbers=True)) == expected

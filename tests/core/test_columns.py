@@ -1,0 +1,137 @@
+"""From records to the columns of entries."""
+
+import json
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import xxhash
+
+from stream_dedup.core.columns import Columns, EntryMaker, rejected_columns
+from stream_dedup.core.decode import InputFormat, RawRecord
+from stream_dedup.core.entry import Batch, decode, encode, make_batch
+from stream_dedup.core.fingerprint import Fingerprinter
+from stream_dedup.core.model import Status, group_of
+from stream_dedup.core.profiles import PROFILES
+from tests.core.texts import STORY
+
+RECORDS = [
+    RawRecord(b"k0", '{"id": "a", "text": "今天天气很好"}'.encode(), "t-0-0"),
+    RawRecord(None, None, "t-0-1"),
+    RawRecord(b"k2", '{"text": "。！"}'.encode(), "t-0-2"),
+    RawRecord(None, b"\xff", "t-0-3"),
+    RawRecord(None, b'{"id": 5, "text": "hello world"}', "t-0-4"),
+]
+
+
+def test_each_record_has_its_row() -> None:
+    """Articles are fingerprinted, text without words is featureless, the rest is rejected with its reason."""
+    columns = EntryMaker()(RECORDS)
+    prints = Fingerprinter().fingerprint(["今天天气很好", "hello world"])
+    assert columns.ids == ["a", "t-0-1", "k2", "t-0-3", "5"]
+    assert columns.reasons == ["", "tombstone: the record has no value", "", "invalid UTF-8 at byte 0", ""]
+    assert columns.statuses.tolist() == [
+        Status.LONG,
+        Status.REJECTED,
+        Status.FEATURELESS,
+        Status.REJECTED,
+        Status.LONG,
+    ]
+    assert columns.signatures[[0, 4]].tolist() == prints.signatures.tolist()
+    assert columns.margins[[0, 4]].tolist() == prints.margins.tolist()
+    assert not columns.signatures[1:4].any()
+    assert not columns.margins[1:4].any()
+
+
+def test_checksums_are_xxh3_of_the_values() -> None:
+    """And 0 of a tombstone."""
+    expected = [0 if one.value is None else xxhash.xxh3_64_intdigest(one.value) for one in RECORDS]
+    assert EntryMaker()(RECORDS).checksums.tolist() == expected
+
+
+def same(a: Columns, b: Columns) -> bool:
+    arrays = ("checksums", "statuses", "groups", "signatures", "margins")
+    return (a.ids, a.reasons) == (b.ids, b.reasons) and all(
+        getattr(a, name).dtype == getattr(b, name).dtype and np.array_equal(getattr(a, name), getattr(b, name))
+        for name in arrays
+    )
+
+
+def test_an_entry_depends_on_its_record_alone() -> None:
+    """One by one or all together, the columns are the same."""
+    maker = EntryMaker()
+    assert same(Columns.concat([maker([one]) for one in RECORDS]), maker(RECORDS))
+
+
+def test_no_records_no_entries() -> None:
+    """An empty list, and the concatenation of nothing."""
+    assert len(EntryMaker()([])) == 0
+    assert same(EntryMaker()([]), Columns.concat([]))
+
+
+def test_columns_survive_a_pickle() -> None:
+    """They travel between processes."""
+    columns = EntryMaker()(RECORDS)
+    assert same(pickle.loads(pickle.dumps(columns)), columns)  # noqa: S301 - our own
+
+
+def test_a_record_may_be_rejected_unseen() -> None:
+    """Under its key or its fallback, with its checksum."""
+    columns = rejected_columns(RECORDS[0], "too large")
+    assert (columns.ids, columns.reasons, columns.statuses.tolist()) == (["k0"], ["too large"], [Status.REJECTED])
+    assert columns.checksums.tolist() == [xxhash.xxh3_64_intdigest(RECORDS[0].value or b"")]
+
+
+def test_columns_are_what_a_log_batch_takes() -> None:
+    """There and back through the log record's bytes."""
+    columns = EntryMaker()(RECORDS)
+    batch = make_batch(
+        topic_id=bytes(16),
+        topic="t",
+        partition=0,
+        offsets=range(5),
+        checksums=columns.checksums,
+        statuses=columns.statuses,
+        groups=columns.groups,
+        signatures=columns.signatures,
+        margins=columns.margins,
+        ids=columns.ids,
+        reasons=columns.reasons,
+    )
+    read = decode(encode(batch))
+    assert isinstance(read, Batch)
+    assert [read.id(row) for row in range(5)] == columns.ids
+    assert [read.reason(row) for row in range(5)] == columns.reasons
+    assert np.array_equal(read.signatures, columns.signatures)
+
+
+def test_groups_keep_kinds_and_scopes_apart() -> None:
+    """Long text without a scope has group 0; what is not signed has none."""
+    settings = replace(PROFILES["article"].settings, scope_field="site", tables=8)
+    fmt = InputFormat(scope_field="site")
+    values = [
+        {"text": STORY},
+        {"text": STORY, "site": "a"},
+        {"text": "今天天气很好，我们去公园", "site": "a"},
+        {"text": "好", "site": 7},
+        {"text": "。", "site": "a"},
+        {"text": STORY, "site": []},
+    ]
+    records = [RawRecord(None, json.dumps(value).encode(), f"t-0-{at}") for at, value in enumerate(values)]
+    columns = EntryMaker(settings, fmt)(records)
+    assert columns.groups.tolist() == [
+        0,
+        group_of(Status.LONG, "a"),
+        group_of(Status.SHORT, "a"),
+        group_of(Status.EXACT, "7"),
+        0,
+        0,
+    ]
+    assert columns.margins.shape == (6, 64)
+    assert columns.reasons[5] == "scope field site is neither text nor a number but an array"
+    assert columns.signatures[0].tolist() == columns.signatures[1].tolist()
+
+
+def test_rejected_columns_are_as_wide_as_the_schemes() -> None:
+    """So that they stand beside its entries."""
+    assert rejected_columns(RECORDS[0], "too large", 16).margins.shape == (1, 128)

@@ -1,0 +1,207 @@
+"""Every way in which a record can be read or not."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_dedup.core.decode import (
+    MAX_ID_BYTES,
+    Article,
+    InputFormat,
+    RawRecord,
+    Rejection,
+    decode,
+    decode_object,
+)
+
+JSON = InputFormat()
+TEXT = InputFormat(kind="text")
+
+
+def read(value: bytes | None, *, key: bytes | None = b"key", fmt: InputFormat = JSON) -> Article | Rejection:
+    return decode(RawRecord(key, value, "articles-0-7"), fmt)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (b'{"id": "a", "text": "b"}', Article("a", ("b",))),
+        (b'{"id": 17, "text": "b"}', Article("17", ("b",))),
+        (b'{"id": 1.50, "text": "b"}', Article("1.50", ("b",))),
+        (b'{"id": 123456789012345678901234567890, "text": "b"}', Article("123456789012345678901234567890", ("b",))),
+        (b'{"id": -0, "text": "b"}', Article("0", ("b",))),
+        (b'{"text": "b"}', Article("key", ("b",))),
+        (b'{"id": "", "text": "b"}', Article("key", ("b",))),
+        (b'{"id": null, "text": "b"}', Article("key", ("b",))),
+        (b'{"id": true, "text": "b"}', Article("key", ("b",))),
+        (b'{"id": ["a"], "text": "b"}', Article("key", ("b",))),
+        (b'\xef\xbb\xbf{"text": "b"}', Article("key", ("b",))),
+        (b'{"text": "\\ud83d"}', Article("key", ("\ud83d",))),
+        (b'{"text": "a", "text": "b"}', Article("key", ("b",))),
+        (b'{"text": "\\u200b"}', Article("key", ("\u200b",))),
+    ],
+)
+def test_json_that_can_be_read(value: bytes, expected: Article) -> None:
+    """Ids as text or as the number is written, else by key; half surrogates and a byte order mark do no harm."""
+    assert read(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (None, "tombstone: the record has no value"),
+        (b"", "invalid JSON"),
+        (b"{", "invalid JSON"),
+        (b'{"text": NaN}', "invalid JSON"),
+        (b'{"text": "a"} {}', "invalid JSON"),
+        (b"[" * 100_000, "invalid JSON"),
+        (b"[" * 2000 + b"]" * 2000, "invalid JSON"),
+        (b'{"text": "\xff"}', "invalid UTF-8 at byte 10"),
+        (b'{"text": "\xed\xa0\xbd"}', "invalid UTF-8 at byte 10"),
+        (b"[]", "JSON value is no object but an array"),
+        (b'"a"', "JSON value is no object but text"),
+        (b"null", "JSON value is no object but null"),
+        (b"17", "JSON value is no object but a number"),
+        (b"{}", "text field text is missing"),
+        (b'{"text": null}', "text field text is no text but null"),
+        (b'{"text": 1}', "text field text is no text but a number"),
+        (b'{"text": 1.5}', "text field text is no text but a number"),
+        (b'{"text": true}', "text field text is no text but a boolean"),
+        (b'{"text": {}}', "text field text is no text but an object"),
+        (b'{"text": ["a"]}', "text field text is no text but an array"),
+        (b'{"text": ""}', "empty text"),
+        (b'{"text": " \\n\\u3000"}', "empty text"),
+    ],
+)
+def test_json_that_cannot_be_read(value: bytes | None, reason: str) -> None:
+    """Each kind has its own reason; the record goes by its key."""
+    assert read(value) == Rejection("key", reason)
+
+
+def test_a_rejected_object_goes_by_its_own_id() -> None:
+    """Where the id could be read."""
+    assert read(b'{"id": "a"}') == Rejection("a", "text field text is missing")
+
+
+def test_fields_are_configurable() -> None:
+    """And a reason names the field as configured."""
+    fmt = InputFormat(id_field="uri", text_field="body")
+    assert read(b'{"uri": "a", "body": "b", "id": "x", "text": "y"}', fmt=fmt) == Article("a", ("b",))
+    assert read(b'{"text": "y"}', fmt=fmt) == Rejection("key", "text field body is missing")
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        (None, "articles-0-7"),
+        (b"", "articles-0-7"),
+        (b"k", "k"),
+        ("键".encode(), "键"),
+        (b"\xffk", "\\xffk"),
+        (b"k" * MAX_ID_BYTES, "k" * MAX_ID_BYTES),
+        (b"k" * (MAX_ID_BYTES + 1), "articles-0-7"),
+        (b"\xff" * 200, "articles-0-7"),
+    ],
+)
+def test_the_key_stands_in_for_an_id(key: bytes | None, expected: str) -> None:
+    """If there is one of a length to go by; else topic-partition-offset does."""
+    assert read(b'{"text": "b"}', key=key) == Article(expected, ("b",))
+
+
+def test_an_id_has_a_longest_length() -> None:
+    """In bytes of UTF-8; beyond it the record is rejected by its key."""
+    fits = "中" * (MAX_ID_BYTES // 3)
+    assert read(json.dumps({"id": fits, "text": "b"}).encode()) == Article(fits, ("b",))
+    assert read(json.dumps({"id": fits + "中", "text": "b"}).encode()) == Rejection(
+        "key", "id too long: 513 bytes, the limit is 512"
+    )
+
+
+@pytest.mark.parametrize("fmt", [InputFormat(max_bytes=20), InputFormat(kind="text", max_bytes=20)])
+def test_a_value_has_a_longest_length(fmt: InputFormat) -> None:
+    """A longer one is not looked at."""
+    assert read(b'{"text": "123456789"}', fmt=fmt) == Rejection("key", "too long: 21 bytes, the limit is 20")
+    assert isinstance(read(b'{"text": "12345678"}', fmt=fmt), Article)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("好 {".encode(), Article("key", ("好 {",))),
+        (b"\xef\xbb\xbfa", Article("key", ("a",))),
+        (b"a\xff", Rejection("key", "invalid UTF-8 at byte 1")),
+        (b" \n", Rejection("key", "empty text")),
+        (b"", Rejection("key", "empty text")),
+        (None, Rejection("key", "tombstone: the record has no value")),
+    ],
+)
+def test_plain_text(value: bytes | None, expected: Article | Rejection) -> None:
+    """The whole value is the text, the key its id."""
+    assert read(value, fmt=TEXT) == expected
+
+
+@given(st.binary(), st.none() | st.binary(), st.sampled_from([JSON, TEXT]))
+def test_any_bytes_have_an_answer(value: bytes, key: bytes | None, fmt: InputFormat) -> None:
+    """Nothing raises, and no id is empty."""
+    assert read(value, key=key, fmt=fmt).id
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda inner: st.lists(inner, max_size=2)
+)
+
+
+@given(st.dictionaries(st.sampled_from(["id", "text", "x"]), VALUES))
+def test_any_object_has_an_answer(obj: dict[str, Any]) -> None:
+    """The same from the bytes as from the object, as far as both can be read; nothing raises."""
+    parsed = decode_object(obj, "key", JSON)
+    whole = read(json.dumps(obj).encode())
+    if "NaN" in json.dumps(obj) or "Infinity" in json.dumps(obj):
+        assert whole.id
+    elif not isinstance(obj.get("id"), float):
+        assert whole == parsed
+
+
+@given(st.text(), st.text())
+def test_text_comes_through_untouched(article_id: str, text: str) -> None:
+    """Whatever characters it has, half surrogates too."""
+    expected = Article(article_id or "key", (text,))
+    if text.strip() and len(article_id.encode("utf-8", "backslashreplace")) <= MAX_ID_BYTES:
+        assert read(json.dumps({"id": article_id, "text": text}).encode()) == expected
+
+
+FIELDS = InputFormat(fields=("title", "body"), scope_field="site")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (b'{"title": "t", "body": "b"}', Article("key", ("t", "b"))),
+        (b'{"body": "b"}', Article("key", ("", "b"))),
+        (b'{"title": null, "body": "b", "text": 5}', Article("key", ("", "b"))),
+        (b'{"title": "t", "body": ""}', Article("key", ("t", ""))),
+        (b'{"title": "t", "site": "a"}', Article("key", ("t", ""), "a")),
+        (b'{"title": "t", "site": 7}', Article("key", ("t", ""), "7")),
+        (b'{"title": "t", "site": 1.50}', Article("key", ("t", ""), "1.50")),
+        (b'{"title": "t", "site": ""}', Article("key", ("t", ""))),
+        (b'{"title": "t", "site": null}', Article("key", ("t", ""))),
+        (b'{"text": "x"}', Rejection("key", "none of the text fields title, body is there")),
+        (b'{"title": null}', Rejection("key", "none of the text fields title, body is there")),
+        (b'{"title": "", "body": " "}', Rejection("key", "empty text")),
+        (b'{"title": 1, "body": "b"}', Rejection("key", "text field title is no text but a number")),
+        (
+            b'{"title": "t", "site": true}',
+            Rejection("key", "scope field site is neither text nor a number but a boolean"),
+        ),
+        (
+            b'{"title": "t", "site": {}}',
+            Rejection("key", "scope field site is neither text nor a number but an object"),
+        ),
+    ],
+)
+def test_several_fields_and_a_scope(value: bytes, expected: Article | Rejection) -> None:
+    """A missing field is empty text as long as one is there; a scope is text or a number as it is written."""
+    assert read(value, fmt=FIELDS) == expected

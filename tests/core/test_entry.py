@@ -1,0 +1,148 @@
+"""The bytes of a log record: there and back, as drawn, and every damage refused."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_dedup.core.entry import FORMAT_VERSION, Batch, Trim, decode, encode, make_batch
+from stream_dedup.core.model import SIGNATURE_BYTES, TABLE_COUNTS, Status
+from stream_dedup.core.rules import Rules, Scheme
+from stream_dedup.errors import CorruptError
+
+TOPIC_ID = bytes(range(16))
+ROWS = 3
+COLUMNS = ("offsets", "checksums", "statuses", "groups", "signatures", "margins", "id_ends", "reason_ends")
+
+
+def made(tables: int = 4, seed: int = 0, **changes: object) -> Batch:
+    """A batch of three entries; ``changes`` replace columns."""
+    draw = np.random.default_rng(seed)
+    columns: dict[str, object] = {
+        "topic_id": TOPIC_ID,
+        "topic": "文章",
+        "partition": 7,
+        "offsets": [3, 5, 2**40],
+        "checksums": draw.integers(0, 2**64, ROWS, np.uint64),
+        "statuses": [Status.LONG, Status.REJECTED, Status.EXACT],
+        "groups": draw.integers(0, 2**64, ROWS, np.uint64),
+        "signatures": draw.integers(0, 256, (ROWS, SIGNATURE_BYTES), np.uint8),
+        "margins": draw.integers(0, 256, (ROWS, 8 * tables), np.uint8),
+        "ids": ["a", "", "第三"],
+        "reasons": ["", "no text", ""],
+    }
+    return make_batch(**columns | changes)  # type: ignore[arg-type]
+
+
+def decoded(raw: bytes) -> Batch:
+    batch = decode(raw)
+    assert isinstance(batch, Batch)
+    return batch
+
+
+@pytest.mark.parametrize("tables", TABLE_COUNTS)
+def test_batch_there_and_back(tables: int) -> None:
+    """Every column comes back, whatever the tables of the scheme."""
+    batch = made(tables)
+    again = decoded(encode(batch))
+    assert (again.topic_id, again.topic, again.partition, again.tables) == (TOPIC_ID, "文章", 7, tables)
+    assert all(np.array_equal(getattr(again, name), getattr(batch, name)) for name in COLUMNS)
+    assert [(again.id(row), again.reason(row)) for row in range(ROWS)] == [("a", ""), ("", "no text"), ("第三", "")]
+
+
+def test_batch_as_drawn() -> None:
+    """The bytes stand where the drawing says."""
+    batch = made(8)
+    raw = encode(batch)
+    name = "文章".encode()
+    head = struct.pack("<BB16siIBH", FORMAT_VERSION, 1, TOPIC_ID, 7, ROWS, 8, len(name)) + name
+    at = len(head)
+    assert raw[:at] == head
+    assert struct.unpack_from("<3q3Q3B3Q", raw, at) == (
+        *batch.offsets.tolist(),
+        *batch.checksums.tolist(),
+        *batch.statuses.tolist(),
+        *batch.groups.tolist(),
+    )
+    at += struct.calcsize("<3q3Q3B3Q")
+    assert raw[at : at + 32 * ROWS] == batch.signatures.tobytes()
+    at += 32 * ROWS
+    assert raw[at : at + 64 * ROWS] == batch.margins.tobytes()
+    at += 64 * ROWS
+    assert raw[at:] == struct.pack("<6I", 1, 1, 7, 0, 7, 7) + "a第三no text".encode()
+
+
+def test_fingerprints_are_the_first_word() -> None:
+    """Bit 0 of the signature is the highest bit of the fingerprint."""
+    signatures = np.zeros((ROWS, SIGNATURE_BYTES), np.uint8)
+    signatures[0, 0], signatures[1, 7], signatures[2, 8] = 0x80, 0x01, 0xFF
+    assert made(signatures=signatures).fingerprints.tolist() == [1 << 63, 1, 0]
+
+
+@given(st.integers(0, ROWS), st.integers(0, ROWS))
+def test_rows_are_a_batch_of_their_own(start: int, stop: int) -> None:
+    """Part of a batch has the entries and texts of that part."""
+    batch = made()
+    if start >= stop:
+        return
+    part = decoded(encode(batch.rows(slice(start, stop))))
+    assert part.offsets.tolist() == batch.offsets[start:stop].tolist()
+    assert part.groups.tolist() == batch.groups[start:stop].tolist()
+    assert [part.id(row) for row in range(stop - start)] == [batch.id(row) for row in range(start, stop)]
+    assert [part.reason(row) for row in range(stop - start)] == [batch.reason(row) for row in range(start, stop)]
+
+
+@pytest.mark.parametrize("payload", [Trim(3, -5), Rules(Scheme("simhash", 1, "{}"), window_ms=7)])
+def test_rules_and_trims_there_and_back(payload: Trim | Rules) -> None:
+    """The other two kinds come back as they were."""
+    assert decode(encode(payload)) == payload
+
+
+@pytest.mark.parametrize("cut", [1, 2, 20, 40, 100, 300, -1])
+def test_batch_cut_short(cut: int) -> None:
+    """Bytes that end too early are refused wherever they end."""
+    with pytest.raises(CorruptError, match=r"too short|cut short"):
+        decode(encode(made())[:cut])
+
+
+def with_byte(raw: bytes, at: int, value: int) -> bytes:
+    return raw[:at] + bytes([value]) + raw[at + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (with_byte(encode(made()), 1, 9), "unknown kind 9"),
+        (encode(Trim(1, 2)) + b"\0", "unknown kind 3 and length 19"),
+        (encode(made()) + b"\0", "1 bytes after its end"),
+        (with_byte(encode(made()), 26, 5), "5 tables: must be one of"),
+        (with_byte(encode(made()), 22, 0), "batch of 0 entries"),
+        (with_byte(encode(made()), 25, 1), "batch of 16777219 entries: must be 1 to 1048576"),
+        (with_byte(encode(made()), 29, 0xFF), "topic name is no UTF-8"),
+        (encode(made(statuses=[0, 5, 1])), "unknown status 5"),
+        (encode(made(offsets=[3, 3, 4])), "offsets do not rise"),
+        (encode(made(offsets=[3, 2, 4])), "offsets do not rise"),
+    ],
+)
+def test_damage_is_refused(raw: bytes, message: str) -> None:
+    """What no writer of this format made is told as what it is."""
+    with pytest.raises(CorruptError, match=message):
+        decode(raw)
+
+
+def test_texts_that_end_before_they_begin() -> None:
+    """Ends that run back would give one entry another's text."""
+    batch = made()
+    batch.id_ends[:] = [5, 1, 7]
+    with pytest.raises(CorruptError, match="end before they begin"):
+        decode(encode(batch))
+
+
+def test_log_of_the_format_before() -> None:
+    """A log of format 1 names both formats and what can be done."""
+    with pytest.raises(CorruptError, match=r"format 1, and this program reads format 2: .* --group"):
+        decode(with_byte(encode(made()), 0, 1))

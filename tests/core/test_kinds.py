@@ -1,0 +1,252 @@
+"""Kinds of text and what counts in each."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from stream_dedup.core.features import pair_up
+from stream_dedup.core.fingerprint import Fingerprinter, feature_hash
+from stream_dedup.core.kinds import Reader, key_sentences, normalise_by, units_that_count, words_in
+from stream_dedup.core.model import Status
+from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.scheme import FingerprintSettings
+from stream_dedup.core.simhash import distances
+from stream_dedup.core.text import split_normalised
+from stream_dedup.errors import UserError
+from tests.core.texts import JAPANESE_STORY, MORE, SAMPLE, STORY, TRADITIONAL_STORY, some_texts
+
+ARTICLE, COMMENT, SIMHASH = (PROFILES[name].settings for name in ("article", "comment", "simhash"))
+
+
+def kind(text: str, settings: FingerprintSettings = ARTICLE) -> Status:
+    return Reader(settings).read((text,)).status
+
+
+def counts(text: str, settings: FingerprintSettings) -> Counter[str]:
+    return Reader(settings).read((text,)).counts
+
+
+def apart(settings: FingerprintSettings, *texts: str) -> int:
+    signatures = Fingerprinter(settings).fingerprint(texts).signatures
+    return int(distances(signatures[0], signatures[1]))
+
+
+def test_the_article_size_is_the_first_that_is_long() -> None:
+    """In characters of the normalised text, spaces and punctuation among them."""
+    text = ("今天天气很好，" * 50)[:300]
+    assert kind(text) is Status.LONG
+    assert kind(text[:-1]) is Status.SHORT
+    assert kind(text[:-1] + "   \n\t ") is Status.SHORT
+    assert kind(text[:-1] + " x") is Status.LONG
+    assert kind("\u200b" * 1000 + "今天天气很好你好吗") is Status.SHORT
+
+
+def test_most_long_text_is_known_by_its_words_and_the_rest_is_counted() -> None:
+    """Both ways give the same kind: what is long by its words is long by all its characters."""
+    for text in (*SAMPLE, *MORE, *some_texts(300)):
+        size = len(normalise_by(text, ARTICLE.long.normalisation))
+        assert (kind(text) is Status.LONG) == (size >= 300)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1234567", Status.EXACT),
+        ("好的，知道了。", Status.EXACT),
+        ("好的，我知道了。", Status.SHORT),
+        ("thanks a lot", Status.EXACT),
+        ("thanks a lot man", Status.SHORT),
+        ("哈" * 50, Status.EXACT),
+        ("", Status.FEATURELESS),
+        ("。！？" * 200, Status.FEATURELESS),
+        ("👍", Status.EXACT),
+        ("👍❤😀☀👍😀❤☀", Status.SHORT),
+        ("@somebody", Status.FEATURELESS),
+    ],
+)
+def test_kinds_of_short_text(text: str, expected: Status) -> None:
+    """Less than eight characters, or than four characters and words that count: the exact form decides."""
+    assert kind(text) is expected
+    assert kind(text, COMMENT) is expected
+
+
+def test_every_comment_is_short() -> None:
+    """Whatever its length."""
+    assert kind(STORY, COMMENT) is Status.SHORT
+
+
+def test_the_classic_profile_knows_one_kind() -> None:
+    """And text without words."""
+    assert [kind(text, SIMHASH) for text in ("好", STORY, "。", "")] == [
+        Status.LONG,
+        Status.LONG,
+        Status.FEATURELESS,
+        Status.FEATURELESS,
+    ]
+
+
+def test_an_exact_text_is_its_hash() -> None:
+    """Of the normalised text, with margins as large as they can be."""
+    made = Fingerprinter(COMMENT).fingerprint(["ＯＫ！！！！"])
+    assert made.signatures[0].tobytes() == feature_hash("ok!!")
+    assert made.margins[0].tobytes() == b"\xff" * 32
+
+
+def test_words_of_the_short_way_are_those_of_the_definition() -> None:
+    """For every treatment of every profile, on the samples and on real text."""
+    for settings in (ARTICLE, SIMHASH, ARTICLE.with_normalisation(unspace=True, repeats=True, lookalikes=True)):
+        steps, marked = settings.long.normalisation, settings.long.features.words == "marked"
+        for text in (*SAMPLE, *MORE, *some_texts(200)):
+            assert words_in(text, settings.long) == split_normalised(normalise_by(text, steps), marked=marked)
+
+
+@pytest.mark.parametrize(
+    ("text", "units"),
+    [
+        ("我用 python3, 很快!", ["我", "用", "python3", "很", "快"]),
+        ("カタカナ", ["カ", "タ", "カ", "ナ"]),
+        ("ไทย", ["ไ", "ท", "ย"]),
+        ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
+        ("한국어 문장", ["한국어", "문장"]),
+        ("好 👍👍👍👍", ["好"]),
+        ("👍👍❤👍", ["👍", "❤", "👍"]),
+        ("。。!!", []),
+        ("a_b", ["a", "b"]),
+    ],
+)
+def test_units_of_short_text(text: str, units: list[str]) -> None:
+    """Characters of languages without spaces, words of the others, symbols where nearly all is symbols."""
+    assert units_that_count(text) == units
+
+
+def test_short_text_counts_units_and_pairs() -> None:
+    """A space joins a pair."""
+    assert counts("今天天气 very good", COMMENT) == Counter(
+        {
+            "今": 1,
+            "天": 2,
+            "气": 1,
+            "very": 1,
+            "good": 1,
+            "今 天": 1,
+            "天 天": 1,
+            "天 气": 1,
+            "气 very": 1,
+            "very good": 1,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "parts"),
+    [
+        ("ひらがな", ["ひら", "らが", "がな"]),
+        ("の", ["の"]),
+        ("abcひら", ["abc", "ひら"]),
+        ("กิน", ["กิ", "ิน"]),
+        ("english", ["english"]),
+        ("привет", ["привет"]),
+        ("한국어", ["한국어"]),
+    ],
+)
+def test_languages_without_spaces_count_by_pairs(word: str, parts: list[str]) -> None:
+    """Other words stay whole."""
+    assert pair_up([word]) == parts
+
+
+def test_japanese_does_not_collapse() -> None:
+    """An edited text has most of its features; as whole runs it would have lost a sentence for each changed letter."""
+    edited = JAPANESE_STORY.replace("新しく", "今回").replace("予約できます", "予約が可能です")
+    assert len(counts(JAPANESE_STORY, ARTICLE)) > 150
+    assert max(map(len, counts(JAPANESE_STORY, ARTICLE))) <= 6
+    assert apart(ARTICLE, JAPANESE_STORY, edited) < 30
+
+
+def test_traditional_and_simplified_are_one_text() -> None:
+    """In the profiles that simplify."""
+    assert apart(ARTICLE, STORY, TRADITIONAL_STORY) == 0
+    assert apart(SIMHASH, STORY, TRADITIONAL_STORY) > 60
+
+
+@pytest.mark.parametrize(
+    "trick",
+    [
+        "加 微 信 领 红 包 每 天 轻 松 赚 三 百 元",
+        "加★微★信★领★红★包★每★天★轻★松★赚★三★百★元",
+        "加\u200b微\u200b信领红包每天轻松赚三百元",
+        "加微信領紅包每天輕鬆賺三百元！！！！！！！",
+        "@小王 加微信领红包每天轻松赚三百元 http://t.cn/x",
+        "加微信领红包😀每天轻松赚三百元😀😀",
+    ],
+)
+def test_tricks_change_nothing(trick: str) -> None:
+    """The comment is the same."""
+    assert apart(COMMENT, "加微信领红包每天轻松赚三百元", trick) == 0
+
+
+def test_fields_count_as_often_as_they_weigh() -> None:
+    """A title of weight 3 counts as if it stood there three times."""
+    settings = replace(SIMHASH, fields=(("title", 3), ("text", 1)))
+    assert Reader(settings).read(("苹果", "苹果很甜")).counts == Counter({"苹果": 4, "很甜": 1})
+    assert Reader(settings).read(("", "苹果")).counts == Counter({"苹果": 1})
+    made = Fingerprinter(settings).fingerprint([("苹果", "苹果很甜")])
+    assert (
+        made.signatures.tolist()
+        == Fingerprinter(SIMHASH).fingerprint(["苹果。苹果。苹果。苹果很甜"]).signatures.tolist()
+    )
+
+
+def test_only_html_fields_are_html() -> None:
+    """The others are plain text, tags and all."""
+    settings = replace(SIMHASH, fields=(("title", 1), ("text", 1)), html_fields=("text",))
+    assert Reader(settings).read(("<b>x</b>", "<b>y</b>z")).counts == Counter({"b": 2, "x": 1, "yz": 1})
+    assert Reader(replace(SIMHASH, markup="html")).read(("<b>y</b>z",)).counts == Counter({"yz": 1})
+
+
+def test_key_sentences() -> None:
+    """First and last of each paragraph, and the longest; a number's dot ends none."""
+    text = "一。二。三。\n\n四。\n五！这一句最长 3.14。六？"
+    assert key_sentences(text) == ["一", "三", "四", "五", "六", "这一句最长 3.14"]
+    assert key_sentences("") == []
+    settings = replace(SIMHASH, key_sentences=2)
+    assert Reader(settings).read(("苹果。香蕉。葡萄。",)).counts == Counter({"苹果": 3, "香蕉": 1, "葡萄": 3})
+
+
+def test_stop_words_do_not_count(tmp_path: Path) -> None:
+    """As they stand in normalised text."""
+    file = tmp_path / "stop.txt"
+    file.write_text("# mine\nＡＮＤ\n蘋果\n", encoding="utf-8")
+    settings = replace(ARTICLE, stop_words=file, article_size=0, exact_size=0)
+    assert counts("Apples and 苹果 香蕉", settings) == Counter({"apples": 1, "香蕉": 1})
+
+
+@pytest.mark.parametrize("name", ["rjieba", "jieba"])
+def test_a_users_words_are_kept_whole(name: Literal["rjieba", "jieba"], tmp_path: Path) -> None:
+    """By both segmenters, with and without a frequency; simplified where the text is."""
+    file = tmp_path / "words.txt"
+    file.write_text("去中心化金融协议 9 n\n石墨烯電池\n", encoding="utf-8")
+    settings = replace(ARTICLE, user_dictionary=file, article_size=0, exact_size=0, segmenter=name)
+    found = counts("去中心化金融协议与石墨烯电池", settings)
+    assert found == Counter({"去中心化金融协议": 1, "与": 1, "石墨烯电池": 1})
+    other = counts("去中心化金融协议与石墨烯电池", replace(settings, user_dictionary=None))
+    assert "去中心化金融协议" not in other
+
+
+@pytest.mark.parametrize("line", ["词 x 1", "词 1 n more", "词 0"])
+def test_a_line_that_is_no_entry_is_named(line: str, tmp_path: Path) -> None:
+    """With what to write."""
+    file = tmp_path / "words.txt"
+    file.write_text(f"好词 1\n{line}\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"entry 2: .* is no entry of a dictionary; write"):
+        Fingerprinter(replace(SIMHASH, user_dictionary=file)).warm()
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """With the remedy."""
+    (tmp_path / "latin").write_bytes(b"\xe9")
+    for name, reason in (("gone", "cannot be read"), ("latin", "not UTF-8 at byte 0")):
+        with pytest.raises(UserError, match=reason):
+            Fingerprinter(replace(SIMHASH, stop_words=tmp_path / name)).warm()

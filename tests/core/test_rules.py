@@ -1,0 +1,142 @@
+"""Rules records: what is written is read back, and what says no rules is refused with its field and reason."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+
+from stream_dedup import config_checks
+from stream_dedup.core import probes
+from stream_dedup.core.model import Status
+from stream_dedup.core.rules import DIRECTED, MAX_DISTANCE, MAX_MASKS, Rules, Scheme
+from stream_dedup.errors import CorruptError
+
+SCHEME = Scheme("simhash", 1, '{"tables":4}')
+WIDE = Scheme("article", 3, '{"fields":{"text":1,"title":3},"tables":8}')
+EXACT_RULES = Rules(SCHEME, distance=5, window_ms=1000)
+DIRECTED_RULES = Rules(WIDE, search=DIRECTED, distance=None, probes=64, limit=52, short_limit=44)
+
+
+def raw(rules: Rules, **changes: object) -> bytes:
+    """The record of these rules with some values replaced."""
+    return json.dumps(asdict(rules) | changes).encode()
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [EXACT_RULES, DIRECTED_RULES, replace(DIRECTED_RULES, recrawl="update", observe=True, featureless="rejected")],
+)
+def test_there_and_back(rules: Rules) -> None:
+    """What was written is read back."""
+    assert Rules.from_json(rules.to_json()) == rules
+
+
+@pytest.mark.parametrize(
+    ("base", "changes", "message"),
+    [
+        (EXACT_RULES, {"distance": None}, "distance none: must be a whole number from 0 to 11"),
+        (EXACT_RULES, {"distance": 12}, "distance 12: must be a whole number from 0 to 11"),
+        (EXACT_RULES, {"distance": True}, "distance true: must be"),
+        (EXACT_RULES, {"probes": 64}, "probes 64: says nothing in exact search"),
+        (EXACT_RULES, {"limit": 52}, "limit 52: says nothing in exact search"),
+        (EXACT_RULES, {"short_limit": 44}, "short_limit 44: says nothing in exact search"),
+        (EXACT_RULES, {"scheme": asdict(WIDE)}, "search 'exact': takes a scheme of 4 tables, this one has 8"),
+        (EXACT_RULES, {"search": "fuzzy"}, "search 'fuzzy': must be exact or directed"),
+        (EXACT_RULES, {"window_ms": 0}, "window_ms 0: must be a whole number from 1 to"),
+        (EXACT_RULES, {"window_ms": 1.5}, r"window_ms 1\.5: must be a whole number"),
+        (EXACT_RULES, {"bucket_limit": 0}, "bucket_limit 0: must be a whole number from 1 to 1048576"),
+        (EXACT_RULES, {"bucket_limit": 2**20 + 1}, "bucket_limit 1048577"),
+        (EXACT_RULES, {"featureless": "duplicate"}, "featureless 'duplicate': must be unique or rejected"),
+        (EXACT_RULES, {"recrawl": "new"}, "recrawl 'new': must be duplicate or update"),
+        (EXACT_RULES, {"observe": 1}, "observe 1: must be true or false"),
+        (EXACT_RULES, {"revision": -1}, "revision -1: must be"),
+        (DIRECTED_RULES, {"distance": 3}, "distance 3: says nothing in directed search"),
+        (DIRECTED_RULES, {"probes": None}, "probes none: must be a whole number from 1 to 5576"),
+        (DIRECTED_RULES, {"probes": 0}, "probes 0: must be"),
+        (DIRECTED_RULES, {"probes": 8 * MAX_MASKS + 1}, "probes 5577: must be"),
+        (DIRECTED_RULES, {"limit": 257}, "limit 257: must be a whole number from 0 to 256"),
+        (DIRECTED_RULES, {"limit": "52"}, "limit 52: must be a whole number"),
+        (DIRECTED_RULES, {"short_limit": None}, "short_limit none: must be"),
+        (EXACT_RULES, {"scheme": asdict(replace(SCHEME, name=""))}, r"scheme\.name '': must be a name"),
+        (EXACT_RULES, {"scheme": asdict(SCHEME) | {"version": "1"}}, r"scheme\.version '1': must be"),
+        (EXACT_RULES, {"scheme": asdict(replace(SCHEME, parameters="[]"))}, r"scheme\.parameters '\[\]': must be"),
+        (EXACT_RULES, {"scheme": asdict(replace(SCHEME, parameters="{"))}, r"scheme\.parameters '\{': must be"),
+        (
+            EXACT_RULES,
+            {"scheme": asdict(replace(SCHEME, parameters='{"tables":5}'))},
+            "tables 5: must be one of 4, 8, 16",
+        ),
+        (EXACT_RULES, {"scheme": {"name": "x"}}, r"scheme in a rules record with fields \['name'\]: expected"),
+        (EXACT_RULES, {"scheme": None}, "cannot be read"),
+        (EXACT_RULES, {"more": 1}, "rules record with fields .*'more'"),
+    ],
+)
+def test_what_says_no_rules_is_refused(base: Rules, changes: dict[str, object], message: str) -> None:
+    """A value out of its range, or one that the search has no use for, is named with the reason."""
+    with pytest.raises(CorruptError, match=message):
+        Rules.from_json(raw(base, **changes))
+
+
+@pytest.mark.parametrize("value", [b"", b"{", b"[]", b"7", b"null", b'{"revision":1}'])
+def test_no_record_of_rules(value: bytes) -> None:
+    """Other JSON, or none, is refused as such."""
+    with pytest.raises(CorruptError, match="rules record"):
+        Rules.from_json(value)
+
+
+def test_every_problem_is_told_at_once() -> None:
+    """Rules with two faults name both."""
+    found = replace(EXACT_RULES, distance=99, bucket_limit=0).problems()
+    assert [problem.split(":")[0] for problem in found] == ["bucket_limit 0", "distance 99"]
+
+
+def test_rules_that_nobody_could_read_are_not_written() -> None:
+    """What would be refused on reading never gets into a log."""
+    with pytest.raises(ValueError, match="distance 3: says nothing in directed search"):
+        replace(DIRECTED_RULES, distance=3).to_json()
+
+
+def test_differences_of_the_search() -> None:
+    """Each rule that differs is a line, revision aside."""
+    assert DIRECTED_RULES.differences(replace(DIRECTED_RULES, revision=7)) == []
+    other = replace(DIRECTED_RULES, probes=32, window_ms=5, observe=True)
+    assert DIRECTED_RULES.differences(other) == [
+        "probes: 64 here, 32 in the log",
+        "window_ms: none here, 5 in the log",
+        "observe: false here, true in the log",
+    ]
+
+
+def test_differences_of_schemes_are_told_by_parameter() -> None:
+    """The ids say that two schemes differ, the lines behind them in what."""
+    theirs = replace(WIDE, parameters='{"fields":{"text":1},"seed":0,"tables":16}')
+    assert DIRECTED_RULES.differences(replace(DIRECTED_RULES, scheme=theirs)) == [
+        f"scheme: {WIDE.id} here, {theirs.id} in the log",
+        "scheme.fields.title: 3 here, absent in the log",
+        "scheme.tables: 8 here, 16 in the log",
+        "scheme.seed: absent here, 0 in the log",
+    ]
+    for other in (replace(WIDE, version=4), replace(theirs, name="comment")):
+        assert WIDE.differences(other) == [f"scheme: {WIDE.id} here, {other.id} in the log"]
+
+
+def test_parameters_of_a_scheme_one_by_one() -> None:
+    """Nested parameters have names with dots; what is empty stays, and no parameters are none."""
+    nested = replace(SCHEME, parameters='{"a":{"b":[1],"c":{}},"d":null}')
+    assert nested.flat() == {"a.b": [1], "a.c": {}, "d": None}
+    assert replace(SCHEME, parameters="{}").flat() == {}
+
+
+@pytest.mark.parametrize(
+    ("rules", "reaches"), [(EXACT_RULES, (5, 5, 0)), (DIRECTED_RULES, (52, 44, 0))], ids=["exact", "directed"]
+)
+def test_reach(rules: Rules, reaches: tuple[int, int, int]) -> None:
+    """Long, short and exact text each have their own greatest distance."""
+    assert tuple(rules.reach(status) for status in (Status.LONG, Status.SHORT, Status.EXACT)) == reaches
+
+
+def test_limits_are_those_of_the_search() -> None:
+    """The record's ranges are what the plans can do and the configuration lets through."""
+    assert MAX_DISTANCE == probes.MAX_DISTANCE == config_checks.MAX_DISTANCE

@@ -1,0 +1,159 @@
+"""The scheme changes with whatever an entry depends on, and with nothing else."""
+
+import ast
+import json
+import subprocess
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from stream_dedup import core
+from stream_dedup.core import scheme
+from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.scheme import FingerprintSettings, Normalisation, scheme_of
+from stream_dedup.errors import UserError
+
+ALLOWED = set(
+    """
+    __future__ collections contextlib dataclasses enum functools importlib itertools json math pathlib re struct sys
+    html operator typing unicodedata uuid warnings numpy xxhash orjson jieba rjieba opencc selectolax stream_dedup
+    """.split()  # noqa: SIM905 - a list of this length is read as prose
+)
+COMPILED = {"numba", "llvmlite", "os", "inspect"}
+"""What the compiled variants may load besides: the compiler, where it keeps what it compiled, and of which source."""
+INSIDE = ("stream_dedup.core", "stream_dedup.errors")
+
+
+def test_the_schemes_have_not_changed() -> None:
+    """Logs and indexes were made under it: a change needs a new version, on purpose."""
+    assert scheme_of(FingerprintSettings()) == scheme_of(PROFILES["simhash"].settings)
+    assert {name: scheme_of(profile.settings).id for name, profile in PROFILES.items()} == {
+        "article": "article/1-15338509",
+        "comment": "comment/1-e640f0e2",
+        "simhash": "simhash/1-609aa13a",
+    }
+
+
+CLASSIC, ARTICLE, COMMENT = (PROFILES[name].settings for name in ("simhash", "article", "comment"))
+FILE = Path(__file__)
+
+
+@pytest.mark.parametrize(
+    ("base", "other"),
+    [
+        *(
+            (CLASSIC, CLASSIC.with_features(**one))
+            for one in ({"weights": "tf"}, {"weights": "level"}, {"damped": False})
+        ),
+        *(
+            (CLASSIC, CLASSIC.with_features(**one))
+            for one in ({"top_k": 50}, {"words": "marked"}, {"idf": "languages"})
+        ),
+        (CLASSIC, CLASSIC.with_features(root=True)),
+        (CLASSIC, CLASSIC.with_features(damping=2)),
+        (CLASSIC, replace(CLASSIC, profile="other")),
+        (CLASSIC, replace(CLASSIC, version=2)),
+        *((CLASSIC, replace(CLASSIC, seed=one)) for one in (1, 2)),
+        *((CLASSIC, replace(CLASSIC, tables=one)) for one in (8, 16)),
+        (CLASSIC, replace(CLASSIC, article_size=1)),
+        (CLASSIC, replace(CLASSIC, exact_size=1)),
+        (CLASSIC, replace(CLASSIC, fields=(("text", 1),))),
+        (replace(CLASSIC, fields=(("a", 1), ("b", 1))), replace(CLASSIC, fields=(("b", 1), ("a", 1)))),
+        (CLASSIC, replace(CLASSIC, key_sentences=1)),
+        (CLASSIC, replace(CLASSIC, markup="html")),
+        (CLASSIC, replace(CLASSIC, user_dictionary=FILE)),
+        (CLASSIC, replace(CLASSIC, stop_words=FILE)),
+        (CLASSIC, replace(CLASSIC, scope_field="site")),
+        (ARTICLE, COMMENT),
+        (ARTICLE, replace(ARTICLE, article_size=200)),
+        (COMMENT, replace(COMMENT, article_size=300)),
+        *(
+            (base, base.with_normalisation(**{one.name: "token" if one.type == "Treat" else True}))
+            for base in (CLASSIC, replace(CLASSIC, article_size=None))
+            for one in fields(Normalisation)
+        ),
+    ],
+)
+def test_what_changes_entries_changes_the_scheme(base: FingerprintSettings, other: FingerprintSettings) -> None:
+    """Each setting of each step."""
+    assert scheme_of(other).id != scheme_of(base).id
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (CLASSIC, replace(CLASSIC, segmenter="jieba")),
+        (CLASSIC.with_features(weights="tf"), CLASSIC.with_features(weights="tf", damped=False, root=True)),
+        (CLASSIC, replace(CLASSIC, short=COMMENT.short)),
+        (COMMENT, replace(COMMENT, long=CLASSIC.long)),
+        (COMMENT, replace(COMMENT, user_dictionary=FILE, stop_words=FILE)),
+        (CLASSIC, replace(CLASSIC, html_fields=("nobody",))),
+        (CLASSIC, CLASSIC.with_features(gram_weights=(1, 1, 1))),
+    ],
+)
+def test_what_changes_no_entry_does_not(one: FingerprintSettings, other: FingerprintSettings) -> None:
+    """The segmenter, and settings that the others make idle."""
+    assert scheme_of(one) == scheme_of(other)
+
+
+def test_tables_are_named() -> None:
+    """As the log and the index ask for them."""
+    assert [scheme_of(replace(ARTICLE, tables=tables)).tables for tables in (4, 8, 16)] == [4, 8, 16]
+
+
+def test_parameters_are_canonical_json() -> None:
+    """Sorted keys, no spaces: equal settings give equal text."""
+    text = scheme_of(FingerprintSettings()).parameters
+    assert json.dumps(json.loads(text), sort_keys=True, separators=(",", ":")) == text
+
+
+def test_data_files_count_by_their_content(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Another dictionary is another scheme."""
+    (tmp_path / "dict.txt").write_text("词 1 n\n", encoding="utf-8")
+    before = scheme_of(FingerprintSettings())
+    monkeypatch.setattr(scheme, "dictionary_path", lambda: tmp_path / "dict.txt")
+    assert scheme_of(FingerprintSettings()) != before
+
+
+def test_a_missing_data_file_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With the remedy."""
+    monkeypatch.setattr(scheme, "idf_path", lambda: tmp_path / "gone.txt")
+    with pytest.raises(UserError, match=r"gone\.txt cannot be read .* install its package again"):
+        scheme_of(FingerprintSettings())
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the remedy."""
+    monkeypatch.setattr(scheme, "find_spec", lambda _: None)
+    with pytest.raises(UserError, match="package jieba is not installed"):
+        scheme_of(FingerprintSettings())
+
+
+def test_the_core_imports_no_clock_no_randomness_no_logging_and_no_adapter() -> None:
+    """Values in, values out: every import in the package is one of a short list."""
+    folder = Path(core.__path__[0])
+    found = {
+        (file.name, name)
+        for file in folder.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for name in _names(node)
+    }
+    compiled = {file.name for file in folder.glob("*compiled.py")} | {"kernel.py"}
+    other = {(file, name) for file, name in found if name.split(".")[0] not in ALLOWED}
+    assert {one for one in other if one[0] not in compiled or one[1].split(".")[0] not in COMPILED} == set()
+    ours = {(file, name) for file, name in found if name.startswith("stream_dedup.")}
+    assert {(file, name) for file, name in ours if not name.startswith(INSIDE)} == set()
+
+
+def test_naming_the_scheme_loads_no_numpy() -> None:
+    """Configuration commands stay quick."""
+    code = "import sys, stream_dedup.core.scheme, stream_dedup.core.decode; sys.exit('numpy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def _names(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module] if isinstance(node, ast.ImportFrom) and node.module else []

@@ -1,0 +1,142 @@
+"""Short text, a batch at once, is what the definition says of each text alone."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_dedup.core import grams as grams_module
+from stream_dedup.core import short as module
+from stream_dedup.core.fingerprint import Fingerprinter, feature_hash, feature_hashes
+from stream_dedup.core.grams import Hashes, Units
+from stream_dedup.core.kinds import Counted, Reader
+from stream_dedup.core.model import Status
+from stream_dedup.core.points import MOST_TIMES, SIZE, Raw, tables
+from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.scheme import FingerprintSettings, Treatment
+from stream_dedup.core.short import ShortFingerprinter, ShortReader
+from stream_dedup.core.text import normalise
+from tests.core.texts import MORE, SAMPLE, some_texts
+
+COMMENT, ARTICLE = PROFILES["comment"].settings, PROFILES["article"].settings
+OTHERS = (
+    COMMENT.with_normalisation(invisible=False, simplify=False),
+    COMMENT.with_normalisation(emoji="token", numbers="drop", urls="token"),
+    COMMENT.with_normalisation(emoji="drop", join_numbers=True, unspace=False, lookalikes=False, repeats=False),
+    replace(COMMENT, exact_size=0, short=Treatment(features=COMMENT.short.features)),
+    ARTICLE,
+    replace(ARTICLE, article_size=20),
+)
+# Of everything that a step or a table knows: each piece alone, beside others, and several times.
+PIECES = (
+    *'a1。，@.:/-_ \n\u3000\u200b\ufe0f👍🏽繁體乾著&<>[]()"wｗ．＠／中好哈е\u0301\u0e31กิが\uff9e',
+    *"한ᄒ\u1161…″ﬁ①$oσΣÅ\u0130\x00\x1c\x85é🅰\U00020000\ufdfa٣\ud83d\ude00",
+    *("http://t.cn/", "www.", ".com", "](", "...", "哈哈", "123", "l0ve"),
+)
+NASTY = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
+
+
+def read_at_once(settings: FingerprintSettings, texts: list[str]) -> dict[int, Counted]:
+    """Kinds and counts of the texts that are not left to the definition."""
+    units = Units()
+    found = ShortReader(settings, units).read(texts)
+    read: dict[int, Counted] = {}
+    for row, status in enumerate(found.statuses.tolist()):
+        own = found.texts == row
+        names = [units.name(gram) for gram in found.grams[own].tolist()]
+        counts = Counter(dict(zip(names, found.counts[own].tolist(), strict=True)))
+        read[row] = Counted(Status(status), Counter([found.exact[row]]) if row in found.exact else counts)
+    return {row: one for row, one in read.items() if row not in found.left}
+
+
+def assert_same(settings: FingerprintSettings, texts: list[str]) -> None:
+    reader = Reader(settings)
+    for row, one in read_at_once(settings, texts).items():
+        assert (texts[row], one) == (texts[row], reader.read((texts[row],)))
+
+
+@given(st.lists(NASTY | st.text(max_size=20), min_size=1, max_size=5))
+def test_comments_at_once_are_the_definition(texts: list[str]) -> None:
+    """Of any texts side by side, none of which changes another."""
+    assert_same(COMMENT, texts)
+
+
+@pytest.mark.parametrize("settings", OTHERS)
+@given(texts=st.lists(NASTY, min_size=1, max_size=4))
+def test_so_they_are_under_other_settings(settings: FingerprintSettings, texts: list[str]) -> None:
+    """With steps that no profile has, and where text may be long: that is left to the definition."""
+    assert_same(settings, [text[:25] for text in texts])
+
+
+def test_real_comments_at_once_are_the_definition() -> None:
+    """And those of other languages."""
+    texts = [text for text in (*SAMPLE, *MORE, *some_texts(2000)) if len(text) < 1500]
+    for start in range(0, len(texts), 40):
+        assert_same(COMMENT, texts[start : start + 40])
+
+
+def test_most_comments_are_read_at_once_and_few_are_left() -> None:
+    """The definition reads those with zero characters that stay, and text that could be long."""
+    texts = [text for text in some_texts(500) if len(text) < 100]
+    assert len(read_at_once(COMMENT, texts)) == len(texts)
+    assert len(read_at_once(ARTICLE, texts)) > len(texts) // 2
+
+
+def test_every_plain_character_becomes_what_the_table_says_beside_any_other() -> None:
+    """In one text, and in one text each beside a letter that marks compose with."""
+    raw, folded, times, _ = tables()
+    plain = np.flatnonzero((raw & ~np.uint8(Raw.TRADITIONAL | Raw.PICTURE | Raw.SEVERAL)) == 0)
+    assert len(plain) > 60_000
+    assert times.max() == MOST_TIMES
+    assert int(plain.max()) < SIZE
+    became = [chr(to) * n for to, n in zip(folded[plain].tolist(), times[plain].tolist(), strict=True)]
+    points = [chr(point) for point in plain.tolist()]
+    for before in ("", "e", "が", "한", "하", "ᄒ"):
+        text, expected = before.join(points), before.join(became)
+        assert normalise(text) == " ".join(expected.split())
+
+
+def test_a_batch_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts that are too long for one are read by themselves, with the same entries."""
+    texts = [*SAMPLE, *MORE]
+    expected = Fingerprinter(COMMENT).fingerprint(texts)
+    monkeypatch.setattr(module, "MAX_CHARACTERS", 60)
+    quick = ShortFingerprinter(COMMENT, feature_hashes)
+    left: list[int] = []
+    batches = list(quick.batches(texts, left))
+    assert left == [row for row, text in enumerate(texts) if len(text) > 60]
+    assert max(sum(len(texts[row]) for row in rows) for rows in batches) <= 60
+    assert sorted([row for rows in batches for row in rows] + left) == list(range(len(texts)))
+    for ours, theirs in zip(Fingerprinter(COMMENT).fingerprint(texts), expected, strict=True):
+        assert np.array_equal(ours, theirs)
+
+
+def test_units_that_are_forgotten_change_no_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor do places that several grams share."""
+    texts = [*SAMPLE, *MORE, *some_texts(200)]
+    expected = Fingerprinter(COMMENT).fingerprint(texts)
+    monkeypatch.setattr(grams_module, "MAX_WORDS", 10)
+    monkeypatch.setattr(grams_module, "PLACE_BITS", 4)
+    worker = Fingerprinter(COMMENT)
+    for start in range(0, len(texts), 7):
+        found = worker.fingerprint(texts[start : start + 7])
+        for ours, theirs in zip(found, expected, strict=True):
+            assert np.array_equal(ours, theirs[start : start + 7])
+
+
+def test_a_kept_hash_is_the_hash_of_its_gram() -> None:
+    """Each of many that share four places, at first and again."""
+    units = Units()
+    numbers = units.numbers(["好", "very", "天", "good", "very"])
+    assert (numbers[0], numbers[1] == numbers[4]) == (ord("好"), True)
+    grams = np.array([*numbers[:4], *(a << 21 | b for a in numbers for b in numbers[:4])], np.uint64)
+    names = [units.name(gram) for gram in grams.tolist()]
+    assert names[:6] == ["好", "very", "天", "good", "好 好", "好 very"]
+    ordered = np.unique(grams)
+    assert units.names(ordered) == [units.name(gram) for gram in ordered.tolist()]
+    hashes = Hashes(units, feature_hashes)
+    for _ in range(2):
+        assert [row.tobytes() for row in hashes.of(grams)] == [feature_hash(name) for name in names]

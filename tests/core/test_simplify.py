@@ -1,0 +1,49 @@
+"""Traditional to simplified."""
+
+import sys
+
+import pytest
+
+from stream_dedup.core import simplify as module
+from stream_dedup.core.simplify import simplifiable, simplify
+from stream_dedup.errors import UserError
+from tests.core.texts import STORY, TRADITIONAL_STORY, some_texts
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("繁體中文，臺灣的夜市", "繁体中文，台湾的夜市"),
+        ("乾隆與乾燥", "乾隆与干燥"),
+        ("著名作家帶著衣著", "著名作家带着衣着"),
+        ("简体 English 日本 123", "简体 English 日本 123"),
+        ("體\ud83d\ude00體", "体\U0001f600体"),
+        ("體\ud83d", "体 "),
+        ("", ""),
+    ],
+)
+def test_simplify(text: str, expected: str) -> None:
+    """Characters and phrases; half surrogates do no harm."""
+    assert simplify(text) == expected
+
+
+def test_a_story_and_its_traditional_form() -> None:
+    """Become one."""
+    assert simplify(TRADITIONAL_STORY) == STORY
+
+
+def test_text_without_a_simplifiable_character_is_simple() -> None:
+    """So the cheap test before the step leaves nothing out."""
+    known = simplifiable()
+    simple = [text for text in some_texts(2000) if known.isdisjoint(map(ord, text))]
+    assert simple
+    assert [text for text in simple if simplify(text) != text] == []
+
+
+def test_opencc_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what to do about it."""
+    module._converter.cache_clear()
+    monkeypatch.setitem(sys.modules, "opencc", None)
+    with pytest.raises(UserError, match="package opencc cannot be loaded"):
+        simplify("體")
+    module._converter.cache_clear()
