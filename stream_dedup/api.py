@@ -1,0 +1,221 @@
+"""The Python API, usable without Kafka: a fingerprint of a text, distances, an index to add to and search.
+
+>>> from stream_dedup import Index, distance, fingerprint
+>>> distance(fingerprint("the cat sat on the mat"), fingerprint("the cat sat on the mat"))
+0
+>>> with Index() as index:
+...     index.add("first", "the cat sat on the mat")
+...     [match.id for match in index.search("The cat sat on the mat!")]
+['first']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.core.fingerprint import Fingerprinter, Fingerprints
+from stream_dedup.core.model import FINGERPRINT_BITS, Status, group_of
+from stream_dedup.core.probes import words
+from stream_dedup.core.profiles import DEFAULT_PROFILE, PROFILES, Profile
+from stream_dedup.core.rules import DIRECTED, EXACT, Rules
+from stream_dedup.core.scheme import FingerprintSettings, scheme_of
+from stream_dedup.core.simhash import similarity
+from stream_dedup.index.layout import U64
+from stream_dedup.index.table_index import TableIndex, signatures_of
+
+_FINGERPRINT_VALUES = 1 << 64
+_PENDING = 512
+"""Added articles gathered before they are written together."""
+_DISTANCE = 3
+"""Bits: k of exact search where the profile has none."""
+
+
+class Found(NamedTuple):
+    """A near article: its id, its distance in bits, the cosine that the distance of the signatures stands for.
+
+    The distance is over the fingerprint in exact search, over the signature in directed search.
+    """
+
+    id: str
+    distance: int
+    similarity: float
+
+
+class _Article(NamedTuple):
+    id: str
+    content: str | int
+    scope: str | None
+
+
+def fingerprint(text: str, profile: str | Profile = DEFAULT_PROFILE) -> int:
+    """The 64-bit SimHash of a text; 0 of a text without any feature."""
+    made = _fingerprinter(_profile(profile).settings).fingerprint([text])
+    return int.from_bytes(made.signatures[0, :8].tobytes(), "big")
+
+
+def distance(a: int, b: int) -> int:
+    """Hamming distance of two fingerprints, in bits."""
+    return (a ^ b).bit_count()
+
+
+class Index:
+    """Finds near articles among those added, as a profile defines near.
+
+    On a path it is kept between programs; without one it lives in a temporary folder. ``profile`` is the name of
+    one, or a ``Profile`` of one's own. Only articles of one scope are near, and of one kind (long, short, exact).
+    One process and one thread at a time. Text without any feature is near nothing and is not kept.
+
+    A fingerprint known by its number can be added and searched for as well: within k bits of it (exact search),
+    among long texts.
+    """
+
+    def __init__(self, path: Path | str | None = None, profile: str | Profile = DEFAULT_PROFILE) -> None:
+        self._profile = _profile(profile)
+        settings = self._profile.settings
+        self._scheme = scheme_of(settings)
+        where = None if path is None else Path(path)
+        self._tables = TableIndex(where, scheme=self._scheme.id, tables=settings.tables)
+        self._pending: list[_Article] = []
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        """Articles held."""
+        self._settle()
+        return len(self._tables)
+
+    def add(self, id: str, content: str | int, scope: str | None = None) -> None:  # noqa: A002 - the word for it
+        """Add an article by its text or its fingerprint."""
+        _check(content)
+        self._pending.append(_Article(id, content, scope))
+        if len(self._pending) >= _PENDING:
+            self._settle()
+
+    def search(
+        self,
+        content: str | int,
+        scope: str | None = None,
+        *,
+        probes: int | None = None,
+        limit: int | None = None,
+        k: int | None = None,
+    ) -> list[Found]:
+        """Near articles: nearest first, then earliest added.
+
+        Directed search takes ``probes`` and ``limit`` (bits of the signature), exact search ``k`` (bits of the
+        fingerprint, 0 to 11); what is not given is the profile's. With ``k``, or for a
+        fingerprint, the search is exact.
+
+        Raises:
+            ValueError: an argument that this search does not take, or out of its range.
+        """
+        _check(content)
+        rules = self._rules(isinstance(content, int), probes, limit, k)
+        self._settle()
+        kept, made, groups = self._made([_Article("", content, scope)])
+        if not len(kept):
+            return []
+        near = self._tables.near(rules, made.statuses, made.signatures, groups, made.margins)
+        own = words(made.signatures)[0]
+        likeness = [_similarity(own, other) for other in self._tables.signatures(near.ordinals)]
+        return list(map(Found, self._tables.labels(near.ordinals), near.distances.tolist(), likeness))
+
+    def flush(self) -> None:
+        """Make everything added durable."""
+        self._settle()
+        self._tables.flush()
+
+    def close(self) -> None:
+        """Make durable and let go; nothing the second time."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._settle()
+        finally:
+            self._tables.close()
+
+    def _rules(self, number: bool, probes: int | None, limit: int | None, k: int | None) -> Rules:  # noqa: FBT001
+        profile = self._profile
+        if number or k is not None or profile.search == EXACT:
+            rules = Rules(self._scheme, search=EXACT, distance=_first(k, profile.distance, _DISTANCE))
+            rules = replace(rules, probes=probes, limit=limit)
+        else:
+            rules = Rules(
+                self._scheme,
+                search=DIRECTED,
+                distance=None,
+                probes=_first(probes, profile.probes),
+                limit=_first(limit, profile.limit),
+                short_limit=_first(limit, profile.short_limit),
+            )
+        problems = rules.problems()
+        if problems:
+            raise ValueError("; ".join(problems))
+        return rules
+
+    def _settle(self) -> None:
+        if self._pending:
+            pending, self._pending = self._pending, []
+            kept, made, groups = self._made(pending)
+            self._tables.add(made.signatures, groups, [pending[at].id for at in kept.tolist()])
+
+    def _made(self, articles: Sequence[_Article]) -> tuple[NDArray[np.int64], Fingerprints, U64]:
+        """Which articles have features, their fingerprints and groups."""
+        texts = [article.content if isinstance(article.content, str) else "" for article in articles]
+        made = _fingerprinter(self._profile.settings).fingerprint(texts)
+        statuses, signatures, margins = made.statuses.copy(), made.signatures.copy(), made.margins
+        for at, article in enumerate(articles):
+            if isinstance(article.content, int):
+                statuses[at] = Status.LONG
+                signatures[at] = signatures_of(np.array([article.content], np.uint64))[0]
+        kept = np.flatnonzero(statuses != Status.FEATURELESS)
+        groups = [group_of(Status(statuses[at]), articles[at].scope) for at in kept.tolist()]
+        return kept, Fingerprints(signatures[kept], margins[kept], statuses[kept]), np.array(groups, np.uint64)
+
+
+def _check(content: str | int) -> None:
+    if isinstance(content, int) and not 0 <= content < _FINGERPRINT_VALUES:
+        msg = f"fingerprint {content}: must be 0 to 2**64 - 1"
+        raise ValueError(msg)
+
+
+def _first(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)
+
+
+def _similarity(a: U64, b: U64) -> float:
+    """By the signatures; by the fingerprints where only that of one is known."""
+    bits = np.bitwise_count(a ^ b)
+    if a[1:].any() and b[1:].any():
+        return similarity(int(bits.sum()))
+    return similarity(int(bits[0]), FINGERPRINT_BITS)
+
+
+def _profile(profile: str | Profile) -> Profile:
+    if isinstance(profile, Profile):
+        return profile
+    if profile not in PROFILES:
+        msg = f"profile {profile!r}: must be one of {', '.join(PROFILES)}"
+        raise ValueError(msg)
+    return PROFILES[profile]
+
+
+@cache
+def _fingerprinter(settings: FingerprintSettings) -> Fingerprinter:
+    return Fingerprinter(settings)

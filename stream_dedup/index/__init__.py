@@ -1,0 +1,11 @@
+"""The four block tables over RocksDB, and what a worker keeps of its log.
+
+A cache of the log: everything in it can be built again. Only ``store`` knows RocksDB.
+"""
+
+from stream_dedup.index.folder import destroy, mark_corrupt
+from stream_dedup.index.log_index import LogIndex
+from stream_dedup.index.settings import IndexSettings
+from stream_dedup.index.table_index import TableIndex
+
+__all__ = ["IndexSettings", "LogIndex", "TableIndex", "destroy", "mark_corrupt"]

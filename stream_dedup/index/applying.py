@@ -1,0 +1,219 @@
+"""Applying log records: what each kind changes, in one atomic write and then in memory.
+
+Order matters in every method here: first the write, which is whole or not there, then the same change in
+memory. An error between the two leaves them apart, so after it nothing is done any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import xxhash
+
+from stream_dedup.core.entry import Batch, LogRecord, Trim
+from stream_dedup.core.model import TABLE_COUNTS
+from stream_dedup.core.rules import Rules, Scheme
+from stream_dedup.errors import RefusedError, UserError
+from stream_dedup.index.history import History, Mark
+from stream_dedup.index.layout import U64, Head, offset_key
+from stream_dedup.index.row_column import RowColumn
+from stream_dedup.index.rows import Row, Rows
+from stream_dedup.index.segments import Coverage, Standing
+from stream_dedup.index.settings import IndexSettings
+from stream_dedup.index.state import State
+from stream_dedup.index.store import Store, WriteBatch
+from stream_dedup.index.tables import Progress, Tables
+
+_ALL_RECORDS = [(family, family + b"\xff") for family in (b"E", b"R", b"S", b"W")]
+
+
+class Applied:
+    """Everything that follows from the log up to the applied position."""
+
+    def __init__(
+        self, store: Store, settings: IndexSettings, scheme: Scheme | None, progress: Progress | None = None
+    ) -> None:
+        self.store = store
+        self.settings = settings
+        self.scheme = scheme
+        self.state = State.read(store)
+        self.history = History(store)
+        self.coverage = Coverage(store)
+        self.rows = Rows(store)
+        self.unflushed = 0
+        self.doubt: str | None = None
+        current = self.history.current
+        if current is not None:
+            self._refuse_scheme(current.scheme)
+        # An empty index learns with the first rules how many tables there are.
+        self.tables = self._open_tables(TABLE_COUNTS[0] if current is None else current.scheme.tables, progress)
+
+    def begin(self, log_id: str) -> None:
+        """Bind an empty index to a log."""
+        self.state.log_id = log_id
+        self.in_doubt(self._write)
+
+    def apply(self, record: LogRecord) -> None:
+        """Apply the next record."""
+        self.in_doubt(lambda: self._dispatch(record))
+
+    def purge_step(self) -> None:
+        """Take forgotten entries off the disk, a stripe at a time; after the last one the space is given back."""
+        self.in_doubt(self._purge_stripe)
+
+    def in_doubt(self, effect: Callable[[], None]) -> None:
+        """Do something that, when it fails, leaves memory and disk apart: nothing may follow it."""
+        if self.doubt is not None:
+            msg = f"the index {self.store.name} stopped after an error ({self.doubt}): close it and open it again"
+            raise RefusedError(msg)
+        try:
+            effect()
+        except BaseException as error:
+            self.doubt = str(error) or type(error).__name__
+            raise
+
+    def _dispatch(self, record: LogRecord) -> None:
+        if record.offset < self.state.next_offset:
+            last = self.state.next_offset - 1
+            msg = f"log record {record.offset} after {last}: records are applied in log order, once"
+            raise RefusedError(msg)
+        if isinstance(record.payload, Batch):
+            self._apply_batch(record, record.payload)
+        elif isinstance(record.payload, Rules):
+            self._apply_rules(record, record.payload)
+        else:
+            self._apply_trim(record, record.payload)
+
+    def _open_tables(self, count: int, progress: Progress | None = None) -> Tables:
+        column = RowColumn(self.store, self.state.floor_ordinal, self.state.next_ordinal)
+        tables = Tables(self.store, column, count, self.settings)
+        tables.load(progress)
+        return tables
+
+    def _apply_batch(self, record: LogRecord, batch: Batch) -> None:
+        if self.history.current is None:
+            msg = f"log record {record.offset} is a batch before any rules: this is not the beginning of a log"
+            raise RefusedError(msg)
+        if batch.tables != self.tables.count:
+            msg = f"log record {record.offset} is of {batch.tables} tables, the log's scheme has {self.tables.count}"
+            raise RefusedError(msg)
+        standing = self.coverage.standing(batch)
+        row = Row(
+            record.offset, batch, Head(len(batch), record.time, standing.mask, self.state.next_ordinal), record.raw
+        )
+        listed = row.table_rows()
+        barred = [] if standing.repeats is None else self.history.barred_after(standing.repeats)
+        self._advance(record)
+        self.state.newest = max(self.state.newest or 0, row.head.time_range[1])
+        self.state.next_ordinal += len(listed)
+        if standing.ranges:
+            self.state.articles += row.head.standing_count
+        # 1. One atomic write: the record, its rows and source ranges, barred rules, the applied position.
+        self._write(lambda writes: self._put_batch(writes, row, listed, standing, barred))
+        # 2. The same in memory.
+        self.history.replace_marks(barred)
+        self.coverage.stood(batch, standing.ranges)
+        if standing.ranges:
+            self._stood(row, listed)
+
+    def _put_batch(self, writes: WriteBatch, row: Row, listed: U64, standing: Standing, barred: list[Mark]) -> None:
+        if standing.ranges:
+            self.rows.put(writes, row.record, row.head)
+            self.tables.rows.put(writes, listed)
+            self.coverage.put(writes, row.batch, row.offset, standing.ranges, row.head)
+        for mark in barred:
+            mark.put(writes)
+
+    def _stood(self, row: Row, listed: U64) -> None:
+        self.rows.remember(row)
+        self.unflushed += len(row.batch)
+        if len(listed):
+            self.tables.add(listed)
+
+    def _apply_rules(self, record: LogRecord, rules: Rules) -> None:
+        current = self.history.current
+        counts = rules.takes_force_after(current) or rules.restates(current)
+        if counts:
+            self._refuse_scheme(rules.scheme)
+        self._advance(record)
+        if not counts:
+            self._write()
+            return
+        mark = Mark(record.offset, rules, self.state.newest)
+        self._write(mark.put)
+        self.history.marks.append(mark)
+        if self.tables.count != rules.scheme.tables:
+            self.tables = self._open_tables(rules.scheme.tables)
+
+    def _apply_trim(self, record: LogRecord, trim: Trim) -> None:
+        self._advance(record)
+        if not self._may_trim(trim.before):
+            self.state.bar = record.offset
+            self._write()
+            return
+        floor, horizon = max(self.state.floor, trim.before), max(self.state.horizon or trim.horizon, trim.horizon)
+        gone = sum(head.standing_count for _, head in self.rows.scan_heads(self.state.floor, floor))
+        marks = [mark for mark in self.history.marks if mark.offset < floor]
+        self.state.floor, self.state.horizon, self.state.purge = floor, horizon, 0
+        first = next(self.rows.scan_heads(floor), None)
+        self.state.floor_ordinal = self.state.next_ordinal if first is None else first[1].first
+        self.state.articles -= gone
+        # 1. One atomic write: entries, coordinates and rules that are forgotten, and the applied position.
+        self._write(lambda writes: self._put_trim(writes, floor, trim.horizon, marks))
+        # 2. The same in memory. Lists are purged in steps; until then the floor hides what they hold.
+        self.history.forget(floor)
+        self.rows.forget(floor)
+        self.coverage.load()
+        self.tables.forget(self.state.floor_ordinal)
+
+    def _put_trim(self, writes: WriteBatch, floor: int, horizon: int, marks: list[Mark]) -> None:
+        for family in (b"E", b"R"):
+            writes.delete_range(offset_key(family, 0), offset_key(family, floor))
+        self.tables.rows.put_forget(writes, self.state.floor_ordinal)
+        for mark in marks:
+            writes.delete(offset_key(b"U", mark.offset))
+        self.coverage.forget(writes, floor, horizon, self._read_times)
+
+    def _read_times(self, log_offset: int) -> tuple[Batch, Head]:
+        row = self.rows.get(log_offset)
+        return row.batch, row.head
+
+    def _may_trim(self, before: int) -> bool:
+        """Whether a trim that names this offset counts: the same in an index built from a log that was cut before."""
+        if before < max(self.state.floor, self.state.start or 0):
+            # It names what is gone. Void trims and copies from then must not matter: a cut log has lost them.
+            return True
+        mark = self.history.mark(before)
+        return mark is not None and not mark.barred and before >= self.state.bar
+
+    def _purge_stripe(self) -> None:
+        stripe = self.state.purge
+        if stripe is None:
+            return
+        self.tables.purge(stripe)
+        self.state.purge = stripe + 1 if stripe + 1 < self.tables.stripes else None
+        self._write()
+        if self.state.purge is None:
+            self.store.compact([*_ALL_RECORDS, *self.tables.folded.key_ranges()])
+
+    def _advance(self, record: LogRecord) -> None:
+        if self.state.start is None:
+            self.state.start = record.offset
+        self.state.next_offset = record.offset + 1
+        self.state.last_checksum = xxhash.xxh3_64_intdigest(record.raw)
+
+    def _write(self, fill: Callable[[WriteBatch], object] | None = None) -> None:
+        batch = self.store.batch()
+        if fill is not None:
+            fill(batch)
+        self.state.put(batch)
+        self.store.write(batch)
+
+    def _refuse_scheme(self, held: Scheme) -> None:
+        if self.scheme is not None and held != self.scheme:
+            msg = (
+                f"the index {self.store.name} holds fingerprints of scheme {held.id} ({held.parameters}), "
+                f"the configuration makes {self.scheme.id} ({self.scheme.parameters}): two schemes are never mixed; "
+                "name another index folder and group, or configure the scheme that is held"
+            )
+            raise UserError(msg)

@@ -1,0 +1,250 @@
+"""The lists on disk: reading them, appending to them, and taking trimmed entries out.
+
+A list is its sealed pieces in order of number, then its tail in a page (see ``layout``). Appending
+rewrites pages only; a tail that grows past CHUNK_ENTRIES gives off sealed pieces, so a page stays bounded and a flood
+of equal entries fills no page of its neighbours. Lists are changed a stripe at a time; the stripe's state
+stands in the same batch as its lists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stream_dedup.errors import CorruptError
+from stream_dedup.index import layout, pages
+from stream_dedup.index.layout import (
+    BLOCKS,
+    ENTRY_BYTES,
+    I64,
+    STRIPE_BLOCKS,
+    STRIPE_PAGES,
+    U32,
+    U64,
+    Packed,
+    Stripe,
+)
+from stream_dedup.index.pages import Pages
+from stream_dedup.index.runs import Run
+from stream_dedup.index.settings import CHUNK_ENTRIES, PAGE_BLOCKS, RANGES
+from stream_dedup.index.store import Store, WriteBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far back a long list is read: the newest ``limit`` entries before ``least``, none from ``most`` on."""
+
+    limit: int
+    least: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """Lists as read, one after the other."""
+
+    counts: I64
+    keys: U64
+    ordinals: U32
+
+
+class Folded:
+    """The tables as far as they are folded."""
+
+    def __init__(self, store: Store, tables: int) -> None:
+        self._store = store
+        self.tables = tables
+        keys = [layout.stripe_key(stripe) for stripe in range(tables * RANGES)]
+        self.stripes = [self._stripe(raw) for raw in store.get(keys)]
+
+    @property
+    def complete_to(self) -> int:
+        """Every entry before this ordinal is folded in every stripe."""
+        return min(stripe.folded for stripe in self.stripes)
+
+    def folded_before(self, table: int) -> I64:
+        """For each block of a table, before which ordinal its list is folded."""
+        stripes = self.stripes[table * RANGES : (table + 1) * RANGES]
+        return np.repeat([stripe.folded for stripe in stripes], STRIPE_BLOCKS).astype(np.int64)
+
+    def read(self, table: int, blocks: I64, reach: Reach | None = None) -> Stored:
+        """Lists of these distinct blocks in rising order; whole, or as far as a look-up reaches."""
+        if not len(blocks):
+            return Stored(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.uint32))
+        numbers = blocks // PAGE_BLOCKS
+        changes = np.diff(numbers, prepend=-1) > 0
+        found = self._pages(table, numbers[changes])
+        at = np.cumsum(changes) - 1
+        counts, packed = found.counts[at, blocks % PAGE_BLOCKS], found.take(at, blocks % PAGE_BLOCKS)
+        sealed = self._sealed(table, blocks)
+        if sealed.any():
+            counts, packed = self._with_pieces(table, blocks, sealed, counts, packed, reach)
+        keys, ordinals = layout.unpack_entries(table, packed, np.repeat(blocks.astype(np.uint16), counts))
+        return Stored(counts, keys, ordinals)
+
+    def append(self, stripe: int, rows: Run, before: int) -> None:
+        """Append rows to the lists of a stripe, which is then folded before this ordinal."""
+        state = self.stripes[stripe]
+        after = state.after.copy()
+        batch = self._store.batch()
+        if len(rows):
+            self._append_rows(batch, stripe, rows, after)
+        # After a restart memory may be empty: what is folded stays folded.
+        folded = Stripe(max(state.folded, before), state.first, after)
+        batch.put(layout.stripe_key(stripe), folded.encode())
+        self._store.write(batch)
+        self.stripes[stripe] = folded
+
+    def purge(self, stripe: int, floor: int) -> None:
+        """Take entries before an ordinal out of the lists of a stripe (a sealed piece goes when all of it does)."""
+        table, part = divmod(stripe, RANGES)
+        state = self.stripes[stripe]
+        first = state.first.copy()
+        batch = self._store.batch()
+        for index in np.flatnonzero(state.after > state.first).tolist():
+            first[index] = self._purge_pieces(batch, table, part * STRIPE_BLOCKS + index, floor)
+        numbers, found = self._stripe_pages(stripe)
+        packed = found.all()
+        live = layout.unpack_ordinals(packed) >= floor
+        if not live.all():
+            lists = np.repeat(np.arange(STRIPE_BLOCKS), found.counts.ravel())
+            counts = np.bincount(lists[live], minlength=STRIPE_BLOCKS)
+            self._put_pages(batch, table, numbers, counts, packed.take(np.flatnonzero(live), axis=0))
+        purged = Stripe(state.folded, first, state.after)
+        batch.put(layout.stripe_key(stripe), purged.encode())
+        self._store.write(batch)
+        self.stripes[stripe] = purged
+
+    @staticmethod
+    def key_ranges() -> list[tuple[bytes, bytes]]:
+        """Where the lists stand, for compaction."""
+        return [(b"P", b"P\xff"), (b"C", b"C\xff")]
+
+    def _stripe(self, raw: bytes) -> Stripe:
+        try:
+            return Stripe.decode(raw) if raw else Stripe.empty()
+        except CorruptError as error:
+            raise self._store.corrupt(str(error)) from error
+
+    def _pages(self, table: int, numbers: I64) -> Pages:
+        try:
+            return Pages.decode(self._store.get(layout.page_keys(table, numbers)))
+        except CorruptError as error:
+            reason = f"table {table}: {error}"
+            raise self._store.corrupt(reason) from error
+
+    def _stripe_pages(self, stripe: int) -> tuple[I64, Pages]:
+        table, part = divmod(stripe, RANGES)
+        numbers = np.arange(part * STRIPE_PAGES, (part + 1) * STRIPE_PAGES)
+        return numbers, self._pages(table, numbers)
+
+    @staticmethod
+    def _put_pages(batch: WriteBatch, table: int, numbers: I64, counts: I64, packed: Packed) -> None:
+        encoded = pages.encode(counts.reshape(-1, PAGE_BLOCKS), packed)
+        for key, raw in zip(layout.page_keys(table, numbers), encoded, strict=True):
+            if raw:
+                batch.put(key, raw)
+            else:
+                batch.delete(key)
+
+    def _append_rows(self, batch: WriteBatch, stripe: int, rows: Run, after: U32) -> None:
+        table, part = divmod(stripe, RANGES)
+        numbers, found = self._stripe_pages(stripe)
+        old = found.counts.ravel()
+        new = np.bincount(rows.blocks - part * STRIPE_BLOCKS, minlength=STRIPE_BLOCKS)
+        packed = pages.merged(old, found.all(), new, layout.pack_entries(table, rows.keys, rows.ordinals))
+        counts = old + new
+        if counts.max() > CHUNK_ENTRIES:
+            counts, packed = self._seal(batch, stripe, counts, packed, after)
+        self._put_pages(batch, table, numbers, counts, packed)
+
+    @staticmethod
+    def _seal(batch: WriteBatch, stripe: int, counts: I64, packed: Packed, after: U32) -> tuple[I64, Packed]:
+        """Give off sealed pieces until every tail has one piece or less, and return the tails."""
+        table, part = divmod(stripe, RANGES)
+        starts = np.cumsum(counts) - counts
+        counts = counts.copy()
+        keep = np.ones(len(packed), bool)
+        for index in np.flatnonzero(counts > CHUNK_ENTRIES).tolist():
+            start = int(starts[index])
+            while counts[index] > CHUNK_ENTRIES:
+                end = start + CHUNK_ENTRIES
+                key = layout.piece_key(table, part * STRIPE_BLOCKS + index, int(after[index]))
+                batch.put(key, packed[start:end].tobytes())
+                keep[start:end] = False
+                after[index] += 1
+                counts[index] -= CHUNK_ENTRIES
+                start = end
+        return counts, packed.take(np.flatnonzero(keep), axis=0)
+
+    def _sealed(self, table: int, blocks: I64) -> I64:
+        """How many sealed pieces each list has."""
+        pieces = np.zeros(len(blocks), np.int64)
+        for part in range(RANGES):
+            stripe = self.stripes[table * RANGES + part]
+            if stripe.after.any():
+                here = slice(*np.searchsorted(blocks, (part * STRIPE_BLOCKS, (part + 1) * STRIPE_BLOCKS)))
+                at = blocks[here] - part * STRIPE_BLOCKS
+                pieces[here] = stripe.after[at].astype(np.int64) - stripe.first[at]
+        return pieces
+
+    def _with_pieces(
+        self, table: int, blocks: I64, sealed: I64, counts: I64, tails: Packed, reach: Reach | None
+    ) -> tuple[I64, Packed]:
+        """Counts and entries of lists with their sealed pieces before their tails."""
+        counts, ends = counts.copy(), np.cumsum(counts)
+        parts, done = [], 0
+        for index in np.flatnonzero(sealed).tolist():
+            end = int(ends[index])
+            start = end - int(counts[index])
+            pieces = self._pieces_back(table, int(blocks[index]), tails[start:end], reach)
+            parts += [tails[done:start], *reversed(pieces)]
+            counts[index] += CHUNK_ENTRIES * len(pieces)
+            done = start
+        return counts, np.concatenate([*parts, tails[done:]])
+
+    def _pieces_back(self, table: int, block: int, tail: Packed, reach: Reach | None) -> list[Packed]:
+        """Sealed pieces of a list as far back as is asked, newest first."""
+        first, after = self._numbers(table, block)
+        if reach is None:
+            return self._read_pieces(table, block, first, after)[::-1]
+        found: list[Packed] = []
+        held = int(np.searchsorted(layout.unpack_ordinals(tail), reach.least))
+        while held < reach.limit and after > first:
+            start = max(first, after - -(-(reach.limit - held) // CHUNK_ENTRIES))
+            for piece in reversed(self._read_pieces(table, block, start, after)):
+                ordinals = layout.unpack_ordinals(piece)
+                held += int(np.searchsorted(ordinals, reach.least))
+                if ordinals[0] < reach.most:
+                    found.append(piece)
+            after = start
+        return found
+
+    def _read_pieces(self, table: int, block: int, first: int, after: int) -> list[Packed]:
+        found = self._store.get([layout.piece_key(table, block, number) for number in range(first, after)])
+        for number, raw in enumerate(found, first):
+            if len(raw) != CHUNK_ENTRIES * ENTRY_BYTES:
+                reason = f"piece {number} of list {table}/{block} has {len(raw)} bytes"
+                raise self._store.corrupt(reason)
+        return [np.frombuffer(raw, "<u2").reshape(-1, ENTRY_BYTES // 2) for raw in found]
+
+    def _numbers(self, table: int, block: int) -> tuple[int, int]:
+        """Number of a list's first sealed piece, and of the one after its last."""
+        stripe = self.stripes[table * RANGES + block // STRIPE_BLOCKS]
+        at = block % STRIPE_BLOCKS
+        return int(stripe.first[at]), int(stripe.after[at])
+
+    def _purge_pieces(self, batch: WriteBatch, table: int, block: int, floor: int) -> int:
+        number, after = self._numbers(table, block)
+        while number < after:
+            piece = self._read_pieces(table, block, number, number + 1)[0]
+            if layout.unpack_ordinals(piece[-1:])[0] >= floor:
+                break
+            batch.delete(layout.piece_key(table, block, number))
+            number += 1
+        return number
+
+
+assert BLOCKS == RANGES * STRIPE_BLOCKS  # noqa: S101 - stripes cover the tables exactly
+assert STRIPE_BLOCKS == STRIPE_PAGES * PAGE_BLOCKS  # noqa: S101

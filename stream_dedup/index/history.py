@@ -1,0 +1,97 @@
+"""The rules of a log over its places, and which of their records a trim may name.
+
+A rules record is *barred* when a trim that names it would be void: a copy that stands after it
+repeats an article that first stood before it (an index built from the cut log would take that copy for the article),
+or a void trim stands after it. Barring is a matter of the log alone, so every index of the log agrees.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+from dataclasses import dataclass, replace
+
+from stream_dedup.core.entry import Trim
+from stream_dedup.core.rules import Rules
+from stream_dedup.index import layout
+from stream_dedup.index.store import Store, WriteBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A rules record that took force or restates. ``before`` is the greatest log time before it, None of none."""
+
+    offset: int
+    rules: Rules
+    before: int | None
+    barred: bool = False
+
+    def put(self, batch: WriteBatch) -> None:
+        """Write into a batch."""
+        value = {"rules": self.rules.to_json().decode(), "before": self.before, "barred": self.barred}
+        batch.put(layout.offset_key(b"U", self.offset), json.dumps(value).encode())
+
+
+class History:
+    """The marks of a log, in order."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.marks: list[Mark] = []
+        for key, raw in store.scan(b"U", b"V"):
+            try:
+                value = json.loads(raw)
+                rules = Rules.from_json(value["rules"].encode())
+                self.marks.append(Mark(layout.offset_of(key), rules, value["before"], value["barred"]))
+            except (ValueError, KeyError, TypeError) as error:
+                reason = f"rules record {layout.offset_of(key)} cannot be read: {error}"
+                raise store.corrupt(reason) from error
+
+    @property
+    def current(self) -> Rules | None:
+        """Rules in force at the end of what is applied."""
+        return self.marks[-1].rules if self.marks else None
+
+    def at(self, log_offset: int) -> Rules | None:
+        """Rules in force at a log offset."""
+        after = bisect.bisect_right(self.marks, log_offset, key=lambda mark: mark.offset)
+        return self.marks[after - 1].rules if after else None
+
+    def mark(self, offset: int) -> Mark | None:
+        """The mark at exactly this log offset."""
+        at = bisect.bisect_left(self.marks, offset, key=lambda mark: mark.offset)
+        return self.marks[at] if at < len(self.marks) and self.marks[at].offset == offset else None
+
+    def barred_after(self, offset: int) -> list[Mark]:
+        """Marks after a log offset that are not barred yet, as barred ones; ``replace_marks`` once they are written."""
+        return [replace(mark, barred=True) for mark in self.marks if mark.offset > offset and not mark.barred]
+
+    def replace_marks(self, marks: list[Mark]) -> None:
+        """Marks changed."""
+        changed = {mark.offset: mark for mark in marks}
+        self.marks = [changed.get(mark.offset, mark) for mark in self.marks]
+
+    def forget(self, floor: int) -> None:
+        """Marks before the floor are gone."""
+        self.marks = [mark for mark in self.marks if mark.offset >= floor]
+
+    def windows_owed(self, owed_time: int) -> list[int | None]:
+        """Windows of all rules that may decide an article whose log time is at least ``owed_time``."""
+        windows = []
+        for mark, after in zip(self.marks, [*self.marks[1:], None], strict=True):
+            if after is None or (after.before is not None and after.before >= owed_time):
+                windows.append(mark.rules.window_ms)
+        return windows
+
+    def best_trim(self, owed_time: int, floor: int, bar: int) -> Trim | None:
+        """The trim that forgets most, None where there is nothing to gain."""
+        windows = self.windows_owed(owed_time)
+        known = [window for window in windows if window is not None]
+        if not known or len(known) < len(windows):
+            return None
+        for mark in reversed(self.marks):
+            if mark.offset <= floor or mark.offset < bar or mark.before is None or mark.barred:
+                continue
+            if mark.before + max(known) < owed_time:
+                return Trim(mark.offset, mark.before + max(known))
+        return None

@@ -1,0 +1,211 @@
+"""Verdicts of articles as of their own places.
+
+What near means is in ``scan``: it hands over each article's near entries, the nearest first, among equals the
+earliest. Here it is said what is asked for each article under the rules at its place, which of the entries found are
+the article itself or another version of it, and what follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from stream_dedup.core import verdict
+from stream_dedup.core.model import MAX_ROWS, ROW_BITS, Judgement, Match, Status, Verdict, log_offset_of, row_of, signed
+from stream_dedup.core.rules import UPDATE, Rules
+from stream_dedup.core.simhash import similarity
+from stream_dedup.errors import RefusedError
+from stream_dedup.index.applying import Applied
+from stream_dedup.index.asking import Articles, asked_of, part
+from stream_dedup.index.layout import I64
+from stream_dedup.index.row_column import places_of
+from stream_dedup.index.rows import Row, id_hash
+from stream_dedup.index.scan import BEST, Asked, Near
+
+_UNIQUE = Judgement(Verdict.UNIQUE)
+
+Accept = Callable[[int, int], bool]
+"""Given the number of a query and the place of a near entry: whether that one will do."""
+
+
+class _Found(NamedTuple):
+    """The entry chosen for a query."""
+
+    place: int
+    distance: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Own:
+    """The articles asked for."""
+
+    places: I64
+    articles: Articles
+
+    def of(self, chosen: I64) -> _Own:
+        """Some of them."""
+        return _Own(self.places[chosen], self.articles.of(chosen))
+
+
+class Judge:
+    """Gives verdicts."""
+
+    def __init__(self, applied: Applied) -> None:
+        self._applied = applied
+
+    def judge(self, places: I64, rules_at: Callable[[int], Rules]) -> list[Judgement]:
+        """One judgement for each place; ``rules_at`` has the rules at a log offset."""
+        if not len(places):
+            return []
+        own = self._own(places)
+        judged: list[Judgement] = [_UNIQUE] * len(places)
+        for rules, here in _by_rules(places >> ROW_BITS, rules_at):
+            for at in here[~signed(own.articles.statuses[here])].tolist():
+                judged[at] = self._without_signature(rules, int(places[at]), Status(own.articles.statuses[at]))
+            asking = here[signed(own.articles.statuses[here])]
+            if len(asking):
+                for number, judgement in self._judge_signed(rules, own.of(asking)):
+                    judged[int(asking[number])] = judgement
+        return judged
+
+    def _without_signature(self, rules: Rules, place: int, status: Status) -> Judgement:
+        reason = self._row(place).batch.reason(row_of(place))
+        return verdict.judge(status, match=None, reason=reason, featureless=rules.featureless)
+
+    def _judge_signed(self, rules: Rules, own: _Own) -> Iterator[tuple[int, Judgement]]:
+        """Those that are near something, by number."""
+        asked = asked_of(own.articles, rules, self._applied.tables.floor)
+        found = self._nearest(asked, self._is_other(own))
+        again = self._versions(asked, own, found) if rules.recrawl == UPDATE else {}
+        for number, nearest in found.items():
+            version = again.get(number)
+            match = self._match(int(own.places[number]), version or nearest)
+            status = Status(own.articles.statuses[number])
+            judgement = verdict.judge(
+                status, match=match, reason="", featureless=rules.featureless, update=version is not None
+            )
+            yield number, judgement
+
+    def _nearest(self, asked: Asked, accept: Accept | None) -> dict[int, _Found]:
+        """The first near entry of each query that will do, whatever number of them will not."""
+        found: dict[int, _Found] = {}
+        waiting = np.arange(len(asked))
+        while len(waiting):
+            near = self._applied.tables.near(asked)
+            again = []
+            for number, candidates in self._candidates(near, first_only=accept is None):
+                query = int(waiting[number])
+                chosen = next((one for one in candidates if accept is None or accept(query, one.place)), None)
+                if chosen is not None:
+                    found[query] = chosen
+                elif len(candidates) == asked.best:
+                    again.append(number)
+            waiting, asked = waiting[again], replace(part(asked, np.array(again, np.int64)), best=asked.best * BEST)
+        return found
+
+    def _candidates(self, near: Near, *, first_only: bool) -> Iterator[tuple[int, list[_Found]]]:
+        """The near entries of each query that has any; the first ones alone where no other will be asked for."""
+        firsts = np.flatnonzero(np.diff(near.queries, prepend=-1))
+        wanted = firsts if first_only else np.arange(len(near.queries))
+        places = places_of(self._applied.tables.rows.take(near.ordinals[wanted])).tolist()
+        found = list(map(_Found, places, near.distances[wanted].tolist()))
+        ends = range(1, len(firsts) + 1) if first_only else [*firsts.tolist(), len(found)][1:]
+        start = 0
+        for number, end in zip(near.queries[firsts].tolist(), ends, strict=True):
+            yield number, found[start:end]
+            start = end
+
+    def _versions(self, asked: Asked, own: _Own, found: dict[int, _Found]) -> dict[int, _Found]:
+        """Of the articles near something: the nearest entries of their own ids."""
+        numbers = np.array(list(found), np.int64)
+        if not len(numbers):
+            return {}
+        near = own.of(numbers)
+        ids = np.array([id_hash(self._id(place)) for place in near.places.tolist()], np.uint64)
+        versions = self._nearest(replace(part(asked, numbers), own_ids=ids), self._is_version(near))
+        return {int(numbers[at]): version for at, version in versions.items()}
+
+    def _is_other(self, own: _Own) -> Accept | None:
+        """Only once coordinates were forgotten can an article meet an entry of its own coordinates."""
+        if self._applied.state.horizon is None:
+            return None
+        return lambda query, place: not self._is_itself(int(own.places[query]), place)
+
+    def _is_itself(self, own: int, place: int) -> bool:
+        return self._row(own).batch.coordinates(row_of(own)) == self._row(place).batch.coordinates(row_of(place))
+
+    def _is_version(self, own: _Own) -> Accept:
+        """Equal hashes of ids are not enough."""
+        is_other = self._is_other(own)
+
+        def accept(query: int, place: int) -> bool:
+            same = self._id(int(own.places[query])) == self._id(place)
+            return same and (is_other is None or is_other(query, place))
+
+        return accept
+
+    def _id(self, place: int) -> str:
+        return self._row(place).batch.id(row_of(place))
+
+    def _match(self, own_place: int, found: _Found) -> Match:
+        own = self._row(own_place).batch.signatures[row_of(own_place)]
+        row, at = self._row(found.place), row_of(found.place)
+        bits = int(np.bitwise_count(own ^ row.batch.signatures[at]).sum())
+        return Match(
+            place=found.place,
+            id=row.batch.id(at),
+            topic=row.batch.topic,
+            coordinates=row.batch.coordinates(at),
+            time=int(row.head.times_of(np.array([at]))[0]),
+            distance=found.distance,
+            similarity=similarity(bits),
+        )
+
+    def _row(self, place: int) -> Row:
+        return self._applied.rows.get(log_offset_of(place))
+
+    def _own(self, places: I64) -> _Own:
+        offsets = places >> ROW_BITS
+        distinct, inverse = np.unique(offsets, return_inverse=True)
+        if len(distinct) == 1:
+            return _Own(places, self._articles(int(distinct[0]), places))
+        order = np.argsort(inverse, kind="stable")
+        parts = np.split(places[order], np.cumsum(np.bincount(inverse))[:-1])
+        each = [self._articles(offset, part) for offset, part in zip(distinct.tolist(), parts, strict=True)]
+        columns = (np.concatenate([getattr(one, name) for one in each]) for name in Articles.__slots__)
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return _Own(places, Articles(*columns).of(back))
+
+    def _articles(self, offset: int, places: I64) -> Articles:
+        row = self._applied.rows.get(offset)
+        at = _rows_of(row, places)
+        batch = row.batch
+        return Articles(
+            statuses=batch.statuses[at],
+            groups=batch.groups[at],
+            signatures=batch.signatures[at],
+            margins=batch.margins[at],
+            before=row.ordinals[at],
+            times=row.head.times_of(at),
+        )
+
+
+def _rows_of(row: Row, places: I64) -> I64:
+    rows = places & (MAX_ROWS - 1)
+    if rows.max() >= len(row.batch):
+        msg = f"place {int(places[rows.argmax()])} does not exist: its log record has {len(row.batch)} entries"
+        raise RefusedError(msg)
+    return rows
+
+
+def _by_rules(offsets: I64, rules_at: Callable[[int], Rules]) -> Iterator[tuple[Rules, I64]]:
+    """The places of each rules in force."""
+    by_rules: dict[Rules, list[int]] = {}
+    for offset in np.unique(offsets).tolist():
+        by_rules.setdefault(rules_at(offset), []).append(offset)
+    for rules, chosen in by_rules.items():
+        yield rules, np.flatnonzero(np.isin(offsets, chosen)) if len(by_rules) > 1 else np.arange(len(offsets))

@@ -1,0 +1,253 @@
+"""Keys and values of the index: this file owns their bytes.
+
+RocksDB checks every block's checksum when it is read; the folder's file ``current`` carries
+the format version (see ``folder``). Integers in keys are big-endian, so that they sort;
+in values little-endian. One column family holds families of keys by their first byte:
+
+    M                                  state, JSON (applied position, log id, trims)
+    E offset:8                         log record's value, as it stands in the log
+    R offset:8                         its head: flags u8, entries u32, standing u32, first ordinal u32, then log time
+                                       i64 (flag 1: one for every entry), then with flag 2 one bit an entry, 1 = stands
+    S topic_id:16 partition:4 first:8  source range: last i64, log offset i64, least and greatest log time i64
+    U offset:8                         rules record that took force or restates, JSON
+    W chunk:4                          rows ROW_CHUNK * chunk to before the next chunk's, 8 words u64 each (below)
+    P table:1 page:2                   tails of PAGE_BLOCKS neighbouring lists: how many entries each has, u16 x
+                                       PAGE_BLOCKS, two bytes 0, then the entries, list by list, by ordinal
+    C table:1 block:2 number:4         sealed piece of a list: exactly CHUNK_ENTRIES entries, older than the tail
+    F stripe:2                         entries before this ordinal are folded, i64; then, if any list of the stripe has
+                                       sealed pieces, u32 x lists numbers of the first piece, u32 x lists after the last
+    I place:8                          label of an article of a table index without a log, UTF-8
+
+Ordinal
+    Entries that stand and are signed are numbered 0, 1, 2, ... in order of place, within one index. Lists hold
+    ordinals, and what the verdict needs of an entry stands in its row. Trims leave the numbers as they are.
+Row
+    words 0 to 3 of the signature, group, XXH3 of the article id's bytes, place, log time: 64 bytes.
+Entry of a list
+    the three blocks of the key word beside the list's own, from the highest to the lowest, u16 each; ordinal u32.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.core.model import BLOCK_BITS
+from stream_dedup.errors import CorruptError
+from stream_dedup.index.settings import PAGE_BLOCKS, RANGES
+
+FORMAT_VERSION = 2
+
+BLOCKS = 1 << BLOCK_BITS
+STRIPE_BLOCKS = BLOCKS // RANGES
+STRIPE_PAGES = STRIPE_BLOCKS // PAGE_BLOCKS
+HEADER_ENTRIES = 13
+"""A page's counts take as many bytes as so many entries: then everything in it stands at a multiple of ENTRY_BYTES."""
+
+STATE = b"M"
+ENTRY_BYTES = 10
+ROW_WORDS = 8
+ROW_BYTES = 8 * ROW_WORDS
+GROUP, ID_HASH, PLACE, TIME = 4, 5, 6, 7
+"""Words of a row after the signature's four."""
+MAX_ORDINALS = 1 << 32
+BLOCKS_A_WORD = 4
+
+U16 = NDArray[np.uint16]
+U32 = NDArray[np.uint32]
+Packed = NDArray[np.uint16]
+"""Stored entries, each as five u16: shape (n, 5)."""
+U64 = NDArray[np.uint64]
+I64 = NDArray[np.int64]
+
+_FLAG_TIMES = 1
+_FLAG_COPIES = 2
+_HEAD = struct.Struct("<BIII")
+_SEGMENT = struct.Struct("<qqqq")
+_SEGMENT_KEY = struct.Struct(">c16sIQ")
+
+
+def offset_key(family: bytes, offset: int) -> bytes:
+    """Key of families E, R, U (log offset) and I (place)."""
+    return family + offset.to_bytes(8, "big")
+
+
+def offset_of(key: bytes) -> int:
+    """Log offset (or place) of such a key."""
+    return int.from_bytes(key[1:9], "big")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What is known of a log record beside its value: log times, and which entries stand.
+
+    ``times`` is one number or one for each entry; ``standing`` is None where every entry stands. ``first``
+    is the ordinal of its first signed standing entry, or of the next one if it has none.
+    """
+
+    entries: int
+    times: int | I64
+    standing: NDArray[np.bool_] | None = None
+    first: int = 0
+
+    @property
+    def standing_count(self) -> int:
+        """Entries that stand."""
+        return self.entries if self.standing is None else int(self.standing.sum())
+
+    @property
+    def time_range(self) -> tuple[int, int]:
+        """Least and greatest log time."""
+        if isinstance(self.times, int):
+            return self.times, self.times
+        return int(self.times.min()), int(self.times.max())
+
+    def times_of(self, rows: I64) -> I64:
+        """Log time of each row."""
+        if isinstance(self.times, int):
+            return np.full(len(rows), self.times, np.int64)
+        return self.times[rows]
+
+    def encode(self) -> bytes:
+        """Bytes of the value."""
+        flags = (0 if isinstance(self.times, int) else _FLAG_TIMES) | (0 if self.standing is None else _FLAG_COPIES)
+        times = np.atleast_1d(np.asarray(self.times, "<i8")).tobytes()
+        mask = b"" if self.standing is None else np.packbits(self.standing).tobytes()
+        return _HEAD.pack(flags, self.entries, self.standing_count, self.first) + times + mask
+
+    @classmethod
+    def decode(cls, raw: bytes) -> Head:
+        """Read the value; CorruptError where its length does not fit."""
+        flags, entries, _, first = _HEAD.unpack_from(raw) if len(raw) >= _HEAD.size else (0, 0, 0, 0)
+        times_end = _HEAD.size + 8 * (entries if flags & _FLAG_TIMES else 1)
+        if len(raw) != times_end + ((entries + 7) // 8 if flags & _FLAG_COPIES else 0):
+            msg = f"head of a log record has {len(raw)} bytes, which does not fit its {entries} entries"
+            raise CorruptError(msg)
+        times = np.frombuffer(raw, "<i8", offset=_HEAD.size, count=(times_end - _HEAD.size) // 8)
+        mask = None
+        if flags & _FLAG_COPIES:
+            mask = np.unpackbits(np.frombuffer(raw, np.uint8, offset=times_end), count=entries).astype(bool)
+        return cls(entries, times if flags & _FLAG_TIMES else int(times[0]), mask, first)
+
+
+class Segment(NamedTuple):
+    """Offsets ``first`` to ``last`` of a source partition stand in the log record at ``log_offset``."""
+
+    first: int
+    last: int
+    log_offset: int
+    time_min: int
+    time_max: int
+
+    def encode(self) -> bytes:
+        """Bytes of the value."""
+        return _SEGMENT.pack(*self[1:])
+
+
+def segment_key(topic_id: bytes, partition: int, first: int) -> bytes:
+    """Key of a source range."""
+    return _SEGMENT_KEY.pack(b"S", topic_id, partition, first)
+
+
+def read_segment(key: bytes, value: bytes) -> tuple[bytes, int, Segment]:
+    """Topic id, partition and source range."""
+    try:
+        _, topic_id, partition, first = _SEGMENT_KEY.unpack(key)
+        return topic_id, partition, Segment(first, *_SEGMENT.unpack(value))
+    except struct.error as error:
+        msg = f"source range of {len(key)} and {len(value)} bytes cannot be read"
+        raise CorruptError(msg) from error
+
+
+def chunk_key(chunk: int) -> bytes:
+    """Key of a chunk of rows."""
+    return b"W" + chunk.to_bytes(4, "big")
+
+
+def page_keys(table: int, pages: NDArray[np.integer]) -> list[bytes]:
+    """Keys of these pages of one table."""
+    keys = np.empty((len(pages), 4), np.uint8)
+    keys[:, 0] = ord("P")
+    keys[:, 1] = table
+    keys[:, 2:] = pages.astype(">u2").view(np.uint8).reshape(-1, 2)
+    whole: list[bytes] = keys.view("V4").ravel().tolist()
+    return whole
+
+
+def piece_key(table: int, block: int, number: int) -> bytes:
+    """Key of one sealed piece."""
+    return b"C" + bytes([table]) + block.to_bytes(2, "big") + number.to_bytes(4, "big")
+
+
+def stripe_key(stripe: int) -> bytes:
+    """Key of a stripe's state."""
+    return b"F" + stripe.to_bytes(2, "big")
+
+
+def pack_entries(table: int, keys: U64, ordinals: U32) -> Packed:
+    """Entries of one table, shape (n, 5)."""
+    packed = np.empty((len(keys), ENTRY_BYTES // 2), "<u2")
+    blocks = keys.astype("<u8", copy=False).view("<u2").reshape(-1, BLOCKS_A_WORD)
+    for at, other in enumerate(_others(table)):
+        packed[:, at] = blocks[:, other]
+    packed[:, -2:] = ordinals.astype("<u4", copy=False).view("<u2").reshape(-1, 2)
+    return packed
+
+
+def unpack_entries(table: int, packed: Packed, blocks: U16) -> tuple[U64, U32]:
+    """Keys and ordinals of entries that stand in the lists of these blocks."""
+    keys = np.empty((len(packed), BLOCKS_A_WORD), "<u2")
+    for at, other in enumerate(_others(table)):
+        keys[:, other] = packed[:, at]
+    keys[:, BLOCKS_A_WORD - 1 - table % BLOCKS_A_WORD] = blocks
+    return keys.view("<u8").ravel().astype(np.uint64, copy=False), unpack_ordinals(packed)
+
+
+def unpack_ordinals(packed: Packed) -> U32:
+    """Ordinals alone."""
+    return np.ascontiguousarray(packed[:, -2:]).view("<u4").ravel().astype(np.uint32, copy=False)
+
+
+def _others(table: int) -> list[int]:
+    """Where the other three blocks stand in a little-endian key word, counted in u16, from the highest block on."""
+    own = BLOCKS_A_WORD - 1 - table % BLOCKS_A_WORD
+    return [at for at in range(BLOCKS_A_WORD - 1, -1, -1) if at != own]
+
+
+@dataclass(slots=True)
+class Stripe:
+    """Before which ordinal a stripe is folded, and the numbers of its lists' sealed pieces."""
+
+    folded: int
+    first: NDArray[np.uint32]
+    after: NDArray[np.uint32]
+
+    @classmethod
+    def empty(cls) -> Stripe:
+        """Nothing folded."""
+        return cls(0, np.zeros(STRIPE_BLOCKS, np.uint32), np.zeros(STRIPE_BLOCKS, np.uint32))
+
+    def encode(self) -> bytes:
+        """Bytes of the value."""
+        place = self.folded.to_bytes(8, "little", signed=True)
+        if not self.after.any():
+            return place
+        return place + self.first.astype("<u4").tobytes() + self.after.astype("<u4").tobytes()
+
+    @classmethod
+    def decode(cls, raw: bytes) -> Stripe:
+        """Read the value."""
+        stripe = cls.empty()
+        if len(raw) not in {8, 8 + 8 * STRIPE_BLOCKS}:
+            msg = f"state of a stripe has {len(raw)} bytes"
+            raise CorruptError(msg)
+        stripe.folded = int.from_bytes(raw[:8], "little", signed=True)
+        if len(raw) > 8:  # noqa: PLR2004 - the place's 8 bytes, drawn above
+            numbers = np.frombuffer(raw, "<u4", offset=8)
+            stripe.first = numbers[:STRIPE_BLOCKS].copy()
+            stripe.after = numbers[STRIPE_BLOCKS:].copy()
+        return stripe

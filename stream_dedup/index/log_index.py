@@ -1,0 +1,342 @@
+"""The index of one log: a cache that can be thrown away and built from the log again.
+
+Records are applied in log order, each in one atomic write: the record, its
+rows and source ranges, what it changes of the rules and trims, and the applied position. Its keys then join
+the memory part of the block tables, from which they are folded into the lists on disk in steps. RocksDB
+keeps a prefix of these writes if the process is killed: whatever position is found after that, the records up to it
+are there, and those not folded yet are taken into memory again.
+
+One thread uses an index; one process owns its folder.
+
+After any error that leaves a write in doubt the index refuses to go on: close it, and open it again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from stream_dedup.core.entry import LogRecord, Trim
+from stream_dedup.core.model import MAX_ROWS, ROW_BITS, Judgement, log_offset_of, place_of, row_of
+from stream_dedup.core.rules import Rules, Scheme
+from stream_dedup.errors import RefusedError, StreamDedupError
+from stream_dedup.index.applying import Applied
+from stream_dedup.index.folder import Folder
+from stream_dedup.index.judge import Judge
+from stream_dedup.index.layout import I64, U64
+from stream_dedup.index.settings import IndexSettings
+from stream_dedup.index.state import State
+from stream_dedup.index.store import Store
+from stream_dedup.index.tables import Counters
+from stream_dedup.index.verify import verify
+
+_KIND = "log"
+
+
+class LogIndex:
+    """Block tables, log records and source ranges of one log. Use ``open``."""
+
+    def __init__(self, folder: Folder, applied: Applied, staged: Path | None) -> None:
+        self._folder = folder
+        self._applied = applied
+        self._staged = staged
+        self._judge = Judge(applied)
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        scheme: Scheme | None,
+        settings: IndexSettings | None = None,
+        staged: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> LogIndex:
+        """Open or make an index.
+
+        With ``staged`` it works on a copy that ``commit`` makes current; without it every write counts.
+        ``progress(done, whole)`` is called now and then while the image is loaded.
+
+        Raises:
+            UserError: another process owns it, or it holds another scheme.
+            CorruptError: it is damaged or of an unknown format.
+            UnavailableError: the disk is full or failing.
+        """
+        settings = settings or IndexSettings()
+        folder = Folder(path, _KIND)
+        try:
+            data, store = _open_data(folder, settings, staged=staged)
+        except BaseException:
+            folder.release()
+            raise
+        try:
+            return cls(folder, Applied(store, settings, scheme, progress), data if staged else None)
+        except BaseException:
+            store.close()
+            folder.release()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def log_id(self) -> str | None:
+        """The log that this index belongs to; None before ``begin``."""
+        return self._applied.state.log_id
+
+    @property
+    def next_offset(self) -> int:
+        """Log offset after the last record applied."""
+        return self._applied.state.next_offset
+
+    @property
+    def last_checksum(self) -> int | None:
+        """XXH3 of the value of the last record applied; None before the first."""
+        return self._applied.state.last_checksum
+
+    @property
+    def rules(self) -> Rules | None:
+        """Rules in force after the last record applied."""
+        return self._applied.history.current
+
+    def rules_at(self, place: int) -> Rules:
+        """Rules in force at a place; RefusedError where it is before the log's first rules."""
+        return self._rules_at_offset(log_offset_of(place))
+
+    def begin(self, log_id: str) -> None:
+        """Bind a new, empty index to a log; RefusedError where it belongs to one."""
+        if self.log_id is not None:
+            msg = f"index {self._folder.path} belongs to log {self.log_id}: rebuild it for another one"
+            raise RefusedError(msg)
+        self._applied.begin(log_id)
+
+    def apply(self, records: Sequence[LogRecord]) -> None:
+        """Apply records in log order. Each is applied whole, or it is not and this raises.
+
+        Not durable on return: see ``flush``.
+        """
+        applied = self._applied
+        for record in records:
+            applied.apply(record)
+        if applied.state.purge is not None:
+            applied.purge_step()
+        if applied.unflushed >= applied.settings.flush_entries:
+            applied.unflushed = 0
+            applied.in_doubt(lambda: applied.store.flush(wait=False))
+
+    def standing(self, topic_id: bytes, partition: int, offsets: I64) -> I64:
+        """Place at which each source offset stands, -1 where it does not.
+
+        Raises:
+            RefusedError: an offset is covered by a logged batch that has no entry for it.
+        """
+        places = np.full(len(offsets), -1, np.int64)
+        if not len(offsets):
+            return places
+        for segment in self._applied.coverage.overlapping(
+            (topic_id, partition), int(offsets.min()), int(offsets.max())
+        ):
+            inside = np.flatnonzero((offsets >= segment.first) & (offsets <= segment.last))
+            if len(inside):
+                logged = self._applied.rows.get(segment.log_offset).batch.offsets
+                rows = np.searchsorted(logged, offsets[inside])
+                _refuse_gaps(topic_id, partition, offsets[inside], logged, rows)
+                places[inside] = rows + place_of(segment.log_offset, 0)
+        return places
+
+    def partitions(self) -> dict[tuple[bytes, int], int]:
+        """Source partitions that the log covers, with the last covered offset of each."""
+        return dict(self._applied.coverage.last)
+
+    def knows(self, topic_id: bytes, partition: int) -> bool:
+        """Whether any offset of a source partition stands."""
+        return (topic_id, partition) in self._applied.coverage.last
+
+    def entry(self, place: int) -> tuple[LogRecord, int]:
+        """The record and the row of an entry; RefusedError where it is not held."""
+        return self._applied.rows.get(log_offset_of(place)).record, row_of(place)
+
+    def entries(self, places: I64) -> list[tuple[LogRecord, int]]:
+        """The record and the row of each entry, in the order asked; each record is read once if they come together."""
+        return [self.entry(place) for place in places.tolist()]
+
+    def logged(self, places: I64) -> tuple[U64, U64]:
+        """Checksums of the values and fingerprints of entries, as they were logged."""
+        checksums, fingerprints = np.empty(len(places), np.uint64), np.empty(len(places), np.uint64)
+        offsets = places >> ROW_BITS
+        for offset in np.unique(offsets).tolist():
+            row, chosen = self._applied.rows.get(offset), offsets == offset
+            within = places[chosen] & (MAX_ROWS - 1)
+            checksums[chosen], fingerprints[chosen] = row.batch.checksums[within], row.fingerprints[within]
+        return checksums, fingerprints
+
+    def judge(self, places: I64) -> list[Judgement]:
+        """Verdicts of standing articles, each as of its own place."""
+        return self._judge.judge(places, self._rules_at_offset)
+
+    def restated_trim(self, owed_time: int) -> Trim | None:
+        """The trim that forgets most, if nothing owed or to come has a log time below ``owed_time`` (ms)."""
+        trim = self._applied.history.best_trim(owed_time, self._applied.state.floor, self._applied.state.bar)
+        if trim is None or next(self._applied.rows.scan_heads(self._applied.state.floor, trim.before), None) is None:
+            return None
+        return trim
+
+    def fold(self) -> None:
+        """Fold everything from memory into the lists on disk; not needed for safety."""
+        self._applied.in_doubt(self._applied.tables.fold)
+
+    def flush(self) -> None:
+        """Make everything applied durable."""
+        self._applied.unflushed = 0
+        self._applied.in_doubt(lambda: self._applied.store.flush(wait=True))
+
+    def finish_trim(self) -> None:
+        """Give back all the space of what is forgotten now, instead of with the next records; waits for it."""
+        while self._applied.state.purge is not None:
+            self._applied.purge_step()
+        self._applied.store.finish_compaction()
+
+    def commit(self) -> None:
+        """Make a staged index current, atomically and durably. It stays open and is no longer staged."""
+        self.flush()
+        if self._staged is not None:
+            self._folder.make_current(self._staged)
+            self._staged = None
+
+    def close(self) -> None:
+        """Make durable and let go. A staged index that was not committed is removed.
+
+        After an error that left a write in doubt, a further one while closing is not told: it is the same.
+        """
+        try:
+            self._close_store()
+        except StreamDedupError:
+            if self._applied.doubt is None:
+                raise
+        finally:
+            if self._staged is not None:
+                shutil.rmtree(self._staged, ignore_errors=True)
+            self._folder.release()
+
+    def stats(self) -> dict[str, int | float | str | None]:
+        """Figures of the index, for people and metrics."""
+        counters = self._applied.tables.counters
+        return {
+            "log_id": self._applied.state.log_id,
+            "next_offset": self._applied.state.next_offset,
+            "articles": self._applied.state.articles,
+            "trimmed_before": self._applied.state.floor,
+            "partitions": len(self._applied.coverage.last),
+            "tables": self._applied.tables.count,
+            "entries_in_memory": len(self._applied.tables.memory),
+            "image_bytes": self._applied.tables.image.bytes,
+            "image_stripes": self._applied.tables.image.stripes,
+            "stripes": self._applied.tables.stripes,
+            "image_rows": int(self._applied.tables.rows.held is not None),
+            "bytes_on_disk": self._applied.store.number("rocksdb.total-sst-files-size"),
+            "bytes_unwritten": self._applied.store.number("rocksdb.cur-size-all-mem-tables"),
+            "bytes_block_cache": self._applied.store.number("rocksdb.block-cache-usage"),
+            "lookups": counters.lookups,
+            "lists": counters.lists,
+            "candidates": counters.candidates,
+            "folds": counters.folds,
+            "stripes_read": counters.stripes_read,
+        }
+
+    def verify(self, progress: Callable[[int, int], None] | None = None) -> list[str]:
+        """Read everything and list what does not fit; ``progress(done, whole)`` is called now and then."""
+        return verify(self._applied.state, self._applied.rows, self._applied.coverage, self._applied.tables, progress)
+
+    @property
+    def counters(self) -> Counters:
+        """Look-ups, lists and candidates so far: for metrics."""
+        return self._applied.tables.counters
+
+    @property
+    def trimmed_before(self) -> int:
+        """Log offset before which everything is forgotten."""
+        return self._applied.state.floor
+
+    @property
+    def newest_time(self) -> int | None:
+        """Greatest log time of a batch, ms; None before the first."""
+        return self._applied.state.newest
+
+    @property
+    def batches_since_rules(self) -> bool:
+        """Whether the log went on since its last rules record: then restating them makes a place to trim at."""
+        return (
+            bool(self._applied.history.marks) and self._applied.state.newest != self._applied.history.marks[-1].before
+        )
+
+    def owed_since(self, topic_id: bytes, partition: int, offset: int) -> int | None:
+        """Least log time, ms, of what stands of a source partition from an offset on; None where nothing does."""
+        where = (topic_id, partition)
+        segments = self._applied.coverage.overlapping(where, offset, self._applied.coverage.last.get(where, -1))
+        return min((segment.time_min for segment in segments), default=None)
+
+    def mark_corrupt(self, reason: str) -> None:
+        """Leave a mark: the next opening refuses with this reason."""
+        self._folder.mark_corrupt(reason)
+
+    def _close_store(self) -> None:
+        try:
+            if self._staged is None and self._applied.doubt is None:
+                self._applied.store.flush(wait=True)
+        finally:
+            self._applied.store.close()
+
+    def _rules_at_offset(self, log_offset: int) -> Rules:
+        rules = self._applied.history.at(log_offset)
+        if rules is None:
+            msg = f"no rules are in force at log offset {log_offset}: it is before the log's first rules, or trimmed"
+            raise RefusedError(msg)
+        return rules
+
+
+def _open_data(folder: Folder, settings: IndexSettings, *, staged: bool) -> tuple[Path, Store]:
+    current = folder.current
+    if current is not None and not staged:
+        return current, Store(current, settings, create=False, on_corrupt=folder.mark_corrupt)
+    data = folder.next_data()
+    if current is not None:
+        kept = Store(current, settings, create=False, on_corrupt=folder.mark_corrupt)
+        try:
+            kept.checkpoint(data)
+        finally:
+            kept.close()
+        return data, Store(data, settings, create=False, on_corrupt=folder.mark_corrupt)
+    store = Store(data, settings, create=True, on_corrupt=folder.mark_corrupt)
+    try:
+        batch = store.batch()
+        State().put(batch)
+        store.write(batch)
+        store.flush(wait=True)
+        if not staged:
+            folder.make_current(data)
+    except StreamDedupError:
+        store.close()
+        raise
+    return data, store
+
+
+def _refuse_gaps(topic_id: bytes, partition: int, offsets: I64, logged: I64, rows: I64) -> None:
+    known = np.minimum(rows, len(logged) - 1)
+    missing = offsets[logged[known] != offsets]
+    if len(missing):
+        msg = (
+            f"offset {int(missing[0])} of partition {partition} of topic {topic_id.hex()} lies in a logged batch "
+            "that has no entry for it: the source had no readable record there when it was logged, and has one now; "
+            "its records were replaced, so begin with a new group"
+        )
+        raise RefusedError(msg)

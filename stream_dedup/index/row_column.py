@@ -1,0 +1,155 @@
+"""The rows: of every signed standing entry what a verdict needs of it, 64 bytes by ordinal.
+
+On disk they stand in chunks (see ``layout``), written in the same batch as the log record that they come from: the
+unfinished last chunk again and again. In memory they stand where the image has room for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from stream_dedup.errors import RefusedError
+from stream_dedup.index.layout import I64, MAX_ORDINALS, PLACE, ROW_BYTES, ROW_WORDS, U64, chunk_key
+from stream_dedup.index.scan import Rows
+from stream_dedup.index.settings import IMAGE_CHUNK_BITS, ROW_CHUNK
+from stream_dedup.index.store import Store, WriteBatch
+
+_READ_CHUNKS = 1024
+"""Chunks read at once: 4 MiB."""
+
+
+class RowColumn:
+    """Rows of the ordinals from ``first`` to before ``after``."""
+
+    def __init__(self, store: Store, first: int, after: int) -> None:
+        self._store = store
+        self.first = first
+        self.after = after
+        self.held: HeldRows | None = None
+        self._tail = np.empty((0, ROW_WORDS), np.uint64)
+        if after % ROW_CHUNK:
+            start = after - after % ROW_CHUNK
+            self._tail = self._read(np.array([start // ROW_CHUNK]))[: after - start].copy()
+
+    def put(self, writes: WriteBatch, rows: U64) -> None:
+        """Write further rows into a batch; ``added`` once that is written.
+
+        Raises:
+            RefusedError: there are no more ordinals.
+        """
+        if self.after + len(rows) > MAX_ORDINALS:
+            msg = f"an index numbers at most {MAX_ORDINALS} articles: rebuild it from its log, which trims have cut"
+            raise RefusedError(msg)
+        chunk = (self.after - len(self._tail)) // ROW_CHUNK
+        raw = np.concatenate((self._tail, rows)).astype("<u8", copy=False).tobytes()
+        for at in range(0, len(raw), ROW_CHUNK * ROW_BYTES):
+            writes.put(chunk_key(chunk), raw[at : at + ROW_CHUNK * ROW_BYTES])
+            chunk += 1
+
+    def added(self, rows: U64) -> None:
+        """Further rows are written."""
+        whole = np.concatenate((self._tail, rows))
+        self._tail = whole[len(whole) - len(whole) % ROW_CHUNK :].copy()
+        if self.held is not None:
+            self.held.put(self.after, rows)
+        self.after += len(rows)
+
+    def put_forget(self, writes: WriteBatch, floor: int) -> None:
+        """Write into a batch that rows before an ordinal are gone; ``forget`` once that is written."""
+        writes.delete_range(chunk_key(0), chunk_key(floor // ROW_CHUNK))
+
+    def forget(self, floor: int) -> None:
+        """Rows before an ordinal are gone."""
+        self.first = floor
+        if self.held is not None:
+            self.held.forget(floor)
+
+    def fetch(self, ordinals: I64) -> U64:
+        """Rows of distinct ordinals in rising order, from disk: of so many chunks at once as memory allows."""
+        numbers = ordinals // ROW_CHUNK
+        changes = np.diff(numbers, prepend=-1) > 0
+        chunks, at = numbers[changes], np.cumsum(changes) - 1
+        rows = np.empty((len(ordinals), ROW_WORDS), np.uint64)
+        for first in range(0, len(chunks), _READ_CHUNKS):
+            here = slice(*np.searchsorted(at, (first, first + _READ_CHUNKS)).tolist())
+            whole = self._read(chunks[first : first + _READ_CHUNKS])
+            rows[here] = whole.take((at[here] - first) * ROW_CHUNK + ordinals[here] % ROW_CHUNK, axis=0)
+        return rows
+
+    def take(self, ordinals: I64) -> U64:
+        """Rows of any ordinals, from memory where they are held."""
+        if self.held is not None:
+            return self.held.rows.take(ordinals)
+        distinct, at = np.unique(ordinals, return_inverse=True)
+        return self.fetch(distinct)[at]
+
+    def scan(self, start: int) -> Iterator[tuple[int, U64]]:
+        """Rows from an ordinal on, in portions, each with its first ordinal."""
+        start = max(start, self.first)
+        while start < self.after:
+            chunk = start // ROW_CHUNK
+            end = min((chunk + _READ_CHUNKS) * ROW_CHUNK, self.after)
+            whole = self._read(np.arange(chunk, -(-end // ROW_CHUNK)))
+            yield start, whole[start - chunk * ROW_CHUNK : end - chunk * ROW_CHUNK]
+            start = end
+
+    def _read(self, chunks: I64) -> U64:
+        """Chunks, the last one at its end filled up to its full length."""
+        found = self._store.get([chunk_key(chunk) for chunk in chunks.tolist()])
+        for chunk, raw in zip(chunks.tolist(), found, strict=True):
+            if len(raw) < ROW_BYTES * min(ROW_CHUNK, self.after - chunk * ROW_CHUNK) or len(raw) % ROW_BYTES:
+                reason = f"rows {chunk * ROW_CHUNK} and on: {len(raw)} bytes do not hold them"
+                raise self._store.corrupt(reason)
+        if found and len(found[-1]) < ROW_CHUNK * ROW_BYTES:
+            found[-1] += bytes(ROW_CHUNK * ROW_BYTES - len(found[-1]))
+        return np.frombuffer(b"".join(found), "<u8").reshape(-1, ROW_WORDS).astype(np.uint64, copy=False)
+
+
+class HeldRows:
+    """Rows in memory, in arrays of ``1 << IMAGE_CHUNK_BITS``: growing copies nothing, trims give whole arrays back."""
+
+    def __init__(self, first: int) -> None:
+        self._base = first >> IMAGE_CHUNK_BITS
+        self._chunks: list[U64] = []
+        self.rows = Rows((), IMAGE_CHUNK_BITS, self._base << IMAGE_CHUNK_BITS)
+
+    @staticmethod
+    def size(first: int, after: int) -> int:
+        """Bytes that rows of these ordinals take, one array at least."""
+        chunks = -(-after // (1 << IMAGE_CHUNK_BITS)) - (first >> IMAGE_CHUNK_BITS)
+        return max(chunks, 1) * (ROW_BYTES << IMAGE_CHUNK_BITS)
+
+    @property
+    def bytes(self) -> int:
+        """Memory taken."""
+        return len(self._chunks) * (ROW_BYTES << IMAGE_CHUNK_BITS)
+
+    def put(self, first: int, rows: U64) -> None:
+        """Rows of the ordinals from ``first`` on, which follow those held."""
+        at, size = 0, 1 << IMAGE_CHUNK_BITS
+        while at < len(rows):
+            number, offset = divmod(first + at, size)
+            if number - self._base == len(self._chunks):
+                self._chunks.append(np.empty((size, ROW_WORDS), np.uint64))
+                self._renew()
+            count = min(size - offset, len(rows) - at)
+            self._chunks[number - self._base][offset : offset + count] = rows[at : at + count]
+            at += count
+
+    def forget(self, floor: int) -> None:
+        """Give back the arrays that lie before an ordinal as a whole."""
+        gone = min((floor >> IMAGE_CHUNK_BITS) - self._base, len(self._chunks))
+        if gone > 0:
+            del self._chunks[:gone]
+            self._base += gone
+            self._renew()
+
+    def _renew(self) -> None:
+        self.rows = Rows(tuple(self._chunks), IMAGE_CHUNK_BITS, self._base << IMAGE_CHUNK_BITS)
+
+
+def places_of(rows: U64) -> I64:
+    """Places of rows."""
+    return rows[:, PLACE].view(np.int64)

@@ -1,0 +1,161 @@
+"""The row store: every log record that has standing entries, as it stands in the log, with its head.
+
+Recent records are kept decoded, within RECENT_BYTES.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from stream_dedup.core.entry import Batch, LogRecord, decode
+from stream_dedup.core.model import ROW_BITS, signed
+from stream_dedup.core.probes import words
+from stream_dedup.errors import CorruptError, RefusedError
+from stream_dedup.index import layout
+from stream_dedup.index.layout import GROUP, I64, ID_HASH, PLACE, ROW_WORDS, TIME, U64, Head
+from stream_dedup.index.settings import FETCH_RECORDS, RECENT_BYTES
+from stream_dedup.index.store import Store, WriteBatch
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A stored log record, decoded."""
+
+    offset: int
+    batch: Batch
+    head: Head
+    raw: bytes
+
+    @cached_property
+    def fingerprints(self) -> U64:
+        """Fingerprint of each entry."""
+        return self.batch.fingerprints
+
+    @cached_property
+    def listed(self) -> NDArray[np.bool_]:
+        """Which entries stand and are signed: those that have an ordinal."""
+        which = signed(self.batch.statuses)
+        return which if self.head.standing is None else which & self.head.standing
+
+    @cached_property
+    def ordinals(self) -> I64:
+        """Of each entry the first ordinal that does not exist for it: its own, if it has one."""
+        return self.head.first + np.cumsum(self.listed) - self.listed
+
+    @property
+    def record(self) -> LogRecord:
+        """The record as it was applied."""
+        return LogRecord(self.offset, self.head.times, self.batch, self.raw)
+
+    def table_rows(self) -> U64:
+        """Rows of the entries that have an ordinal (see ``layout``)."""
+        rows = np.flatnonzero(self.listed)
+        whole = np.empty((len(rows), ROW_WORDS), np.uint64)
+        whole[:, :GROUP] = words(self.batch.signatures)[rows]
+        whole[:, GROUP] = self.batch.groups[rows]
+        whole[:, ID_HASH] = id_hashes(self.batch)[rows]
+        whole[:, PLACE] = rows + (self.offset << ROW_BITS)
+        whole[:, TIME] = self.head.times_of(rows).view(np.uint64)
+        return whole
+
+
+def id_hash(text: str) -> int:
+    """XXH3 of the bytes of an article id."""
+    return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"))
+
+
+def id_hashes(batch: Batch) -> U64:
+    """``id_hash`` of each entry's article id."""
+    ends = batch.id_ends.tolist()
+    raw = batch.id_bytes
+    hashes = (xxhash.xxh3_64_intdigest(raw[start:end]) for start, end in zip([0, *ends], ends, strict=False))
+    return np.fromiter(hashes, np.uint64, len(ends))
+
+
+class Rows:
+    """Stored log records by log offset."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._recent: OrderedDict[int, Row] = OrderedDict()
+        self._recent_bytes = 0
+
+    def put(self, batch: WriteBatch, record: LogRecord, head: Head) -> None:
+        """Write a record into a batch of writes."""
+        batch.put(layout.offset_key(b"E", record.offset), record.raw)
+        batch.put(layout.offset_key(b"R", record.offset), head.encode())
+
+    def remember(self, row: Row) -> None:
+        """Keep a record decoded for a while."""
+        if row.offset not in self._recent:
+            self._recent_bytes += len(row.raw)
+        self._recent[row.offset] = row
+        while self._recent_bytes > RECENT_BYTES and len(self._recent) > 1:
+            _, oldest = self._recent.popitem(last=False)
+            self._recent_bytes -= len(oldest.raw)
+
+    def forget(self, before: int) -> None:
+        """Drop what is kept of records before a log offset."""
+        for offset in [offset for offset in self._recent if offset < before]:
+            self._recent_bytes -= len(self._recent.pop(offset).raw)
+
+    def get(self, offset: int) -> Row:
+        """One record; RefusedError where it is not held."""
+        row = self._recent.get(offset)
+        if row is not None:
+            self._recent.move_to_end(offset)
+            return row
+        raw, head = self._store.get([layout.offset_key(b"E", offset), layout.offset_key(b"R", offset)])
+        if not raw or not head:
+            msg = f"log record {offset} is not in the index: it was trimmed, repeats others, or was never applied"
+            raise RefusedError(msg)
+        row = self._decode(offset, raw, head)
+        self.remember(row)
+        return row
+
+    def scan(self, start: int, end: int | None = None) -> Iterator[Row]:
+        """Records from a log offset on, in order, without keeping them."""
+        stop = b"R\xff" if end is None else layout.offset_key(b"R", end)
+        waiting: list[tuple[int, bytes]] = []
+        for key, head in self._store.scan(layout.offset_key(b"R", start), stop):
+            waiting.append((layout.offset_of(key), head))
+            if len(waiting) == FETCH_RECORDS:
+                yield from self._fetch(waiting)
+                waiting = []
+        yield from self._fetch(waiting)
+
+    def scan_heads(self, start: int, end: int | None = None) -> Iterator[tuple[int, Head]]:
+        """Heads from a log offset on, in order."""
+        stop = b"R\xff" if end is None else layout.offset_key(b"R", end)
+        for key, head in self._store.scan(layout.offset_key(b"R", start), stop):
+            yield layout.offset_of(key), self._decode_head(head)
+
+    def _fetch(self, waiting: list[tuple[int, bytes]]) -> Iterator[Row]:
+        found = self._store.get([layout.offset_key(b"E", offset) for offset, _ in waiting])
+        for (offset, head), raw in zip(waiting, found, strict=True):
+            yield self._decode(offset, raw, head)
+
+    def _decode(self, offset: int, raw: bytes, head: bytes) -> Row:
+        try:
+            batch = decode(raw)
+        except (CorruptError, UnicodeDecodeError) as error:
+            reason = f"log record {offset} cannot be read: {error}"
+            raise self._store.corrupt(reason) from error
+        known = self._decode_head(head)
+        if not isinstance(batch, Batch) or len(batch) != known.entries:
+            reason = f"log record {offset} does not fit its head"
+            raise self._store.corrupt(reason)
+        return Row(offset, batch, known, raw)
+
+    def _decode_head(self, raw: bytes) -> Head:
+        try:
+            return Head.decode(raw)
+        except CorruptError as error:
+            raise self._store.corrupt(str(error)) from error

@@ -1,0 +1,147 @@
+"""Entries held in memory: the end of the lists, sorted by block.
+
+A run is one table's view of some entries: columns sorted by (block, ordinal). It is the
+continuation of the lists on disk, and looked up under the same definition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from stream_dedup.core.probes import BLOCKS as BLOCKS_A_WORD
+from stream_dedup.core.probes import blocks as blocks_of
+from stream_dedup.index.layout import BLOCKS, I64, U16, U32, U64
+from stream_dedup.index.scan import Level, Source
+
+_FEW = 8_192
+"""Entries up to which a step for each is faster than one for each block: a tenth of the time for a small batch."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Entries of one table, sorted by block, then ordinal."""
+
+    blocks: U16
+    keys: U64
+    ordinals: U32
+
+    def __len__(self) -> int:
+        return len(self.ordinals)
+
+    @classmethod
+    def empty(cls) -> Run:
+        """No entries."""
+        return cls(np.empty(0, np.uint16), np.empty(0, np.uint64), np.empty(0, np.uint32))
+
+    @classmethod
+    def sort(cls, blocks: U16, keys: U64, ordinals: U32) -> Run:
+        """Sort entries that come in order of ordinal within each block."""
+        order = np.argsort(blocks, kind="stable")
+        return cls(blocks[order], keys[order], ordinals[order])
+
+    @cached_property
+    def level(self) -> Level:
+        """As a look-up takes it."""
+        if not len(self):
+            return Level()
+        return Level((Source(0, _starts(self.blocks), self.keys, self.ordinals),))
+
+    def merge(self, later: Run) -> Run:
+        """This run and one whose ordinals are all greater."""
+        if not len(self):
+            return later
+        return Run.sort(
+            np.concatenate((self.blocks, later.blocks)),
+            np.concatenate((self.keys, later.keys)),
+            np.concatenate((self.ordinals, later.ordinals)),
+        )
+
+    def part(self, block: int, after: int) -> slice:
+        """Entries whose block is from ``block`` to before ``after``."""
+        start, end = np.searchsorted(self.blocks, (block, after), "left")
+        return slice(int(start), int(end))
+
+    def take(self, part: slice) -> Run:
+        """These entries as a run of their own."""
+        return Run(self.blocks[part], self.keys[part], self.ordinals[part])
+
+    def without(self, part: slice) -> Run:
+        """All entries but these."""
+        return Run(
+            np.concatenate((self.blocks[: part.start], self.blocks[part.stop :])),
+            np.concatenate((self.keys[: part.start], self.keys[part.stop :])),
+            np.concatenate((self.ordinals[: part.start], self.ordinals[part.stop :])),
+        )
+
+    def not_before(self, least: int | I64) -> Run:
+        """Entries from an ordinal on (one, or one for each entry)."""
+        keep = self.ordinals >= least
+        return Run(self.blocks[keep], self.keys[keep], self.ordinals[keep])
+
+
+class Memory:
+    """The entries in memory, for all tables: older ones sorted, young ones sorted when asked for."""
+
+    def __init__(self, tables: int) -> None:
+        self.tables = tables
+        self.older = [Run.empty() for _ in range(tables)]
+        self.older_end = 0
+        """Every entry in memory from this ordinal on is young, and no other."""
+        self.young_count = 0
+        self._young: list[tuple[U64, U32]] = []
+        self._sorted: list[Run] | None = None
+
+    def add(self, keys: U64, ordinals: U32) -> None:
+        """Keys (shape (n, 4)) in order of ordinal, later than all before."""
+        if len(ordinals):
+            self._young.append((keys, ordinals))
+            self._sorted = None
+            self.young_count += len(ordinals)
+
+    def young(self) -> list[Run]:
+        """The young entries of each table."""
+        if self._sorted is None:
+            keys = np.concatenate([np.empty((0, BLOCKS_A_WORD), np.uint64), *(part[0] for part in self._young)])
+            ordinals = np.concatenate([np.empty(0, np.uint32), *(part[1] for part in self._young)])
+            self._young = [(keys, ordinals)] if len(ordinals) else []
+            self._sorted = [
+                run for word in range(self.tables // BLOCKS_A_WORD) for run in _runs(keys[:, word], ordinals)
+            ]
+        return self._sorted
+
+    def settle(self) -> None:
+        """Merge the young entries into the older ones."""
+        if not self.young_count:
+            return
+        young = self.young()
+        self.older_end = int(self._young[-1][1][-1]) + 1
+        self.older = [older.merge(run) for older, run in zip(self.older, young, strict=True)]
+        self._young, self._sorted, self.young_count = [], None, 0
+
+    def forget(self, floor: int) -> None:
+        """Drop entries before an ordinal."""
+        self.settle()
+        self.older = [run.not_before(floor) for run in self.older]
+
+    def __len__(self) -> int:
+        """Entries over all tables."""
+        return sum(len(run) for run in self.older) + self.tables * self.young_count
+
+
+def _starts(blocks: U16) -> U32:
+    """Where the list of each block starts among entries sorted by block, and where the last one ends."""
+    if len(blocks) > _FEW:
+        starts = np.zeros(BLOCKS + 1, np.uint32)
+        np.cumsum(np.bincount(blocks, minlength=BLOCKS).astype(np.uint32), out=starts[1:])
+        return starts
+    ends = np.concatenate(([-1], blocks.astype(np.int64), [BLOCKS]))
+    return np.repeat(np.arange(len(blocks) + 1, dtype=np.uint32), ends[1:] - ends[:-1])
+
+
+def _runs(keys: U64, ordinals: U32) -> list[Run]:
+    """The four tables of one word."""
+    values = blocks_of(keys)
+    return [Run.sort(values[:, table], keys, ordinals) for table in range(BLOCKS_A_WORD)]

@@ -1,0 +1,125 @@
+"""Source ranges: which offsets of a source partition stand in which log record.
+
+A batch covers every offset from its first to its last. Where it overlaps what is
+covered already, only the offsets outside stand; the others are copies and count for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.core.entry import Batch
+from stream_dedup.index.layout import I64, Head, Segment, read_segment, segment_key
+from stream_dedup.index.store import Store, WriteBatch
+
+Partition = tuple[bytes, int]
+
+_LAST_OFFSET = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What of a batch stands: ranges of offsets, a mask of its entries (None: all), the least log offset it repeats."""
+
+    ranges: list[tuple[int, int]]
+    mask: NDArray[np.bool_] | None
+    repeats: int | None
+
+
+class Coverage:
+    """The source ranges of every partition."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.last: dict[Partition, int] = {}
+        self.load()
+
+    def load(self) -> None:
+        """Find the last covered offset of each partition, one look-up each."""
+        self.last = {}
+        cursor = b"S"
+        while (first := next(self._store.scan(cursor, b"T"), None)) is not None:
+            topic_id, partition, _ = read_segment(*first)
+            end = segment_key(topic_id, partition, _LAST_OFFSET)
+            last = self._store.last(first[0], end) or first
+            self.last[topic_id, partition] = read_segment(*last)[2].last
+            cursor = end + b"\0"
+
+    def overlapping(self, where: Partition, first: int, last: int) -> list[Segment]:
+        """Ranges that have an offset from ``first`` to ``last``, in order."""
+        if first > self.last.get(where, -1):
+            return []
+        found = []
+        before = self._store.last(segment_key(*where, 0), segment_key(*where, first))
+        if before is not None and (segment := read_segment(*before)[2]).last >= first:
+            found.append(segment)
+        later = self._store.scan(segment_key(*where, first + 1), segment_key(*where, last + 1))
+        return found + [read_segment(*pair)[2] for pair in later]
+
+    def standing(self, batch: Batch) -> Standing:
+        """What of a new batch stands."""
+        first, last = int(batch.offsets[0]), int(batch.offsets[-1])
+        covered = self.overlapping((batch.topic_id, batch.partition), first, last)
+        if not covered:
+            return Standing([(first, last)], None, None)
+        ranges = []
+        repeated: list[int] = []
+        mask = np.ones(len(batch), bool)
+        at = first
+        for segment in covered:
+            if segment.first > at:
+                ranges.append((at, segment.first - 1))
+            outside = (batch.offsets < segment.first) | (batch.offsets > segment.last)
+            if not outside.all():
+                repeated.append(segment.log_offset)
+            mask &= outside
+            at = segment.last + 1
+        if at <= last:
+            ranges.append((at, last))
+        return Standing(ranges, mask, min(repeated, default=None))
+
+    def put(self, writes: WriteBatch, batch: Batch, log_offset: int, ranges: list[tuple[int, int]], head: Head) -> None:
+        """Write the ranges of a batch into a batch of writes; ``stood`` once that is written."""
+        for first, last in ranges:
+            segment = Segment(first, last, log_offset, *head.time_range)
+            writes.put(segment_key(batch.topic_id, batch.partition, first), segment.encode())
+
+    def stood(self, batch: Batch, ranges: list[tuple[int, int]]) -> None:
+        """The ranges of a batch are written."""
+        if ranges:
+            where = (batch.topic_id, batch.partition)
+            self.last[where] = max(self.last.get(where, -1), ranges[-1][1])
+
+    def forget(self, writes: WriteBatch, floor: int, horizon: int, read: Callable[[int], tuple[Batch, Head]]) -> None:
+        """Write into a batch that coordinates of articles before ``floor`` or not after ``horizon`` are gone.
+
+        ``load`` once that is written.
+        """
+        for key, value in self._store.scan(b"S", b"T"):
+            topic_id, partition, segment = read_segment(key, value)
+            if segment.log_offset >= floor and segment.time_min > horizon:
+                continue
+            writes.delete(key)
+            if segment.log_offset >= floor and segment.time_max > horizon:
+                for rest in _later_than(segment, horizon, *read(segment.log_offset)):
+                    writes.put(segment_key(topic_id, partition, rest.first), rest.encode())
+
+    def all(self) -> Iterator[tuple[Partition, Segment]]:
+        """Every range, by partition and offset."""
+        for key, value in self._store.scan(b"S", b"T"):
+            topic_id, partition, segment = read_segment(key, value)
+            yield (topic_id, partition), segment
+
+
+def _later_than(segment: Segment, horizon: int, batch: Batch, head: Head) -> Iterator[Segment]:
+    """The parts of a range whose articles' log times are after the horizon; a gap goes with the entry before it."""
+    inside = np.flatnonzero((batch.offsets >= segment.first) & (batch.offsets <= segment.last))
+    times = head.times_of(inside)
+    ends: I64 = np.append(batch.offsets[inside][1:] - 1, segment.last)
+    for row, (time, last) in enumerate(zip(times.tolist(), ends.tolist(), strict=True)):
+        if time > horizon:
+            yield Segment(int(batch.offsets[inside[row]]), last, segment.log_offset, time, time)

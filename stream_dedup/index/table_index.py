@@ -1,0 +1,159 @@
+"""The block tables without a log: signatures with labels, added in order. Behind the public ``Index``.
+
+Places are counted from 0 by this index itself, and are the ordinals. What is added is durable after ``flush`` or
+``close``.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.core.model import SIGNATURE_BYTES, TABLE_COUNTS
+from stream_dedup.core.probes import words
+from stream_dedup.core.rules import Rules
+from stream_dedup.errors import UserError
+from stream_dedup.index.asking import Articles, asked_of
+from stream_dedup.index.folder import Folder
+from stream_dedup.index.layout import GROUP, I64, ID_HASH, PLACE, ROW_WORDS, TIME, U64, offset_key
+from stream_dedup.index.row_column import RowColumn
+from stream_dedup.index.rows import id_hash
+from stream_dedup.index.scan import BEST, Near
+from stream_dedup.index.settings import IndexSettings
+from stream_dedup.index.state import State
+from stream_dedup.index.store import Store
+from stream_dedup.index.tables import Tables
+
+_KIND = "tables"
+
+U8 = NDArray[np.uint8]
+
+
+class TableIndex:
+    """Signatures with labels on a path, or in a temporary folder that goes when it is closed."""
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        scheme: str = "any",
+        tables: int = TABLE_COUNTS[0],
+        settings: IndexSettings | None = None,
+    ) -> None:
+        settings = settings or IndexSettings()
+        self._temporary = tempfile.TemporaryDirectory(prefix="stream-dedup-") if path is None else None
+        self._folder = Folder(path or Path(self._temporary.name if self._temporary else ""), _KIND)
+        self._state = State(log_id=scheme)
+        try:
+            self._store = self._open_store(scheme, settings)
+        except BaseException:
+            self._folder.release()
+            raise
+        try:
+            self._tables = Tables(self._store, RowColumn(self._store, 0, self._state.next_ordinal), tables, settings)
+            self._tables.load()
+        except BaseException:
+            self._store.close()
+            self._folder.release()
+            raise
+
+    def __len__(self) -> int:
+        """Entries held."""
+        return self._state.next_ordinal
+
+    def add(self, signatures: U8, groups: U64, labels: Sequence[str]) -> I64:
+        """Add entries in this order; returns their places."""
+        places = np.arange(len(self), len(self) + len(labels))
+        rows = np.zeros((len(labels), ROW_WORDS), np.uint64)
+        rows[:, :GROUP], rows[:, GROUP] = words(signatures), groups
+        rows[:, ID_HASH] = [id_hash(label) for label in labels]
+        rows[:, PLACE], rows[:, TIME] = places, 0
+        count = len(self) + len(labels)
+        state = replace(self._state, next_ordinal=count, articles=count)
+        batch = self._store.batch()
+        for place, label in zip(places.tolist(), labels, strict=True):
+            batch.put(offset_key(b"I", place), label.encode("utf-8", "surrogatepass"))
+        self._tables.rows.put(batch, rows)
+        state.put(batch)
+        self._store.write(batch)
+        # What could not be written was not added: the next ones take its places.
+        self._state = state
+        self._tables.add(rows)
+        return places
+
+    def near(self, rules: Rules, statuses: U8, signatures: U8, groups: U64, margins: U8) -> Near:
+        """Every near entry of each article, as many as there are: nearest first, then earliest."""
+        now, times = np.full(len(groups), len(self)), np.zeros(len(groups), np.int64)
+        asked = asked_of(Articles(statuses, groups, signatures, margins, now, times), rules, 0)
+        near = self._tables.near(asked)
+        while np.bincount(near.queries, minlength=1).max() == asked.best:
+            asked = replace(asked, best=asked.best * BEST)
+            near = self._tables.near(asked)
+        return near
+
+    def signatures(self, places: I64) -> U64:
+        """Signatures of entries, as words."""
+        return self._tables.rows.take(places)[:, :GROUP]
+
+    def labels(self, places: I64) -> list[str]:
+        """Labels of entries."""
+        found = self._store.get([offset_key(b"I", place) for place in places.tolist()])
+        return [raw.decode("utf-8", "surrogatepass") for raw in found]
+
+    @property
+    def tables(self) -> Tables:
+        """The tables themselves, for figures."""
+        return self._tables
+
+    def flush(self) -> None:
+        """Make everything added durable."""
+        self._store.flush(wait=True)
+
+    def close(self) -> None:
+        """Make durable and let go; a temporary folder goes."""
+        try:
+            self._close_store()
+        finally:
+            self._folder.release()
+            if self._temporary is not None:
+                self._temporary.cleanup()
+
+    def _close_store(self) -> None:
+        try:
+            self._store.flush(wait=True)
+        finally:
+            self._store.close()
+
+    def _open_store(self, scheme: str, settings: IndexSettings) -> Store:
+        data = self._folder.current
+        if data is not None:
+            store = Store(data, settings, create=False, on_corrupt=self._folder.mark_corrupt)
+            self._state = State.read(store)
+            if self._state.log_id != scheme:
+                store.close()
+                held = self._state.log_id
+                msg = (
+                    f"index {self._folder.path} holds fingerprints of scheme {held}, not {scheme}: name another folder"
+                )
+                raise UserError(msg)
+            return store
+        data = self._folder.next_data()
+        store = Store(data, settings, create=True, on_corrupt=self._folder.mark_corrupt)
+        batch = store.batch()
+        self._state.put(batch)
+        store.write(batch)
+        store.flush(wait=True)
+        self._folder.make_current(data)
+        return store
+
+
+def signatures_of(fingerprints: U64) -> U8:
+    """Signatures of which only the fingerprint is known: for exact search."""
+    signatures = np.zeros((len(fingerprints), SIGNATURE_BYTES), np.uint8)
+    signatures[:, :8] = fingerprints.astype(">u8").view(np.uint8).reshape(-1, 8)
+    return signatures

@@ -1,0 +1,218 @@
+"""The block tables: table t maps the value of block t to the list of entries that have it.
+
+One definition of a list, wherever its entries are held:
+
+    list = stripe in the image, or sealed pieces and tail on disk + older entries in memory + young ones
+
+in order of ordinal, and each entry once. A look-up compares the newest N entries of this union as
+of the asking place (``scan``). Entries in memory are folded into the lists on disk a stripe (a sixteenth of
+one table) at a time: each stripe knows before which ordinal it is folded, so the parts never overlap.
+
+The rows are written by the owner of these tables before they are added here; after a restart those
+that are not folded everywhere are taken from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.core.probes import BLOCKS as BLOCKS_A_WORD
+from stream_dedup.core.probes import KEY_FACTORS
+from stream_dedup.core.probes import blocks as blocks_of
+from stream_dedup.index.folded import Folded, Reach
+from stream_dedup.index.image import Image, starts_of
+from stream_dedup.index.layout import BLOCKS, GROUP, I64, STRIPE_BLOCKS, U64
+from stream_dedup.index.row_column import HeldRows, RowColumn
+from stream_dedup.index.runs import Memory
+from stream_dedup.index.scan import Asked, Level, Lists, Near, Source, scan
+from stream_dedup.index.settings import RANGES, YOUNG_ENTRIES, IndexSettings
+from stream_dedup.index.store import Store
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(slots=True)
+class Counters:
+    """What was looked at since the start."""
+
+    lookups: int = 0
+    lists: int = 0
+    candidates: int = 0
+    folds: int = 0
+    stripes_read: int = 0
+    """Stripes that look-ups read from disk."""
+
+
+class Tables:
+    """Block tables over a store. Ordinals are added in rising order."""
+
+    def __init__(self, store: Store, rows: RowColumn, count: int, settings: IndexSettings) -> None:
+        self.count = count
+        self.rows = rows
+        self.folded = Folded(store, count)
+        self.memory = Memory(count)
+        self.image = Image(rows, count, settings.image_mib)
+        self.counters = Counters()
+        self._fold_entries = max(settings.fold_entries, 1)
+        self._young_limit = min(YOUNG_ENTRIES, self._fold_entries)
+        self._next_stripe = 0
+        self._owed = 0.0
+
+    @property
+    def stripes(self) -> int:
+        """Stripes of all tables."""
+        return self.count * RANGES
+
+    @property
+    def floor(self) -> int:
+        """Entries before this ordinal do not exist."""
+        return self.rows.first
+
+    def load(self, progress: Progress | None = None) -> None:
+        """After opening: take the entries that are not folded into memory, and into the image what fits."""
+        for first, rows in self.rows.scan(self.folded.complete_to):
+            self.memory.add(keys_of(rows), _ordinals(first, rows))
+            self.memory.settle()
+        older = self.memory.older
+        for table in range(self.count):
+            run = older[table]
+            older[table] = run.not_before(self.folded.folded_before(table)[run.blocks])
+        self.memory.older_end = self.rows.after
+        self._load_image(progress)
+
+    def add(self, rows: U64) -> None:
+        """Add entries whose rows were just written, and fold some stripes when their turn has come."""
+        first = self.rows.after
+        self.rows.added(rows)
+        self.memory.add(keys_of(rows), _ordinals(first, rows))
+        if self.memory.young_count > self._young_limit:
+            self.memory.settle()
+        self._owed += len(rows) * self.stripes / self._fold_entries
+        steps = min(int(self._owed), self.stripes)
+        if steps:
+            self._owed = 0.0 if steps == self.stripes else self._owed - steps
+            for _ in range(steps):
+                self._fold_next()
+        self.image.shrink()
+
+    def fold(self) -> None:
+        """Fold everything."""
+        self.memory.settle()
+        for _ in range(self.stripes):
+            self._fold_next()
+
+    def forget(self, floor: int) -> None:
+        """From now on entries before this ordinal do not exist; ``purge`` takes them off the disk."""
+        self.rows.forget(floor)
+        self.memory.forget(floor)
+
+    def purge(self, stripe: int) -> None:
+        """Take the forgotten entries of one stripe off the disk."""
+        self.folded.purge(stripe, self.floor)
+        self.image.forget(stripe, self.floor)
+
+    def near(self, asked: Asked) -> Near:
+        """The near entries of every query."""
+        stored = self._stored(asked)
+        young = self.memory.young()
+        lists = Lists(
+            [
+                [self.image.level(table), stored[table], self.memory.older[table].level, young[table].level]
+                for table in range(self.count)
+            ]
+        )
+        held = self.rows.held
+        near = scan(asked, lists, self.rows.fetch if held is None else held.rows)
+        self.counters.lookups += len(asked)
+        self.counters.lists += near.lists
+        self.counters.candidates += near.candidates
+        return near
+
+    def _stored(self, asked: Asked) -> list[Level]:
+        """What the look-ups need of the stripes that are not in the image."""
+        if self.image.stripes == self.stripes:
+            return [Level()] * self.count
+        absent = [not self.image.holds(stripe) and state.folded > 0 for stripe, state in enumerate(self.folded.stripes)]
+        wanted = _wanted(asked, self.count)
+        wanted &= np.repeat(np.array(absent).reshape(self.count, RANGES), STRIPE_BLOCKS, axis=1)
+        reach = Reach(asked.bucket_limit, int(asked.before.min()), int(asked.before.max()))
+        return [self._stored_in(table, np.flatnonzero(wanted[table]), reach) for table in range(self.count)]
+
+    def _stored_in(self, table: int, blocks: I64, reach: Reach) -> Level:
+        if not len(blocks):
+            return Level()
+        stored = self.folded.read(table, blocks, reach)
+        counts = np.zeros(BLOCKS, np.int64)
+        counts[blocks] = stored.counts
+        starts = starts_of(counts)
+        sources = []
+        for part in np.unique(blocks // STRIPE_BLOCKS).tolist():
+            first = part * STRIPE_BLOCKS
+            sources.append(Source(first, starts[first : first + STRIPE_BLOCKS + 1], stored.keys, stored.ordinals))
+        self.counters.stripes_read += len(sources)
+        return Level(tuple(sources))
+
+    def _fold_next(self) -> None:
+        stripe = self._next_stripe
+        self._next_stripe = (stripe + 1) % self.stripes
+        table, part = divmod(stripe, RANGES)
+        run = self.memory.older[table]
+        rows = run.part(part * STRIPE_BLOCKS, (part + 1) * STRIPE_BLOCKS)
+        self.folded.append(stripe, run.take(rows), self.memory.older_end)
+        self.memory.older[table] = run.without(rows)
+        if self.image.holds(stripe):
+            self.image.merge(stripe, run.take(rows))
+        else:
+            self.image.offer(stripe, lambda: self.source(stripe), spare=2)
+        self.counters.folds += 1
+
+    def source(self, stripe: int) -> Source:
+        """A whole stripe as it stands on disk."""
+        table, part = divmod(stripe, RANGES)
+        blocks = np.arange(part * STRIPE_BLOCKS, (part + 1) * STRIPE_BLOCKS)
+        stored = self.folded.read(table, blocks)
+        return Source(int(blocks[0]), starts_of(stored.counts), stored.keys, stored.ordinals)
+
+    def _load_image(self, progress: Progress | None) -> None:
+        """Rows, then stripes: a step for each stripe, and as many in all for the rows."""
+        whole = 2 * self.stripes
+        if self.image.has_room_for_rows():
+            held = HeldRows(self.rows.first)
+            for first, rows in self.rows.scan(self.rows.first):
+                held.put(first, rows)
+                if progress is not None:
+                    done = first + len(rows) - self.rows.first
+                    progress(self.stripes * done // (self.rows.after - self.rows.first), whole)
+            self.rows.held = held
+        for stripe in range(self.stripes):
+            if not self.image.offer(stripe, lambda stripe=stripe: self.source(stripe)):  # type: ignore[misc]
+                break
+            if progress is not None:
+                progress(self.stripes + stripe + 1, whole)
+        if progress is not None:
+            progress(whole, whole)
+
+
+def keys_of(rows: U64) -> U64:
+    """Keys of rows, shape (n, 4)."""
+    keys: U64 = rows[:, :BLOCKS_A_WORD] ^ (rows[:, GROUP, np.newaxis] * KEY_FACTORS)
+    return keys
+
+
+def _ordinals(first: int, rows: U64) -> NDArray[np.uint32]:
+    return np.arange(first, first + len(rows)).astype(np.uint32)
+
+
+def _wanted(asked: Asked, tables: int) -> NDArray[np.bool_]:
+    """Which lists are looked up, shape (tables, blocks)."""
+    wanted = np.zeros((tables, BLOCKS), bool)
+    own = np.concatenate([blocks_of(asked.keys[:, word]) for word in range(tables // BLOCKS_A_WORD)], axis=1)
+    number = (asked.plan >> np.uint32(16)).astype(np.intp)
+    masks = asked.plan.astype(np.uint16)
+    queries = np.arange(len(asked))[:, np.newaxis]
+    wanted[np.broadcast_to(number, (len(asked), number.shape[1])), own[queries, number] ^ masks] = True
+    return wanted

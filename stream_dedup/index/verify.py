@@ -1,0 +1,150 @@
+"""The whole index read and checked against itself.
+
+The rows must be those of the standing entries, and the lists must hold exactly the keys of those that are folded.
+Instead of holding both in memory, each list is reduced to a count and a sum of mixed entries, which depend on
+nothing but its content: 4 MiB for any size of index (16 with sixteen tables).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from stream_dedup.core.probes import BLOCKS as BLOCKS_A_WORD
+from stream_dedup.core.probes import blocks as blocks_of
+from stream_dedup.errors import RefusedError, StreamDedupError
+from stream_dedup.index.layout import BLOCKS, I64, STRIPE_BLOCKS, U32, U64
+from stream_dedup.index.rows import Row, Rows
+from stream_dedup.index.scan import Source
+from stream_dedup.index.segments import Coverage
+from stream_dedup.index.settings import RANGES
+from stream_dedup.index.state import State
+from stream_dedup.index.tables import Tables, keys_of
+
+Progress = Callable[[int, int], None]
+
+_PROBLEMS = 20
+"""Problems listed before the rest is left out: one damaged file spoils thousands of lists."""
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+"""Odd, so that mixing loses nothing (the golden ratio's bits)."""
+
+
+def verify(state: State, rows: Rows, coverage: Coverage, tables: Tables, progress: Progress | None) -> list[str]:
+    """Problems found, at most a score; empty where everything fits."""
+    problems: list[str] = []
+    steps = _steps(state, rows, coverage, tables)
+    whole = state.next_offset - state.floor + tables.count * BLOCKS
+    try:
+        for done, found in steps:
+            problems.extend(found)
+            if progress is not None:
+                progress(min(done, whole), whole)
+            if len(problems) >= _PROBLEMS:
+                return [*problems[:_PROBLEMS], "and perhaps more: stopped looking"]
+    except StreamDedupError as error:
+        problems.append(str(error))
+    return problems
+
+
+def _steps(state: State, rows: Rows, coverage: Coverage, tables: Tables) -> Iterator[tuple[int, list[str]]]:
+    expected = _Sums(tables)
+    articles, ordinal = 0, state.floor_ordinal
+    for row in rows.scan(state.floor):
+        listed = row.table_rows()
+        yield row.offset - state.floor, list(_check_rows(row, listed, ordinal, tables))
+        expected.add_rows(listed, ordinal)
+        articles += row.head.standing_count
+        ordinal += len(listed)
+    done = state.next_offset - state.floor
+    yield done, [] if articles == state.articles else [f"{articles} entries stand, {state.articles} are counted"]
+    yield done, [] if ordinal == state.next_ordinal else [f"{ordinal} entries are numbered, not {state.next_ordinal}"]
+    yield done, list(_check_coverage(rows, coverage))
+    for stripe in range(tables.stripes):
+        found = list(_check_stripe(tables, stripe, expected))
+        done += STRIPE_BLOCKS
+        yield done, found
+
+
+class _Sums:
+    """Count and sum of each list."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._folded = [tables.folded.folded_before(table) for table in range(tables.count)]
+        self.counts = np.zeros((tables.count, BLOCKS), np.int64)
+        self.sums = np.zeros((tables.count, BLOCKS), np.uint64)
+
+    def add_rows(self, rows: U64, first: int) -> None:
+        keys = keys_of(rows)
+        ordinals = np.arange(first, first + len(rows))
+        for table, before in enumerate(self._folded):
+            words = keys[:, table // BLOCKS_A_WORD]
+            values = blocks_of(words)[:, table % BLOCKS_A_WORD]
+            folded = ordinals < before[values]
+            np.add.at(self.counts[table], values[folded], 1)
+            np.add.at(self.sums[table], values[folded], _mixed(words[folded], ordinals[folded]))
+
+
+def _mixed(keys: U64, ordinals: I64 | U32) -> U64:
+    both = (keys * _MIX) ^ ordinals.astype(np.uint64)
+    return (both ^ (both >> np.uint64(29))) * _MIX
+
+
+def _check_rows(row: Row, listed: U64, ordinal: int, tables: Tables) -> Iterator[str]:
+    if row.head.first != ordinal:
+        yield f"log record {row.offset}: its entries are numbered from {row.head.first} on, not {ordinal}"
+    elif len(listed):
+        ordinals = np.arange(ordinal, ordinal + len(listed))
+        if not np.array_equal(tables.rows.fetch(ordinals), listed):
+            yield f"log record {row.offset}: the rows of its entries are not those of the log"
+        if tables.rows.held is not None and not np.array_equal(tables.rows.take(ordinals), listed):
+            yield f"log record {row.offset}: the rows held in memory are not those of the log"
+
+
+def _check_coverage(rows: Rows, coverage: Coverage) -> Iterator[str]:
+    end: dict[tuple[bytes, int], int] = {}
+    for where, segment in coverage.all():
+        name = f"source range {segment.first} to {segment.last} of {where[0].hex()}-{where[1]}"
+        if segment.first <= end.get(where, -1) or segment.last < segment.first:
+            yield f"{name} overlaps the one before it"
+        end[where] = segment.last
+        try:
+            offsets = rows.get(segment.log_offset).batch.offsets
+        except RefusedError:
+            yield f"{name} names log record {segment.log_offset}, which is not there"
+        else:
+            if segment.first < offsets[0] or segment.last > offsets[-1]:
+                yield f"{name} goes beyond log record {segment.log_offset}"
+
+
+def _check_stripe(tables: Tables, stripe: int, expected: _Sums) -> Iterator[str]:
+    table, part = divmod(stripe, RANGES)
+    source = tables.source(stripe)
+    first = part * STRIPE_BLOCKS
+    here = slice(first, first + STRIPE_BLOCKS)
+    lists = np.repeat(np.arange(STRIPE_BLOCKS), np.diff(source.starts))
+    for index in np.unique(lists[1:][(np.diff(source.ordinals.astype(np.int64)) <= 0) & (lists[1:] == lists[:-1])]):
+        yield f"list {table}/{first + index} is not in order of place"
+    counts, sums = _sums(source, lists, tables.floor)
+    for index in np.flatnonzero((counts != expected.counts[table, here]) | (sums != expected.sums[table, here])):
+        at = first + index
+        yield f"list {table}/{at}: its {counts[index]} entries are not the {expected.counts[table, at]} of the log"
+    held = tables.image.source(stripe)
+    if held is not None and not _same(held, source):
+        yield f"stripe {stripe}: the image is not what stands on disk"
+
+
+def _sums(source: Source, lists: I64, floor: int) -> tuple[I64, U64]:
+    # What a trim forgot may still stand in a list: the floor hides it.
+    live = source.ordinals >= floor
+    sums = np.zeros(STRIPE_BLOCKS, np.uint64)
+    np.add.at(sums, lists[live], _mixed(source.keys[live], source.ordinals[live]))
+    return np.bincount(lists[live], minlength=STRIPE_BLOCKS), sums
+
+
+def _same(held: Source, stored: Source) -> bool:
+    """Whether the image of a stripe is its lists (of sealed pieces the disk may hold more that is trimmed)."""
+    if len(held.keys) == len(stored.keys):
+        pairs = ((held.starts, stored.starts), (held.keys, stored.keys), (held.ordinals, stored.ordinals))
+        return all(np.array_equal(one, other) for one, other in pairs)
+    return len(held.keys) < len(stored.keys)

@@ -1,0 +1,15 @@
+import pytest
+
+from stream_dedup.index import folded, image, row_column, scan_numpy, tables
+
+
+@pytest.fixture
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces, portions and memory so small that a few entries go through every path; the image counts in 50 KB."""
+    monkeypatch.setattr(folded, "CHUNK_ENTRIES", 4)
+    monkeypatch.setattr(row_column, "ROW_CHUNK", 4)
+    monkeypatch.setattr(row_column, "_READ_CHUNKS", 3)
+    monkeypatch.setattr(row_column, "IMAGE_CHUNK_BITS", 5)
+    monkeypatch.setattr(image, "MIB", 50_000)
+    monkeypatch.setattr(tables, "YOUNG_ENTRIES", 8)
+    monkeypatch.setattr(scan_numpy, "PORTION", 100)

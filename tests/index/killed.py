@@ -1,0 +1,51 @@
+"""Run as a process that is killed: applies a log from where its index stands, one record at a time, and says so."""
+
+import sys
+from pathlib import Path
+
+from stream_dedup.core.rules import DIRECTED
+from stream_dedup.index import IndexSettings, LogIndex
+from tests.index.logs import LogWriter, scheme
+
+SETTINGS = IndexSettings(fold_entries=2_000, flush_entries=150)
+BATCHES = 400
+SCHEME = scheme(8)
+RULES = {
+    "search": DIRECTED,
+    "distance": None,
+    "probes": 64,
+    "limit": 60,
+    "short_limit": 60,
+    "recrawl": "update",
+    "window_ms": 200_000,
+}
+
+
+def the_log() -> LogWriter:
+    """The same log in every process."""
+    writer = LogWriter(11, centres=300, most_bits=30, most_rows=40, tables=8)
+    writer.rules(**RULES)
+    for _ in range(BATCHES // 20):
+        for _ in range(20):
+            writer.batch()
+        before = writer.rules(**RULES)
+        if writer.rng.random() < 0.3:
+            writer.trim(before, writer.time - 100_000)
+    return writer
+
+
+def main() -> None:
+    index = LogIndex.open(Path(sys.argv[1]), scheme=SCHEME, settings=SETTINGS)
+    if index.log_id is None:
+        index.begin("a log")
+    for record in the_log().records:
+        if record.offset >= index.next_offset:
+            index.apply([record])
+            sys.stdout.write(f"{record.offset}\n")
+            sys.stdout.flush()
+    index.close()
+    sys.stdout.write("done\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""The public API, without Kafka."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import stream_dedup
+from stream_dedup import Found, Index, distance, fingerprint
+from stream_dedup.core.profiles import PROFILES
+from stream_dedup.errors import UserError
+
+CAT = "the cat sat on the mat and looked at the rain for a long time before it fell asleep"
+ICE = "we all scream for ice cream when the summer comes to our little town by the sea"
+STORY = (
+    "The ferry to the island was cancelled on Tuesday because of a storm, and some four hundred passengers spent the "
+    "night in the harbour hall. The mayor brought blankets; a baker opened his shop at midnight. On Wednesday morning "
+    "the wind dropped, the first boat left at seven, and by noon everybody had crossed. The company promised to pay "
+    "for the tickets, and to mend the old pier before the winter comes."
+)
+
+
+def ids(found: list[Found]) -> list[str]:
+    return [one.id for one in found]
+
+
+def test_near_texts_are_found_nearest_first_then_earliest() -> None:
+    """The classic profile: texts are added and searched; k is the distance in bits of the fingerprint."""
+    with Index(profile="simhash") as index:
+        index.add("far", fingerprint(CAT, "simhash") ^ 0b111)
+        index.add("same", CAT)
+        index.add("again", CAT.upper() + "!")
+        index.add("other", ICE)
+        found = index.search(CAT)
+        assert [one[:2] for one in found] == [("same", 0), ("again", 0), ("far", 3)]
+        # Of a fingerprint alone the similarity is that of 64 bits.
+        assert [round(one.similarity, 3) for one in found] == [1.0, 1.0, 0.989]
+        assert ids(index.search(CAT, k=2)) == ["same", "again"]
+        assert len(index) == 4
+
+
+def test_edited_articles_are_found_by_their_signatures() -> None:
+    """The article profile: a re-post with another ending is near, at its distance over the signature."""
+    with Index() as index:
+        index.add("story", STORY)
+        index.add("other", STORY[::-1])
+        edited = STORY.replace("On Wednesday morning", "The next morning").replace(" before the winter comes", "")
+        (found,) = index.search(edited)
+        assert found.id == "story"
+        assert 0 < found.distance <= 60
+        assert 0.7 < found.similarity < 1
+        assert index.search(edited, limit=found.distance) == [found]
+        assert index.search(edited, limit=found.distance - 1) == []
+        assert index.search(STORY, probes=1)[0].distance == 0
+
+
+def test_short_and_long_texts_never_match() -> None:
+    """Short texts are compared by their characters, with each other."""
+    with Index() as index:
+        index.add("short", CAT)
+        index.add("long", " ".join([CAT] * 10))
+        assert ids(index.search(CAT.replace("long", "very long"))) == ["short"]
+        assert ids(index.search(" ".join([CAT] * 11))) == ["long"]
+
+
+def test_articles_match_within_their_scope() -> None:
+    """A scope of one's own for those that name none."""
+    with Index() as index:
+        for scope in ("a", "b", None):
+            index.add(f"in {scope}", STORY, scope)
+        assert [ids(index.search(STORY, scope)) for scope in ("a", "b", None, "c")] == [
+            ["in a"],
+            ["in b"],
+            ["in None"],
+            [],
+        ]
+
+
+def test_every_near_article_is_found_however_many() -> None:
+    """A search is no verdict: it names them all, the earliest first."""
+    with Index() as index:
+        for number in range(600):
+            index.add(str(number), STORY)
+        assert ids(index.search(STORY)) == [str(number) for number in range(600)]
+
+
+@pytest.mark.parametrize("profile", ["simhash", "article"])
+def test_every_distance_up_to_eleven_is_exact(profile: str) -> None:
+    """An added fingerprint is found at exactly its distance, under any profile of four tables."""
+    with Index(profile=profile) as index:
+        index.add("a", 0)
+        for k in range(12):
+            value = sum(1 << (5 * bit) for bit in range(k))
+            assert [one[:2] for one in index.search(value, k=k)] == [("a", k)]
+            assert k == 0 or index.search(value, k=k - 1) == []
+
+
+def test_an_index_on_a_path_is_kept(tmp_path: Path) -> None:
+    """What was added is there in the next program; another scheme is refused."""
+    with Index(tmp_path) as index:
+        for number in range(1500):
+            index.add(f"id {number}", number << 20)
+        index.add("story", STORY)
+    with Index(tmp_path) as index:
+        assert len(index) == 1501
+        assert index.search(77 << 20, k=0) == [Found("id 77", 0, 1.0)]
+        assert ids(index.search(STORY)) == ["story"]
+    with pytest.raises(UserError, match="holds fingerprints of scheme"):
+        Index(tmp_path, "comment")
+
+
+def test_an_id_may_be_any_text() -> None:
+    """Half a surrogate pair too, as JSON may hold it."""
+    with Index() as index:
+        index.add("a\ud800", CAT)
+        assert ids(index.search(CAT)) == ["a\ud800"]
+
+
+def test_an_index_may_be_closed_twice() -> None:
+    """Closed by hand inside of ``with``, say."""
+    with Index() as index:
+        index.close()
+
+
+def test_a_profile_of_ones_own() -> None:
+    """With more tables, over the whole signature; exact search needs four."""
+    article = PROFILES["article"]
+    with Index(profile=replace(article, settings=replace(article.settings, tables=16), probes=32)) as index:
+        index.add("story", STORY)
+        assert index.search(STORY + " It did.")[0].id == "story"
+        with pytest.raises(ValueError, match="takes a scheme of 4 tables"):
+            index.search(STORY, k=3)
+
+
+@pytest.mark.parametrize(
+    ("profile", "arguments", "message"),
+    [
+        ("simhash", {"k": 12}, "distance 12: must be a whole number from 0 to 11"),
+        ("simhash", {"probes": 3}, "probes 3: says nothing in exact search"),
+        ("article", {"limit": 257}, "limit 257: must be"),
+        ("article", {"probes": 0}, "probes 0: must be"),
+    ],
+)
+def test_a_search_refuses_what_it_does_not_take(profile: str, arguments: dict[str, int], message: str) -> None:
+    """The message names the argument and its range."""
+    with Index(profile=profile) as index, pytest.raises(ValueError, match=message):
+        index.search(CAT, **arguments)  # type: ignore[arg-type]
+
+
+def test_an_unknown_profile_is_refused() -> None:
+    """The message names those there are."""
+    with pytest.raises(ValueError, match="profile 'blog': must be one of article, comment, simhash"):
+        Index(profile="blog")
+
+
+@pytest.mark.parametrize("profile", list(PROFILES))
+def test_text_without_features_is_near_nothing(profile: str) -> None:
+    """It is not kept and finds nothing; its fingerprint is 0."""
+    with Index(profile=profile) as index:
+        index.add("punctuation", "…,.")
+        assert index.search("…,.", k=11) == []
+        assert len(index) == 0
+    assert fingerprint("…,.", profile) == 0
+
+
+def test_a_fingerprint_has_64_bits() -> None:
+    """Other numbers are refused, at once."""
+    with Index() as index, pytest.raises(ValueError, match="must be 0 to"):
+        index.add("big", 1 << 64)
+
+
+def test_distance_counts_differing_bits() -> None:
+    """Worked: 1011101 and 1001001 differ in 2; 10101 and 00110 in 3."""
+    assert distance(0b1011101, 0b1001001) == 2
+    assert distance(0b10101, 0b00110) == 3
+
+
+def test_names_are_imported_when_they_are_used() -> None:
+    """An unknown name is an AttributeError like anywhere."""
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        stream_dedup.nothing  # noqa: B018

@@ -1,0 +1,255 @@
+"""Damaged files are noticed, at opening or when they are read, and verify finds what no checksum can."""
+
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_dedup.core.model import Judgement, place_of
+from stream_dedup.errors import CorruptError, RefusedError, UnavailableError
+from stream_dedup.index import IndexSettings, LogIndex
+from stream_dedup.index.layout import chunk_key, offset_key, page_keys, segment_key
+from tests.index import killed
+from tests.index.checks import build
+from tests.index.killed import SETTINGS, the_log
+from tests.index.logs import SCHEME, START_TIME, TOPICS, batch_record, rules_record
+
+ROWS = 50
+
+
+def some_index(path: Path) -> LogIndex:
+    rng = random.Random(4)
+    records = [rules_record(0)]
+    records += [
+        batch_record(at, START_TIME, [rng.getrandbits(64) for _ in range(ROWS)], range(at * ROWS, at * ROWS + ROWS))
+        for at in range(1, 40)
+    ]
+    index = build(LogIndex.open(path, scheme=SCHEME, settings=IndexSettings(fold_entries=500)), records)
+    index.fold()
+    index.flush()
+    return index
+
+
+def read_everything(path: Path) -> tuple[list[str], list[Judgement]]:
+    """Open, verify and judge; the problems found, and the verdicts."""
+    index = LogIndex.open(path, scheme=SCHEME)
+    try:
+        problems = index.verify()
+        return problems, index.judge(np.array([place_of(at, row) for at in range(1, 40) for row in range(ROWS)]))
+    finally:
+        index.close()
+
+
+def tables_files(path: Path) -> list[Path]:
+    return sorted(path.rglob("*.sst"))
+
+
+def test_a_truncated_file_is_noticed_at_opening(tmp_path: Path) -> None:
+    """The size of each file is known."""
+    some_index(tmp_path).close()
+    file = tables_files(tmp_path)[-1]
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(CorruptError, match="index rebuild"):
+        LogIndex.open(tmp_path, scheme=SCHEME)
+    with pytest.raises(CorruptError, match="damaged"):
+        LogIndex.open(tmp_path, scheme=SCHEME)
+
+
+@pytest.mark.parametrize("name", ["*.sst", "MANIFEST-*", "CURRENT"])
+def test_a_missing_file_is_noticed_at_opening(tmp_path: Path, name: str) -> None:
+    """Nothing is made anew in its place."""
+    some_index(tmp_path).close()
+    next(tmp_path.rglob(name)).unlink()
+    with pytest.raises(CorruptError, match="index rebuild"):
+        LogIndex.open(tmp_path, scheme=SCHEME)
+
+
+def flip(path: Path, share: float) -> None:
+    """Change one byte of the largest file, at this share of its length."""
+    file = max(tables_files(path), key=lambda each: each.stat().st_size)
+    content = bytearray(file.read_bytes())
+    content[int(share * len(content))] ^= 0xFF
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("share", [part / 20 for part in range(19)] + [0.999])
+def test_a_flipped_byte_is_noticed_when_it_is_read(tmp_path: Path, share: float) -> None:
+    """Wherever it stands, opening, verifying or judging says so, and the next opening refuses."""
+    some_index(tmp_path).close()
+    flip(tmp_path, share)
+    with pytest.raises(CorruptError, match="index rebuild"):
+        assert read_everything(tmp_path)[0] == []
+    with pytest.raises(CorruptError, match="damaged"):
+        LogIndex.open(tmp_path, scheme=SCHEME)
+
+
+def test_a_flipped_byte_in_a_filter_changes_nothing(tmp_path: Path) -> None:
+    """The Bloom filter at the end of a file only saves reads: RocksDB does without one that is damaged."""
+    some_index(tmp_path).close()
+    sound = read_everything(tmp_path)
+    flip(tmp_path, 0.985)
+    assert read_everything(tmp_path) == sound
+
+
+def test_a_sound_index_has_no_problems(tmp_path: Path) -> None:
+    """Verify reads everything and tells how far it is."""
+    index = some_index(tmp_path)
+    steps: list[tuple[int, int]] = []
+    assert index.verify(lambda done, whole: steps.append((done, whole))) == []
+    assert steps == sorted(steps)
+    assert steps[-1][0] == steps[-1][1]
+    index.close()
+
+
+def _write(index: LogIndex, key: bytes, value: bytes) -> None:
+    batch = index._applied.store.batch()
+    if value:
+        batch.put(key, value)
+    else:
+        batch.delete(key)
+    index._applied.store.write(batch)
+
+
+HEADER = 130
+"""Bytes of a page before its entries."""
+
+
+def _some_page(index: LogIndex) -> tuple[bytes, bytes]:
+    """A page of the third table that has two lists of one entry each."""
+    keys = page_keys(2, np.arange(1 << 10))
+    pages = zip(keys, index._applied.store.get(keys), strict=True)
+    return next((key, page) for key, page in pages if len(page) == HEADER + 20 and max(page[:HEADER]) == 1)
+
+
+def test_verify_finds_a_missing_page(tmp_path: Path) -> None:
+    """Every entry of the log is in its list of each table, on disk as in the image."""
+    index = some_index(tmp_path)
+    _write(index, _some_page(index)[0], b"")
+    problems = index.verify()
+    assert [re.sub(r"\d+", "N", problem) for problem in problems] == [
+        "list N/N: its N entries are not the N of the log",
+        "list N/N: its N entries are not the N of the log",
+        "stripe N: the image is not what stands on disk",
+    ]
+    index.close()
+
+
+def test_verify_finds_changed_rows(tmp_path: Path) -> None:
+    """The rows are those of the log, on disk and in memory."""
+    index = some_index(tmp_path)
+    raw = index._applied.store.get([chunk_key(3)])[0]
+    _write(index, chunk_key(3), raw[:70] + b"??" + raw[72:])
+    assert index.verify() == ["log record 4: the rows of its entries are not those of the log"]
+    held = index._applied.tables.rows.held
+    assert held is not None
+    held.rows.chunks[0][0, 0] += 1
+    assert "log record 1: the rows held in memory are not those of the log" in index.verify()
+    _write(index, chunk_key(3), raw[:-1])
+    assert "bytes do not hold them" in index.verify()[-1]
+    index.close()
+
+
+def test_verify_finds_a_changed_entry(tmp_path: Path) -> None:
+    """A place or a fingerprint that the log does not have."""
+    index = some_index(tmp_path)
+    key, page = _some_page(index)
+    first, second = page[HEADER : HEADER + 10], page[HEADER + 10 :]
+    _write(index, key, page[:HEADER] + first[:9] + bytes([first[9] ^ 1]) + second)
+    assert len(index.verify()) == 2
+    _write(index, key, bytes([2, *bytes(HEADER - 1)]) + first + first)
+    assert "is not in order of place" in index.verify()[0]
+    _write(index, key, page[:HEADER] + bytes([first[0] ^ 1]) + first[1:] + second)
+    assert "entries are not the 1 of the log" in index.verify()[0]
+    _write(index, key, page[:-10])
+    assert "does not fit its counts of 2 entries" in index.verify()[0]
+    index.close()
+
+
+def test_verify_finds_a_source_range_without_its_record(tmp_path: Path) -> None:
+    """Every source range names a record that is there and covers it."""
+    index = some_index(tmp_path)
+    value = index._applied.store.get([segment_key(TOPICS[0], 0, 50)])[0]
+    _write(index, segment_key(TOPICS[0], 0, 50), value[:8] + (77).to_bytes(8, "little") + value[16:])
+    assert "names log record 77, which is not there" in index.verify()[0]
+    _write(index, segment_key(TOPICS[0], 0, 50), (120).to_bytes(8, "little") + value[8:])
+    problems = " ".join(index.verify())
+    assert "overlaps the one before it" in problems
+    assert "goes beyond log record 1" in problems
+    index.close()
+
+
+def test_a_record_that_cannot_be_decoded_marks_the_index(tmp_path: Path) -> None:
+    """Damage inside a value is reported as damage too."""
+    index = some_index(tmp_path)
+    _write(index, offset_key(b"E", 1), b"\x01\x01")
+    index.close()
+    index = LogIndex.open(tmp_path, scheme=SCHEME)
+    with pytest.raises(CorruptError, match="log record 1 cannot be read"):
+        index.entry(place_of(1, 0))
+    index.close()
+    with pytest.raises(CorruptError, match="damaged"):
+        LogIndex.open(tmp_path, scheme=SCHEME)
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from stream_dedup.errors import RefusedError, UnavailableError
+from stream_dedup.index import LogIndex
+from tests.index.killed import SCHEME, SETTINGS, the_log
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+index = LogIndex.open(Path(sys.argv[1]), scheme=SCHEME, settings=SETTINGS)
+index.begin("a log")
+try:
+    for record in the_log().records:
+        index.apply([record])
+        if record.offset % 50 == 0:
+            index.flush()
+except UnavailableError as error:
+    print("unavailable:", error)
+index.close()
+"""
+
+
+def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
+    """Files that cannot grow stop the index with one clear error; with space again it goes on where it was."""
+    command = [sys.executable, "-c", FULL_DISK, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    assert ended.stdout.startswith("unavailable: index")
+    assert "File too large" in ended.stdout
+    assert ended.stderr == ""
+    index = LogIndex.open(tmp_path, scheme=killed.SCHEME, settings=SETTINGS)
+    assert index.next_offset < the_log().records[-1].offset
+    assert index.verify() == []
+    index.apply([record for record in the_log().records if record.offset >= index.next_offset])
+    assert index.verify() == []
+    index.close()
+
+
+def test_after_a_failed_write_nothing_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk is told as such; the index must be opened again, and is as of its applied position."""
+    index = some_index(tmp_path)
+    store = index._applied.store
+
+    def full(_: object) -> None:
+        with store._translated("write"):
+            msg = "IO error: No space left on device: While appending to file"
+            raise Exception(msg)  # noqa: TRY002 - what rocksdict raises
+
+    monkeypatch.setattr(store, "write", full)
+    with pytest.raises(UnavailableError, match=r"No space left on device.*see that the disk has space"):
+        index.apply([batch_record(40, START_TIME, [5], [5000])])
+    monkeypatch.undo()
+    with pytest.raises(RefusedError, match="stopped after an error"):
+        index.apply([batch_record(40, START_TIME, [5], [5000])])
+    index.close()
+    index = LogIndex.open(tmp_path, scheme=SCHEME)
+    assert index.next_offset == 40
+    index.apply([batch_record(40, START_TIME, [5], [5000])])
+    assert index.verify() == []
+    index.close()

@@ -1,0 +1,191 @@
+"""Directed search, groups and re-crawls against the plain definition, wherever the lists are held."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stream_dedup.core import compiled
+from stream_dedup.core.model import Status, Verdict, group_of, place_of
+from stream_dedup.core.rules import DIRECTED, Rules
+from stream_dedup.errors import RefusedError
+from stream_dedup.index import IndexSettings, LogIndex
+from tests.index.checks import build, check_standing, check_verdicts, standing_places
+from tests.index.logs import START_TIME, Drawn, LogWriter, drawn_record, record, rules_record, scheme
+from tests.index.plain import PlainLog
+
+pytestmark = pytest.mark.usefixtures("small_limits")
+
+IMAGES = {"off": 0, "tiny": 2, "partly": 30, "on": 10_000}
+"""Budgets, in the small units of these tests; empty stripes take 16 KB each."""
+
+
+def random_log(seed: int, tables: int) -> LogWriter:
+    """Batches with copies under changing rules of directed search, of exact search too where there are four tables."""
+    writer = LogWriter(seed, tables=tables, most_bits=30)
+    rng = writer.rng
+    for revision in range(1, 4):
+        if tables == 4 and revision == 2:
+            changes: dict[str, Any] = {"distance": rng.randint(0, 11)}
+        else:
+            limits: dict[str, Any] = {"limit": rng.choice([5, 40, 80]), "short_limit": rng.choice([0, 30, 60])}
+            changes = {
+                "search": DIRECTED,
+                "distance": None,
+                "probes": rng.choice([1, 7, 64, 200]),
+            } | limits
+        changes |= {"window_ms": rng.choice([None, 9_000]), "bucket_limit": rng.choice([1, 3, 16_384])}
+        writer.rules(revision=revision, recrawl=rng.choice(["duplicate", "update"]), **changes)
+        for _ in range(8):
+            writer.batch()
+    return writer
+
+
+def open_index(path: Path, tables: int, rng: random.Random, image: str) -> LogIndex:
+    settings = IndexSettings(fold_entries=rng.choice([12 * tables, 10_000]), image_mib=IMAGES[image])
+    return LogIndex.open(path, scheme=scheme(tables), settings=settings)
+
+
+@pytest.mark.parametrize("image", IMAGES)
+@pytest.mark.parametrize("tables", [4, 8, 16])
+@pytest.mark.parametrize("search", ["compiled", "numpy"])
+def test_verdicts_are_the_plain_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, search: str, tables: int, image: str
+) -> None:
+    """Of every kind of text, scope and id, under every rule; folded, flushed and opened again at any moment."""
+    seed = ["compiled", "numpy"].index(search)
+    if search == "numpy":
+        monkeypatch.setattr(compiled, "load", lambda _: None)
+    records = random_log(seed, tables).records
+    rng = random.Random(seed)
+    index = open_index(tmp_path, tables, rng, image)
+    index.begin("a log")
+    for at in range(0, len(records), 6):
+        index.apply(records[at : at + 6])
+        action = rng.choice(["fold", "reopen", "nothing"])
+        if action == "fold":
+            index.fold()
+        elif action == "reopen":
+            index.close()
+            index = open_index(tmp_path, tables, rng, image)
+        plain = PlainLog(records[: at + 6])
+        places = standing_places(plain)
+        check_verdicts(index, plain, rng.sample(places, min(len(places), 5)))
+    check_verdicts(index, plain, places)
+    check_standing(index, plain)
+    assert index.verify() == []
+    index.close()
+
+
+def test_the_log_has_something_of_everything() -> None:
+    """Duplicates, updates and unique articles of each kind: the comparison above is not of empty answers."""
+    logs = [PlainLog(random_log(seed, 4).records) for seed in range(2)]
+    judged = [plain.judge(place) for plain in logs for place in standing_places(plain)]
+    kinds = {(each.verdict, each.match is not None) for each in judged}
+    assert kinds == {
+        (Verdict.UNIQUE, False),
+        (Verdict.UNIQUE, True),
+        (Verdict.DUPLICATE, True),
+        (Verdict.REJECTED, False),
+    }
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_trims_change_no_verdict(tmp_path: Path, image: str) -> None:
+    """What is held in memory forgets with the disk."""
+    writer = LogWriter(9, tables=8, most_bits=30)
+    changes: dict[str, Any] = {
+        "search": DIRECTED,
+        "distance": None,
+        "probes": 64,
+        "limit": 70,
+        "short_limit": 50,
+        "window_ms": 20_000,
+    }
+    writer.rules(**changes)
+    index = open_index(tmp_path, 8, random.Random(1), image)
+    index.begin("a log")
+    applied = 0
+    for _ in range(6):
+        for _ in range(25):
+            writer.batch(copies=False)
+        writer.rules(**changes)
+        index.apply(writer.records[applied:])
+        applied = len(writer.records)
+        trim = index.restated_trim(writer.time)
+        if trim is not None:
+            writer.trim(trim.before, trim.horizon)
+    for _ in range(5):
+        writer.batch(copies=False)
+    index.apply(writer.records[applied:])
+    assert index.trimmed_before > 0
+    plain = PlainLog(writer.records, trims=False)
+    places = [place for place in standing_places(plain) if place >= place_of(writer.records[-5].offset, 0)]
+    check_verdicts(index, plain, places)
+    index.finish_trim()
+    check_verdicts(index, plain, places)
+    assert index.verify() == []
+    index.close()
+    index = open_index(tmp_path, 8, random.Random(1), image)
+    check_verdicts(index, plain, places)
+    assert index.verify() == []
+    index.close()
+
+
+def directed_rules(**changes: int | str) -> dict[str, Any]:
+    return {"search": DIRECTED, "distance": None, "probes": 4, "limit": 40, "short_limit": 40} | changes
+
+
+def long_text(signature: int, name: str | None = None) -> Drawn:
+    return Drawn(signature.to_bytes(32, "big"), b"\xff" * 32, id=name)
+
+
+@pytest.mark.parametrize("recrawl", ["duplicate", "update"])
+def test_a_version_of_the_same_article(tmp_path: Path, recrawl: str) -> None:
+    """Of several near ones the nearest of one's own id is the version; without any it is a duplicate."""
+    drawn = [long_text(0, "a"), long_text(0b111, "b"), long_text(0b1, "b"), long_text(0b1, "b"), long_text(0b111, "c")]
+    records = [rules_record(0, **directed_rules(recrawl=recrawl)), drawn_record(1, START_TIME, drawn, range(5))]
+    index = build(LogIndex.open(tmp_path, scheme=None), records)
+    judged = index.judge(np.array([place_of(1, row) for row in range(5)]))
+    found = [(each.verdict, each.match and each.match.place & 7, each.match and each.match.distance) for each in judged]
+    unique, duplicate = Verdict.UNIQUE, Verdict.DUPLICATE
+    versions = [(unique, 1, 2), (unique, 2, 0)] if recrawl == "update" else [(duplicate, 0, 1), (duplicate, 2, 0)]
+    assert found == [(unique, None, None), (duplicate, 0, 3), *versions, (duplicate, 1, 0)]
+    index.close()
+
+
+def test_more_near_ones_than_are_kept_before_ones_own_version(tmp_path: Path) -> None:
+    """However many others are nearer, the earlier version is found; hashes of ids choose, the ids decide."""
+    drawn = [long_text(0b11, "own"), *[long_text(0, f"other {at}") for at in range(40)], long_text(0, "own")]
+    records = [rules_record(0, **directed_rules(recrawl="update")), drawn_record(1, START_TIME, drawn, range(42))]
+    index = build(LogIndex.open(tmp_path, scheme=None), records)
+    judged = index.judge(np.array([place_of(1, 41)]))[0]
+    assert (judged.verdict, judged.match and judged.match.place) == (Verdict.UNIQUE, place_of(1, 0))
+    index.close()
+
+
+def test_a_flood_of_another_scope_fills_no_list_of_ones_own(tmp_path: Path) -> None:
+    """The newest of each list are compared: those of other scopes stand in other lists."""
+    same = (5).to_bytes(32, "big")
+    own = Drawn(same, b"\xff" * 32, group=group_of(Status.LONG, "one"))
+    flood = [Drawn(same, b"\xff" * 32, group=group_of(Status.LONG, "two"))] * 30
+    records = [
+        rules_record(0, **directed_rules(bucket_limit=5)),
+        drawn_record(1, START_TIME, [own, *flood, own], range(32)),
+    ]
+    index = build(LogIndex.open(tmp_path, scheme=None, settings=IndexSettings(fold_entries=4)), records)
+    judged = index.judge(np.array([place_of(1, 31), place_of(1, 30)]))
+    assert [each.match and each.match.place for each in judged] == [place_of(1, 0), place_of(1, 25)]
+    index.close()
+
+
+def test_a_batch_of_other_tables_is_refused(tmp_path: Path) -> None:
+    """A log has the tables of its scheme."""
+    index = LogIndex.open(tmp_path, scheme=None)
+    records = [record(0, START_TIME, Rules(scheme(8), **directed_rules())), drawn_record(1, 0, [long_text(5)], [0])]
+    with pytest.raises(RefusedError, match="of 4 tables, the log's scheme has 8"):
+        build(index, records)
+    assert index.stats()["tables"] == 8
+    index.close()

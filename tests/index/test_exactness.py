@@ -1,0 +1,111 @@
+"""The tables against brute force over the same definition."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_dedup.core.probes import exact_plan, keys
+from stream_dedup.index import IndexSettings, TableIndex
+from stream_dedup.index.scan import Asked
+from stream_dedup.index.table_index import signatures_of
+from tests.index.logs import Fingerprints
+from tests.index.plain import plain_near
+
+pytestmark = pytest.mark.usefixtures("small_limits")
+
+
+def add(index: TableIndex, values: list[int]) -> list[int]:
+    """Add fingerprints; their places."""
+    signatures = signatures_of(np.array(values, np.uint64))
+    places: list[int] = index.add(signatures, np.zeros(len(values), np.uint64), ["x"] * len(values)).tolist()
+    return places
+
+
+def asked(values: list[int], places: list[int], k: int, limit: int, best: int = 2_000) -> Asked:
+    groups = np.zeros(len(values), np.uint64)
+    return Asked(
+        keys=keys(signatures_of(np.array(values, np.uint64)), groups),
+        groups=groups,
+        before=np.array(places, np.int64),
+        plan=exact_plan(k),
+        directed=False,
+        reach=np.full(len(values), k),
+        bucket_limit=limit,
+        best=best,
+    )
+
+
+def found(index: TableIndex, question: Asked) -> list[list[tuple[int, int]]]:
+    near = index.tables.near(question)
+    lists: list[list[tuple[int, int]]] = [[] for _ in range(len(question))]
+    for number, place, distance in zip(near.queries, near.ordinals, near.distances, strict=True):
+        lists[number].append((int(distance), int(place)))
+    return lists
+
+
+@pytest.mark.parametrize("k", range(12))
+@pytest.mark.parametrize("kind", ["clustered", "random"])
+def test_near_is_what_brute_force_finds(tmp_path: Path, k: int, kind: str) -> None:
+    """Every near entry is found, at its distance, as of any place, whatever is folded, with small and large limits."""
+    rng = random.Random(100 * k + len(kind))
+    source = Fingerprints(rng, 4 if kind == "clustered" else 400, k + 3)
+    settings = IndexSettings(fold_entries=rng.choice([1, 30, 100, 10_000]), image_mib=rng.choice([0, 20, 26, 1_000]))
+    index = TableIndex(tmp_path, settings=settings)
+    entries: list[tuple[int, int]] = []
+    for _ in range(12):
+        values = [source.draw() for _ in range(rng.randint(1, 30))]
+        entries += zip(values, add(index, values), strict=True)
+        if rng.random() < 0.3:
+            index.tables.fold()
+        wanted = [source.draw() for _ in range(6)] + [rng.choice(entries)[0] for _ in range(2)]
+        as_of = [rng.randint(0, len(entries)) for _ in wanted]
+        for limit in (1, 5, 16_384):
+            expected = [plain_near(entries, v, p, k, limit) for v, p in zip(wanted, as_of, strict=True)]
+            assert found(index, asked(wanted, as_of, k, limit)) == expected
+    index.close()
+
+
+def test_the_best_of_each_query_are_the_first_of_all(tmp_path: Path) -> None:
+    """A bound on what is kept for each query keeps the nearest, then the earliest."""
+    rng = random.Random(5)
+    source = Fingerprints(rng, 2, 4)
+    values = [source.draw() for _ in range(200)]
+    index = TableIndex(tmp_path, settings=IndexSettings(fold_entries=64))
+    add(index, values)
+    wanted = [source.draw() for _ in range(20)]
+    everything = found(index, asked(wanted, [200] * 20, 7, 50))
+    assert found(index, asked(wanted, [200] * 20, 7, 50, best=3)) == [each[:3] for each in everything]
+    index.close()
+
+
+@pytest.mark.parametrize("image_mib", [0, 22, 1_000])
+@pytest.mark.parametrize("fold_entries", [1, 50, 10_000])
+def test_a_reopened_index_finds_the_same(tmp_path: Path, fold_entries: int, image_mib: int) -> None:
+    """What was folded and what was not both come back, each entry once."""
+    rng = random.Random(fold_entries)
+    source = Fingerprints(rng, 3, 5)
+    settings = IndexSettings(fold_entries=fold_entries, image_mib=image_mib)
+    entries: list[tuple[int, int]] = []
+    for _ in range(4):
+        index = TableIndex(tmp_path, settings=settings)
+        values = [source.draw() for _ in range(37)]
+        entries += zip(values, add(index, values), strict=True)
+        index.close()
+    index = TableIndex(tmp_path, settings=settings)
+    wanted = [source.draw() for _ in range(20)]
+    expected = [plain_near(entries, value, len(entries), 5, 9) for value in wanted]
+    assert found(index, asked(wanted, [len(entries)] * 20, 5, 9)) == expected
+    index.close()
+
+
+def test_candidates_are_counted(tmp_path: Path) -> None:
+    """Candidates are the entries of the lists that are looked up, as often as they are met."""
+    index = TableIndex(tmp_path)
+    add(index, [5, 5 ^ (1 << 63), 1 << 40])
+    index.tables.near(asked([5], [3], 3, 16_384))
+    # Equal in block 0: a, c; in block 1: a, b; in block 2: all; in block 3: a, b.
+    assert index.tables.counters.candidates == 2 + 2 + 3 + 2
+    assert (index.tables.counters.lookups, index.tables.counters.lists) == (1, 4)
+    index.close()

@@ -1,0 +1,60 @@
+"""Indexes of the current format are loaded; one of an earlier format says how to go on."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_dedup.core.rules import Rules
+from stream_dedup.errors import CorruptError
+from stream_dedup.index import LogIndex, TableIndex
+from stream_dedup.index.layout import FORMAT_VERSION
+from tests.index.checks import check_standing, check_verdicts, standing_places
+from tests.index.logs import SCHEME
+from tests.index.make_fixture import FIXTURES, SIGNATURES, the_log
+from tests.index.plain import PlainLog
+
+VERSIONS = ["v2"]
+
+
+def test_there_is_a_fixture_of_each_version() -> None:
+    """The current version is among those that are loaded."""
+    assert sorted(folder.name for folder in FIXTURES.glob("v*")) == ["v1", *VERSIONS]
+    assert f"v{FORMAT_VERSION}" == VERSIONS[-1]
+
+
+@pytest.mark.parametrize("kind", ["log", "tables"])
+def test_an_index_of_format_1_is_refused(tmp_path: Path, kind: str) -> None:
+    """It is a cache of the log: built again, and not translated. It is not touched."""
+    shutil.copytree(FIXTURES / "v1" / kind, tmp_path / kind)
+    with pytest.raises(CorruptError, match=r"format version 1, this program knows 2.*stream-dedup index rebuild"):
+        LogIndex.open(tmp_path / kind, scheme=SCHEME) if kind == "log" else TableIndex(tmp_path / kind)
+    assert sorted(path.name for path in (tmp_path / kind).iterdir()) == ["current", "data-1", "owner"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_log_index_of_this_version_is_loaded(tmp_path: Path, version: str) -> None:
+    """It verifies and gives the verdicts of its log."""
+    shutil.copytree(FIXTURES / version / "log", tmp_path / "log")
+    index = LogIndex.open(tmp_path / "log", scheme=SCHEME)
+    plain = PlainLog(the_log().records)
+    assert index.trimmed_before == plain.floor > 0
+    places = [place for place in standing_places(plain) if plain.entries[place].log_offset > plain.floor]
+    check_verdicts(index, plain, places)
+    check_standing(index, plain)
+    assert index.verify() == []
+    index.close()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_table_index_of_this_version_is_loaded(tmp_path: Path, version: str) -> None:
+    """Every fingerprint is found, with its label."""
+    shutil.copytree(FIXTURES / version / "tables", tmp_path / "tables")
+    index = TableIndex(tmp_path / "tables")
+    statuses, groups = np.zeros(50, np.uint8), np.zeros(50, np.uint64)
+    near = index.near(Rules(SCHEME, distance=0), statuses, SIGNATURES, groups, np.zeros((50, 32), np.uint8))
+    assert near.queries.tolist() == list(range(50))
+    assert index.labels(near.ordinals) == [f"label {number}" for number in range(50)]
+    assert np.unique(near.distances).tolist() == [0]
+    index.close()

@@ -1,0 +1,61 @@
+"""An index whose process is killed is as of its applied position, whatever was being written."""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from stream_dedup.index import LogIndex
+from tests.index.checks import build, check_standing, standing_places
+from tests.index.killed import SCHEME, SETTINGS, the_log
+from tests.index.plain import PlainLog
+
+ROOT = Path(__file__).parents[2]
+
+
+def run_until(path: Path, lines: int) -> bool:
+    """Start the process, kill it after so many records; whether it came to its end before."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.index.killed", str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    with process:
+        assert process.stdout is not None
+        for _, line in zip(range(lines), process.stdout, strict=False):
+            if line == "done\n":
+                return True
+        process.kill()
+    return False
+
+
+def test_a_killed_process_leaves_an_index_as_of_its_applied_position(tmp_path: Path) -> None:
+    """Killed again and again at random records: always sound, and at the end the same as never killed."""
+    rng = random.Random(2)
+    records = the_log().records
+    kills = 0
+    positions = []
+    while not run_until(tmp_path / "killed", rng.randint(20, 150)):
+        kills += 1
+        index = LogIndex.open(tmp_path / "killed", scheme=SCHEME, settings=SETTINGS)
+        assert index.verify() == []
+        positions.append(index.next_offset)
+        known = [record for record in records if record.offset < index.next_offset]
+        if known:
+            check_standing(index, PlainLog(known))
+        index.close()
+    assert kills >= 3
+    assert positions == sorted(positions)
+    killed = LogIndex.open(tmp_path / "killed", scheme=SCHEME, settings=SETTINGS)
+    whole = build(LogIndex.open(tmp_path / "whole", scheme=SCHEME, settings=SETTINGS), records)
+    places = np.array([place for place in standing_places(PlainLog(records)) if place >> 20 >= whole.trimmed_before])
+    assert killed.next_offset == whole.next_offset
+    assert killed.judge(places) == whole.judge(places)
+    assert killed.verify() == []
+    killed.close()
+    whole.close()

@@ -1,0 +1,218 @@
+"""The index of a log against the plain definition."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xxhash
+
+from stream_dedup.core.model import Verdict, place_of
+from stream_dedup.errors import RefusedError, UserError
+from stream_dedup.index import IndexSettings, LogIndex, row_column
+from tests.index.checks import build, check_standing, check_verdicts, standing_places
+from tests.index.logs import OTHER_SCHEME, SCHEME, START_TIME, TOPICS, LogWriter, batch_record, rules_record
+from tests.index.plain import PlainLog
+
+pytestmark = pytest.mark.usefixtures("small_limits")
+
+EIGHT = 0b1111_1111
+
+
+def open_index(path: Path, fold_entries: int = 20) -> LogIndex:
+    return LogIndex.open(path, scheme=SCHEME, settings=IndexSettings(fold_entries=fold_entries))
+
+
+def random_log(seed: int) -> LogWriter:
+    """Batches with copies, and three changes of rules."""
+    writer = LogWriter(seed)
+    writer.rules(distance=writer.rng.randint(0, 11), bucket_limit=writer.rng.choice([3, 16_384]))
+    for revision in (2, 3, 4):
+        for _ in range(8):
+            writer.batch()
+        window = writer.rng.choice([None, 5_000])
+        writer.rules(revision=revision, distance=writer.rng.randint(0, 11), window_ms=window, featureless="rejected")
+        writer.rules(revision=2, distance=0)  # void, or the second of two changes at the same time
+    for _ in range(8):
+        writer.batch()
+    return writer
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_verdicts_and_standing_are_the_plain_ones(tmp_path: Path, seed: int) -> None:
+    """Copies, changed rules, windows; applied in any portions, folded, flushed and opened again at any moment."""
+    records = random_log(seed).records
+    rng = random.Random(seed)
+    index = open_index(tmp_path, rng.choice([1, 25, 10_000]))
+    index.begin("a log")
+    at = 0
+    while at < len(records):
+        after = at + rng.randint(1, 6)
+        index.apply(records[at:after])
+        at = after
+        plain = PlainLog(records[:at])
+        places = standing_places(plain)
+        check_verdicts(index, plain, rng.sample(places, min(len(places), 10)))
+        check_standing(index, plain)
+        action = rng.choice(["fold", "flush", "reopen", "nothing", "nothing"])
+        if action == "fold":
+            index.fold()
+        elif action == "flush":
+            index.flush()
+        elif action == "reopen":
+            index.close()
+            index = open_index(tmp_path, rng.choice([1, 25, 10_000]))
+    plain = PlainLog(records)
+    places = standing_places(plain)
+    rng.shuffle(places)
+    check_verdicts(index, plain, places)
+    assert index.verify() == []
+    index.close()
+
+
+def test_log_times_of_single_entries(tmp_path: Path) -> None:
+    """Without Kafka each entry has its own log time, and the window cuts through records."""
+    rng = random.Random(3)
+    records = [rules_record(0, distance=2, window_ms=50)]
+    for offset in range(1, 20):
+        times = np.array([START_TIME + rng.randint(0, 200) for _ in range(5)])
+        values = [rng.choice([3, 7, 1 << 50]) for _ in range(5)]
+        records.append(batch_record(offset, times, values, range(offset * 5, offset * 5 + 5)))
+    index = build(open_index(tmp_path), records)
+    plain = PlainLog(records)
+    check_verdicts(index, plain, standing_places(plain))
+    index.close()
+
+
+def test_applied_position(tmp_path: Path) -> None:
+    """The index says up to where it has read, of which log, and what the last record was."""
+    index = open_index(tmp_path)
+    assert (index.log_id, index.next_offset, index.last_checksum, index.rules) == (None, 0, None, None)
+    records = random_log(1).records
+    build(index, records)
+    index.close()
+    index = open_index(tmp_path)
+    assert index.log_id == "a log"
+    assert index.next_offset == records[-1].offset + 1
+    assert index.last_checksum == xxhash.xxh3_64_intdigest(records[-1].raw)
+    index.close()
+
+
+def test_ordinals_that_run_out_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is written: what was applied stays as it is."""
+    monkeypatch.setattr(row_column, "MAX_ORDINALS", 3)
+    index = build(open_index(tmp_path), [rules_record(0), batch_record(1, START_TIME, [5, 6, 7], [0, 1, 2])])
+    with pytest.raises(RefusedError, match="numbers at most 3 articles: rebuild it"):
+        index.apply([batch_record(2, START_TIME, [5], [3])])
+    index.close()
+    index = open_index(tmp_path)
+    assert index.next_offset == 2
+    assert index.verify() == []
+    index.close()
+
+
+def test_a_record_is_applied_once(tmp_path: Path) -> None:
+    """A record at or before the applied position is refused."""
+    index = build(open_index(tmp_path), [rules_record(0), batch_record(1, START_TIME, [5], [0])])
+    with pytest.raises(RefusedError, match="log record 1 after 1"):
+        index.apply([batch_record(1, START_TIME, [5], [0])])
+    index.close()
+
+
+def test_a_log_begins_with_rules(tmp_path: Path) -> None:
+    """A batch before any rules is refused, and nothing follows."""
+    index = open_index(tmp_path)
+    with pytest.raises(RefusedError, match="before any rules"):
+        index.apply([batch_record(0, START_TIME, [5], [0])])
+    with pytest.raises(RefusedError, match="stopped after an error"):
+        index.apply([rules_record(1)])
+    index.close()
+
+
+def test_an_index_belongs_to_one_log(tmp_path: Path) -> None:
+    """A second log is refused."""
+    index = build(open_index(tmp_path), [rules_record(0)])
+    with pytest.raises(RefusedError, match="belongs to log a log"):
+        index.begin("another")
+    index.close()
+
+
+def test_entries_come_back_as_they_were_logged(tmp_path: Path) -> None:
+    """The row store gives record and row, bytes included, one by one and in bulk."""
+    records = [rules_record(0), batch_record(4, START_TIME, [5, 6, 7], [0, 1, 3], statuses=[0, 2, 0])]
+    index = build(open_index(tmp_path), records)
+    index.close()
+    index = open_index(tmp_path)
+    found, row = index.entry(place_of(4, 2))
+    assert (found.offset, found.time, found.raw, row) == (4, START_TIME, records[1].raw, 2)
+    assert [row for _, row in index.entries(np.array([place_of(4, 1), place_of(4, 0)]))] == [1, 0]
+    checksums, fingerprints = index.logged(np.array([place_of(4, 2), place_of(4, 0)]))
+    assert (checksums.tolist(), fingerprints.tolist()) == ([3 * 31, 0], [7, 5])
+    with pytest.raises(RefusedError, match="log record 9 is not in the index"):
+        index.entry(place_of(9, 0))
+    with pytest.raises(RefusedError, match="does not exist"):
+        index.judge(np.array([place_of(4, 3)]))
+    index.close()
+
+
+def test_an_offset_inside_a_batch_without_an_entry_is_refused(tmp_path: Path) -> None:
+    """The source had no record there when the batch was logged: that it has one now cannot be."""
+    index = build(open_index(tmp_path), [rules_record(0), batch_record(1, START_TIME, [5, 6], [10, 12])])
+    with pytest.raises(RefusedError, match="offset 11 of partition 0"):
+        index.standing(TOPICS[0], 0, np.array([10, 11, 12]))
+    assert index.standing(TOPICS[0], 0, np.array([12, 13, 9, 10])).tolist() == [place_of(1, 1), -1, -1, place_of(1, 0)]
+    index.close()
+
+
+def test_a_later_entry_does_not_exist_for_an_earlier_one(tmp_path: Path) -> None:
+    """Asked late, a verdict is as of the article's own place, within one batch too."""
+    index = build(open_index(tmp_path), [rules_record(0), batch_record(1, START_TIME, [5, 5, 5], [0, 1, 2])])
+    verdicts = index.judge(np.array([place_of(1, row) for row in (2, 1, 0)]))
+    assert [judged.verdict for judged in verdicts] == [Verdict.DUPLICATE, Verdict.DUPLICATE, Verdict.UNIQUE]
+    assert [judged.match and judged.match.place for judged in verdicts[:2]] == [place_of(1, 0)] * 2
+    index.close()
+
+
+def test_the_window_includes_its_end(tmp_path: Path) -> None:
+    """Expired means older by more than the window."""
+    records = [rules_record(0, window_ms=100)]
+    records += [batch_record(1, START_TIME, [EIGHT], [0]), batch_record(2, START_TIME + 100, [EIGHT], [1])]
+    records += [batch_record(3, START_TIME + 201, [EIGHT], [2])]
+    index = build(open_index(tmp_path), records)
+    judged = index.judge(np.array([place_of(2, 0), place_of(3, 0)]))
+    assert [each.verdict for each in judged] == [Verdict.DUPLICATE, Verdict.UNIQUE]
+    index.close()
+
+
+def test_rules_of_another_scheme_are_refused(tmp_path: Path) -> None:
+    """The scheme is checked when the index is opened, and when the log names another."""
+    build(open_index(tmp_path), [rules_record(0)]).close()
+    with pytest.raises(UserError, match="two schemes are never mixed"):
+        LogIndex.open(tmp_path, scheme=OTHER_SCHEME)
+    index = LogIndex.open(tmp_path / "new", scheme=OTHER_SCHEME)
+    with pytest.raises(UserError, match="two schemes are never mixed"):
+        index.apply([rules_record(0)])
+    index.close()
+    LogIndex.open(tmp_path, scheme=None).close()
+
+
+def test_rules_at_a_place(tmp_path: Path) -> None:
+    """The rules in force are those of the last rules record that counted before the place."""
+    records = [rules_record(0), batch_record(1, START_TIME, [5], [0]), rules_record(2, revision=2, distance=7)]
+    index = build(open_index(tmp_path), [*records, rules_record(3, revision=2, distance=9)])
+    assert index.rules is not None
+    assert [index.rules_at(place_of(offset, 0)).distance for offset in (0, 1, 2, 3, 9)] == [3, 3, 7, 7, 7]
+    assert index.rules.distance == 7
+    index.close()
+
+
+def test_a_flood_of_equal_articles_matches_the_earliest_of_the_newest(tmp_path: Path) -> None:
+    """The bucket limit bounds what is compared: the match is the earliest among the newest N, not of all."""
+    records = [rules_record(0, bucket_limit=10)]
+    records += [batch_record(at, START_TIME, [EIGHT] * 9, range(at * 9, at * 9 + 9)) for at in range(1, 8)]
+    index = build(open_index(tmp_path), records)
+    judged = index.judge(np.array([place_of(7, 8), place_of(3, 0)]))
+    assert [each.match and each.match.place for each in judged] == [place_of(6, 7), place_of(1, 8)]
+    plain = PlainLog(records)
+    check_verdicts(index, plain, standing_places(plain))
+    index.close()

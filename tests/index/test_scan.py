@@ -1,0 +1,399 @@
+"""The look-up of near entries: both implementations against a plain loop over all entries."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_dedup.core import compiled
+from stream_dedup.core.probes import SIEVE_BITS, directed, exact_plan, keys, words
+from stream_dedup.index import scan_compiled, scan_numpy
+from stream_dedup.index.scan import (
+    FETCH_ROWS,
+    I64,
+    LISTS,
+    PART_LISTS,
+    PARTS,
+    ROW_GROUP,
+    ROW_ID,
+    ROW_TIME,
+    U32,
+    U64,
+    Asked,
+    Level,
+    Lists,
+    Near,
+    Rows,
+    Source,
+    compiled_available,
+    scan,
+)
+
+Scan = Callable[[Asked, Lists, Any], Near]
+Found = list[list[tuple[int, int]]]
+"""Of each query (distance, ordinal)."""
+
+
+@dataclass(frozen=True)
+class World:
+    """Entries, their rows and keys."""
+
+    signatures: np.ndarray
+    margins: np.ndarray
+    rows: U64
+    keys: U64
+
+    def blocks(self, table: int) -> I64:
+        """Block of each entry."""
+        return _block(self.keys, table)
+
+
+def make_world(rng: np.random.Generator, n: int, tables: int, flips: int) -> World:
+    """Entries around a few centres, in a few groups, some of them random."""
+    centres = rng.integers(0, 2, (max(1, n // 20), 256), dtype=np.uint8)
+    bits = centres[rng.integers(0, len(centres), n)]
+    for row in bits:
+        row[rng.integers(0, 256, rng.integers(0, flips + 1))] ^= 1
+    strange = rng.random(n) < 0.1
+    bits[strange] = rng.integers(0, 2, (int(strange.sum()), 256))
+    signatures = np.packbits(bits, axis=1)
+    groups = rng.choice(np.array([0, 0, 0, 1, 0xFFFF_0000_1234_5678], np.uint64), n)
+    rows = np.zeros((n, 8), np.uint64)
+    rows[:, :4] = words(signatures)
+    rows[:, ROW_GROUP] = groups
+    rows[:, ROW_ID] = rng.integers(0, 5, n)
+    rows[:, 6] = np.arange(n) * 1000
+    rows[:, ROW_TIME] = rng.integers(-50, 50, n).view(np.uint64)
+    return World(signatures, rng.integers(0, 256, (n, 8 * tables), dtype=np.uint8), rows, keys(signatures, groups))
+
+
+def make_lists(world: World, tables: int, folded: np.ndarray, young: int) -> Lists:
+    """Folded up to an ordinal of each part; then one older source a table; then one young one from ``young`` on."""
+    return Lists([_levels(world, table, folded[table], young) for table in range(tables)])
+
+
+def _levels(world: World, table: int, folded: np.ndarray, young: int) -> list[Level]:
+    ordinals = np.arange(len(world.rows))
+    limit = np.minimum(folded, young)[world.blocks(table) // PART_LISTS]
+    parts = tuple(
+        _source(world, table, ordinals[(ordinals < limit) & (world.blocks(table) // PART_LISTS == part)], part)
+        for part in range(PARTS)
+    )
+    older = _source(world, table, ordinals[(ordinals >= limit) & (ordinals < young)])
+    return [Level(parts), Level((older,)), Level((_source(world, table, ordinals[ordinals >= young]),)), Level()]
+
+
+def _source(world: World, table: int, ordinals: I64, part: int | None = None) -> Source:
+    first, count = (0, LISTS) if part is None else (part * PART_LISTS, PART_LISTS)
+    blocks = world.blocks(table)[ordinals] - first
+    order = np.argsort(blocks, kind="stable")
+    starts = np.concatenate(([0], np.cumsum(np.bincount(blocks, minlength=count)))).astype(np.uint32)
+    return Source(first, starts, world.keys[ordinals[order], table // 4], ordinals[order].astype(np.uint32))
+
+
+def _block(of: U64, table: int) -> I64:
+    return ((of[:, table // 4] >> np.uint64(48 - table % 4 * 16)) & np.uint64(0xFFFF)).astype(np.int64)
+
+
+def ask(world: World, queries: I64, plan: U32, **changes: Any) -> Asked:  # noqa: ANN401 - fields of several types
+    """These entries, each as of its own ordinal."""
+    return replace(
+        Asked(
+            keys=world.keys[queries],
+            groups=world.rows[queries, ROW_GROUP],
+            before=queries,
+            plan=plan,
+            directed=True,
+            reach=np.full(len(queries), 60),
+            bucket_limit=1000,
+        ),
+        **changes,
+    )
+
+
+def by_plain_loop(asked: Asked, world: World) -> Found:
+    """The definition, entry by entry."""
+    return [_of_one(asked, world, query) for query in range(len(asked))]
+
+
+def _of_one(asked: Asked, world: World, query: int) -> list[tuple[int, int]]:
+    near = set()
+    for lookup in asked.plan[query if len(asked.plan) > 1 else 0].tolist():
+        table, mask = lookup >> 16, lookup & 0xFFFF
+        wanted = int(_block(asked.keys[query : query + 1], table)[0]) ^ mask
+        standing = np.flatnonzero(world.blocks(table)[: asked.before[query]] == wanted)
+        for ordinal in standing[-asked.bucket_limit :].tolist():
+            distance = _distance(asked, world, query, ordinal, table)
+            if ordinal >= asked.floor and distance is not None:
+                near.add((distance, ordinal))
+    return sorted(near)[: asked.best]
+
+
+def _distance(asked: Asked, world: World, query: int, ordinal: int, table: int) -> int | None:
+    row = world.rows[ordinal]
+    if row[ROW_GROUP] != asked.groups[query] or (asked.own_ids is not None and row[ROW_ID] != asked.own_ids[query]):
+        return None
+    if asked.oldest is not None and int(row[ROW_TIME : ROW_TIME + 1].view(np.int64)[0]) < asked.oldest[query]:
+        return None
+    differing = np.bitwise_count(row[:4] ^ asked.words[query]).tolist()
+    if asked.directed and differing[table // 4] > SIEVE_BITS:
+        return None
+    distance = sum(differing) if asked.directed else differing[0]
+    return distance if distance <= asked.reach[query] else None
+
+
+def listed(near: Near, queries: int) -> Found:
+    """The same shape; checks the order that is promised."""
+    found: Found = [[] for _ in range(queries)]
+    for query, ordinal, distance in zip(*(column.tolist() for column in near[:3]), strict=True):
+        found[query].append((distance, ordinal))
+    assert near.queries.tolist() == sorted(near.queries.tolist())
+    assert found == [sorted(of_one) for of_one in found]
+    return found
+
+
+@pytest.fixture(scope="module", params=["numpy", "compiled"])
+def scanning(request: pytest.FixtureRequest) -> Scan:
+    """Each implementation."""
+    return {"numpy": scan_numpy.scan, "compiled": scan_compiled.scan}[request.param]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[World, Lists, Asked]:
+    """Entries in levels, and queries of every kind."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    tables = draw(st.sampled_from([4, 8, 16]))
+    world = make_world(rng, draw(st.integers(1, 120)), tables, draw(st.integers(0, 40)))
+    n = len(world.rows)
+    lists = make_lists(world, tables, rng.integers(0, n + 1, (tables, PARTS)), draw(st.integers(0, n)))
+    queries = rng.integers(0, n, draw(st.integers(0, 12)))
+    if draw(st.booleans()):
+        plan, is_directed = directed(world.margins[queries], draw(st.integers(1, 200))), True
+    else:
+        plan, is_directed = exact_plan(draw(st.integers(0, 11))), False
+    reach = draw(st.sampled_from([0, 3, 11, 40, 64, 256]))
+    asked = ask(
+        world,
+        queries,
+        plan,
+        directed=is_directed,
+        before=rng.integers(0, n + 1, len(queries)) if draw(st.booleans()) else queries,
+        reach=rng.integers(0, reach + 1, len(queries)),
+        bucket_limit=draw(st.sampled_from([1, 2, 5, 1000])),
+        oldest=rng.integers(-40, 40, len(queries)) if draw(st.booleans()) else None,
+        own_ids=rng.integers(0, 5, len(queries)).astype(np.uint64) if draw(st.booleans()) else None,
+        best=draw(st.sampled_from([1, 3, 8, 200])),
+    )
+    return world, lists, replace(asked, floor=draw(st.integers(0, int(min(asked.before, default=0)))))
+
+
+def rows_of(world: World, kind: str, base: int = 0) -> Any:  # noqa: ANN401
+    """In one array, in chunks of 32 from ``base`` on (the last one longer), or fetched."""
+    if kind == "array":
+        return Rows.of(world.rows)
+    if kind == "fetched":
+        return world.rows.__getitem__
+    starts = range(base, max(base + 1, len(world.rows) - 8), 32)
+    ends = [*starts[1:], len(world.rows)]
+    return Rows([world.rows[start:end] for start, end in zip(starts, ends, strict=True)], 5, base)
+
+
+@settings(deadline=None, max_examples=300)
+@given(case=cases(), kind=st.sampled_from(["array", "chunks", "fetched"]))
+def test_gives_what_a_plain_loop_gives(scanning: Scan, case: tuple[World, Lists, Asked], kind: str) -> None:
+    """Whatever the levels, the plan, the limits; rows held or fetched."""
+    world, lists, asked = case
+    near = scanning(asked, lists, rows_of(world, kind, asked.floor))
+    assert by_plain_loop(asked, world) == listed(near, len(asked))
+
+
+@settings(deadline=None, max_examples=100)
+@given(case=cases())
+def test_both_say_the_same_of_what_they_looked_at(case: tuple[World, Lists, Asked]) -> None:
+    """Lists looked up, and entries compared."""
+    world, lists, asked = case
+    one, other = (module.scan(asked, lists, Rows.of(world.rows)) for module in (scan_numpy, scan_compiled))
+    assert (one.lists, one.candidates) == (other.lists, other.candidates)
+    assert one.lists == len(asked) * asked.plan.shape[1]
+
+
+def test_the_cases_find_something() -> None:
+    """Clustered entries: most queries have near entries, some have more than are kept, some none."""
+    world = make_world(np.random.default_rng(1), 200, 4, 30)
+    queries = np.arange(200)
+    found = by_plain_loop(ask(world, queries, directed(world.margins, 64)), world)
+    kept = [len(of_one) for of_one in found]
+    assert (min(kept), max(kept)) == (0, 8)
+    assert sum(map(bool, found)) > 50
+
+
+def flood(size: int) -> tuple[World, Lists]:
+    """Equal entries: one list in each table."""
+    world = make_world(np.random.default_rng(2), 1, 4, 0)
+    many = World(
+        np.repeat(world.signatures, size, 0),
+        np.repeat(world.margins, size, 0),
+        np.repeat(world.rows, size, 0),
+        np.repeat(world.keys, size, 0),
+    )
+    return many, make_lists(many, 4, np.full((4, PARTS), size // 2), size - 100)
+
+
+@pytest.mark.parametrize("is_directed", [True, False])
+@pytest.mark.parametrize(("limit", "first"), [(10**6, 0), (1000, 48_999)])
+def test_a_flood_gives_the_earliest_within_the_bucket_limit(
+    scanning: Scan, limit: int, first: int, *, is_directed: bool
+) -> None:
+    """Of the newest entries as of the query, not those that are newest now."""
+    world, lists = flood(60_000)
+    queries = np.array([49_999, 3])
+    plan = directed(world.margins[queries], 64) if is_directed else exact_plan(3)
+    asked = ask(world, queries, plan, directed=is_directed, bucket_limit=limit)
+    expected = [[(0, first + at) for at in range(8)], [(0, at) for at in range(3)]]
+    assert expected == listed(scanning(asked, lists, Rows.of(world.rows)), 2)
+
+
+@pytest.mark.parametrize("kind", ["array", "fetched"])
+def test_scratch_memory_is_bounded_in_a_flood(scanning: Scan, kind: str) -> None:
+    """Eight million candidates that all pass the sieve, and of which none counts: at most 64 MiB."""
+    world, lists = flood(400_000)
+    queries = np.full(5, 399_999)
+    asked = ask(world, queries, exact_plan(3), directed=False, bucket_limit=10**6, oldest=np.full(5, 10**6))
+    rows = rows_of(world, kind)
+    tracemalloc.start()
+    near = scanning(asked, lists, rows)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (len(near.queries), near.candidates) == (0, 8_000_000)
+    assert peak < 64 << 20
+
+
+def test_rows_are_fetched_in_bulk(scanning: Scan) -> None:
+    """Distinct ordinals in rising order, as many at a time as memory allows."""
+    world, lists = flood(60_000)
+    asked = ask(world, np.array([59_999]), exact_plan(0), directed=False, bucket_limit=10**6, oldest=np.array([10**6]))
+    calls: list[I64] = []
+
+    def fetch(ordinals: I64) -> U64:
+        calls.append(ordinals)
+        return world.rows[ordinals]
+
+    scanning(asked, lists, fetch)
+    assert all((np.diff(ordinals) > 0).all() for ordinals in calls)
+    assert max(map(len, calls)) <= FETCH_ROWS
+    assert len(calls) <= 2 * (4 * 60_000 // FETCH_ROWS + 1)
+
+
+def test_arrays_of_any_layout_are_taken(scanning: Scan) -> None:
+    """Columns of larger arrays, and arrays that may not be written."""
+    world = make_world(np.random.default_rng(4), 50, 4, 10)
+    lists = make_lists(world, 4, np.full((4, PARTS), 25), 40)
+    asked = ask(world, np.arange(50), directed(world.margins, 8), own_ids=world.rows[:, ROW_ID])
+    wide = np.repeat(asked.keys, 2, axis=1)
+    wide.setflags(write=False)
+    plan = np.asfortranarray(asked.plan)
+    strided = replace(asked, keys=wide[:, ::2], plan=plan, reach=np.broadcast_to(np.int64(60), 50))
+    rows = Rows.of(world.rows)
+    assert listed(scanning(asked, lists, rows), 50) == listed(scanning(strided, lists, rows), 50)
+
+
+def test_an_empty_index_has_nothing(scanning: Scan) -> None:
+    """No level, or none with an entry; no row."""
+    world = make_world(np.random.default_rng(5), 3, 4, 0)
+    asked = ask(world, np.zeros(3, np.int64), exact_plan(3), directed=False)
+    none = Rows.of(np.empty((0, 8), np.uint64))
+    for lists in (Lists([[]] * 4), Lists([[Level()]] * 4), make_lists(world, 4, np.zeros((4, PARTS)), 3)):
+        assert listed(scanning(asked, lists, none), 3) == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    ("first", "blocks", "starts", "keys", "ordinals"),
+    [
+        (1, PART_LISTS, np.uint32, 0, 0),
+        (0, PART_LISTS - 1, np.uint32, 0, 0),
+        (LISTS - PART_LISTS, 2 * PART_LISTS, np.uint32, 0, 0),
+        (0, PART_LISTS, np.int64, 0, 0),
+        (0, PART_LISTS, np.uint32, 1, 0),
+    ],
+)
+def test_sources_that_cannot_be_are_refused(first: int, blocks: int, starts: type, keys: int, ordinals: int) -> None:
+    """What is read by address is checked before."""
+    with pytest.raises(ValueError, match="source"):
+        Source(first, np.zeros(blocks + 1, starts), np.zeros(keys, np.uint64), np.zeros(ordinals, np.uint32))
+
+
+def test_lists_that_end_after_their_keys_are_refused() -> None:
+    """Else what is not theirs would be read."""
+    starts = np.zeros(PART_LISTS + 1, np.uint32)
+    starts[-1] = 2
+    with pytest.raises(ValueError, match="lists end at 2, 1 keys"):
+        Source(0, starts, np.zeros(1, np.uint64), np.zeros(1, np.uint32))
+
+
+def test_overlapping_sources_and_uneven_levels_are_refused() -> None:
+    """A block is in one source of a level; every table has as many levels."""
+    source = Source(0, np.zeros(LISTS + 1, np.uint32), np.zeros(0, np.uint64), np.zeros(0, np.uint32))
+    with pytest.raises(ValueError, match="same block"):
+        Level((source, source))
+    with pytest.raises(ValueError, match=r"tables of \[1, 2\] levels"):
+        Lists([[Level()], [Level(), Level()]])
+
+
+def test_missing_rows_are_refused() -> None:
+    """Entries that exist for a query must have a row: from the floor to its own ordinal."""
+    world = make_world(np.random.default_rng(6), 10, 4, 0)
+    lists = make_lists(world, 4, np.zeros((4, PARTS)), 0)
+    asked = ask(world, np.array([9]), exact_plan(0), directed=False)
+    with pytest.raises(ValueError, match="rows of 0 to 8: asked for 0 to 9"):
+        scan(asked, lists, world.rows[:8])
+    with pytest.raises(ValueError, match="rows of 4 to 10: asked for 0 to 9"):
+        scan(asked, lists, Rows((world.rows[4:],), 20, 4))
+
+
+def test_rows_of_another_shape_are_refused() -> None:
+    """Rows are read by address: 8 words of uint64, one after the other; only the last chunk may be shorter."""
+    good = np.zeros((4, 8), np.uint64)
+    bad: list[Any] = [[good[:, :7]], [good[::2]], [good.astype(np.int64)], [good[:3], good]]
+    for chunks in bad:
+        with pytest.raises(ValueError, match="rows"):
+            Rows(chunks, 2)
+
+
+@pytest.mark.parametrize(("switch", "served"), [("off", "False"), ("", "True")])
+def test_the_compiled_one_serves_unless_it_is_switched_off(switch: str, served: str) -> None:
+    """Numba is installed here; a process that does not use it does not load it."""
+    command = (
+        "import sys; from stream_dedup.index import scan; scan.warm(); "
+        "assert ('numba' in sys.modules) == scan.compiled_available(); print(scan.compiled_available())"
+    )
+    environment = os.environ | {compiled.SWITCH: switch}
+    done = subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == served
+
+
+def test_without_numba_numpy_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is not installed, or does not go with this NumPy (then it raises ImportError)."""
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.setattr(compiled, "find_spec", lambda _: object())
+    assert compiled.load.__wrapped__("stream_dedup.index.scan_compiled") is None
+    monkeypatch.setattr(compiled, "find_spec", lambda _: None)
+    assert compiled.load.__wrapped__("stream_dedup.index.scan_compiled") is None
+
+
+def test_scan_takes_rows_as_an_array() -> None:
+    """Whichever serves."""
+    world = make_world(np.random.default_rng(7), 60, 4, 10)
+    lists = make_lists(world, 4, np.full((4, PARTS), 30), 50)
+    asked = ask(world, np.arange(60), directed(world.margins, 32))
+    assert compiled_available()
+    assert by_plain_loop(asked, world) == listed(scan(asked, lists, world.rows), 60)

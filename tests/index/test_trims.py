@@ -1,0 +1,251 @@
+"""Trims: they forget, and change no verdict that is still asked for."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_dedup.core.entry import LogRecord, Trim
+from stream_dedup.core.model import Verdict, place_of
+from stream_dedup.errors import RefusedError
+from stream_dedup.index import IndexSettings, LogIndex
+from tests.index.checks import build, check_standing, check_verdicts, standing_places
+from tests.index.logs import SCHEME, START_TIME, TOPICS, LogWriter, batch_record, rules_record, trim_record
+from tests.index.plain import PlainLog
+
+pytestmark = pytest.mark.usefixtures("small_limits")
+
+WINDOW = 20_000
+
+
+def open_index(path: Path) -> LogIndex:
+    return LogIndex.open(path, scheme=SCHEME, settings=IndexSettings(fold_entries=30))
+
+
+def restated(writer: LogWriter, rng: random.Random, *, copies: bool) -> None:
+    """Some batches, then the rules again: a place where the log may be cut."""
+    for _ in range(rng.randint(3, 8)):
+        writer.batch(copies=copies and rng.random() < 0.2)
+    writer.rules(distance=5, window_ms=WINDOW)
+
+
+def trimmed_log(seed: int, index: LogIndex, *, copies: bool) -> list[LogRecord]:
+    """A log that is trimmed whenever its index says it may be."""
+    rng = random.Random(seed)
+    writer = LogWriter(seed)
+    writer.rules(distance=5, window_ms=WINDOW)
+    index.begin("a log")
+    applied = 0
+    for _ in range(12):
+        restated(writer, rng, copies=copies)
+        index.apply(writer.records[applied:])
+        applied = len(writer.records)
+        # Everything before now is judged and committed: what is owed is only to come.
+        trim = index.restated_trim(writer.time)
+        if trim is not None:
+            writer.trim(trim.before, trim.horizon)
+        elif copies and rng.random() < 0.1:
+            writer.trim(rng.randrange(writer.records[-1].offset), writer.time - WINDOW)  # nearly always void
+        for _ in range(4):
+            writer.batch(copies=copies and rng.random() < 0.2)
+    index.apply(writer.records[applied:])
+    return writer.records
+
+
+def after_trims(records: list[LogRecord], plain: PlainLog) -> list[int]:
+    """Places of what stands after the last trim."""
+    last = max(record.offset for record in records if isinstance(record.payload, Trim))
+    return [place for place in standing_places(plain) if place > place_of(last, 0)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_trim_changes_no_verdict(tmp_path: Path, seed: int) -> None:
+    """As long as no forgotten article comes again, everything after the trims is judged as if there were none."""
+    index = open_index(tmp_path)
+    records = trimmed_log(seed, index, copies=False)
+    without = PlainLog(records, trims=False)
+    assert index.trimmed_before > 0
+    check_verdicts(index, without, after_trims(records, without))
+    index.close()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_an_index_of_the_cut_log_is_the_same(tmp_path: Path, seed: int) -> None:
+    """Trimmed as it went, or built from what the trims left of the log: the same verdicts, standing and next trim."""
+    index = open_index(tmp_path / "whole")
+    records = trimmed_log(seed, index, copies=True)
+    plain = PlainLog(records)
+    assert index.trimmed_before == plain.floor > 0
+    later = after_trims(records, plain)
+    check_verdicts(index, plain, later)
+    check_standing(index, plain)
+    cut = build(open_index(tmp_path / "cut"), [record for record in records if record.offset >= plain.floor])
+    check_verdicts(cut, plain, later)
+    check_standing(cut, plain)
+    assert cut.trimmed_before == index.trimmed_before
+    now = records[-1].time
+    assert isinstance(now, int)
+    assert cut.restated_trim(now) == index.restated_trim(now)
+    index.finish_trim()
+    assert index.verify() == cut.verify() == []
+    check_verdicts(index, plain, later)
+    index.close()
+    cut.close()
+
+
+def test_a_trim_in_the_middle_of_what_is_owed(tmp_path: Path) -> None:
+    """Articles logged before the trim and owed after it get the verdicts that they would have had."""
+    records = [rules_record(0, window_ms=100), batch_record(1, START_TIME, [3, 9 << 40], [0, 1])]
+    records += [rules_record(2, START_TIME, window_ms=100), batch_record(3, START_TIME + 60, [3, 99 << 20], [2, 3])]
+    records += [batch_record(4, START_TIME + 150, [3, 99 << 20], [4, 5])]
+    index = build(open_index(tmp_path), records)
+    owed = np.array([place_of(4, 0), place_of(4, 1)])
+    before = index.judge(owed)
+    trim = index.restated_trim(START_TIME + 150)
+    assert trim == Trim(2, START_TIME + 100)
+    index.apply([trim_record(5, START_TIME + 151, 2, START_TIME + 100)])
+    assert index.judge(owed) == before
+    assert index.partitions() == {(TOPICS[0], 0): 5}
+    assert index.standing(TOPICS[0], 0, np.arange(6)).tolist() == [-1, -1, -1, -1, *owed.tolist()]
+    with pytest.raises(RefusedError, match="log record 1 is not in the index"):
+        index.entry(place_of(1, 0))
+    index.close()
+
+
+def test_a_forgotten_article_that_comes_again_is_new_but_not_its_own_duplicate(tmp_path: Path) -> None:
+    """Its old entry stays for others; it never matches its own coordinates, however often it came."""
+    records = [rules_record(0, window_ms=10), batch_record(1, START_TIME, [1 << 60], [7])]
+    records += [rules_record(2, window_ms=10)]
+    at = 3
+    for _ in range(10):
+        records.append(batch_record(at, START_TIME + 5, [3], [0]))
+        records.append(trim_record(at + 1, START_TIME + 5, 2, START_TIME + 5))
+        at += 2
+    records += [batch_record(at, START_TIME + 6, [3], [0]), batch_record(at + 1, START_TIME + 6, [3], [1])]
+    index = build(open_index(tmp_path), records)
+    judged = index.judge(np.array([place_of(at, 0), place_of(at + 1, 0)]))
+    assert judged[0].verdict is Verdict.UNIQUE
+    assert judged[1].match is not None
+    assert judged[1].match.place == place_of(3, 0)
+    index.close()
+
+
+def straddled(copy_of_first: list[int]) -> list[LogRecord]:
+    """A log in which a batch after the restated rules at 3 logs some offsets again."""
+    return [
+        rules_record(0, window_ms=100),
+        batch_record(1, START_TIME, [3, 4, 5], [0, 1, 2]),
+        batch_record(2, START_TIME, [6, 7], [3, 4]),
+        rules_record(3, START_TIME, window_ms=100),
+        batch_record(4, START_TIME + 50, [6, 7, 8], [5, 6, 7]),
+        batch_record(5, START_TIME + 300, [1 << at for at in copy_of_first], copy_of_first),
+        rules_record(6, START_TIME + 300, window_ms=100),
+    ]
+
+
+def test_a_trim_that_a_copy_straddles_is_void(tmp_path: Path) -> None:
+    """An index of the cut log would take the copy for the article: the trim does not count, and none like it."""
+    index = build(open_index(tmp_path), straddled([4, 8]))
+    assert index.restated_trim(START_TIME + 10_000) == Trim(6, START_TIME + 400)
+    index.apply([trim_record(7, START_TIME + 300, 3, START_TIME + 100)])
+    assert index.trimmed_before == 0
+    # A void trim bars everything before it, also what was allowed.
+    assert index.restated_trim(START_TIME + 10_000) is None
+    index.apply([trim_record(8, START_TIME + 300, 6, START_TIME + 400)])
+    assert index.trimmed_before == 0
+    index.apply([rules_record(9, START_TIME + 300, window_ms=100)])
+    assert index.restated_trim(START_TIME + 10_000) == Trim(9, START_TIME + 400)
+    index.close()
+    assert open_index(tmp_path).restated_trim(START_TIME + 10_000) == Trim(9, START_TIME + 400)
+
+
+def test_a_copy_of_what_stands_later_bars_nothing(tmp_path: Path) -> None:
+    """A copy after the named rules of an article after them is in the cut log with its article."""
+    index = build(open_index(tmp_path), straddled([5, 6, 7]))
+    index.apply([trim_record(7, START_TIME + 300, 3, START_TIME + 100)])
+    assert index.trimmed_before == 3
+    index.close()
+
+
+@pytest.mark.parametrize("before", [1, 4, 7, 99])
+def test_a_trim_names_a_rules_record(tmp_path: Path, before: int) -> None:
+    """Naming a batch, itself or what is not there yet, it is void."""
+    index = build(open_index(tmp_path), straddled([5, 6, 7]))
+    index.apply([trim_record(7, START_TIME + 300, before, START_TIME + 100)])
+    assert index.trimmed_before == 0
+    index.close()
+
+
+def test_rules_that_did_not_count_cannot_be_named(tmp_path: Path) -> None:
+    """A void change of rules is no beginning for a log."""
+    records = straddled([5, 6, 7])
+    index = build(open_index(tmp_path), [*records, rules_record(7, START_TIME + 300, revision=5, window_ms=100)])
+    index.apply([trim_record(8, START_TIME + 300, 7, START_TIME + 100)])
+    assert index.trimmed_before == 0
+    index.close()
+
+
+def test_there_is_no_trim_without_a_window_or_before_it_is_time(tmp_path: Path) -> None:
+    """Nothing is proposed that would forget what may still match."""
+    index = build(open_index(tmp_path / "a"), [rules_record(0), batch_record(1, 0, [3], [0]), rules_record(2)])
+    assert index.restated_trim(START_TIME) is None
+    index.close()
+    index = build(open_index(tmp_path / "b"), straddled([5, 6, 7])[:5])
+    assert index.restated_trim(START_TIME + 100) is None
+    assert index.restated_trim(START_TIME + 101) == Trim(3, START_TIME + 100)
+    index.close()
+
+
+def test_a_longer_window_that_may_still_decide_holds_a_trim_back(tmp_path: Path) -> None:
+    """While an article under the old rules is owed, their window counts."""
+    records = [rules_record(0, window_ms=1000), batch_record(1, START_TIME, [3], [0])]
+    records += [rules_record(2, window_ms=1000), batch_record(3, START_TIME + 200, [3], [1])]
+    records += [rules_record(4, revision=2, window_ms=10), batch_record(5, START_TIME + 300, [3], [2])]
+    index = build(open_index(tmp_path), records)
+    assert index.restated_trim(START_TIME + 200) is None
+    assert index.restated_trim(START_TIME + 201) == Trim(2, START_TIME + 10)
+    assert index.restated_trim(START_TIME + 211) == Trim(4, START_TIME + 210)
+    index.close()
+
+
+def test_the_window_cuts_through_a_record_without_kafka(tmp_path: Path) -> None:
+    """Where entries have log times of their own, those after the horizon keep their coordinates."""
+    times = np.array([START_TIME, START_TIME + 500, START_TIME + 20, START_TIME + 600])
+    records = [rules_record(0, window_ms=50), batch_record(1, START_TIME, [1], [90])]
+    records += [rules_record(2, window_ms=50), batch_record(3, times, [1, 2, 3, 4], [0, 1, 3, 4])]
+    records += [trim_record(4, START_TIME, 2, START_TIME + 50)]
+    index = build(open_index(tmp_path), records)
+    check_standing(index, PlainLog(records))
+    assert index.standing(TOPICS[0], 0, np.array([0, 1, 3, 4])).tolist() == [-1, place_of(3, 1), -1, place_of(3, 3)]
+    assert index.verify() == []
+    index.close()
+
+
+def bytes_on_disk(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.rglob("*.sst"))
+
+
+def test_a_trim_gives_its_space_back(tmp_path: Path) -> None:
+    """What stands after a trim of nine tenths takes about a tenth of the space, lists with many pieces included."""
+    rng = random.Random(1)
+    same = rng.getrandbits(64)
+    records = [rules_record(0, window_ms=100)]
+    for at in range(100):
+        values = [same if rng.random() < 0.2 else rng.getrandbits(64) for _ in range(100)]
+        records.append(batch_record(at + 1, START_TIME + 10 * at, values, range(at * 100, at * 100 + 100)))
+    records.insert(90, rules_record(90, window_ms=100))
+    records[91:] = [record._replace(offset=record.offset + 1) for record in records[91:]]
+    index = LogIndex.open(tmp_path, scheme=SCHEME, settings=IndexSettings(fold_entries=2_000))
+    build(index, records)
+    index.fold()
+    index.flush()
+    before = bytes_on_disk(tmp_path)
+    last = [place_of(101, row) for row in range(100)]
+    verdicts = index.judge(np.array(last))
+    index.apply([trim_record(102, START_TIME + 1_001, 90, START_TIME + 980)])
+    index.finish_trim()
+    assert bytes_on_disk(tmp_path) < before / 6
+    assert index.judge(np.array(last)) == verdicts
+    assert index.verify() == []
+    index.close()
