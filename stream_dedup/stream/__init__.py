@@ -1,0 +1,1 @@
+"""Kafka in, log, Kafka out: the only place that imports the Kafka client."""

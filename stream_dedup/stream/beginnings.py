@@ -1,0 +1,84 @@
+"""Where a partition begins, for whoever has just been assigned it.
+
+* At the committed offset, if that belongs to the topic's present id, or names no id (set by hand).
+* An offset of another id belongs to a topic that was deleted and made again: at the beginning.
+* Without a committed offset: if the log knows nothing of the partition, at the beginning. Otherwise
+  the group has lost its offsets: stop, and say how to set them.
+
+A beginning that was decided and not read is committed at once, before anything is logged: a worker that
+dies after that is not taken for one whose group lost its offsets.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from kafka import OffsetAndMetadata, TopicPartition
+
+from stream_dedup.core.headers import offset_metadata, topic_id_of_metadata
+from stream_dedup.errors import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafka import KafkaConsumer
+
+    from stream_dedup.config import KafkaConfig
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_MS = 1_000
+"""One try to read or write a committed offset; the caller tries again."""
+
+
+class Beginnings:
+    """Decides for the partitions of one settling; the log is asked once, and only if it must be."""
+
+    def __init__(
+        self,
+        kafka: KafkaConfig,
+        consumer: KafkaConsumer,
+        logged_partitions: Callable[[], frozenset[tuple[bytes, int]]],
+    ) -> None:
+        """``logged_partitions`` reads the log to its present end and tells which partitions stand in it."""
+        self._kafka = kafka
+        self._consumer = consumer
+        self._ask = logged_partitions
+        self._logged: frozenset[tuple[bytes, int]] | None = None
+
+    def of(self, partition: TopicPartition, topic_id: bytes) -> int:
+        """Offset at which a partition begins; blocks for some tries of ``TIMEOUT_MS`` at most.
+
+        Raises:
+            RefusedError: the group lost its offsets.
+            KafkaError: not now; ask again.
+        """
+        committed = self._consumer.committed(partition, metadata=True, timeout_ms=TIMEOUT_MS)
+        if committed is not None:
+            if topic_id_of_metadata(committed.metadata) in (None, topic_id):
+                return int(committed.offset)
+            log.warning("%s-%d: the topic was made again; begins at its beginning", *partition)
+        elif (topic_id, partition.partition) in self._logged_partitions():
+            raise RefusedError(self._lost(partition))
+        return self._beginning(partition, topic_id)
+
+    def _beginning(self, partition: TopicPartition, topic_id: bytes) -> int:
+        offset = int(self._consumer.beginning_offsets([partition], timeout_ms=TIMEOUT_MS)[partition])
+        first = OffsetAndMetadata(offset, offset_metadata(topic_id), -1)
+        self._consumer.commit({partition: first}, timeout_ms=TIMEOUT_MS)
+        return offset
+
+    def _logged_partitions(self) -> frozenset[tuple[bytes, int]]:
+        if self._logged is None:
+            self._logged = self._ask()
+        return self._logged
+
+    def _lost(self, partition: TopicPartition) -> str:
+        group, (topic, number) = self._kafka.group, partition
+        return (
+            f"group {group} has no committed offset for {topic}-{number}, but its log has articles of it: the group "
+            "lost its offsets (an idle group's expire). Set them: "
+            f"stream-dedup offsets set --brokers {self._kafka.brokers} --group {group} --topic {topic} "
+            "--to beginning (judge everything again, the same verdicts) or --to logged (go on behind what is logged)"
+        )

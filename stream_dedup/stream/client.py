@@ -1,0 +1,190 @@
+"""Kafka clients made from one configuration: this module alone knows their settings.
+
+Three kinds of client are made here: an admin client, consumers and producers. Each
+probes the broker's version when it is made, so a broker that is away must be
+waited for first: ``wait_for_broker`` does that, within a named time.
+
+Rules kept by every client made here: no topic is ever created by the way
+(``allow_auto_create_topics`` is off), no consumer commits or resets an offset by
+itself, every consumer reads committed records only.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaError
+
+from stream_dedup.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from stream_dedup.config import Config, KafkaConfig
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+RETRY_BACKOFF_MS = 5
+"""The client's default of 100 ms stands still while a coordinator finishes the transaction before."""
+RECONNECT_BACKOFF_MAX_MS = 1_000
+"""A broker that comes back is found within a second."""
+REQUEST_TIMEOUT_MS = 10_000
+"""A request that a frozen broker does not answer is given up and tried again."""
+BOOTSTRAP_TIMEOUT_MS = 5_000
+"""One try to reach a broker; ``wait_for_broker`` makes as many as its time allows."""
+CLOSE_TIMEOUT_S = 5.0
+"""A client that cannot close in this time is left to the end of the process."""
+FETCH_WAIT_MS = 100
+"""How long the broker may hold a fetch open: other requests of the same connection stand behind it."""
+FRAME_BYTES = 100_000_000
+"""The client's own bound on one answer of the broker; raised for larger records."""
+HEADER_ALLOWANCE_BYTES = 16_384
+"""Room for the ``dedup.*`` headers and the record's frame beside the record as it came."""
+
+
+def make_admin(kafka: KafkaConfig) -> KafkaAdminClient:
+    """Admin client; the broker must be there."""
+    return _made(kafka, lambda: KafkaAdminClient(**_common(kafka)))
+
+
+def make_consumer(kafka: KafkaConfig, **settings: Any) -> KafkaConsumer:  # noqa: ANN401 - the client's own settings
+    """Consumer of committed records that never commits nor resets an offset by itself."""
+    return _made(
+        kafka,
+        lambda: KafkaConsumer(
+            **_common(kafka)
+            | {
+                "isolation_level": "read_committed",
+                "enable_auto_commit": False,
+                "auto_offset_reset": "none",
+                "allow_auto_create_topics": False,
+                "fetch_max_wait_ms": FETCH_WAIT_MS,
+                "max_partition_fetch_bytes": max(kafka.max_record_bytes + HEADER_ALLOWANCE_BYTES, 1 << 20),
+                "receive_message_max_bytes": max(FRAME_BYTES, 2 * kafka.max_record_bytes),
+                "metrics_enabled": False,
+            }
+            | settings,
+        ),
+    )
+
+
+def make_producer(kafka: KafkaConfig, **settings: Any) -> KafkaProducer:  # noqa: ANN401 - the client's own settings
+    """Idempotent producer; with ``transactional_id`` a transactional one."""
+    return _made(
+        kafka,
+        lambda: KafkaProducer(
+            **_common(kafka)
+            | {
+                "enable_idempotence": True,
+                "allow_auto_create_topics": False,
+                "max_request_size": kafka.max_record_bytes + HEADER_ALLOWANCE_BYTES,
+                "delivery_timeout_ms": max(int(kafka.broker_wait_s * 1_000), REQUEST_TIMEOUT_MS + 1_000),
+                "max_block_ms": int(kafka.broker_wait_s * 1_000),
+                "metrics_enabled": False,
+            }
+            | settings,
+        ),
+    )
+
+
+def wait_for_broker(kafka: KafkaConfig, stopped: Callable[[], bool] = lambda: False) -> None:
+    """Return as soon as an admin request is answered.
+
+    Raises:
+        UnavailableError: none was within ``broker_wait_s``.
+    """
+    deadline = time.monotonic() + kafka.broker_wait_s
+    told = False
+    while not stopped():
+        try:
+            admin = KafkaAdminClient(**_common(kafka) | {"bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS // 5})
+            try:
+                admin.describe_cluster()
+                return
+            finally:
+                admin.close()
+        except (KafkaError, OSError) as error:
+            if time.monotonic() > deadline:
+                msg = (
+                    f"no Kafka broker answers at {kafka.brokers} within {kafka.broker_wait_s:g} s ({_short(error)}); "
+                    "start it, or name another with --brokers"
+                )
+                raise UnavailableError(msg) from error
+            if not told:
+                log.warning("no Kafka broker answers at %s yet; waiting up to %g s", kafka.brokers, kafka.broker_wait_s)
+                told = True
+
+
+def discard(producer: KafkaProducer) -> None:
+    """Give a producer up at once, with whatever it holds."""
+    try:
+        producer.close(timeout=0)
+    except KafkaError as error:
+        # The client gives up closing when something is left to send, and its thread goes on: end that, too.
+        log.debug("a producer that is given up: %r", error)
+        producer._sender.force_close()  # noqa: SLF001 - close gives no other way
+
+
+@contextmanager
+def failures_told(kafka: KafkaConfig) -> Iterator[None]:
+    """What the client raises in the block and nobody reacts to is told as ``UnavailableError``."""
+    try:
+        yield
+    except KafkaError as error:
+        msg = f"Kafka at {kafka.brokers} refused or failed: {_short(error)}; nothing is lost, start again later"
+        raise UnavailableError(msg) from error
+
+
+def call_limit_s(config: Config) -> float:
+    """How long one call to the broker may take before the worker ends: never shorter than a broker is waited for."""
+    return max(config.worker.watchdog_s, config.kafka.broker_wait_s + CLOSE_TIMEOUT_S)
+
+
+def _made(kafka: KafkaConfig, make: Callable[[], T]) -> T:
+    try:
+        return make()
+    except (KafkaError, OSError) as error:
+        msg = (
+            f"cannot reach a Kafka broker at {kafka.brokers}: {_short(error)}; is it running, and is the address right?"
+        )
+        raise UnavailableError(msg) from error
+
+
+def _short(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+def _common(kafka: KafkaConfig) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": [part.strip() for part in kafka.brokers.split(",")],
+        "client_id": f"stream-dedup-{kafka.group}",
+        "request_timeout_ms": REQUEST_TIMEOUT_MS,
+        "retry_backoff_ms": RETRY_BACKOFF_MS,
+        "reconnect_backoff_max_ms": RECONNECT_BACKOFF_MAX_MS,
+        "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
+        **_security(kafka),
+    }
+
+
+def _security(kafka: KafkaConfig) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "security_protocol": kafka.security_protocol,
+        "ssl_check_hostname": kafka.ssl_check_hostname,
+        "ssl_cafile": _path(kafka.ssl_cafile),
+        "ssl_certfile": _path(kafka.ssl_certfile),
+        "ssl_keyfile": _path(kafka.ssl_keyfile),
+        "ssl_password": kafka.ssl_secret(),
+        "sasl_mechanism": kafka.sasl_mechanism,
+        "sasl_plain_username": kafka.sasl_username,
+        "sasl_plain_password": kafka.sasl_secret(),
+    }
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _path(path: object) -> str | None:
+    return None if path is None else str(path)

@@ -1,0 +1,306 @@
+"""The committer: step 7, one Kafka transaction for judged batches and their source offsets.
+
+In order, each with a crash point behind it:
+
+    7a  begin; send every verdict record
+    7b  send the source offsets with the membership that the batches were polled under; see every record acknowledged
+    7c  commit
+
+Until 7c nothing is seen by read_committed readers; with 7c all of it is. When the outcome of
+a transaction is uncertain (a time-out, a broker gone, the producer fenced), the
+transactional producer is initialised again, which settles what was open one way or
+the other, and the source begins again at the committed offsets: what is below them is out, the rest comes again.
+
+Where the rules at an article's place only observe, its record goes to the topic of unique ones, whatever its verdict.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka.errors import (
+    CommitFailedError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    ProducerFencedError,
+)
+
+from stream_dedup.core.columns import checksum
+from stream_dedup.core.headers import OmittedValue, offset_metadata, output_headers, without_ours
+from stream_dedup.core.model import Coordinates, Judgement, Verdict
+from stream_dedup.errors import RefusedError, UnavailableError
+from stream_dedup.stream.client import REQUEST_TIMEOUT_MS, call_limit_s, discard, make_producer
+from stream_dedup.stream.engine import count_verdicts
+from stream_dedup.stream.flight import Assignment, Flight, Step
+from stream_dedup.stream.record import record_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stream_dedup.config import Config
+    from stream_dedup.metrics import Metrics
+    from stream_dedup.stream.watchdog import Watchdog
+
+log = logging.getLogger(__name__)
+
+WAIT_S = 0.1
+"""How long the committer waits for a batch before it looks whether it should end."""
+GATHER_S = 0.005
+"""How long a batch waits for the next one: what is judged together leaves in one transaction, not in several."""
+MOST_RECORDS = 4_000
+"""Records in one transaction: a commit costs some 13 ms however many there are."""
+MOST_BYTES = 16 << 20
+"""Bytes in one transaction, well within what the broker takes in its time-out."""
+BATCH_BYTES = 256 << 10
+"""The producer's batch: a few requests for each transaction, not hundreds."""
+DELIVERY_MS = REQUEST_TIMEOUT_MS + 1_000
+"""A record that is not acknowledged in this time fails its transaction, and a new producer tries again."""
+MOST_FENCINGS = 10
+"""That many in a row mean that another process uses the same transactional id; each survivor of a rebalance may fence
+a worker once that was away for a moment."""
+MOST_FAILURES = 20
+"""That many in a row are no passing trouble: topics that may not be written, say."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitterParts:
+    """What a committer works with."""
+
+    config: Config
+    transactional_id: str
+    scheme_id: str
+    watchdog: Watchdog
+    metrics: Metrics
+    drop: Callable[[Flight], None]
+    resync: Callable[[Assignment], None]
+    on_step: Callable[[Step], None]
+
+
+class Committer:
+    """Takes judged batches in order and commits them; ``put`` may be called from other threads."""
+
+    def __init__(self, parts: CommitterParts) -> None:
+        """Connect, and settle what a former process with this transactional id left open."""
+        self._parts = parts
+        self._queue: SimpleQueue[Flight] = SimpleQueue()
+        self._held: Flight | None = None
+        self._fencings = self._failures = 0
+        self._sent: list[Any] = []
+        self._topics = {
+            Verdict.UNIQUE: parts.config.topics.unique,
+            Verdict.DUPLICATE: parts.config.topics.duplicate,
+            Verdict.REJECTED: parts.config.topics.rejected,
+        }
+        self._producer = self._connect()
+
+    def put(self, flight: Flight) -> None:
+        """Hand in a judged batch."""
+        self._queue.put(flight)
+
+    def step(self) -> None:
+        """Commit what is there, waiting ``WAIT_S`` for it at most."""
+        flights = self._take()
+        if not flights:
+            return
+        term = flights[0].assignment
+        if term.metadata.generation_id < 0:
+            msg = "partitions were assigned without a generation; the commit would not be checked by the broker"
+            raise RefusedError(msg)
+        self._sent = []
+        try:
+            with self._parts.metrics.stage("transaction"):
+                self._transact(term, flights)
+        except KafkaError as error:
+            self._failed(term, flights, error)
+        else:
+            self._fencings = self._failures = 0
+            self._done(flights)
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        discard(self._producer)
+
+    # taking
+
+    def _take(self) -> list[Flight]:
+        """Batches of one assignment, in order, within the limits of one transaction."""
+        flights: list[Flight] = []
+        records = size = 0
+        while True:
+            flight = self._next(GATHER_S if flights else WAIT_S)
+            if flight is None:
+                return flights
+            if not flight.assignment.valid:
+                self._parts.drop(flight)
+                continue
+            records += len(flight.records)
+            size += flight.size_bytes
+            full = records > MOST_RECORDS or size > MOST_BYTES
+            if flights and (full or flight.assignment is not flights[0].assignment):
+                self._held = flight
+                return flights
+            flights.append(flight)
+
+    def _next(self, wait_s: float) -> Flight | None:
+        if self._held is not None:
+            flight, self._held = self._held, None
+            return flight
+        try:
+            return self._queue.get(timeout=wait_s)
+        except Empty:
+            return None
+
+    # the transaction
+
+    def _transact(self, term: Assignment, flights: list[Flight]) -> None:
+        with self._guard("a transaction's records and offsets"):
+            # 7a
+            self._producer.begin_transaction()
+            for flight in flights:
+                self._sent += self._send(flight)
+            self._parts.on_step(Step.SENT)
+            # 7b
+            self._producer.send_offsets_to_transaction(_offsets(flights), term.metadata)
+            # The client commits a transaction although it gave up records of it on the way, so each is waited for.
+            for future in self._sent:
+                future.get(timeout=DELIVERY_MS / 1000)
+            self._parts.on_step(Step.OFFSETS_SENT)
+        with self._guard("a commit"):
+            # 7c
+            self._producer.commit_transaction()
+        self._parts.on_step(Step.COMMITTED)
+
+    def _send(self, flight: Flight) -> list[Any]:
+        now_ms = time.time_ns() // 1_000_000
+        return [self._send_one(flight, row, judgement, now_ms) for row, judgement in enumerate(flight.judgements)]
+
+    def _send_one(self, flight: Flight, row: int, judgement: Judgement, now_ms: int) -> Any:  # noqa: ANN401 - the client's future
+        record = flight.records[row]
+        fits = record_bytes(record) <= self._parts.config.kafka.max_record_bytes
+        empty = record.value is None and record.key is None
+        omitted = None if fits else OmittedValue(len(record.value or b""), checksum(record.value))
+        headers = output_headers(
+            judgement,
+            flight.fingerprints[row],
+            self._parts.scheme_id,
+            record.topic,
+            Coordinates(flight.topic_id, record.partition, record.offset),
+            record.timestamp,
+            omitted,
+        )
+        own = [(name, value or b"") for name, value in record.headers] if fits else []
+        return self._producer.send(
+            self._topics[Verdict.UNIQUE if flight.observed[row] else judgement.verdict],
+            value=record.value if fits and not empty else b"",
+            key=record.key if fits else None,
+            headers=without_ours(own) + headers,
+            timestamp_ms=now_ms,
+        )
+
+    # outcomes
+
+    def _done(self, flights: list[Flight]) -> None:
+        now_ms = time.time_ns() / 1e6
+        metrics = self._parts.metrics
+        metrics.transactions.labels("committed").inc()
+        for flight in flights:
+            count_verdicts(metrics, flight)
+            delay_s = max(0.0, (now_ms - flight.records[0].timestamp) / 1000)
+            metrics.passed("end_to_end", delay_s)
+            self._parts.drop(flight)
+
+    def _failed(self, term: Assignment, flights: list[Flight], error: KafkaError) -> None:
+        """React to what ended a transaction; the client hides what befell a record behind a general error."""
+        cause = next((future.exception for future in self._sent if future.failed()), error)
+        if isinstance(error, CommitFailedError):
+            log.warning("no longer a member of the group that these articles came with (%s); given back", error)
+            # kafka-python 3.0.12 keeps offsets that were refused, over an abort too, and commits them with the next
+            # transaction's: articles of another worker's would be passed over. A new producer has none.
+            self._renew()
+            self._give_up(term, flights, "aborted")
+            return
+        if isinstance(cause, MessageSizeTooLargeError):
+            self._abort()
+            msg = (
+                f"a record that fitted at the start no longer fits its output topic ({cause}): "
+                "max.message.bytes of the output topics was lowered; see stream-dedup topics check"
+            )
+            raise RefusedError(msg) from error
+        self._failures += 1
+        if self._failures > MOST_FAILURES:
+            msg = f"{self._failures} transactions failed one after the other, the last one with {cause!r}"
+            raise UnavailableError(msg) from error
+        self._settle(cause)
+        self._give_up(term, flights, "unknown")
+
+    def _give_up(self, term: Assignment, flights: list[Flight], outcome: str) -> None:
+        self._parts.metrics.transactions.labels(outcome).inc()
+        self._parts.resync(term)
+        for flight in flights:
+            self._parts.drop(flight)
+
+    def _abort(self) -> None:
+        try:
+            with self._guard("an abort"):
+                self._producer.abort_transaction()
+        except KafkaError as error:
+            self._settle(error)
+
+    def _settle(self, error: BaseException) -> None:
+        """A new producer under the same id: the broker settles what the old one left open."""
+        if isinstance(error, ProducerFencedError):
+            self._fencings += 1
+            if self._fencings >= MOST_FENCINGS:
+                msg = (
+                    f"transactional id {self._parts.transactional_id} is used by another process as well: was this "
+                    "worker's index folder copied? Delete the file worker-id in one of the copies"
+                )
+                raise RefusedError(msg)
+        log.warning("the outcome of a transaction is unknown (%r); settled by a new producer", error)
+        self._renew()
+
+    def _renew(self) -> None:
+        """A new producer under the same id, in place of the old one; the broker aborts what that one left open."""
+        discard(self._producer)
+        self._producer = self._connect()
+
+    def _connect(self) -> KafkaProducer:
+        config = self._parts.config
+        producer = make_producer(
+            config.kafka,
+            transactional_id=self._parts.transactional_id,
+            transaction_timeout_ms=int(config.kafka.transaction_timeout_s * 1000),
+            batch_size=BATCH_BYTES,
+            delivery_timeout_ms=DELIVERY_MS,
+            client_id=self._parts.transactional_id,
+        )
+        deadline = time.monotonic() + config.kafka.broker_wait_s
+        while True:
+            try:
+                with self._guard("the start of the transactional producer"):
+                    producer.init_transactions()
+            except KafkaError as error:
+                if time.monotonic() > deadline:
+                    discard(producer)
+                    msg = f"the transactional producer cannot start within {config.kafka.broker_wait_s:g} s: {error!r}"
+                    raise UnavailableError(msg) from error
+                log.debug("init_transactions: %r", error)
+            else:
+                return producer
+
+    def _guard(self, what: str) -> Any:  # noqa: ANN401 - a context manager
+        return self._parts.watchdog.guard(
+            f"{what} ({self._parts.config.kafka.brokers})", call_limit_s(self._parts.config)
+        )
+
+
+def _offsets(flights: list[Flight]) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {
+        flight.partition: OffsetAndMetadata(int(flight.offsets[-1]) + 1, offset_metadata(flight.topic_id), -1)
+        for flight in flights
+    }

@@ -1,0 +1,211 @@
+"""The development broker in a container, by testcontainers.
+
+The image follows Apache Kafka's own convention: it starts its broker from environment variables,
+``KAFKA_`` and the property's name in capitals with ``_`` for each dot, and ``CLUSTER_ID``; it formats
+``/var/lib/kafka/data`` where that is new, and starts again on what is there.
+
+The container is its own broker from ``start`` to ``close``: stopped, killed and started again, never made anew,
+so its data stays in it. testcontainers and the Docker client are imported when they are needed: they belong to
+the development extra.
+"""
+
+import contextlib
+import functools
+import gc
+import importlib.util
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+from stream_dedup.errors import UnavailableError
+from stream_dedup.stream.devbroker.base import DevBroker
+from stream_dedup.stream.devbroker.keeper import OWNER_LABEL, TOKEN_LABEL, Keeper, remove_container
+from stream_dedup.stream.devbroker.ports import free_ports
+from stream_dedup.stream.devbroker.settings import (
+    ENGINE_LIMIT_S,
+    LOG_TAIL_LINES,
+    PULL_LIMIT_S,
+    STOP_LIMIT_S,
+    BrokerSettings,
+    new_cluster_id,
+    server_properties,
+)
+
+DATA_FOLDER = "/var/lib/kafka/data"
+
+
+def has_client() -> bool:
+    """Tell whether testcontainers, and with it Docker's client, is installed."""
+    return importlib.util.find_spec("testcontainers") is not None
+
+
+@functools.cache
+def engine_answers() -> bool:
+    """Tell whether a Docker engine answers."""
+    with warnings.catch_warnings():
+        # Docker's client drops the socket of a refused connection without closing it: it is collected here.
+        warnings.simplefilter("ignore", ResourceWarning)
+        answers = _pinged()
+        gc.collect()
+    return answers
+
+
+def _pinged() -> bool:
+    import docker  # noqa: PLC0415
+    import docker.errors  # noqa: PLC0415
+
+    try:
+        with contextlib.closing(docker.from_env(timeout=ENGINE_LIMIT_S)) as client:
+            return bool(client.ping())
+    except (docker.errors.DockerException, OSError):
+        return False
+
+
+@functools.cache
+def missing_image(image: str) -> str | None:
+    """Have the image here, pulled where that is possible; return why not, or None where it is here.
+
+    Asked once in a process: a registry that is away is not waited for again.
+    """
+    import docker  # noqa: PLC0415
+    import docker.errors  # noqa: PLC0415
+
+    with contextlib.closing(docker.from_env(timeout=PULL_LIMIT_S)) as client:
+        try:
+            client.images.get(image)
+        except docker.errors.ImageNotFound:
+            try:
+                _pull(client, image)
+            except (docker.errors.DockerException, OSError) as error:
+                return f"the image {image} is not here and cannot be pulled ({error})"
+    return None
+
+
+def _pull(client: Any, image: str) -> None:  # noqa: ANN401  (docker has no types)
+    deadline = time.monotonic() + PULL_LIMIT_S
+    repository, _, tag = image.rpartition(":") if ":" in image.rpartition("/")[2] else (image, "", "latest")
+    for step in client.api.pull(repository, tag=tag, stream=True, decode=True):
+        if "error" in step:
+            raise OSError(step["error"])
+        if time.monotonic() > deadline:
+            msg = f"not done within {PULL_LIMIT_S} s"
+            raise TimeoutError(msg)
+
+
+class ContainerBroker(DevBroker):
+    """One node of Kafka in a container; the constructor makes its keeper, and starts nothing."""
+
+    def __init__(self, settings: BrokerSettings, image: str) -> None:
+        controller_port, chosen_port = free_ports(2)
+        self._port = settings.port or chosen_port
+        self.bootstrap = f"127.0.0.1:{self._port}"
+        self.description = f"the container image {image}"
+        self._image = image
+        self._settings = settings
+        self._keeper = Keeper(containers=True)
+        properties = server_properties("0.0.0.0", self._port, controller_port, settings.properties)  # noqa: S104  (inside the container; it is bound to loopback outside)
+        properties["log.dirs"] = DATA_FOLDER
+        self._environment = {"KAFKA_" + name.upper().replace(".", "_"): value for name, value in properties.items()}
+        self._environment["KAFKA_HEAP_OPTS"] = f"-Xms{settings.heap_mib // 2}m -Xmx{settings.heap_mib}m"
+        self._environment["CLUSTER_ID"] = _cluster_id(settings.data)
+        self._maker: Any = None
+        self._container: Any = None
+
+    def launch(self) -> None:
+        """Make the container the first time; start the same one again later."""
+        if self._container is None:
+            self._make()
+        else:
+            self._container.start()
+
+    def running(self) -> bool:
+        """Tell whether the container runs or is paused."""
+        return self._state() in {"running", "paused"}
+
+    def stop(self) -> None:
+        """Stop it in order; the engine kills it where that takes too long."""
+        self.thaw()
+        self._container.stop(timeout=STOP_LIMIT_S)
+
+    def kill(self) -> None:
+        """Kill its process with SIGKILL."""
+        self.thaw()
+        if self.running():
+            self._container.kill()
+            self._container.wait(timeout=STOP_LIMIT_S)
+
+    def freeze(self) -> None:
+        """Pause all its processes."""
+        self._container.pause()
+
+    def thaw(self) -> None:
+        """Let them go on."""
+        if self._state() == "paused":
+            self._container.unpause()
+
+    def close(self) -> None:
+        """Stop it in order where its data is kept; remove it."""
+        if self._container is not None:
+            if self._settings.data is not None:
+                self.stop()
+            remove_container(self._container)
+            self._maker.get_docker_client().client.close()
+            self._container = None
+        self._keeper.close()
+
+    def log_tail(self) -> str:
+        """Return the last lines that it wrote."""
+        if self._container is None:
+            return "(no container)"
+        return str(self._container.logs(tail=LOG_TAIL_LINES).decode(errors="replace"))
+
+    def _state(self) -> str:
+        if self._container is None:
+            return "absent"
+        self._container.reload()
+        return str(self._container.status)
+
+    def _make(self) -> None:
+        docker_container = _testcontainers()
+        self._maker = docker_container(self._image).with_envs(**self._environment)
+        self._maker.ports[f"{self._port}/tcp"] = ("127.0.0.1", self._port)  # loopback alone, the same number
+        labels = {TOKEN_LABEL: self._keeper.token, OWNER_LABEL: self._keeper.owner}
+        self._maker.with_kwargs(labels=labels, stop_signal="SIGTERM")
+        if self._settings.data is not None:
+            self._maker.with_volume_mapping(str(_open_folder(self._settings.data)), DATA_FOLDER, "rw")
+        try:
+            self._maker.start()
+        except Exception as error:
+            # The client raises errors of three libraries here; for us they mean one thing.
+            msg = f"the development broker could not start from {self.description}: {error}"
+            raise UnavailableError(msg) from error
+        finally:
+            self._container = self._maker.get_wrapped_container()
+
+
+def _testcontainers() -> Any:  # noqa: ANN401  (a class of an optional dependency)
+    """Return testcontainers' class, without Ryuk: the keeper does its work, and its image may not be here."""
+    with warnings.catch_warnings():
+        # Old names inside testcontainers are its own affair, not an error of our tests.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from testcontainers.core.config import testcontainers_config  # noqa: PLC0415
+        from testcontainers.core.container import DockerContainer  # noqa: PLC0415
+    testcontainers_config.ryuk_disabled = True
+    return DockerContainer
+
+
+def _open_folder(folder: Path) -> Path:
+    """Make a folder that the image's user, whoever that is, can write to."""
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o777)
+    return folder.absolute()
+
+
+def _cluster_id(data: Path | None) -> str:
+    """Return the id of the cluster that the folder holds already, else a new one."""
+    with contextlib.suppress(OSError):
+        for line in (data / "meta.properties").read_text().splitlines() if data else []:
+            if line.startswith("cluster.id="):
+                return line.removeprefix("cluster.id=").strip()
+    return new_cluster_id()

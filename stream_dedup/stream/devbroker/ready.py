@@ -1,0 +1,66 @@
+"""Whether a broker answers: first one request on a bare socket, then an admin request.
+
+The bare request comes first because a Kafka client warns about every connection that fails, and while a
+broker starts they all fail; the admin request decides.
+"""
+
+import contextlib
+import socket
+import struct
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
+
+POLL_S = 0.1
+"""Between two tries, seconds: short beside a start of 7 s, long enough to leave the cores to the broker."""
+PROBE_LIMIT_S = 2.0
+"""One bare request, seconds: a proxy in front of a container may accept a connection and say nothing."""
+ADMIN_LIMIT_MS = 10_000
+"""One admin request, milliseconds: the first one waits for the broker's registration."""
+
+_API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+"""Length, request ApiVersions, version 0, correlation 1, no client id: answered by every Kafka."""
+
+
+def wait_until_ready(bootstrap: str, running: Callable[[], bool], limit_s: float) -> bool:
+    """Wait for an answer to an admin request.
+
+    Returns:
+        False where the broker ended (``running`` says so) or the time was over.
+    """
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline and running():
+        if any(_answers_probe(address) for address in bootstrap.split(",")) and _answers_admin(bootstrap):
+            return True
+        time.sleep(POLL_S)
+    return False
+
+
+def _answers_probe(address: str) -> bool:
+    host, _, port = address.strip().rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=PROBE_LIMIT_S) as connection:
+            connection.sendall(_API_VERSIONS)
+            return len(connection.recv(4)) > 0
+    except OSError:
+        return False
+
+
+def _answers_admin(bootstrap: str) -> bool:
+    admin: Any = None
+    try:
+        admin = KafkaAdminClient(
+            bootstrap_servers=bootstrap.split(","),
+            request_timeout_ms=ADMIN_LIMIT_MS,
+            bootstrap_timeout_ms=ADMIN_LIMIT_MS,
+        )
+        return bool(admin.describe_cluster()["brokers"])
+    except KafkaError:
+        return False
+    finally:
+        if admin is not None:
+            with contextlib.suppress(KafkaError):
+                admin.close()

@@ -1,0 +1,182 @@
+"""The fingerprint log on Kafka: reading it in order, appending to it.
+
+The log is one partition, so its offsets are one total order. Reading uses no
+consumer group: the place that has been applied stands in the index alone.
+
+An append is done when its acknowledgement came. One that failed or whose outcome is unknown
+may or may not stand in the log; it is simply made again, because the same coordinates
+logged twice are one article.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kafka import KafkaProducer, TopicPartition
+from kafka.errors import KafkaConnectionError, KafkaError, OffsetOutOfRangeError, RetriableError
+
+from stream_dedup.core.entry import LogRecord, Payload, decode, encode
+from stream_dedup.errors import CorruptError, RefusedError, UnavailableError
+from stream_dedup.stream.client import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
+from stream_dedup.stream.topics import LOG_MESSAGE_BYTES
+
+if TYPE_CHECKING:
+    from kafka.future import Future
+
+    from stream_dedup.config import KafkaConfig
+    from stream_dedup.stream.record import ConsumerRecord
+
+log = logging.getLogger(__name__)
+
+READ_RECORDS = 1_000
+"""Log records taken in one poll: some 50,000 entries when batches are full."""
+FETCH_BYTES = 8 << 20
+"""Bytes of log asked for at once: a rebuild is bound by this, not by the default of 1 MiB."""
+LOG_APPEND_TIME = 1
+"""Kafka's timestamp type of a topic whose broker sets the time."""
+READ_BACK_MS = 1_000
+"""One wait for a record that is known to stand in the log."""
+
+
+class LogReader:
+    """Reads the log from any offset, in order.
+
+    ``poll`` may block for its time-out; it raises ``RefusedError`` when the log
+    was cut past the place to read from, ``CorruptError`` when a record cannot be read.
+    """
+
+    def __init__(self, kafka: KafkaConfig, topic: str) -> None:
+        """Connect; reading begins after ``seek``."""
+        self._topic = topic
+        self._partition = TopicPartition(topic, 0)
+        self._consumer = make_consumer(
+            kafka,
+            max_poll_records=READ_RECORDS,
+            max_partition_fetch_bytes=FETCH_BYTES,
+        )
+        self._consumer.assign([self._partition])
+
+    def bounds(self, timeout_s: float) -> tuple[int, int]:
+        """First offset and the offset after the last one.
+
+        Raises:
+            UnavailableError: the broker did not answer in time.
+        """
+        try:
+            begin = self._consumer.beginning_offsets([self._partition], timeout_ms=int(timeout_s * 1000))
+            end = self._consumer.end_offsets([self._partition], timeout_ms=int(timeout_s * 1000))
+        except KafkaError as error:
+            msg = f"topic {self._topic}: its offsets cannot be read within {timeout_s:g} s: {error}"
+            raise UnavailableError(msg) from error
+        return begin[self._partition], end[self._partition]
+
+    def seek(self, offset: int) -> None:
+        """Read from this offset on."""
+        self._consumer.seek(self._partition, offset)
+
+    def poll(self, timeout_ms: int) -> list[LogRecord]:
+        """Next records, none when nothing came within the time-out."""
+        try:
+            polled = self._consumer.poll(timeout_ms=timeout_ms)
+        except OffsetOutOfRangeError as error:
+            msg = (
+                f"topic {self._topic}: the place to read from is no longer there; another worker has trimmed the log "
+                "while this one stood still. Start this worker again: it rebuilds its index from the log."
+            )
+            raise RefusedError(msg) from error
+        except (RetriableError, KafkaConnectionError) as error:
+            log.debug("log: %r", error)
+            return []
+        return [self._record(message) for message in polled.get(self._partition, ())]
+
+    def high_water(self) -> int:
+        """Offset after the log's last record, as of the last fetch; 0 before the first."""
+        return int(self._consumer.highwater(self._partition) or 0)
+
+    def read(self, start: int, end: int, timeout_s: float) -> Iterator[list[LogRecord]]:
+        """Records from ``start`` to before ``end``.
+
+        Raises:
+            UnavailableError: nothing came for ``timeout_s`` although more must be there.
+        """
+        self.seek(start)
+        idle_ms = 0
+        while start < end:
+            records = self.poll(READ_BACK_MS)
+            if records:
+                start = records[-1].offset + 1
+                idle_ms = 0
+                yield [record for record in records if record.offset < end]
+                continue
+            if self._position() >= end:
+                return
+            idle_ms += READ_BACK_MS
+            if idle_ms > timeout_s * 1000:
+                msg = f"topic {self._topic}: offset {start} of {end} was not delivered within {timeout_s:g} s"
+                raise UnavailableError(msg)
+
+    def _position(self) -> int:
+        position = self._consumer.position(self._partition, timeout_ms=READ_BACK_MS)
+        return -1 if position is None else int(position)
+
+    def _record(self, message: ConsumerRecord) -> LogRecord:
+        if message.timestamp_type != LOG_APPEND_TIME:
+            msg = (
+                f"topic {self._topic}, offset {message.offset}: its time was not set by the broker; "
+                "the topic must have message.timestamp.type=LogAppendTime from its first record on"
+            )
+            raise RefusedError(msg)
+        raw = message.value or b""
+        try:
+            return LogRecord(message.offset, message.timestamp, decode(raw), raw)
+        except CorruptError as error:
+            msg = f"topic {self._topic}, offset {message.offset}: {error}"
+            raise CorruptError(msg) from error
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self._consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1000))
+
+
+class LogAppender:
+    """Appends to the log with an idempotent producer, in the order of the calls.
+
+    ``append`` does not wait; its future tells the outcome. After a failure ``renew`` takes a new producer, for
+    the client may go on behind the gap.
+    """
+
+    def __init__(self, kafka: KafkaConfig, topic: str) -> None:
+        """Connect."""
+        self._kafka = kafka
+        self._topic = topic
+        self._producer = self._connect()
+
+    def _connect(self) -> KafkaProducer:
+        return make_producer(self._kafka, acks="all", linger_ms=0, max_request_size=LOG_MESSAGE_BYTES)
+
+    def append(self, payload: Payload) -> Future:
+        """Send one record; the future holds its metadata."""
+        return self._producer.send(self._topic, value=encode(payload), partition=0)
+
+    def append_now(self, payload: Payload) -> int:
+        """Append one record and wait for its offset.
+
+        Raises:
+            UnavailableError: no acknowledgement within ``broker_wait_s``; the record may or may not stand.
+        """
+        try:
+            return int(self.append(payload).get(timeout=self._kafka.broker_wait_s).offset)
+        except KafkaError as error:
+            msg = f"topic {self._topic}: an append was not acknowledged within {self._kafka.broker_wait_s} s: {error}"
+            raise UnavailableError(msg) from error
+
+    def renew(self) -> None:
+        """Go on with a new producer."""
+        discard(self._producer)
+        self._producer = self._connect()
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self._producer.close(timeout=CLOSE_TIMEOUT_S)

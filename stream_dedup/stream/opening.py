@@ -1,0 +1,192 @@
+"""Opening the log and its index together, before anything is judged.
+
+In order:
+
+    1  the topics are there, with the right settings
+    2  the index is opened and its image loaded; it must be of this log, and hold what stands in the log
+       at the place that it says: if not, it is emptied, for it is only a cache
+    3  the log is read to its end
+    4  an empty log begins with the configuration's rules
+    5  the rules in force must be the configuration's: if not, stop and name the difference
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import xxhash
+
+from stream_dedup.core.model import FILES_LOG_PREFIX
+from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
+from stream_dedup.index import LogIndex, destroy
+from stream_dedup.stream.asking import patiently
+from stream_dedup.stream.client import make_admin
+from stream_dedup.stream.log import LogAppender, LogReader
+from stream_dedup.stream.topics import ensure_topics, topic_ids
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stream_dedup.config import Config
+    from stream_dedup.core.rules import Rules
+
+log = logging.getLogger(__name__)
+
+Progress = Callable[[int, int], None]
+"""Told what is done and what there is to do."""
+
+ID_FILE = "worker-id"
+"""File in the index folder with the worker's transactional id."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedLog:
+    """A log read to its end, and the index that holds it."""
+
+    index: LogIndex
+    reader: LogReader
+    log_id: bytes
+    first_offset: int
+    scheme_id: str
+
+
+def open_log(config: Config, progress: Progress, *, image: Progress | None = None, rebuild: bool = False) -> OpenedLog:
+    """Open index and log; ``progress`` is told log offsets done and to do, ``image`` parts of the image.
+
+    Raises:
+        UserError: wrong topics, or the index belongs to another process.
+        RefusedError: the rules in force are not the configuration's.
+    """
+    rules = config.rules()
+    # 1
+    log_id = _ensure(config)
+    reader = LogReader(config.kafka, config.log_topic)
+    # 2
+    first, end = reader.bounds(config.kafka.broker_wait_s)
+    index = _emptied(config, rules) if rebuild else _open_index(config, rules, image)
+    try:
+        if not rebuild and (reason := _mismatch(config, index, reader, log_id, first, end)):
+            log.warning("index %s: %s; it is rebuilt from the log", config.index.path, reason)
+            index.close()
+            index = _emptied(config, rules)
+        if index.log_id is None:
+            index.begin(str(uuid.UUID(bytes=log_id)))
+        # 3
+        _read_to_end(config, index, reader, progress, first)
+        # 4
+        if index.rules is None:
+            _begin_log(config, index, reader, rules)
+        # 5
+        _hold_rules(config, index, rules)
+    except BaseException:
+        index.close()
+        reader.close()
+        raise
+    return OpenedLog(index, reader, log_id, first, rules.scheme.id)
+
+
+def worker_id(config: Config) -> str:
+    """Transactional id: it belongs to the index folder and stays over restarts."""
+    path: Path = config.index.path / ID_FILE
+    if path.exists():
+        return path.read_text("utf-8").strip()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = f"{config.kafka.group}-{uuid.uuid4()}"
+    path.write_text(fresh + "\n", "utf-8")
+    return fresh
+
+
+def _ensure(config: Config) -> bytes:
+    admin = make_admin(config.kafka)
+    try:
+        ensure_topics(admin, config)
+        ids = patiently(config.kafka, config.log_topic, lambda: topic_ids(admin, [config.log_topic]))
+        if config.log_topic not in ids:
+            msg = f"topic {config.log_topic} was there a moment ago and is gone; start again"
+            raise UnavailableError(msg)
+        return ids[config.log_topic]
+    finally:
+        admin.close()
+
+
+def _open_index(config: Config, rules: Rules, image: Progress | None) -> LogIndex:
+    settings = config.index_settings()
+    try:
+        return LogIndex.open(config.index.path, scheme=rules.scheme, settings=settings, progress=image)
+    except CorruptError as error:
+        log.warning("%s; it is rebuilt from the log", error)
+        return _emptied(config, rules)
+
+
+def _emptied(config: Config, rules: Rules) -> LogIndex:
+    destroy(config.index.path)
+    return LogIndex.open(config.index.path, scheme=rules.scheme, settings=config.index_settings())
+
+
+def _mismatch(  # noqa: PLR0911 - one argument and one answer for each thing that must agree
+    config: Config, index: LogIndex, reader: LogReader, log_id: bytes, first: int, end: int
+) -> str | None:
+    """Why the index is not one of this log, or None."""
+    if index.log_id is None:
+        return None
+    if index.log_id.startswith(FILES_LOG_PREFIX):
+        msg = (
+            f"index {config.index.path} was made by `stream-dedup filter` and holds what no log holds as well; "
+            "name another folder with --index"
+        )
+        raise UserError(msg)
+    if index.log_id != str(uuid.UUID(bytes=log_id)):
+        return f"it belongs to another log ({index.log_id})"
+    if index.next_offset > end:
+        return f"it has read up to log offset {index.next_offset}, but the log ends at {end}"
+    if index.next_offset < first:
+        return f"it has read up to log offset {index.next_offset}, but the log now begins at {first}"
+    if index.last_checksum is None or index.next_offset == first:
+        return None
+    last = index.next_offset - 1
+    for records in reader.read(last, last + 1, config.kafka.broker_wait_s):
+        if xxhash.xxh3_64_intdigest(records[0].raw) == index.last_checksum:
+            return None
+    return f"the log has another record at offset {last}"
+
+
+def _read_to_end(config: Config, index: LogIndex, reader: LogReader, progress: Progress, first: int) -> None:
+    start = max(index.next_offset, first)
+    _, end = reader.bounds(config.kafka.broker_wait_s)
+    for records in reader.read(start, end, config.kafka.broker_wait_s):
+        if records:
+            index.apply(records)
+            progress(records[-1].offset + 1 - start, end - start)
+    reader.seek(max(index.next_offset, first))
+
+
+def _begin_log(config: Config, index: LogIndex, reader: LogReader, rules: Rules) -> None:
+    """Append the first rules; of two workers that begin one log at once, the first record stands."""
+    appender = LogAppender(config.kafka, config.log_topic)
+    try:
+        offset = appender.append_now(replace(rules, revision=1))
+    finally:
+        appender.close()
+    start = index.next_offset
+    for records in reader.read(start, offset + 1, config.kafka.broker_wait_s):
+        index.apply(records)
+    if index.rules is None:
+        msg = f"topic {config.log_topic}: the rules appended at offset {offset} cannot be read back"
+        raise UnavailableError(msg)
+    reader.seek(index.next_offset)
+
+
+def _hold_rules(config: Config, index: LogIndex, rules: Rules) -> None:
+    in_force = index.rules
+    differences = rules.differences(in_force) if in_force is not None else ["the log has no rules"]
+    if differences:
+        msg = (
+            f"the rules in force in {config.log_topic} are not the configuration's: {'; '.join(differences)}. "
+            "Either configure what is in force, or make the change on purpose: stream-dedup rules apply "
+            "(a new scheme needs a new log: another --group)"
+        )
+        raise RefusedError(msg)

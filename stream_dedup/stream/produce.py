@@ -1,0 +1,129 @@
+"""Lines into a topic: bounded memory, every record acknowledged.
+
+An idempotent producer keeps what it has not sent in memory without a bound, so at most
+``UNACKNOWLEDGED`` records are under way; the oldest is waited for before another is sent.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import orjson
+from kafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError, RecordListTooLargeError
+
+from stream_dedup.errors import UnavailableError, UserError
+from stream_dedup.stream.asking import patiently
+from stream_dedup.stream.client import CLOSE_TIMEOUT_S, make_admin, make_producer
+from stream_dedup.stream.topics import topic_ids
+
+if TYPE_CHECKING:
+    from kafka import KafkaProducer
+    from kafka.future import Future
+
+    from stream_dedup.config import Config
+
+_TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+UNACKNOWLEDGED_RECORDS = 2_000
+"""Records under way at most."""
+UNACKNOWLEDGED_BYTES = 32 << 20
+"""Bytes under way at most: as much as the Java client keeps."""
+LINGER_MS = 20
+"""Waiting for company: few large requests instead of many small ones."""
+
+
+def produce_lines(
+    config: Config, topic: str, lines: Iterable[bytes], key_field: str | None, progress: Callable[[int], None]
+) -> int:
+    """Send each line that is not empty as one record; their number when all were acknowledged.
+
+    Raises:
+        UserError: the topic is not there, or a line is larger than it takes.
+        UnavailableError: a record was not acknowledged in time.
+    """
+    with closing(make_admin(config.kafka)) as admin:
+        if topic not in patiently(config.kafka, "topics", lambda: topic_ids(admin, [topic])):
+            msg = f"topic {topic} is not there; make it: stream-dedup topics create"
+            raise UserError(msg)
+    producer = make_producer(config.kafka, acks="all", linger_ms=LINGER_MS)
+    window = _Window(config.kafka.broker_wait_s)
+    try:
+        for line in lines:
+            value = line.rstrip(b"\r\n")
+            if value:
+                window.add(_send(producer, topic, value, key_field, window), len(value))
+                progress(window.count)
+        window.wait_for_all()
+    finally:
+        producer.close(timeout=CLOSE_TIMEOUT_S)
+    return window.count
+
+
+def _send(producer: KafkaProducer, topic: str, value: bytes, key_field: str | None, window: _Window) -> Future:
+    try:
+        return producer.send(topic, value=value, key=_key(value, key_field))
+    except _TOO_LARGE as error:
+        raise window.too_large(window.count + 1, len(value), error) from error
+    except KafkaTimeoutError as error:
+        raise window.unavailable(error) from error
+
+
+class _Window:
+    """Records that are not acknowledged yet, oldest first."""
+
+    def __init__(self, wait_s: float) -> None:
+        self._wait_s = wait_s
+        self._open: deque[tuple[Future, int]] = deque()
+        self._bytes = 0
+        self.count = 0
+
+    def add(self, future: Future, size: int) -> None:
+        self._open.append((future, size))
+        self._bytes += size
+        self.count += 1
+        while len(self._open) > UNACKNOWLEDGED_RECORDS or self._bytes > UNACKNOWLEDGED_BYTES:
+            self._wait()
+
+    def wait_for_all(self) -> None:
+        while self._open:
+            self._wait()
+
+    def too_large(self, number: int, size: int, error: KafkaError) -> UserError:
+        return UserError(
+            f"record {number} of {size} bytes is larger than the client or the topic takes ({error}); "
+            "raise kafka.max_record_bytes and the topic's max.message.bytes, or leave it out"
+        )
+
+    def unavailable(self, error: KafkaError) -> UnavailableError:
+        done = self.count - len(self._open)
+        return UnavailableError(
+            f"record {done + 1} was not acknowledged within {self._wait_s:g} s ({error!r}); "
+            f"{done} before it were, some after it may have been"
+        )
+
+    def _wait(self) -> None:
+        future, size = self._open[0]
+        try:
+            future.get(timeout=self._wait_s)
+        except _TOO_LARGE as error:
+            raise self.too_large(self.count - len(self._open) + 1, size, error) from error
+        except KafkaError as error:
+            raise self.unavailable(error) from error
+        self._open.popleft()
+        self._bytes -= size
+
+
+def _key(value: bytes, field: str | None) -> bytes | None:
+    """The field's value as a key: a text as UTF-8, anything else as JSON; None where there is none."""
+    if field is None:
+        return None
+    try:
+        record = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return None
+    found = record.get(field) if isinstance(record, dict) else None
+    if found is None:
+        return None
+    return found.encode() if isinstance(found, str) else orjson.dumps(found)

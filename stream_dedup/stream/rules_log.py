@@ -1,0 +1,151 @@
+"""The rules of a log: reading their history, and changing them on purpose.
+
+A change is appended like any record and holds from its place on. Of two changes made at
+the same time the first stands: so a change is read back before it is called done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from stream_dedup.config import Config
+from stream_dedup.core.rules import Rules
+from stream_dedup.errors import RefusedError, UserError
+from stream_dedup.stream.asking import patiently
+from stream_dedup.stream.client import make_admin
+from stream_dedup.stream.log import LogAppender, LogReader
+from stream_dedup.stream.topics import ensure_topics, topic_ids
+
+Progress = Callable[[int, int], None]
+"""Told records done and to do."""
+
+
+class Effect(StrEnum):
+    """What a rules record did at its place."""
+
+    TOOK_FORCE = "took force"
+    RESTATED = "restated"
+    VOID = "void"
+
+
+@dataclass(frozen=True, slots=True)
+class RulesRecord:
+    """One rules record of the log."""
+
+    offset: int
+    time: int
+    rules: Rules
+    effect: Effect
+
+
+@dataclass(slots=True)
+class RulesHistory:
+    """Every rules record of a log up to ``end``, and what is in force there."""
+
+    first: int
+    end: int
+    in_force: Rules | None = None
+    records: list[RulesRecord] = field(default_factory=list)
+
+    @property
+    def since(self) -> RulesRecord | None:
+        """The record by which the rules in force took force."""
+        return next((record for record in reversed(self.records) if record.effect is Effect.TOOK_FORCE), None)
+
+    def add(self, offset: int, time: int, rules: Rules) -> RulesRecord:
+        """Take the next rules record."""
+        if rules.takes_force_after(self.in_force):
+            effect, self.in_force = Effect.TOOK_FORCE, rules
+        elif rules == self.in_force:
+            effect = Effect.RESTATED
+        else:
+            effect = Effect.VOID
+        self.records.append(RulesRecord(offset, time, rules, effect))
+        return self.records[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What ``apply_rules`` did: the rules before, those now, and the record; None where nothing differed."""
+
+    before: Rules | None
+    now: Rules
+    record: RulesRecord | None
+
+
+def read_rules(config: Config, progress: Progress = lambda _done, _all: None) -> RulesHistory:
+    """Read the whole log for its rules.
+
+    Raises:
+        UserError: the log's topic is not there.
+        UnavailableError: the broker did not answer in time.
+    """
+    with closing(make_admin(config.kafka)) as admin:
+        if config.log_topic not in patiently(config.kafka, "topics", lambda: topic_ids(admin, [config.log_topic])):
+            msg = f"there is no log {config.log_topic}; name its --group, or begin one: stream-dedup rules apply"
+            raise UserError(msg)
+    with closing(LogReader(config.kafka, config.log_topic)) as reader:
+        first, end = reader.bounds(config.kafka.broker_wait_s)
+        history = RulesHistory(first, end)
+        _read_on(config, reader, history, first, progress)
+    return history
+
+
+def apply_rules(config: Config, progress: Progress = lambda _done, _all: None) -> Change:
+    """Make the configuration's rules those of the log; where they are already, nothing is done.
+
+    The topics are made first where they are missing, so that a new log can begin with its rules.
+
+    Raises:
+        RefusedError: the scheme differs, or another change was made at the same time.
+    """
+    with closing(make_admin(config.kafka)) as admin:
+        ensure_topics(admin, config)
+    # 1  what is in force
+    history = read_rules(config, progress)
+    before, wanted = history.in_force, config.rules()
+    change = _next(config, wanted, before)
+    if change is None:
+        return Change(before, wanted, None)
+    # 2  the change is appended
+    with closing(LogAppender(config.kafka, config.log_topic)) as appender:
+        offset = appender.append_now(change)
+    # 3  and read back, with all that was appended in between
+    with closing(LogReader(config.kafka, config.log_topic)) as reader:
+        start, history.end = history.end, offset + 1
+        _read_on(config, reader, history, start, lambda _done, _all: None)
+    record = history.records[-1]
+    if record.effect is Effect.VOID or history.in_force != change:
+        msg = (
+            f"{config.log_topic}: another change of rules was made at the same time and stands before this one, "
+            f"which is void (log offset {offset}). Look with: stream-dedup rules show, then apply again"
+        )
+        raise RefusedError(msg)
+    return Change(before, change, record)
+
+
+def _next(config: Config, wanted: Rules, current: Rules | None) -> Rules | None:
+    """The record that makes these rules those in force; None where they are."""
+    if current is None:
+        return replace(wanted, revision=1)
+    if wanted.scheme != current.scheme:
+        msg = (
+            f"{config.log_topic} is about another scheme than the configuration's: "
+            f"{'; '.join(wanted.scheme.differences(current.scheme))}. A scheme never changes within one log, for "
+            "entries of two schemes cannot be compared. Begin a new log with another --group, or configure the log's "
+            "scheme"
+        )
+        raise RefusedError(msg)
+    return wanted.next_revision(current) if wanted.differences(current) else None
+
+
+def _read_on(config: Config, reader: LogReader, history: RulesHistory, start: int, progress: Progress) -> None:
+    for records in reader.read(start, history.end, config.kafka.broker_wait_s):
+        for record in records:
+            if isinstance(record.payload, Rules):
+                history.add(record.offset, int(record.time), record.payload)
+        if records:
+            progress(records[-1].offset + 1 - start, history.end - start)

@@ -1,0 +1,102 @@
+"""What the demonstration needs of Kafka: feed a topic at a reading pace, and see verdicts as they come.
+
+Outputs are read as any reader should: committed records only. Nothing here is for a worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafka import TopicPartition
+from kafka.errors import KafkaError
+
+from stream_dedup.core.headers import Stamp, parse_headers
+from stream_dedup.errors import UnavailableError
+from stream_dedup.stream.client import CLOSE_TIMEOUT_S, make_admin, make_consumer, make_producer
+from stream_dedup.stream.topics import ensure_topics, partition_counts
+
+if TYPE_CHECKING:
+    from stream_dedup.config import Config
+
+POLL_MS = 100
+"""One wait for outputs; a person sees no delay below it."""
+TOMBSTONE = b"null"
+"""The line of a file that stands for a record without a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One output record: its value, what its headers say, and when the broker had it (ms since 1970)."""
+
+    value: bytes | None
+    stamp: Stamp
+    time: int
+
+
+class Showing:
+    """The topics of one demonstration; the constructor makes them, ``close`` removes them."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._stopped = threading.Event()
+        self._feeder: threading.Thread | None = None
+        self._failed: KafkaError | None = None
+        with closing(make_admin(config.kafka)) as admin:
+            ensure_topics(admin, config)
+
+    def feed(self, lines: Sequence[bytes], pause_s: float) -> None:
+        """Begin to send the lines, one record each, with a pause between them; returns at once."""
+        self._feeder = threading.Thread(target=self._send, args=(lines, pause_s), name="feeder")
+        self._feeder.start()
+
+    def outputs(self, count: int, limit_s: float, running: Callable[[], bool]) -> Iterator[Output]:
+        """Give so many outputs as they come.
+
+        Raises:
+            UnavailableError: the next one did not come within ``limit_s``, or the worker ended (``running`` says so).
+        """
+        names = [self._config.topics.unique, self._config.topics.duplicate, self._config.topics.rejected]
+        with closing(make_consumer(self._config.kafka, auto_offset_reset="earliest", group_id=None)) as consumer:
+            with closing(make_admin(self._config.kafka)) as admin:
+                counts = partition_counts(admin, names)
+            consumer.assign([TopicPartition(name, number) for name in names for number in range(counts[name])])
+            deadline = time.monotonic() + limit_s
+            while count > 0:
+                records = [record for batch in consumer.poll(POLL_MS).values() for record in batch]
+                for record in sorted(records, key=lambda record: int(record.timestamp)):
+                    yield Output(record.value, parse_headers(record.headers), record.timestamp)
+                    count -= 1
+                    deadline = time.monotonic() + limit_s
+                if count and (self._failed is not None or not running() or time.monotonic() > deadline):
+                    why = self._failed or (f"none within {limit_s:g} s" if running() else "the worker has ended")
+                    msg = f"{count} verdicts are missing: {why}"
+                    raise UnavailableError(msg)
+
+    def close(self) -> None:
+        """Stop feeding; remove topics and group, as far as the broker still answers."""
+        self._stopped.set()
+        if self._feeder is not None:
+            self._feeder.join()
+        topics = self._config.topics
+        names = [*topics.input, topics.unique, topics.duplicate, topics.rejected, self._config.log_topic]
+        with contextlib.suppress(KafkaError, UnavailableError), closing(make_admin(self._config.kafka)) as admin:
+            admin.delete_topics(names)
+            admin.delete_groups([self._config.kafka.group])
+
+    def _send(self, lines: Sequence[bytes], pause_s: float) -> None:
+        try:
+            producer = make_producer(self._config.kafka)
+            for line in lines:
+                value = None if line == TOMBSTONE else line
+                producer.send(self._config.topics.input[0], value=value, key=b"deleted" if value is None else None)
+                if self._stopped.wait(pause_s):
+                    break
+            producer.close(timeout=CLOSE_TIMEOUT_S)
+        except KafkaError as error:
+            self._failed = error

@@ -1,0 +1,325 @@
+"""The article topics as one worker sees them: its share, polled in batches.
+
+Rules, each found by going through interleavings:
+
+* Only committed records are read; nothing is committed or reset by the client.
+* The proof of membership is taken when partitions are assigned (``Assignment``).
+* An assignment may be replaced at any moment, by the client's own thread (a rebalance) or by another of
+  the worker's (``resync``). So a poll looks first whether it is still the one that was settled: if not, every
+  partition is settled anew (``beginnings``) and what was polled meanwhile is dropped.
+* A partition that is not settled yet is held: it has no records, and no other waits for it.
+* A topic that was made again while this worker ran begins anew, too.
+
+The client calls the listener's methods on its own thread; they only swap the assignment.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from kafka import ConsumerRebalanceListener, TopicPartition
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.errors import (
+    CommitFailedError,
+    CorruptRecordError,
+    IllegalGenerationError,
+    IllegalStateError,
+    KafkaConnectionError,
+    KafkaError,
+    LogTruncationError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    RebalanceInProgressError,
+    RetriableError,
+    UnknownMemberIdError,
+)
+
+from stream_dedup.errors import RefusedError
+from stream_dedup.stream.beginnings import Beginnings
+from stream_dedup.stream.client import CLOSE_TIMEOUT_S, make_consumer
+from stream_dedup.stream.flight import Assignment, Flight
+from stream_dedup.stream.record import record_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from stream_dedup.config import Config
+    from stream_dedup.stream.topic_watch import TopicWatch
+
+log = logging.getLogger(__name__)
+
+GATHER_BYTES = 256 << 10
+"""The broker gathers so much before it answers a fetch, or waits ``GATHER_MS``: a batch of a few articles costs
+nearly as much as one of a hundred, in the log, the index and the transaction."""
+GATHER_MS = 30
+"""What gathering adds to the latency of a slow stream at most."""
+HEARTBEATS_A_SESSION = 4
+"""Three may be lost before the group takes the partitions away."""
+MAX_POLL_INTERVAL_MS = 60_000
+"""A worker whose main loop stands still for a minute gives its partitions away."""
+SETTLE_S = 5.0
+"""Settling many partitions goes on in the next poll after so long."""
+SETTLE_PAUSE_S = 0.05
+"""Between two tries to settle a beginning."""
+
+_NOT_A_MEMBER = (CommitFailedError, IllegalGenerationError, UnknownMemberIdError, RebalanceInProgressError)
+
+
+class Source(ConsumerRebalanceListener):  # type: ignore[misc] # the client has no types
+    """Polls batches from the partitions assigned to this worker."""
+
+    def __init__(
+        self,
+        config: Config,
+        watch: TopicWatch,
+        member_id: str,
+        logged_partitions: Callable[[], frozenset[tuple[bytes, int]]],
+    ) -> None:
+        """Make the client; ``join`` enters the group.
+
+        ``member_id`` is how this worker is known among the members: its transactional id.
+        ``logged_partitions`` reads the log to its present end and tells which partitions stand in it.
+        """
+        session_ms = int(config.kafka.session_timeout_s * 1000)
+        self._kafka = config.kafka
+        self._topics = config.topics.input
+        self._watch = watch
+        self._logged_partitions = logged_partitions
+        self._lock = threading.Lock()
+        self._current: Assignment | None = None
+        self._settling: Assignment | None = None
+        self._next: dict[TopicPartition, int] = {}
+        self._paused = False
+        self._told: set[str] = set()
+        self.rebalances = 0
+        self._consumer = make_consumer(
+            config.kafka,
+            group_id=config.kafka.group,
+            client_id=member_id,
+            session_timeout_ms=session_ms,
+            heartbeat_interval_ms=max(session_ms // HEARTBEATS_A_SESSION, 1),
+            max_poll_interval_ms=max(MAX_POLL_INTERVAL_MS, session_ms),
+            fetch_min_bytes=GATHER_BYTES,
+            fetch_max_wait_ms=GATHER_MS,
+            max_poll_records=config.worker.batch_records,
+            partition_assignment_strategy=[RoundRobinPartitionAssignor],
+        )
+
+    def join(self) -> None:
+        """Enter the group; a later poll gets a share."""
+        self._consumer.subscribe(list(self._topics), listener=self)
+        # With the topics' partitions known beforehand, the first assignment is not an empty one.
+        for topic in self._topics:
+            self._consumer.partitions_for_topic(topic)
+
+    # The listener, on the client's thread.
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        """End the term; batches in flight are thrown away wherever they are."""
+        with self._lock:
+            if self._current is not None:
+                self._current.valid = False
+                log.info("partitions given back: %s", _names(revoked))
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        """Begin a term, with the proof of membership as it is now."""
+        metadata = self._consumer.group_metadata()
+        with self._lock:
+            if self._current is not None:
+                self._current.valid = False
+            self._current = Assignment(metadata, frozenset(assigned))
+            self.rebalances += 1
+        log.info("partitions assigned: %s (generation %d)", _names(assigned), metadata.generation_id)
+
+    # The worker's side.
+
+    def resync(self, term: Assignment) -> None:
+        """Begin again at the committed offsets, as the same member; batches in flight are thrown away."""
+        with self._lock:
+            term.valid = False
+            if self._current is term:
+                self._current = Assignment(term.metadata, term.partitions)
+
+    def poll(self, timeout_ms: int) -> list[Flight]:
+        """Next batches, one for each partition that has records.
+
+        Raises:
+            RefusedError: offsets are lost, or the source no longer has what comes next, or it cannot be read.
+        """
+        self._keep_rejoining()
+        records = self._poll(timeout_ms)
+        term = self._current
+        if term is None or not term.valid:
+            return []
+        if term is not self._settling:
+            self._begin(term)
+            records = {}
+        if self._made_again(term):
+            log.warning("an article topic was made again; begins anew")
+            self.resync(term)
+            return []
+        polled_at = time.monotonic()
+        flights = [
+            self._flight(term, partition, batch, polled_at)
+            for partition, batch in records.items()
+            if partition in self._next and batch
+        ]
+        self._settle(term)
+        return flights
+
+    def pause(self, *, full: bool) -> None:
+        """Stop or resume fetching; membership goes on."""
+        if full != self._paused:
+            begun = [partition for partition in self._consumer.assignment() if partition in self._next]
+            (self._consumer.pause if full else self._consumer.resume)(*begun)
+            self._paused = full
+
+    def lag(self) -> dict[str, int]:
+        """Records not polled yet, for each topic; as of the last fetch."""
+        lags: dict[str, int] = {}
+        for partition, position in self._next.items():
+            if partition in self._consumer.assignment():
+                high = self._consumer.highwater(partition) or position
+                lags[partition.topic] = lags.get(partition.topic, 0) + max(0, high - position)
+        return lags
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1000))
+
+    def _keep_rejoining(self) -> None:
+        """Keep a rejoin that has begun from being forgotten by the client.
+
+        kafka-python 3.0.12 rejoins when the topics' metadata changed, and forgets that it must once it has
+        computed an assignment: if a poll's time runs out just then, the join is never completed, without
+        an error. Its own flag for other rejoins is not forgotten.
+        """
+        coordinator = self._consumer._coordinator  # noqa: SLF001 - nothing public tells or asks for it
+        if coordinator.rejoining:
+            coordinator.request_rejoin()
+
+    def _drop_fetched(self) -> None:
+        """Drop what the client has fetched and not given out; every partition is sought anew after this.
+
+        kafka-python 3.0.12 parks the records of a partition that is paused, takes them up again only in some
+        states, and fetches no more of a partition that is parked: it would stay silent, without an error.
+        """
+        fetcher = self._consumer._fetcher  # noqa: SLF001 - nothing public drops them
+        fetcher._next_partition_records = None  # noqa: SLF001
+        fetcher._paused_partition_records.clear()  # noqa: SLF001
+        fetcher._paused_completed_fetches.clear()  # noqa: SLF001
+
+    def _poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
+        try:
+            polled: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=timeout_ms)
+        except NoOffsetForPartitionError:
+            return {}
+        except OffsetOutOfRangeError as error:
+            self._out_of_range(error)
+            return {}
+        except (LogTruncationError, CorruptRecordError) as error:
+            msg = (
+                f"group {self._kafka.group}: an article topic cannot be read on: {error}. When it is mended, or to "
+                f"leave out what cannot be read: stream-dedup offsets set --brokers {self._kafka.brokers} "
+                f"--group {self._kafka.group} --topic TOPIC --partition NUMBER --to OFFSET"
+            )
+            raise RefusedError(msg) from error
+        except (RetriableError, KafkaConnectionError) as error:
+            log.debug("poll: %r", error)
+            return {}
+        return polled
+
+    def _out_of_range(self, error: OffsetOutOfRangeError) -> None:
+        """Refuse to go on where a settled partition has lost what comes next."""
+        term = self._current
+        lost = [partition for partition in (error.args[0] if error.args else ()) if partition in self._next]
+        if term is None or not term.valid or term is not self._settling or not lost:
+            return  # not settled yet: settling seeks
+        present = self._watch.fresh_ids(self._topics)
+        if any(present.get(topic) != known for topic, known in term.topic_ids.items()):
+            self.resync(term)
+            return
+        msg = (
+            f"group {self._kafka.group}: {_names(lost)}: the source no longer has the articles that come next "
+            "(deleted before they were read, or the offset was set past the end). "
+            f"To go on with what is there: stream-dedup offsets set --brokers {self._kafka.brokers} "
+            f"--group {self._kafka.group} --to beginning"
+        )
+        raise RefusedError(msg)
+
+    def _begin(self, term: Assignment) -> None:
+        """Hold every partition of a new term until it is settled; what the client kept of the last one is undone."""
+        self._settling = term
+        self._next.clear()
+        self._paused = False
+        for partition in self._consumer.assignment():
+            # A position of its own keeps the client from looking for one; held, it is not read from.
+            self._consumer.pause(partition)
+            self._consumer.seek(partition, 0)
+        self._drop_fetched()
+
+    def _made_again(self, term: Assignment) -> bool:
+        seen = self._watch.latest_ids
+        return any(topic in seen and seen[topic] != known for topic, known in term.topic_ids.items())
+
+    def _settle(self, term: Assignment) -> None:
+        """Settle where each partition of the term begins; what fails is tried again at the next poll."""
+        waiting = [partition for partition in sorted(term.partitions) if partition not in self._next]
+        if not waiting:
+            return
+        deadline = time.monotonic() + SETTLE_S
+        beginnings = Beginnings(self._kafka, self._consumer, self._logged_partitions)
+        ids = self._watch.fresh_ids(self._topics)
+        for partition in waiting:
+            if not term.valid or time.monotonic() > deadline:
+                return
+            if partition.topic not in ids:
+                self._tell(f"topic {partition.topic} is not there; waiting for it to be made")
+                continue
+            # Before the position is read: partitions of one topic settle under one id, or the term begins anew.
+            term.topic_ids.setdefault(partition.topic, ids[partition.topic])
+            self._settle_one(partition, beginnings, term.topic_ids[partition.topic])
+
+    def _settle_one(self, partition: TopicPartition, beginnings: Beginnings, topic_id: bytes) -> None:
+        try:
+            position = beginnings.of(partition, topic_id)
+            self._consumer.seek(partition, position)
+            if not self._paused:
+                self._consumer.resume(partition)
+        except (*_NOT_A_MEMBER, IllegalStateError, ValueError, AssertionError) as error:
+            log.debug("%s: no longer a member: %r", partition, error)
+            time.sleep(SETTLE_PAUSE_S)
+        except KafkaError as error:
+            self._tell(f"{partition.topic}-{partition.partition}: its committed offset cannot be read yet ({error})")
+            time.sleep(SETTLE_PAUSE_S)
+        else:
+            self._next[partition] = position
+            log.info("%s-%d: begins at offset %d", partition.topic, partition.partition, position)
+
+    def _flight(self, term: Assignment, partition: TopicPartition, records: list[Any], polled_at: float) -> Flight:
+        n = len(records)
+        offsets = np.fromiter((record.offset for record in records), np.int64, n)
+        self._next[partition] = int(offsets[-1]) + 1
+        return Flight(
+            assignment=term,
+            partition=partition,
+            topic_id=term.topic_ids[partition.topic],
+            records=records,
+            offsets=offsets,
+            size_bytes=sum(map(record_bytes, records)),
+            polled_at=polled_at,
+            places=np.full(n, -1, np.int64),
+        )
+
+    def _tell(self, line: str) -> None:
+        if line not in self._told:
+            self._told.add(line)
+            log.warning("%s", line)
+
+
+def _names(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(f"{topic}-{number}" for topic, number in sorted(partitions)) or "none"

@@ -1,0 +1,146 @@
+"""Which topics the names stand for right now.
+
+A topic that is deleted and made again has another id, and its offsets mean other
+articles. So between fetch and append the ids are looked at again: a batch may be
+appended only when a look that began after its poll saw the same id.
+
+One thread looks: whenever asked, and by itself every ``IDLE_S``, which also tells in time that the
+broker is away while nothing is in flight.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from kafka.errors import KafkaError
+
+from stream_dedup.errors import RefusedError, StreamDedupError, UnavailableError
+from stream_dedup.stream.client import CLOSE_TIMEOUT_S, make_admin
+from stream_dedup.stream.topics import topic_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kafka import KafkaAdminClient
+
+    from stream_dedup.config import Config
+
+log = logging.getLogger(__name__)
+
+IDLE_S = 2.0
+"""Seconds between two looks that nobody asked for."""
+RETRY_S = 0.2
+"""Pause after a look that failed."""
+
+
+class TopicWatch:
+    """Looks up topic ids on a thread of its own; ``failure`` is set when the worker must stop."""
+
+    def __init__(self, config: Config, log_id: bytes, wake: Callable[[], None]) -> None:
+        """Watch the input topics and the log, whose id must stay ``log_id``; ``wake`` is called after each look."""
+        self._wake = wake
+        self._config = config
+        self._log_topic = config.log_topic
+        self._log_id = log_id
+        self._names = [*config.topics.input, config.log_topic]
+        self._admin: KafkaAdminClient = make_admin(config.kafka)
+        self._changed = threading.Condition()
+        self._asked = True
+        self._done = False
+        self._ids: dict[str, bytes] = {}
+        self._looked_at = float("-inf")
+        self._failing_since: float | None = None
+        self.failure: StreamDedupError | None = None
+        self._thread = threading.Thread(target=self._run, name="topic-watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    @property
+    def latest_ids(self) -> dict[str, bytes]:
+        """Ids as the last look saw them, none before the first; does not wait."""
+        return self._ids
+
+    def ids_since(self, moment: float) -> dict[str, bytes] | None:
+        """Ids seen by a look that began after ``moment`` (monotonic seconds), or None and a look is asked for."""
+        with self._changed:
+            if self._looked_at > moment:
+                return self._ids
+            self._asked = True
+            self._changed.notify_all()
+            return None
+
+    def fresh_ids(self, names: Iterable[str]) -> dict[str, bytes]:
+        """Ids as of now; waits for a look of up to ``broker_wait_s``.
+
+        Raises:
+            UnavailableError: no broker answered in that time.
+        """
+        moment = time.monotonic()
+        deadline = moment + self._config.kafka.broker_wait_s
+        while (ids := self.ids_since(moment)) is None:
+            if self.failure is not None:
+                raise self.failure
+            if time.monotonic() > deadline:
+                raise self._away()
+            with self._changed:
+                self._changed.wait(RETRY_S)
+        return {name: ids[name] for name in names if name in ids}
+
+    @property
+    def answered(self) -> bool:
+        """Whether the last look was answered."""
+        return self._failing_since is None
+
+    def stop(self) -> None:
+        """Look no more."""
+        with self._changed:
+            self._done = True
+            self._changed.notify_all()
+        self._thread.join(CLOSE_TIMEOUT_S)
+        self._admin.close()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._asked or self._done, IDLE_S)
+                if self._done:
+                    return
+                self._asked = False
+            self._look()
+
+    def _look(self) -> None:
+        began = time.monotonic()
+        try:
+            ids = topic_ids(self._admin, self._names)
+        except (KafkaError, OSError, StreamDedupError) as error:
+            log.debug("topic ids: %r", error)
+            # As of the failure, not of the look's begin: the process may have stood still in between.
+            now = time.monotonic()
+            self._failing_since = self._failing_since or now
+            if now - self._failing_since > self._config.kafka.broker_wait_s:
+                self.failure = self._away()
+            time.sleep(RETRY_S)
+            return
+        if ids.get(self._log_topic) not in (self._log_id, None):
+            self.failure = RefusedError(
+                f"topic {self._log_topic} was deleted and made again while this worker ran; start it again: "
+                "it rebuilds its index from the new log"
+            )
+        with self._changed:
+            self._ids = ids
+            self._looked_at = began
+            self._failing_since = None
+            self._changed.notify_all()
+        self._wake()
+
+    def _away(self) -> UnavailableError:
+        wait = self._config.kafka.broker_wait_s
+        return UnavailableError(
+            f"no Kafka broker at {self._config.kafka.brokers} answered for {wait:g} s (kafka.broker_wait_s); "
+            "nothing is lost: start the worker again when it is back"
+        )

@@ -1,0 +1,275 @@
+"""The topics: made with the right settings where they are missing, checked where they exist.
+
+Owns which settings a topic must have, and why:
+
+* The log is one partition (Kafka then gives it one total order), its times are set by the broker, and nothing
+  in it is deleted by age, size or key: every verdict is a function of all of it.
+* An output topic holds the largest source record and its headers, and deletes nothing by key:
+  an article's output must not replace another's.
+* An input topic takes no record larger than ``kafka.max_record_bytes``, else outputs could not hold it.
+
+A topic that exists is never changed by the program: a wrong setting is told with the command that mends it.
+Replication is the broker's default. Several workers may make the topics at once: one that somebody
+else made in the meantime is simply there.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import kafka.errors as kafka_errors
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from stream_dedup.errors import UserError
+from stream_dedup.stream.asking import patiently
+from stream_dedup.stream.client import HEADER_ALLOWANCE_BYTES
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
+
+    from stream_dedup.config import Config
+
+_T = TypeVar("_T")
+
+LOG_MESSAGE_BYTES = 8 << 20
+"""Largest record of the log: 10,000 entries, the most that one batch can be set to, of 193 bytes each (with 16 tables),
+an id of up to 512 and a reason."""
+FRAME_BYTES = 12
+"""Kafka counts a message with this much frame around its batch; its default of 1 MiB + 12 is the same sum."""
+READY_MS = 30_000
+"""A new topic has leaders within milliseconds; a busy cluster is given half a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with a topic, and the command that mends it."""
+
+    topic: str
+    reason: str
+    remedy: str
+
+    def __str__(self) -> str:
+        """One line to be read by a person."""
+        return f"topic {self.topic}: {self.reason}; {self.remedy}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """One setting of a topic: what it is made with, and whether a value found is right."""
+
+    name: str
+    made: str
+    right: Callable[[str], bool]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A topic as it should be; ``exactly`` tells whether another number of partitions is wrong."""
+
+    name: str
+    partitions: int
+    exactly: bool
+    settings: tuple[_Setting, ...]
+
+
+def ensure_topics(admin: KafkaAdminClient, config: Config) -> None:
+    """Make what is missing, where ``topics.create`` says so, and check everything.
+
+    Raises:
+        UserError: with every problem there is.
+        UnavailableError: the broker did not make a topic, or did not answer.
+    """
+    if config.topics.create:
+        create_topics(admin, config)
+    problems = check_topics(admin, config)
+    if problems:
+        raise UserError("\n  ".join(["the topics are not as they must be:", *map(str, problems)]))
+
+
+def create_topics(admin: KafkaAdminClient, config: Config) -> list[str]:
+    """Make the topics that are missing; their names.
+
+    Raises:
+        UnavailableError: the broker did not make one, or did not answer.
+    """
+    wanted = {topic.name: topic for topic in _wanted(config)}
+    present = _asked(config, lambda: topic_ids(admin, wanted))
+    missing = [topic for name, topic in wanted.items() if name not in present]
+    if not missing:
+        return []
+    request = {
+        topic.name: {
+            "num_partitions": topic.partitions,
+            "replication_factor": -1,
+            "configs": {setting.name: setting.made for setting in topic.settings},
+        }
+        for topic in missing
+    }
+    answer = _asked(config, lambda: admin.create_topics(request, raise_errors=False))
+    made = [topic["name"] for topic in answer["topics"] if _made(topic)]
+    _asked(config, lambda: admin.wait_for_topics([topic.name for topic in missing], timeout_ms=READY_MS))
+    return made
+
+
+def check_topics(admin: KafkaAdminClient, config: Config) -> list[Problem]:
+    """Everything that is wrong with the topics as they are."""
+    wanted = _wanted(config)
+    found = {topic["name"]: topic for topic in _described(admin, config, [topic.name for topic in wanted])}
+    present = [topic for topic in wanted if topic.name in found]
+    values = _asked(config, lambda: _settings(admin, [topic.name for topic in present]))
+    problems = []
+    for topic in wanted:
+        if topic.name not in found:
+            problems.append(_missing(config, topic))
+            continue
+        problems += _partition_problems(config, topic, len(found[topic.name]["partitions"]))
+        problems += _setting_problems(config, topic, values[topic.name])
+    return problems
+
+
+def topic_ids(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, bytes]:
+    """Ids (16 bytes) of the topics that exist; names that do not are left out.
+
+    Raises what the client raises: a caller that watches goes on, one that starts gives up.
+    """
+    described = admin.describe_topics(list(names))
+    return {topic["name"]: _id_bytes(topic["topic_id"]) for topic in described if _exists(topic)}
+
+
+def partition_counts(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, int]:
+    """Number of partitions of the topics that exist."""
+    described = admin.describe_topics(list(names))
+    return {topic["name"]: len(topic["partitions"]) for topic in described if _exists(topic)}
+
+
+def _wanted(config: Config) -> list[_Wanted]:
+    """All topics of a configuration, as they should be."""
+    largest = config.kafka.max_record_bytes
+    log = _Wanted(config.log_topic, 1, exactly=True, settings=_log_settings())
+    outputs = dict.fromkeys((config.topics.unique, config.topics.duplicate, config.topics.rejected))
+    output_settings: tuple[_Setting, ...] = (
+        _not_compacted("outputs of one key must not replace each other"),
+        _at_least(largest + HEADER_ALLOWANCE_BYTES),
+    )
+    input_settings: tuple[_Setting, ...] = (_at_most(largest + FRAME_BYTES),)
+    roles = [(name, input_settings) for name in dict.fromkeys(config.topics.input)]
+    roles += [(name, output_settings) for name in outputs]
+    return [log, *(_Wanted(name, config.topics.partitions, exactly=False, settings=found) for name, found in roles)]
+
+
+def _log_settings() -> tuple[_Setting, ...]:
+    return (
+        _exactly("message.timestamp.type", "LogAppendTime", "log times are the broker's, never a worker's"),
+        _not_compacted("a compacted log loses records, and with them verdicts"),
+        _exactly("retention.ms", "-1", "nothing in the log may be deleted by age"),
+        _exactly("retention.bytes", "-1", "nothing in the log may be deleted by size"),
+        _at_least(LOG_MESSAGE_BYTES),
+    )
+
+
+def _exactly(name: str, value: str, reason: str) -> _Setting:
+    return _Setting(name, value, lambda found: found == value, reason)
+
+
+def _not_compacted(reason: str) -> _Setting:
+    return _Setting("cleanup.policy", "delete", lambda found: "compact" not in found, reason)
+
+
+def _at_least(size: int) -> _Setting:
+    reason = f"it must hold {size} bytes, the largest record with its headers"
+    return _Setting("max.message.bytes", str(size), lambda found: int(found) >= size, reason)
+
+
+def _at_most(size: int) -> _Setting:
+    reason = (
+        f"it takes larger records than kafka.max_record_bytes ({size - FRAME_BYTES}), which the output topics are made "
+        "for: raise that key, or"
+    )
+    return _Setting("max.message.bytes", str(size), lambda found: int(found) <= size, reason)
+
+
+def _missing(config: Config, topic: _Wanted) -> Problem:
+    settings = " ".join(f"--config {setting.name}={setting.made}" for setting in topic.settings)
+    command = (
+        f"kafka-topics.sh --bootstrap-server {config.kafka.brokers} --create --topic {topic.name} "
+        f"--partitions {topic.partitions} {settings}"
+    )
+    return Problem(topic.name, "it is not there", f"make it: stream-dedup topics create, or {command}")
+
+
+def _partition_problems(config: Config, topic: _Wanted, found: int) -> list[Problem]:
+    if not topic.exactly or found == topic.partitions:
+        return []
+    remedy = (
+        "partitions cannot be taken away: begin a new log with another --group, or, if no article was "
+        f"logged yet: kafka-topics.sh --bootstrap-server {config.kafka.brokers} --delete --topic {topic.name}"
+    )
+    return [Problem(topic.name, f"it has {found} partitions, and one order needs exactly one", remedy)]
+
+
+def _setting_problems(config: Config, topic: _Wanted, values: Mapping[str, str]) -> list[Problem]:
+    """One problem for all wrong settings of a topic: one command mends them."""
+    wrong = [setting for setting in topic.settings if not setting.right(values[setting.name])]
+    if not wrong:
+        return []
+    reasons = [f"{setting.name} is {values[setting.name]}, but {setting.reason}" for setting in wrong]
+    changes = ",".join(f"{setting.name}={setting.made}" for setting in wrong)
+    command = (
+        f"kafka-configs.sh --bootstrap-server {config.kafka.brokers} --alter --entity-type topics "
+        f"--entity-name {topic.name} --add-config {changes}"
+    )
+    return [Problem(topic.name, "; ".join(reasons), f"mend it: {command}")]
+
+
+def _described(admin: KafkaAdminClient, config: Config, names: list[str]) -> list[dict[str, Any]]:
+    return _asked(config, lambda: [topic for topic in admin.describe_topics(names) if _exists(topic)])
+
+
+def _settings(admin: KafkaAdminClient, names: list[str]) -> dict[str, dict[str, str]]:
+    """Every setting of each topic, defaults too."""
+    if not names:
+        return {}
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+    answer = admin.describe_configs(resources, config_filter="all")["topic"]
+    if not all(answer.values()):
+        # The client leaves errors out: a broker that does not know a new topic yet tells no settings.
+        raise kafka_errors.UnknownTopicOrPartitionError
+    return {topic: {key: data["value"] for key, data in settings.items()} for topic, settings in answer.items()}
+
+
+def _exists(topic: Mapping[str, Any]) -> bool:
+    """Whether a description is of a topic that is there.
+
+    Raises:
+        KafkaError: anything else than its absence is the caller's to know.
+    """
+    error = kafka_errors.for_code(topic["error_code"])
+    if error is kafka_errors.UnknownTopicOrPartitionError:
+        return False
+    if error not in (kafka_errors.NoError, kafka_errors.LeaderNotAvailableError):
+        msg = f"topic {topic['name']}: {error.__name__}"
+        raise error(msg)
+    return True
+
+
+def _made(topic: Mapping[str, Any]) -> bool:
+    """Whether a topic was made by this request; one that somebody else made at the same time was not."""
+    error = kafka_errors.for_code(topic["error_code"])
+    if error is kafka_errors.TopicAlreadyExistsError:
+        return False
+    if error is not kafka_errors.NoError:
+        msg = f"topic {topic['name']} cannot be made: {topic.get('error_message') or error.__name__}"
+        raise UserError(msg)
+    return True
+
+
+def _id_bytes(topic_id: object) -> bytes:
+    return topic_id.bytes if isinstance(topic_id, uuid.UUID) else uuid.UUID(str(topic_id)).bytes
+
+
+def _asked(config: Config, ask: Callable[[], _T]) -> _T:
+    return patiently(config.kafka, "topics", ask)

@@ -1,0 +1,97 @@
+"""Forgetting: with a window, what nobody can match any more is cut off the log.
+
+In order, each step safe to repeat and safe to stop after:
+
+    1  restate the rules in the log now and then, so that there are places where it can be cut
+    2  find what is owed: the earliest log time among articles logged whose output is not committed
+    3  append a trim record that names a place X which lies behind the window of all that is owed
+       and of all to come
+    4  once the trim is applied here: delete the log before X
+
+Every worker does this; a trim that gains nothing is not made. Nothing is trimmed without a window.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from kafka import TopicPartition
+from kafka.errors import KafkaError
+
+from stream_dedup.stream.audit_io import committed_offsets
+from stream_dedup.stream.client import make_admin
+from stream_dedup.stream.topics import topic_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stream_dedup.config import Config
+    from stream_dedup.core.entry import Payload
+    from stream_dedup.index import LogIndex
+
+log = logging.getLogger(__name__)
+
+ROUNDS_A_WINDOW = 16
+"""The log holds up to 1/16 more than the window asks for."""
+SHORTEST_ROUND_S = 1.0
+LONGEST_ROUND_S = 600.0
+
+
+class Trimmer:
+    """``step`` does a round when one is due. One thread calls it: the one that owns the index."""
+
+    def __init__(self, config: Config, index: LogIndex, append: Callable[[Payload], object], first_offset: int) -> None:
+        """``first_offset`` is where the log begins now."""
+        self._config = config
+        self._index = index
+        self._append = append
+        self._admin = make_admin(config.kafka)
+        self._cut = first_offset
+        self._next_round = 0.0
+
+    def step(self, now: float) -> None:
+        """A round if one is due; ``now`` in monotonic seconds."""
+        rules = self._index.rules
+        if rules is None or rules.window_ms is None or now < self._next_round:
+            return
+        round_s = rules.window_ms / 1000 / ROUNDS_A_WINDOW
+        self._next_round = now + min(max(round_s, SHORTEST_ROUND_S), LONGEST_ROUND_S)
+        try:
+            self._round()
+        except KafkaError as error:
+            log.warning("the log could not be trimmed now (%r); tried again in the next round", error)
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self._admin.close()
+
+    def _round(self) -> None:
+        # 1
+        if self._index.batches_since_rules:
+            self._append(self._index.rules)  # type: ignore[arg-type] # there are rules where there are batches
+        # 2, 3
+        trim = self._index.restated_trim(self._owed_time())
+        if trim is not None:
+            log.info("trim: entries before log offset %d are forgotten", trim.before)
+            self._append(trim)
+        # 4
+        if self._index.trimmed_before > self._cut:
+            self._admin.delete_records({TopicPartition(self._config.log_topic, 0): self._index.trimmed_before})
+            self._cut = self._index.trimmed_before
+
+    def _owed_time(self) -> int:
+        """Earliest log time that an article owed, or one to come, may have."""
+        group = self._config.kafka.group
+        committed = committed_offsets(self._admin, group)
+        earliest = (self._index.newest_time or 0) - int(self._config.worker.clock_allowance_s * 1000)
+        for topic, topic_id in topic_ids(self._admin, self._config.topics.input).items():
+            for known_id, partition in self._index.partitions():
+                if known_id != topic_id:
+                    continue
+                offset, belongs_to = committed.get(TopicPartition(topic, partition), (0, None))
+                # An offset of another id says nothing about this topic: all that is logged of it is owed.
+                after = offset if belongs_to in (None, topic_id) else 0
+                owed = self._index.owed_since(topic_id, partition, after)
+                earliest = min(earliest, earliest if owed is None else owed)
+        return earliest

@@ -1,0 +1,82 @@
+"""A bound on calls that the Kafka client makes without one.
+
+``commit_transaction`` and its kin wait without limit when the broker is away, and a
+thread inside them cannot be interrupted. So a guard names what is being
+done and for how long it may take; a thread looks at all guards, and when one is
+overdue it logs one clear error and ends the process. Ending it at any moment is
+safe: that is what the rest of the program is built for.
+
+Time that the whole process stood still (a stopped or suspended one) counts for no guard.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+log = logging.getLogger(__name__)
+
+TICK_S = 0.5
+"""How often the guards are looked at."""
+STANDSTILL_S = 5.0
+"""A tick that late means that the process itself did not run."""
+EXIT_UNAVAILABLE = 5
+
+
+class Watchdog:
+    """Guards over blocking calls."""
+
+    def __init__(self, end: Callable[[int], None] = os._exit, now: Callable[[], float] = time.monotonic) -> None:
+        """``end`` gets the exit code; ``now`` gives seconds."""
+        self._end = end
+        self._now = now
+        self._guards: dict[int, tuple[str, float, float, int]] = {}
+        self._lock = threading.Lock()
+        self._last_tick = now()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._last_tick = self._now()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._done.set()
+
+    @contextmanager
+    def guard(self, what: str, limit_s: float, exit_code: int = EXIT_UNAVAILABLE) -> Iterator[None]:
+        """The block may take ``limit_s`` seconds, or the process ends."""
+        with self._lock:
+            key = max(self._guards, default=0) + 1
+            self._guards[key] = (what, self._now() + limit_s, limit_s, exit_code)
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._guards[key]
+
+    def tick(self) -> None:
+        """Look once."""
+        now = self._now()
+        still = now - self._last_tick
+        self._last_tick = now
+        with self._lock:
+            if still > STANDSTILL_S:
+                self._guards = {
+                    key: (what, deadline + still, limit, code)
+                    for key, (what, deadline, limit, code) in self._guards.items()
+                }
+            overdue = [guard for guard in self._guards.values() if guard[1] < now]
+        for what, _, limit, code in overdue[:1]:
+            log.error("%s took more than %g s; the worker ends and can be started again, nothing is lost", what, limit)
+            self._end(code)
+
+    def _run(self) -> None:
+        while not self._done.wait(TICK_S):
+            self.tick()

@@ -1,0 +1,41 @@
+"""``stream-dedup broker`` as a user sees it."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from stream_dedup.stream.devbroker import DevBroker
+from stream_dedup.stream.devbroker.ports import free_ports
+from stream_dedup.stream.devbroker.ready import wait_until_ready
+
+END_S = 60.0
+"""For the command to end after a signal, seconds."""
+
+
+@pytest.fixture
+def command(broker: DevBroker) -> Iterator[subprocess.Popen[str]]:
+    """Return the command on a chosen port; asking for ``broker`` says that this machine can run it."""
+    assert broker.running()
+    port = free_ports(1)[0]
+    started = subprocess.Popen(
+        [sys.executable, "-m", "stream_dedup", "broker", "--port", str(port)], stdout=subprocess.PIPE, text=True
+    )
+    started.port = port  # type: ignore[attr-defined]
+    yield started
+    started.kill()
+    started.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_prints_its_address_and_ends_on_a_signal(command: subprocess.Popen[str], number: signal.Signals) -> None:
+    """The address is the first line, the broker answers there, a signal ends it with 0 and nobody listens on."""
+    assert command.stdout is not None
+    address = command.stdout.readline().strip()
+    assert address == f"127.0.0.1:{command.port}"  # type: ignore[attr-defined]
+    assert wait_until_ready(address, lambda: True, limit_s=5)
+    command.send_signal(number)
+    assert command.wait(END_S) == 0
+    assert not wait_until_ready(address, lambda: True, limit_s=0.5)

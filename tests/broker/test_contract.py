@@ -1,0 +1,143 @@
+"""The contract of a development broker, on every way that this machine has."""
+
+import socket
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+
+from stream_dedup.errors import UnavailableError
+from stream_dedup.stream.devbroker import DevBroker
+from stream_dedup.stream.devbroker.keeper import PREFIX
+from tests.broker.conftest import MakeBroker
+
+SILENCE_S = 1.0
+"""How long a frozen broker is listened to, seconds: one that runs answers in milliseconds."""
+ANSWER_S = 10.0
+"""For an answer to one request, seconds."""
+
+
+@pytest.fixture(scope="module")
+def shared(way: MakeBroker) -> Iterator[DevBroker]:
+    """One broker that each test leaves running."""
+    with way() as started:
+        yield started
+
+
+def new_topic(broker: DevBroker) -> str:
+    name = f"contract-{uuid.uuid4().hex[:12]}"
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as admin:
+        admin.create_topics({name: {"num_partitions": 1, "replication_factor": 1}})
+    return name
+
+
+def write(broker: DevBroker, topic: str, value: bytes) -> None:
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap)) as producer:
+        producer.send(topic, value).get(timeout=ANSWER_S)
+
+
+def read(broker: DevBroker, topic: str, count: int) -> list[bytes]:
+    with closing(
+        KafkaConsumer(topic, bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest", group_id=None)
+    ) as consumer:
+        return [next(consumer).value for _ in range(count)]
+
+
+def answers(broker: DevBroker, limit_s: float) -> bool:
+    """Ask for the API versions on a bare socket."""
+    host, _, port = broker.bootstrap.partition(":")
+    with socket.create_connection((host, int(port)), timeout=limit_s) as connection:
+        connection.sendall(bytes.fromhex("0000000a 0012 0000 00000001 ffff"))
+        try:
+            return len(connection.recv(4)) > 0
+        except TimeoutError:
+            return False
+
+
+def test_a_record_is_read_back(shared: DevBroker) -> None:
+    """What is written to a started broker can be read from it."""
+    topic = new_topic(shared)
+    write(shared, topic, b"one")
+    assert read(shared, topic, 1) == [b"one"]
+
+
+def test_it_listens_on_loopback_alone(shared: DevBroker) -> None:
+    """No other address of this machine reaches it: every listening socket of its port is bound to 127.0.0.1."""
+    port = int(shared.bootstrap.rpartition(":")[2])
+    sockets = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    wide = [line.split() for line in Path("/proc/net/tcp6").read_text().splitlines()[1:]]
+    listening = [row[1] for row in sockets + wide if row[3] == "0A" and row[1].endswith(f":{port:04X}")]
+    loopback = {f"0100007F:{port:04X}", f"0000000000000000FFFF00000100007F:{port:04X}"}
+    assert len(listening) == 1
+    assert set(listening) <= loopback
+
+
+def test_stopped_and_started_again(shared: DevBroker) -> None:
+    """After an orderly stop the same records are there, at the same address."""
+    topic, address = new_topic(shared), shared.bootstrap
+    write(shared, topic, b"kept")
+    shared.stop()
+    assert not shared.running()
+    shared.restart()
+    assert shared.bootstrap == address
+    assert read(shared, topic, 1) == [b"kept"]
+
+
+def test_killed_and_started_again(shared: DevBroker) -> None:
+    """After a kill the acknowledged records are there."""
+    topic = new_topic(shared)
+    write(shared, topic, b"kept")
+    shared.kill()
+    assert not shared.running()
+    shared.restart()
+    write(shared, topic, b"more")
+    assert read(shared, topic, 2) == [b"kept", b"more"]
+
+
+def test_frozen_and_thawed(shared: DevBroker) -> None:
+    """A frozen broker takes a connection and says nothing; thawed it goes on."""
+    topic = new_topic(shared)
+    shared.freeze()
+    assert shared.running()
+    assert not answers(shared, SILENCE_S)
+    shared.thaw()
+    assert answers(shared, ANSWER_S)
+    write(shared, topic, b"on")
+    assert read(shared, topic, 1) == [b"on"]
+
+
+def test_restart_of_a_frozen_one(shared: DevBroker) -> None:
+    """A frozen broker can be restarted as it is."""
+    shared.freeze()
+    shared.restart()
+    assert answers(shared, ANSWER_S)
+
+
+def test_data_outlives_the_broker(way: MakeBroker, tmp_path: Path) -> None:
+    """With a folder of the caller's, the next broker on it has the records of the one before."""
+    data = tmp_path / "data"
+    with way(data=data) as first:
+        topic = new_topic(first)
+        write(first, topic, b"kept")
+    with way(data=data) as second:
+        assert read(second, topic, 1) == [b"kept"]
+
+
+def test_a_broker_that_cannot_start_says_why(way: MakeBroker, tmp_path: Path) -> None:
+    """One with a property that Kafka refuses ends at once with Kafka's reason, and leaves nothing."""
+    before = set(Path("/tmp").glob(PREFIX + "*"))
+    with pytest.raises(UnavailableError, match=r"num\.partitions"), way(properties={"num.partitions": "none"}):
+        pass
+    assert set(Path("/tmp").glob(PREFIX + "*")) == before
+    assert not list(tmp_path.iterdir())
+
+
+def test_closed_twice(way: MakeBroker) -> None:
+    """Closing a broker that never started, and again, does nothing and raises nothing."""
+    never = way()
+    never.close()
+    never.close()
+    assert not never.running()

@@ -1,0 +1,55 @@
+"""``make run`` shows what it promises, on a broker and without one."""
+
+import os
+import re
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+from kafka import KafkaAdminClient
+
+from stream_dedup.core.model import Verdict
+from stream_dedup.demo import SAMPLE
+from stream_dedup.stream.devbroker import BROKERS_VARIABLE, DevBroker
+
+END_S = 110
+"""For one demonstration, seconds: about 15 are usual."""
+LINE = re.compile(rf"^  ({'|'.join(Verdict)}) +(\S+(?: \d+)?) ", re.MULTILINE)
+
+
+def run_demo(**environment: str) -> str:
+    command = [sys.executable, "-m", "stream_dedup.demo"]
+    kept = {name: value for name, value in os.environ.items() if name not in {"JAVA_HOME", BROKERS_VARIABLE}}
+    done = subprocess.run(command, env=kept | environment, capture_output=True, text=True, timeout=END_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def verdicts(told: str) -> list[tuple[str, str]]:
+    """Return verdict and id of each printed line, without the ids that are made of a place."""
+    return [
+        (verdict, name if "-0-" not in name and "line" not in name else "-") for verdict, name in LINE.findall(told)
+    ]
+
+
+@pytest.fixture(scope="module")
+def through_files() -> str:
+    """Return what is shown on a machine where nothing runs a broker."""
+    return run_demo(PATH="/nowhere", DOCKER_HOST="unix:///nowhere")
+
+
+def test_without_docker_and_java(through_files: str) -> None:
+    """A machine with neither is told so in one line, and sees every verdict of the sample."""
+    assert through_files.count("neither Docker nor Java") == 1
+    assert len(verdicts(through_files)) == len(SAMPLE.read_bytes().splitlines())
+    assert through_files.endswith("61 records: 33 unique, 21 duplicate, 7 rejected.\n")
+
+
+def test_on_a_broker(broker: DevBroker, through_files: str) -> None:
+    """On a real broker the same records get the same verdicts, the audit agrees, and no topic stays."""
+    told = run_demo(**{BROKERS_VARIABLE: broker.bootstrap})
+    assert sorted(verdicts(told)) == sorted(verdicts(through_files))
+    assert "nothing missing, twice, wrong or self-matched" in told
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as admin:
+        assert [name for name in admin.list_topics() if name.startswith("demo-")] == []

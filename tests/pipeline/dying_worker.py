@@ -1,0 +1,49 @@
+"""A worker that ends itself with SIGKILL the n-th time that it comes to a step, or stands still there.
+
+    python -m tests.pipeline.dying_worker CONFIG STEP N
+
+Steps are those of ``stream_dedup.stream.flight.Step``; N of 0 never ends it;
+N below 0 stops it (SIGSTOP) the -N-th time, until somebody continues it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from stream_dedup.app import run_worker
+from stream_dedup.cli import exit_code_of
+from stream_dedup.cli.logs import set_up_logging
+from stream_dedup.config import load_config
+from stream_dedup.errors import StreamDedupError
+from stream_dedup.stream.flight import Step
+
+
+def main(path: str, step: str, times: str) -> int:
+    wanted, left = Step(step), abs(int(times))
+    how = signal.SIGKILL if int(times) > 0 else signal.SIGSTOP
+    lock = threading.Lock()
+
+    def on_step(reached: Step) -> None:
+        nonlocal left
+        if reached is not wanted:
+            return
+        with lock:
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), how)
+
+    config = load_config(Path(path))
+    set_up_logging(config.log_level)
+    try:
+        return run_worker(config, on_step)
+    except StreamDedupError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - as the command line does
+        return exit_code_of(error)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

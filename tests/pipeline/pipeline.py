@@ -1,0 +1,256 @@
+"""A pipeline on a real broker, as tests see it: topics, workers in processes of their own, an audit at the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kafka import TopicPartition
+
+from stream_dedup.config import Config, load_config
+from stream_dedup.core.headers import Stamp, parse_headers
+from stream_dedup.stream.asking import patiently
+from stream_dedup.stream.audit_io import committed_offsets
+from stream_dedup.stream.client import make_admin, make_consumer, make_producer
+from stream_dedup.stream.flight import Step
+from stream_dedup.stream.topics import ensure_topics
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+SESSION_S = 3
+TRANSACTION_S = 6
+DONE_S = 120.0
+"""How long a test waits for a stream to be done."""
+
+
+Value = str | int | float | bool | list[str]
+Keys = dict[str, Value]
+
+
+class Pipeline:
+    """One group with its topics on a broker."""
+
+    def __init__(self, bootstrap: str, folder: Path, name: str, *, partitions: int = 1, **sections: Keys) -> None:
+        self.folder = folder
+        self.name = name
+        self.bootstrap = bootstrap
+        self._partitions = partitions
+        self._sections = sections
+        self._workers: list[subprocess.Popen[bytes]] = []
+        self._started: dict[int, tuple[str, int]] = {}
+        admin = make_admin(self.config("main").kafka)
+        ensure_topics(admin, self.config("main"))
+        admin.close()
+
+    def values(self, index: str) -> dict[str, dict[str, Any]]:
+        values: dict[str, dict[str, Any]] = {
+            "kafka": {
+                "brokers": self.bootstrap,
+                "group": self.name,
+                "session_timeout_s": SESSION_S,
+                "transaction_timeout_s": TRANSACTION_S,
+                "broker_wait_s": 40,
+            },
+            "topics": {
+                "input": [f"{self.name}-articles"],
+                "unique": f"{self.name}-unique",
+                "duplicate": f"{self.name}-duplicate",
+                "rejected": f"{self.name}-rejected",
+                "partitions": self._partitions,
+            },
+            "index": {"path": str(self.folder / index), "fold_entries": 500},
+            "worker": {"processes": 1, "batch_records": 100, "shutdown_s": 10},
+            "metrics": {"address": "off"},
+        }
+        for section, keys in self._sections.items():
+            values.setdefault(section, {}).update(keys)
+        return values
+
+    def config(self, index: str = "main") -> Config:
+        return load_config(None, self.values(index), {})
+
+    def set(self, section: str, **keys: Value) -> None:
+        """Change the configuration of what is started from now on."""
+        self._sections.setdefault(section, {}).update(keys)
+
+    @property
+    def topic(self) -> str:
+        return f"{self.name}-articles"
+
+    def partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, number) for number in range(self._partitions)]
+
+    # articles in
+
+    def produce(self, records: Iterable[tuple[bytes | None, bytes | None]], compression: str | None = None) -> None:
+        producer = make_producer(self.config().kafka, acks="all", linger_ms=5, compression_type=compression)
+        sent = [
+            producer.send(self.topic, key=key, value=value, partition=number % self._partitions)
+            for number, (key, value) in enumerate(records)
+        ]
+        producer.flush(60)
+        assert all(future.succeeded() for future in sent)
+        producer.close()
+
+    # workers
+
+    def start(self, index: str = "main", die_at: Step = Step.POLLED, times: int = 0) -> subprocess.Popen[bytes]:
+        assigned_before = self._assigned(index)
+        path = self.folder / f"{index}.toml"
+        path.write_text(_toml(self.values(index)), "utf-8")
+        log = (self.folder / f"{index}.log").open("ab")
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "tests.pipeline.dying_worker", str(path), die_at.value, str(times)],
+            stdout=log,
+            stderr=log,
+            cwd=ROOT,
+        )
+        log.close()
+        self._workers.append(worker)
+        self._started[worker.pid] = (index, assigned_before)
+        return worker
+
+    def _assigned(self, index: str) -> int:
+        path = self.folder / f"{index}.log"
+        return path.read_text("utf-8").count("partitions assigned") if path.exists() else 0
+
+    def log(self, index: str = "main") -> str:
+        return (self.folder / f"{index}.log").read_text("utf-8")
+
+    def wait_joined(self, index: str = "main", times: int = 1) -> None:
+        wait_until(lambda: self.log(index).count("begins at offset") >= times, 60, f"{index} joins its group")
+
+    def stop(self, worker: subprocess.Popen[bytes]) -> None:
+        """Stop a worker in order, once it takes part; it must end with exit code 0."""
+        index, before = self._started[worker.pid]
+        wait_until(lambda: self._assigned(index) > before, 60, f"{index} takes part in its group")
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(40) == 0
+
+    def close(self) -> None:
+        for worker in self._workers:
+            if worker.poll() is None:
+                worker.kill()
+                worker.wait()
+
+    # how far it is
+
+    def committed(self) -> dict[TopicPartition, int]:
+        kafka = self.config().kafka
+        admin = make_admin(kafka)
+        found = patiently(kafka, "committed offsets", lambda: committed_offsets(admin, self.name))
+        admin.close()
+        return {partition: offset for partition, (offset, _) in found.items()}
+
+    def ends(self) -> dict[TopicPartition, int]:
+        consumer = make_consumer(self.config().kafka)
+        ends: dict[TopicPartition, int] = consumer.end_offsets(self.partitions())
+        consumer.close()
+        return ends
+
+    def done(self) -> bool:
+        """Whether every article that is there has its verdict, committed."""
+        committed = self.committed()
+        return all(committed.get(partition, 0) >= end for partition, end in self.ends().items())
+
+    def wait_done(self, limit_s: float = DONE_S) -> None:
+        """Wait until every article that is there has its verdict, committed."""
+        wait_until(self.done, limit_s, f"every article of {self.name} is judged")
+
+    def wait_judged(self, articles: int, limit_s: float = DONE_S) -> None:
+        """Wait until so many articles have their verdict, committed."""
+        wait_until(lambda: sum(self.committed().values()) >= articles, limit_s, f"{articles} articles are judged")
+
+    # verdicts out
+
+    def outputs(self) -> list[tuple[str, Any, Stamp]]:
+        """Topic, record and stamp of every output record, read committed."""
+        topics = self.config().topics
+        return [
+            (record.topic, record, parse_headers(record.headers))
+            for topic in (topics.unique, topics.duplicate, topics.rejected)
+            for record in self.read(topic)
+        ]
+
+    def stamps(self) -> dict[tuple[int, int], Stamp]:
+        """Stamps by source partition and offset; none may be there twice."""
+        found: dict[tuple[int, int], Stamp] = {}
+        for _, _, stamp in self.outputs():
+            at = (stamp.coordinates.partition, stamp.coordinates.offset)
+            assert at not in found, f"{stamp.coordinates} left twice"
+            found[at] = stamp
+        return found
+
+    def read(self, topic: str) -> list[Any]:
+        """Every committed record of a topic."""
+        consumer = make_consumer(self.config().kafka)
+        partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning(*partitions)
+        ends = consumer.end_offsets(partitions)
+        records: list[Any] = []
+        while any(consumer.position(partition) < ends[partition] for partition in partitions):
+            for batch in consumer.poll(500).values():
+                records += batch
+        consumer.close()
+        return records
+
+    def audit(self, *flags: str) -> subprocess.CompletedProcess[str]:
+        """Run ``stream-dedup audit`` as an operator would."""
+        return self.run("audit", *flags)
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of the program with this pipeline's configuration."""
+        path = self.folder / "command.toml"
+        path.write_text(_toml(self.values("command")), "utf-8")
+        command = (sys.executable, "-m", "stream_dedup", *command, "--config", str(path))
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+
+    def assert_sound(self, *flags: str) -> None:
+        """Nothing missing, twice, wrong or self-matched."""
+        audit = self.audit(*flags)
+        assert audit.returncode == 0, audit.stdout + audit.stderr
+
+
+@contextmanager
+def pipeline(bootstrap: str, folder: Path, name: str, *, partitions: int = 1, **sections: Keys) -> Iterator[Pipeline]:
+    made = Pipeline(bootstrap, folder, name, partitions=partitions, **sections)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def stop_all(made: Pipeline, workers: Sequence[subprocess.Popen[bytes]]) -> None:
+    for worker in workers:
+        made.stop(worker)
+
+
+def freeze(worker: subprocess.Popen[bytes]) -> None:
+    os.kill(worker.pid, signal.SIGSTOP)
+
+
+def thaw(worker: subprocess.Popen[bytes]) -> None:
+    os.kill(worker.pid, signal.SIGCONT)
+
+
+def _toml(values: dict[str, dict[str, Any]]) -> str:
+    lines: list[str] = []
+    for section, keys in values.items():
+        lines.append(f"[{section}]")
+        lines += [f"{key} = {_toml_value(value)}" for key, value in keys.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _toml_value(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml_value(item) for item in value) + "]"
+    return f'"{value}"' if isinstance(value, str) else str(value)

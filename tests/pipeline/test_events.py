@@ -1,0 +1,343 @@
+"""What happens to topics, offsets, rules and indexes while articles go through: one test each."""
+
+import itertools
+import json
+import random
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from kafka import OffsetAndMetadata
+from kafka.admin import NewTopic
+
+from stream_dedup.core.entry import Batch, Trim
+from stream_dedup.core.headers import Stamp
+from stream_dedup.core.model import Verdict
+from stream_dedup.stream.client import make_admin
+from stream_dedup.stream.devbroker import DevBroker
+from stream_dedup.stream.flight import Step
+from stream_dedup.stream.log import LogAppender, LogReader
+from stream_dedup.stream.topics import topic_ids
+from tests.pipeline.conftest import MakePipeline
+from tests.pipeline.mixture import records
+from tests.pipeline.pipeline import SESSION_S, Pipeline, pipeline, stop_all, thaw
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+SEED = 11
+
+
+def judge_all(made: Pipeline, index: str = "main") -> None:
+    worker = made.start(index)
+    made.wait_done()
+    made.stop(worker)
+
+
+def article(name: str, text: str) -> tuple[bytes, bytes]:
+    return name.encode(), json.dumps({"id": name, "text": text}, ensure_ascii=False).encode()
+
+
+def log_batches(made: Pipeline) -> list[Batch]:
+    reader = LogReader(made.config().kafka, made.config().log_topic)
+    first, end = reader.bounds(10)
+    batches = [
+        record.payload for part in reader.read(first, end, 10) for record in part if isinstance(record.payload, Batch)
+    ]
+    reader.close()
+    return batches
+
+
+def set_offsets(made: Pipeline, offset: int) -> None:
+    admin = make_admin(made.config().kafka)
+    admin.alter_group_offsets(made.name, {at: OffsetAndMetadata(offset, "", -1) for at in made.partitions()})
+    admin.close()
+
+
+def test_offsets_reset_to_the_start(make_pipeline: MakePipeline) -> None:
+    """Articles that are read again get the same verdicts again, and nothing new is logged."""
+    made = make_pipeline()
+    made.produce(records(200, SEED))
+    judge_all(made)
+    once = made.stamps()
+    logged = len(log_batches(made))
+    set_offsets(made, 0)
+    judge_all(made)
+    assert len(log_batches(made)) == logged
+    again: dict[tuple[int, int], list[Stamp]] = {}
+    for _, _, stamp in made.outputs():
+        again.setdefault((stamp.coordinates.partition, stamp.coordinates.offset), []).append(stamp)
+    assert again == {at: [stamp, stamp] for at, stamp in once.items()}
+    made.assert_sound("--allow-repeats")
+
+
+def test_batch_logged_twice_with_other_boundaries(make_pipeline: MakePipeline) -> None:
+    """Copies in the log count for nothing, however they are cut."""
+    made = make_pipeline()
+    stream = records(120, SEED)
+    made.produce(stream)
+    judge_all(made)
+    once = made.stamps()
+    appender = LogAppender(made.config().kafka, made.config().log_topic)
+    for batch in log_batches(made):
+        for cut in (slice(0, max(1, len(batch) // 3)), slice(max(1, len(batch) // 3) - 1, len(batch))):
+            appender.append_now(batch.rows(cut))
+    appender.close()
+    set_offsets(made, 0)
+    made.produce(stream)
+    judge_all(made)
+    made.assert_sound("--allow-repeats")
+    for _, _, stamp in made.outputs():
+        at = (stamp.coordinates.partition, stamp.coordinates.offset)
+        assert once.get(at, stamp) == stamp
+
+
+def remake_topic(made: Pipeline) -> None:
+    admin = make_admin(made.config().kafka)
+    old = topic_ids(admin, [made.topic])[made.topic]
+    admin.delete_topics([made.topic])
+    wait_until(lambda: made.topic not in topic_ids(admin, [made.topic]), 30, "the topic is gone")
+    admin.create_topics([NewTopic(made.topic, 1, 1)])
+    wait_until(lambda: topic_ids(admin, [made.topic]).get(made.topic) not in (None, old), 30, "the topic is there")
+    admin.close()
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_source_topic_made_again(make_pipeline: MakePipeline, running: bool) -> None:
+    """A topic that was deleted and made again is read from its beginning, as other articles than before."""
+    made = make_pipeline()
+    stream = records(100, SEED)
+    made.produce(stream)
+    worker = made.start()
+    made.wait_done()
+    if not running:
+        made.stop(worker)
+    remake_topic(made)
+    made.produce(stream)
+    if not running:
+        worker = made.start()
+    wait_until(lambda: len(made.outputs()) == 2 * len(stream), 90, "every article of both topics has left")
+    made.stop(worker)
+    by_topic: dict[bytes, list[Stamp]] = {}
+    for _, _, stamp in made.outputs():
+        by_topic.setdefault(stamp.coordinates.topic_id, []).append(stamp)
+    old, new = by_topic.values()
+    assert len(old) == len(new) == len(stream)
+    readable = [stamp for stamp in new if stamp.verdict is not Verdict.REJECTED]
+    assert all(stamp.verdict is Verdict.DUPLICATE for stamp in readable)
+    made.assert_sound()
+
+
+def test_committed_offsets_lost(make_pipeline: MakePipeline) -> None:
+    """A group whose offsets expired stops, says how to set them, and goes on when they are set."""
+    made = make_pipeline()
+    made.produce(records(60, SEED))
+    judge_all(made)
+    admin = make_admin(made.config().kafka)
+    wait_until(lambda: admin.delete_groups([made.name]) == {made.name: "OK"}, 20, "the group is deleted")
+    admin.close()
+    worker = made.start()
+    assert worker.wait(60) == 4
+    assert "the group lost its offsets" in made.log()
+    assert f"stream-dedup offsets set --brokers {made.bootstrap} --group {made.name}" in made.log()
+    set_offsets(made, 0)
+    judge_all(made)
+    made.assert_sound("--allow-repeats")
+
+
+def test_rules_changed_in_mid_stream(make_pipeline: MakePipeline) -> None:
+    """The rules in force at an article's place decide about it; running workers follow a change."""
+    made = make_pipeline()
+    made.produce(records(100, SEED))
+    worker = made.start()
+    made.wait_done()
+    made.set("match", limit=0, short_limit=0)
+    done = made.run("rules", "apply")
+    assert done.returncode == 0, done.stdout + done.stderr
+    made.produce(records(200, SEED))
+    made.wait_done()
+    made.stop(worker)
+    after = [stamp for stamp in made.stamps().values() if stamp.match is not None and stamp.coordinates.offset >= 150]
+    assert after
+    assert all(stamp.match is not None and stamp.match.distance == 0 for stamp in after)
+    made.assert_sound()
+    made.set("match", limit=5)
+    refused = made.start()
+    assert refused.wait(60) == 4
+    assert "limit: 5 here, 0 in the log" in made.log()
+
+
+def test_trim_with_a_window(make_pipeline: MakePipeline) -> None:
+    """A log that is trimmed gives the verdicts that it gives untrimmed, and loses its beginning."""
+    window_s = 4
+    made = make_pipeline(match={"window": f"{window_s}s"}, worker={"processes": 1, "clock_allowance_s": 0})
+    worker = made.start()
+    stream = records(120, SEED)
+    reader = LogReader(made.config().kafka, made.config().log_topic)
+    for number in itertools.count():
+        made.produce(stream[number * 20 : number * 20 + 20] or stream[:20])
+        made.wait_done()
+        if reader.bounds(10)[0] > 0 and number > len(stream) // 20:
+            break
+        assert number < 60, "the log was never cut"
+        threading.Event().wait(0.5)  # log time must pass
+    made.stop(worker)
+    first, end = reader.bounds(10)
+    assert any(isinstance(record.payload, Trim) for part in reader.read(first, end, 10) for record in part)
+    reader.close()
+    made.assert_sound()
+    rebuilt = made.start("rebuilt")
+    made.produce(stream[:60])
+    made.wait_done()
+    made.stop(rebuilt)
+    made.assert_sound()
+
+
+def test_index_of_another_log(make_pipeline: MakePipeline) -> None:
+    """An index that belongs to another log is noticed and rebuilt from the right one."""
+    other, made = make_pipeline(), make_pipeline()
+    other.produce(records(50, SEED))
+    judge_all(other, "shared")
+    made.produce(records(80, SEED + 1))
+    judge_all(made, "shared")
+    assert "it belongs to another log" in made.log("shared")
+    made.assert_sound()
+
+
+def test_worker_thrown_out_of_its_group_cannot_commit(make_pipeline: MakePipeline) -> None:
+    """A worker frozen between sending and committing, and thrown out meanwhile, commits nothing."""
+    made = make_pipeline(worker={"processes": 1, "batch_records": 20})
+    made.produce(records(60, SEED))
+    frozen = made.start("frozen", die_at=Step.JUDGED, times=-1)  # stops itself there instead of dying
+    wait_until(lambda: _state(frozen.pid) == "T", 60, "the worker stands still before its first commit")
+    other = made.start("other")
+    made.wait_done()
+    thaw(frozen)
+    wait_until(lambda: "no longer a member" in made.log("frozen") or "given back" in made.log("frozen"), 60, "refusal")
+    made.produce(records(40, SEED + 1))
+    made.wait_done()
+    stop_all(made, [frozen, other])
+    made.assert_sound()
+    assert len(made.stamps()) == sum(made.ends().values())
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[0]
+
+
+def test_commit_of_unknown_outcome(own_broker: DevBroker, tmp_path: Path) -> None:
+    """The broker is killed in a commit: the worker settles the transaction and neither loses nor doubles."""
+    with pipeline(own_broker.bootstrap, tmp_path, "pipe", worker={"processes": 1, "batch_records": 20}) as made:
+        made.produce(records(100, SEED))
+        worker = made.start(die_at=Step.OFFSETS_SENT, times=-2)  # stands still there, in its second transaction
+        made.wait_judged(1)
+        made.produce(records(50, SEED + 1))
+        wait_until(lambda: _state(worker.pid) == "T", 60, "the worker stands still in a commit")
+        own_broker.kill()
+        thaw(worker)
+        own_broker.restart()
+        made.wait_done()
+        made.stop(worker)
+        made.assert_sound()
+        assert len(made.stamps()) == sum(made.ends().values())
+
+
+def test_records_at_the_size_limit(make_pipeline: MakePipeline) -> None:
+    """A record at the limit leaves whole; one that no topic can hold leaves as where it was, why, and its hash."""
+    limit = 60_000
+    made = make_pipeline(kafka={"max_record_bytes": limit}, input={"max_bytes": limit})
+    frame = 128
+    text = "城市地铁新线路今天上午正式开通运营。"
+    fits = json.dumps({"id": "fits", "text": ""}).encode()
+    fits = json.dumps({"id": "fits", "text": "x" * (limit - frame - len("fits") - len(fits))}).encode()
+    # Compressed, both pass the source topic's limit: that is how a record too large for the outputs comes about.
+    made.produce([(b"fits", fits), (b"over", fits + b" "), article("small", text * 10)], compression="gzip")
+    judge_all(made)
+    by_key = {stamp.coordinates.offset: (record, stamp) for _, record, stamp in made.outputs()}
+    assert by_key[0][0].value == fits
+    assert by_key[1][1].verdict is Verdict.REJECTED
+    assert by_key[1][0].value == b""
+    assert by_key[1][1].omitted is not None
+    assert by_key[1][1].omitted.length == len(fits) + 1
+    assert by_key[2][1].verdict is Verdict.UNIQUE
+    made.assert_sound()
+
+
+def test_deleted_index_is_rebuilt_to_the_same_verdicts(make_pipeline: MakePipeline) -> None:
+    """An index that is deleted under a stopped worker comes back from the log, and so do the verdicts."""
+    made = make_pipeline()
+    stream = records(200, SEED)
+    made.produce(stream)
+    judge_all(made)
+    once = made.stamps()
+    _remove(made.folder / "main")
+    set_offsets(made, 0)
+    judge_all(made)
+    for _, _, stamp in made.outputs():
+        assert once[stamp.coordinates.partition, stamp.coordinates.offset] == stamp
+    made.assert_sound("--allow-repeats")
+
+
+def _remove(folder: Path) -> None:
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+@pytest.mark.parametrize("damage", ["truncated", "corrupted"])
+def test_damaged_index_is_noticed(make_pipeline: MakePipeline, damage: str) -> None:
+    """A damaged index gives no wrong verdict: it is noticed and rebuilt, at once or at the next start."""
+    made = make_pipeline(index={"fold_entries": 50})
+    made.produce(records(200, SEED))
+    judge_all(made)
+    tables = sorted((made.folder / "main").rglob("*.sst"))
+    assert tables
+    rng = random.Random(SEED)
+    for table in tables:
+        content = bytearray(table.read_bytes())
+        if damage == "truncated":
+            del content[len(content) // 2 :]
+        else:
+            for _ in range(20):
+                content[rng.randrange(len(content) // 2)] ^= 0xFF
+        table.write_bytes(content)
+    set_offsets(made, 0)
+    worker = made.start()
+    wait_until(lambda: worker.poll() is not None or "rebuilt" in made.log(), 60, "the damage is noticed")
+    if worker.poll() is not None:
+        assert worker.returncode == 6
+        worker = made.start()
+    made.wait_done()
+    made.stop(worker)
+    assert "rebuilt from the log" in made.log()
+    made.assert_sound("--allow-repeats")
+
+
+def test_source_with_other_articles_in_the_same_places(make_pipeline: MakePipeline) -> None:
+    """The same coordinates with another checksum: the worker stops and says so."""
+    made = make_pipeline()
+    made.produce(records(30, SEED))
+    judge_all(made)
+    appender = LogAppender(made.config().kafka, made.config().log_topic)
+    last = log_batches(made)[-1]
+    forged = replace(last, offsets=last.offsets + len(last), checksums=last.checksums + 1)
+    appender.append_now(forged)
+    appender.close()
+    made.produce(records(30, SEED + 1))
+    worker = made.start()
+    assert worker.wait(60) == 4
+    assert "not the article that was logged there" in made.log()
+
+
+def test_frozen_in_a_transaction_past_its_time_out(make_pipeline: MakePipeline) -> None:
+    """A worker that wakes up after the broker has aborted its transaction goes on with a new producer."""
+    made = make_pipeline(worker={"processes": 1, "batch_records": 20}, kafka={"transaction_timeout_s": 2})
+    made.produce(records(60, SEED))
+    worker = made.start(die_at=Step.SENT, times=-2)
+    wait_until(lambda: _state(worker.pid) == "T", 60, "the worker stands still in its transaction")
+    threading.Event().wait(SESSION_S + 2)  # past both time-outs
+    thaw(worker)
+    made.wait_done()
+    made.stop(worker)
+    made.assert_sound()
+    assert len(made.stamps()) == sum(made.ends().values())

@@ -1,0 +1,183 @@
+"""Workers and brokers that are killed, frozen and started again while a stream goes through them."""
+
+import random
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.stream.devbroker import DevBroker
+from tests.pipeline.conftest import MakePipeline
+from tests.pipeline.mixture import records
+from tests.pipeline.pipeline import SESSION_S, Pipeline, freeze, pipeline, stop_all, thaw
+
+ARTICLES = 3_600
+SEED = 20261121
+KILLS = 20
+PARTITIONS = 6
+WORKERS = ("worker-0", "worker-1", "worker-2")
+FEED = 30
+"""Records in one portion of the feed, one a second: the stream lasts longer than the kills."""
+
+
+@pytest.fixture
+def feed() -> Iterator[Callable[[Pipeline], threading.Event]]:
+    """Return a function that produces the mixture in small portions for as long as a test takes."""
+    threads: list[tuple[threading.Thread, threading.Event]] = []
+
+    def start(made: Pipeline) -> threading.Event:
+        hurry, done = threading.Event(), threading.Event()
+
+        def run() -> None:
+            stream = records(ARTICLES, SEED)
+            for at in range(0, len(stream), FEED):
+                made.produce(stream[at : at + FEED])
+                hurry.wait(1.0)
+            done.set()
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.hurry = hurry  # type: ignore[attr-defined] # the test tells it when the kills are done
+        thread.start()
+        threads.append((thread, hurry))
+        done.hurry = hurry  # type: ignore[attr-defined]
+        return done
+
+    yield start
+    for thread, hurry in threads:
+        hurry.set()
+        thread.join(60)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_twenty_kills_of_three_workers(
+    make_pipeline: MakePipeline, feed: Callable[[Pipeline], threading.Event]
+) -> None:
+    """Three workers, killed twenty times at random moments in a stream of real articles: the audit finds nothing."""
+    rng = random.Random(SEED)
+    made = make_pipeline(partitions=PARTITIONS)
+    running = {name: made.start(name) for name in WORKERS}
+    fed = feed(made)
+    made.wait_judged(100)
+    for _ in range(KILLS):
+        name = rng.choice(WORKERS)
+        threading.Event().wait(rng.uniform(0.0, 1.5))  # the random moment
+        running[name].kill()
+        running[name].wait()
+        before = sum(made.committed().values())
+        running[name] = made.start(name)
+        assert not fed.is_set(), "the stream must last until the last kill"
+        made.wait_judged(before + 1)  # the stream gets on between two kills
+    fed.hurry.set()  # type: ignore[attr-defined]
+    assert fed.wait(120)
+    made.wait_done(300)
+    stop_all(made, list(running.values()))
+    made.assert_sound()
+    assert len(made.stamps()) == sum(made.ends().values())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_broker_killed_in_mid_stream(own_broker: DevBroker, tmp_path: Path) -> None:
+    """The broker is killed and restarted while workers are busy: they wait, go on, and nothing is amiss."""
+    with pipeline(own_broker.bootstrap, tmp_path, "pipe", partitions=2) as made:
+        made.produce(records(600, SEED))
+        running = [made.start("worker-0"), made.start("worker-1")]
+        made.wait_judged(60)
+        own_broker.kill()
+        own_broker.restart()
+        made.produce(records(200, SEED + 1))
+        made.wait_done()
+        stop_all(made, running)
+        made.assert_sound()
+        assert len(made.stamps()) == sum(made.ends().values())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_broker_frozen_in_mid_stream(own_broker: DevBroker, tmp_path: Path) -> None:
+    """A broker that stands still for longer than the session is waited for."""
+    with pipeline(own_broker.bootstrap, tmp_path, "pipe") as made:
+        made.produce(records(400, SEED))
+        worker = made.start()
+        made.wait_judged(20)
+        own_broker.freeze()
+        threading.Event().wait(2 * SESSION_S)  # the freeze's length is what is tested
+        own_broker.thaw()
+        made.wait_done()
+        made.stop(worker)
+        made.assert_sound()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_worker_frozen_past_its_session(make_pipeline: MakePipeline) -> None:
+    """A worker that stands still past its session and wakes up does no harm, whatever it held."""
+    made = make_pipeline(partitions=2, worker={"processes": 1, "batch_records": 20})
+    frozen = made.start("frozen")
+    made.wait_joined("frozen", 2)
+    made.produce(records(300, SEED))
+    made.wait_judged(20)
+    freeze(frozen)
+    other = made.start("other")
+    made.wait_done()
+    made.produce(records(100, SEED + 1))
+    thaw(frozen)
+    made.wait_done()
+    stop_all(made, [frozen, other])
+    made.assert_sound()
+    assert len(made.stamps()) == sum(made.ends().values())
+
+
+@pytest.mark.slow
+def test_broker_that_stays_away(own_broker: DevBroker, tmp_path: Path) -> None:
+    """A worker whose broker stays away stops with one clear error within the named time."""
+    with pipeline(own_broker.bootstrap, tmp_path, "pipe", kafka={"broker_wait_s": 12}) as made:
+        made.produce(records(50, SEED))
+        worker = made.start()
+        made.wait_done()
+        own_broker.kill()
+        assert worker.wait(60) == 5
+        assert f"no Kafka broker at {own_broker.bootstrap} answered for 12 s" in made.log()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_graceful_stop(make_pipeline: MakePipeline, number: signal.Signals) -> None:
+    """A stop in mid-stream ends with exit code 0, and the next worker goes on where it ended."""
+    made = make_pipeline(worker={"processes": 1, "batch_records": 20, "shutdown_s": 10})
+    made.produce(records(400, SEED))
+    first = made.start()
+    made.wait_judged(20)
+    first.send_signal(number)
+    assert first.wait(30) == 0
+    second = made.start()
+    made.wait_joined(times=2)
+    made.wait_done()
+    made.stop(second)
+    made.assert_sound()
+
+
+@pytest.mark.slow
+def test_pool_ends_with_its_worker(make_pipeline: MakePipeline) -> None:
+    """After a SIGKILL of a worker none of its processes is left."""
+    made = make_pipeline(worker={"processes": 2})
+    worker = made.start()
+    made.wait_joined()
+    children = _descendants(worker.pid)
+    assert len(children) >= 2
+    worker.kill()
+    worker.wait()
+    for child in children:
+        subprocess.run(["tail", f"--pid={child}", "-f", "/dev/null"], timeout=20, check=True)
+
+
+def _descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in tasks.read_text().split():
+            found += [int(child), *_descendants(int(child))]
+    return found

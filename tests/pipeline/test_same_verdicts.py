@@ -1,0 +1,91 @@
+"""The same log gives the same verdicts, whoever judges it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.core.entry import Batch
+from stream_dedup.core.headers import Stamp
+from stream_dedup.core.model import Verdict
+from stream_dedup.stream.log import LogReader
+from tests.pipeline.conftest import MakePipeline
+from tests.pipeline.mixture import records
+from tests.pipeline.pipeline import ROOT, Pipeline, stop_all
+
+ARTICLES = 3_600
+SEED = 20261121
+
+Said = tuple[str, str | None, str | None, int | None, str | None]
+"""Verdict, fingerprint, match's id, distance, similarity."""
+
+
+def said_by(stamp: Stamp) -> Said:
+    match = stamp.match
+    fingerprint = None if stamp.fingerprint is None else f"{stamp.fingerprint:016x}"
+    if match is None:
+        return str(stamp.verdict), fingerprint, None, None, None
+    return str(stamp.verdict), fingerprint, match.id, match.distance, match.similarity
+
+
+def filtered(values: list[bytes], folder: Path) -> list[Said]:
+    """Run the values through ``stream-dedup filter`` as lines."""
+    lines = folder / "lines.jsonl"
+    lines.write_bytes(b"".join(value + b"\n" for value in values))
+    done = subprocess.run(
+        [sys.executable, "-m", "stream_dedup", "filter", str(lines)], cwd=ROOT, capture_output=True, check=False
+    )
+    assert done.returncode in (0, 3), done.stderr.decode()
+    said: list[Said] = []
+    for line in done.stdout.splitlines():
+        dedup = json.loads(line)["dedup"]
+        match = dedup.get("match") or {}
+        similarity = f"{match['similarity']:.4f}" if match else None
+        said.append((dedup["verdict"], dedup.get("fingerprint"), match.get("id"), match.get("distance"), similarity))
+    return said
+
+
+def order_of_log(made: Pipeline) -> list[tuple[int, int]]:
+    """Source partition and offset of every article, in the order of the log."""
+    reader = LogReader(made.config().kafka, made.config().log_topic)
+    first, end = reader.bounds(10)
+    order: dict[tuple[int, int], None] = {}
+    for part in reader.read(first, end, 10):
+        for record in part:
+            if isinstance(record.payload, Batch):
+                batch = record.payload
+                order.update(dict.fromkeys((batch.partition, offset) for offset in batch.offsets.tolist()))
+    reader.close()
+    return list(order)
+
+
+def lines_only(stream: list[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes]]:
+    """Records that can stand in a file of lines as well: not empty, no line feed within."""
+    return [(key, value) for key, value in stream if value]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(("partitions", "workers"), [(1, 1), (6, 3)])
+def test_worker_filter_and_plain_loop_agree(
+    make_pipeline: MakePipeline, tmp_path: Path, partitions: int, workers: int
+) -> None:
+    """Workers, ``filter`` on the log's order and the audit's plain loop give every article the same verdict."""
+    stream = lines_only(records(ARTICLES, SEED))
+    made = make_pipeline(partitions=partitions)
+    running = [made.start(f"worker-{number}") for number in range(workers)]
+    for number in range(workers):
+        made.wait_joined(f"worker-{number}")
+    made.produce(stream)
+    made.wait_done(300)
+    stop_all(made, running)
+
+    stamps = made.stamps()
+    order = order_of_log(made)
+    assert sorted(stamps) == sorted(order)
+    values = {(number % partitions, number // partitions): value for number, (_, value) in enumerate(stream)}
+    assert filtered([values[at] for at in order], tmp_path) == [said_by(stamps[at]) for at in order]
+    assert {stamp.verdict for stamp in stamps.values()} == set(Verdict)
+    made.assert_sound()

@@ -1,0 +1,274 @@
+"""The audit on a real broker: a worker's doing made by hand, whole and with each fault."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from threading import Thread
+
+import numpy as np
+import pytest
+import xxhash
+from kafka import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicPartition
+
+from stream_dedup.audit import Report
+from stream_dedup.cli import EXIT_FOUND, EXIT_OK, EXIT_USER, run
+from stream_dedup.config import Config
+from stream_dedup.core.entry import Batch
+from stream_dedup.core.headers import Headers, offset_metadata, output_headers
+from stream_dedup.core.model import Verdict
+from stream_dedup.stream.asking import patiently
+from stream_dedup.stream.audit_io import AuditOptions, read_log, run_audit
+from stream_dedup.stream.client import make_producer
+from stream_dedup.stream.log import LogAppender
+from stream_dedup.stream.topics import ensure_topics, topic_ids
+from tests.audit.logs import REJECTED, batch
+from tests.stream.deleting import delete_topic
+
+A = 0xFFFF_0000_FFFF_0000
+FAR = 0x0123_4567_89AB_CDEF
+
+
+def quiet(_stage: str, _done: int, _total: int) -> None:
+    """No progress."""
+
+
+@dataclass
+class World:
+    """A group's topics, and the steps of a worker done by hand."""
+
+    config: Config
+    admin: KafkaAdminClient
+
+    @property
+    def source(self) -> TopicPartition:
+        return TopicPartition(self.config.topics.input[0], 0)
+
+    def produce(self, *groups: range, abort: bool = False) -> None:
+        """Records ``value N`` in one transaction for each group; a marker follows each."""
+        settings = {"transactional_id": self.config.kafka.group + "-source"}
+        with closing(make_producer(self.config.kafka, **settings)) as producer:
+            producer.init_transactions()
+            for numbers in groups:
+                producer.begin_transaction()
+                for number in numbers:
+                    producer.send(self.source.topic, value=b"value %d" % number, partition=0)
+                producer.flush()
+                (producer.abort_transaction if abort else producer.commit_transaction)()
+
+    def log(self, *payloads: object) -> None:
+        with closing(LogAppender(self.config.kafka, self.config.log_topic)) as appender:
+            for payload in payloads:
+                appender.append_now(payload)  # type: ignore[arg-type]
+
+    def batch(self, offsets: list[int], prints: list[int | None]) -> Batch:
+        topic_id = topic_ids(self.admin, [self.source.topic])[self.source.topic]
+        made = batch(offsets, prints, topic_id=topic_id, topic=self.source.topic)
+        sums = [xxhash.xxh3_64_intdigest(b"value %d" % offset) for offset in offsets]
+        return replace(made, checksums=np.array(sums, np.uint64))
+
+    def outputs(self) -> Iterator[tuple[str, bytes, Headers]]:
+        """What a worker without faults writes: topic, value, headers."""
+        topics = self.config.topics
+        names = {Verdict.UNIQUE: topics.unique, Verdict.DUPLICATE: topics.duplicate, Verdict.REJECTED: topics.rejected}
+        log = read_log(self.config, quiet)
+        for index, judged in log.judgements():
+            at = log.coordinates(index)
+            print_ = int(log.entries.fingerprints[index])
+            headers = output_headers(judged, print_, log.scheme_id(), self.source.topic, at, 1)
+            yield names[Verdict.UNIQUE if log.observed(index) else judged.verdict], b"value %d" % at.offset, headers
+
+    def write(self, outputs: list[tuple[str, bytes, Headers]], committed: int) -> None:
+        """Outputs and the committed offset, in one transaction."""
+        with closing(self.output_producer()) as producer:
+            producer.begin_transaction()
+            send(producer, outputs)
+            producer.commit_transaction()
+        self.commit(committed)
+
+    def output_producer(self, number: int = 0) -> KafkaProducer:
+        producer = make_producer(self.config.kafka, transactional_id=f"{self.config.kafka.group}-{number}")
+        producer.init_transactions()
+        return producer
+
+    def commit(self, offset: int, topic_id: bytes | None = None) -> None:
+        present = topic_id or topic_ids(self.admin, [self.source.topic])[self.source.topic]
+        request = {self.source: OffsetAndMetadata(offset, offset_metadata(present), -1)}
+        group = self.config.kafka.group
+        patiently(self.config.kafka, "offsets", lambda: self.admin.alter_group_offsets(group, request))
+
+    def audit(self, **options: object) -> Report:
+        return run_audit(self.config, AuditOptions(**options), quiet)  # type: ignore[arg-type]
+
+
+def send(producer: KafkaProducer, outputs: list[tuple[str, bytes, Headers]]) -> None:
+    for topic, value, headers in outputs:
+        producer.send(topic, value=value, headers=headers)
+
+
+def counts(found: Report) -> dict[str, int]:
+    return {kind: count for kind, count in found.found.items() if count}
+
+
+@pytest.fixture
+def world(config: Config, admin: KafkaAdminClient) -> World:
+    """Two groups of three records, logged in two batches with the marker at offset 3 between them."""
+    ensure_topics(admin, config)
+    made = World(config, admin)
+    made.produce(range(3), range(4, 7))
+    made.log(config.rules(), made.batch([0, 1, 2], [A, FAR, REJECTED]), made.batch([4, 5, 6], [A ^ 1, A, FAR]))
+    return made
+
+
+def test_nothing_is_wrong(world: World) -> None:
+    """Outputs as the log says them; a transaction marker between two batches is no lost article."""
+    world.write(list(world.outputs()), committed=8)
+    found = world.audit()
+    assert (counts(found), found.articles, found.recomputed, found.outputs) == ({}, 6, 6, 6)
+
+
+def test_missing_and_pending(world: World) -> None:
+    """What is committed without output is missing, what is logged behind it is pending."""
+    outputs = list(world.outputs())
+    world.write(outputs[:2], committed=3)
+    found = world.audit()
+    assert counts(found) == {"missing": 1, "pending": 3}
+    assert found.examples["missing"][0].startswith(f"{world.source.topic}-0-2: ")
+
+
+def test_never_logged(world: World) -> None:
+    """An offset moved by hand past records that were never logged lists them, and no marker nor aborted record."""
+    world.produce(range(8, 10))
+    world.produce(range(11, 13), abort=True)
+    world.produce(range(14, 15))
+    world.write(list(world.outputs()), committed=15)
+    found = world.audit()
+    assert counts(found) == {"missing": 3}
+    assert found.examples["missing"] == [
+        f"{world.source.topic}-0-{offset}: committed, but never logged" for offset in (8, 9, 14)
+    ]
+
+
+def test_twice_and_repeats(world: World) -> None:
+    """The same outputs again are faults unless they are allowed."""
+    outputs = list(world.outputs())
+    world.write(outputs, committed=8)
+    world.write(outputs[:2], committed=8)
+    assert counts(world.audit()) == {"twice": 2}
+    assert counts(world.audit(allow_repeats=True)) == {"repeats": 2}
+
+
+def test_aborted_outputs_are_not_there(world: World) -> None:
+    """Only what readers of committed records see counts."""
+    outputs = list(world.outputs())
+    with closing(world.output_producer()) as producer:
+        producer.begin_transaction()
+        send(producer, outputs)
+        producer.flush()
+        producer.abort_transaction()
+    world.write(outputs, committed=8)
+    assert counts(world.audit()) == {}
+
+
+def test_open_transaction_is_waited_for(world: World) -> None:
+    """Outputs that are written but not committed yet are read when their transaction ends."""
+    outputs = list(world.outputs())
+    found: list[Report] = []
+    with closing(world.output_producer(1)) as producer:
+        producer.begin_transaction()
+        send(producer, outputs)
+        producer.flush()
+        world.commit(8)
+        auditor = Thread(target=lambda: found.append(world.audit()))
+        auditor.start()
+        auditor.join(timeout=1)
+        assert auditor.is_alive()
+        producer.commit_transaction()
+        auditor.join(timeout=30)
+    assert [counts(report) for report in found] == [{}]
+
+
+def test_topic_made_again(world: World) -> None:
+    """Articles of the deleted topic that never left are told as such; the new topic's are another's."""
+    world.write(list(world.outputs())[:4], committed=5)
+    old = topic_ids(world.admin, [world.source.topic])[world.source.topic]
+    delete_topic(world.admin, world.source.topic)
+    ensure_topics(world.admin, world.config)
+    assert counts(world.audit()) == {"source gone": 2}
+    world.commit(5, old)
+    assert counts(world.audit()) == {"source gone": 2}
+
+
+def test_outputs_deleted_by_age_are_not_missing(world: World) -> None:
+    """What the output topics no longer keep cannot be asked for, and is told."""
+    world.write(list(world.outputs()), committed=8)
+    at = TopicPartition(world.config.topics.duplicate, 0)
+    end = world.admin.list_partition_offsets({at: -1})[at].offset
+    world.admin.delete_records({at: end})
+    assert counts(world.audit()) == {"not kept": 3}
+
+
+def test_cut_source_is_no_gap(world: World) -> None:
+    """Records of the source that were deleted before anyone read them are not asked for."""
+    world.produce(range(8, 10))
+    world.write(list(world.outputs()), committed=10)
+    world.admin.delete_records({world.source: 9})
+    assert counts(world.audit()) == {"missing": 1}
+
+
+def test_observed_outputs_and_updates(world: World) -> None:
+    """From a change of rules on everything leaves to the topic of unique ones; a re-crawl is told as an update."""
+    world.produce(range(8, 10))
+    rules = replace(world.config.rules(), revision=2, observe=True, recrawl="update")
+    again = world.batch([8, 9], [FAR ^ 1, A])
+    ids = f"{world.source.topic}-0-6{world.source.topic}-0-9".encode()
+    world.log(rules, replace(again, id_bytes=ids))
+    outputs = list(world.outputs())
+    topics = world.config.topics
+    assert [topic for topic, _, _ in outputs[-2:]] == [topics.unique, topics.unique]
+    world.write(outputs, committed=10)
+    assert counts(world.audit()) == {"updates": 1}
+    moved = [(topics.duplicate, value, headers) for _, value, headers in outputs[-1:]]
+    world.write(moved, committed=10)
+    assert counts(world.audit()) == {"updates": 1, "wrong": 1, "twice": 1}
+
+
+def test_since_and_sample(world: World) -> None:
+    """Only what was logged since, and only a sample's verdicts."""
+    world.write(list(world.outputs())[3:], committed=8)
+    found = world.audit(since_offset=2)
+    assert (counts(found), found.articles) == ({}, 3)
+    assert counts(world.audit()) == {"missing": 3}
+    assert world.audit(sample=2, seed=7).recomputed == 2
+
+
+def test_command(world: World, flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """The table, JSON, and the exit code."""
+    outputs = list(world.outputs())
+    world.write(outputs, committed=8)
+    assert run(["audit", *flags, "--sample=3", "--seed=5"]) == EXIT_OK
+    told = capsys.readouterr().out
+    assert "--seed 5" in told
+    assert "nothing is wrong" in told
+    world.write(outputs[:1], committed=8)
+    assert run(["audit", *flags]) == EXIT_FOUND
+    assert f"twice: {world.config.topics.unique}-0-" in capsys.readouterr().out
+    assert run(["audit", *flags, "--json"]) == EXIT_FOUND
+    values = json.loads(capsys.readouterr().out)
+    assert (values["twice"], values["missing"], values["articles_in_the_log"]) == (1, 0, 6)
+    assert run(["audit", *flags, "--allow-repeats"]) == EXIT_OK
+
+
+@pytest.mark.parametrize("since", ["yesterday", "5x", "2026-13-01"])
+def test_unreadable_since(flags: list[str], since: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A time that says nothing is a wrong use."""
+    assert run(["audit", *flags, f"--since={since}"]) == EXIT_USER
+    assert "ISO time" in capsys.readouterr().err
+
+
+def test_no_log(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A group without a log is told, with what to do."""
+    assert run(["audit", *flags]) == EXIT_USER
+    assert "--group" in capsys.readouterr().err

@@ -1,0 +1,114 @@
+"""``offsets show|set`` on a real broker."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import closing
+
+import pytest
+from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
+
+from stream_dedup.cli import EXIT_OK, EXIT_REFUSED, EXIT_USER, run
+from stream_dedup.config import Config
+from stream_dedup.core.headers import offset_metadata
+from stream_dedup.stream.asking import patiently
+from stream_dedup.stream.audit_io import committed_offsets
+from stream_dedup.stream.client import make_consumer
+from stream_dedup.stream.log import LogAppender
+from stream_dedup.stream.produce import produce_lines
+from stream_dedup.stream.topics import ensure_topics, topic_ids
+from tests.audit.logs import batch
+from tests.stream.deleting import delete_topic
+
+
+@pytest.fixture
+def source(config: Config, admin: KafkaAdminClient) -> TopicPartition:
+    """Ten records, of which the log has the first four."""
+    ensure_topics(admin, config)
+    name = config.topics.input[0]
+    produce_lines(config, name, [b"%d" % number for number in range(10)], None, lambda _count: None)
+    logged = batch(range(4), [1, 2, 3, 4], topic_id=topic_ids(admin, [name])[name], topic=name)
+    with closing(LogAppender(config.kafka, config.log_topic)) as appender:
+        appender.append_now(config.rules())
+        appender.append_now(logged)
+    return TopicPartition(name, 0)
+
+
+def where(flags: list[str]) -> list[str]:
+    return flags[:3]
+
+
+@pytest.mark.parametrize(("to", "offset"), [("beginning", 0), ("end", 10), ("logged", 4)])
+def test_set(
+    config: Config, admin: KafkaAdminClient, flags: list[str], source: TopicPartition, to: str, offset: int
+) -> None:
+    """Offsets are set to where the word says, with the topic's id as their metadata."""
+    assert run(["offsets", "set", *where(flags), f"--to={to}"]) == EXIT_OK
+    topic_id = topic_ids(admin, [source.topic])[source.topic]
+    assert committed_offsets(admin, config.kafka.group) == {source: (offset, topic_id)}
+    raw = admin.list_group_offsets({config.kafka.group: None})[config.kafka.group]
+    assert raw[source].metadata == offset_metadata(topic_id)
+
+
+def test_set_one_partition(
+    config: Config,
+    admin: KafkaAdminClient,
+    flags: list[str],
+    source: TopicPartition,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A number goes with one partition, and lies inside of it."""
+    one = [f"--topic={source.topic}", "--partition=0"]
+    assert run(["offsets", "set", *where(flags), "--to=7", *one]) == EXIT_OK
+    assert committed_offsets(admin, config.kafka.group)[source][0] == 7
+    for wrong, message in (
+        (["--to=7"], "--partition"),
+        (["--to=11", *one], "lies outside"),
+        (["--to=end", "--partition=5"], "no partition 5"),
+        (["--to=somewhere"], "none of beginning"),
+    ):
+        assert run(["offsets", "set", *where(flags), *wrong]) == EXIT_USER
+        assert message in capsys.readouterr().err
+    assert committed_offsets(admin, config.kafka.group)[source][0] == 7
+
+
+def test_set_is_refused_while_a_worker_runs(
+    config: Config, flags: list[str], source: TopicPartition, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A group with members keeps its offsets; the message says to stop them."""
+    with closing(make_consumer(config.kafka, group_id=config.kafka.group, auto_offset_reset="earliest")) as member:
+        member.subscribe([source.topic])
+        assert member.poll(timeout_ms=30_000)
+        assert run(["offsets", "set", *where(flags), "--to=beginning"]) == EXIT_REFUSED
+    assert "stop all workers" in capsys.readouterr().err
+
+
+def test_show(flags: list[str], source: TopicPartition, capsys: pytest.CaptureFixture[str]) -> None:
+    """Committed beside logged; nothing committed is told."""
+    assert run(["offsets", "show", *where(flags)]) == EXIT_OK
+    table = capsys.readouterr().out.splitlines()
+    assert table[1].split() == [f"{source.topic}-0", "0", "10", "none", "0", "to", "3"]
+    run(["offsets", "set", *where(flags), "--to=logged"])
+    capsys.readouterr()
+    assert run(["offsets", "show", *where(flags), "--json"]) == EXIT_OK
+    row = json.loads(capsys.readouterr().out)[0]
+    assert (row["committed"], row["logged_last"], row["committed_topic_id"]) == (4, 3, row["topic_id"])
+
+
+def test_show_after_the_topic_was_made_again(
+    config: Config,
+    admin: KafkaAdminClient,
+    flags: list[str],
+    source: TopicPartition,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """An offset of the topic that was is told as such, and the log has nothing of the new one."""
+    old = offset_metadata(topic_ids(admin, [source.topic])[source.topic])
+    delete_topic(admin, source.topic)
+    ensure_topics(admin, config)
+    committed = {source: OffsetAndMetadata(4, old, -1)}
+    patiently(config.kafka, "offsets", lambda: admin.alter_group_offsets(config.kafka.group, committed))
+    assert run(["offsets", "show", *where(flags)]) == EXIT_OK
+    row = capsys.readouterr().out.splitlines()[1]
+    assert re.split(r" {2,}", row)[1:] == ["0", "0", "4 (of another topic)", "nothing"]

@@ -1,0 +1,98 @@
+"""``produce`` on a real broker: lines as they are, keys, limits."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from stream_dedup.cli import EXIT_OK, EXIT_USER, run
+from stream_dedup.config import Config
+from stream_dedup.stream import produce
+from stream_dedup.stream.client import make_consumer
+from stream_dedup.stream.produce import produce_lines
+from stream_dedup.stream.topics import create_topics
+
+
+def records_of(config: Config, topic: str) -> list[tuple[bytes | None, bytes]]:
+    at = TopicPartition(topic, 0)
+    with closing(make_consumer(config.kafka)) as consumer:
+        consumer.assign([at])
+        end = consumer.end_offsets([at])[at]
+        consumer.seek(at, 0)
+        found: list[tuple[bytes | None, bytes]] = []
+        while len(found) < end:
+            found += [(record.key, record.value) for record in consumer.poll(timeout_ms=5_000)[at]]
+    return found
+
+
+def nothing(_count: int) -> None:
+    """No progress."""
+
+
+def test_lines_go_as_they_are(
+    config: Config, admin: KafkaAdminClient, flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bytes are not touched, broken lines go as well, empty ones do not; the key is the field's value."""
+    create_topics(admin, config)
+    file = tmp_path / "lines"
+    file.write_bytes(b'{"id": "a", "text": "x"}\r\n\n{"id": 7}\n\xff\xfe\nno json\n[1]\n{"id": "last"}')
+    name = config.topics.input[0]
+    assert run(["produce", flags[0], f"--topic={name}", "--key-field=id", str(file)]) == EXIT_OK
+    assert capsys.readouterr().out == f"6 records sent to {name}\n"
+    assert records_of(config, name) == [
+        (b"a", b'{"id": "a", "text": "x"}'),
+        (b"7", b'{"id": 7}'),
+        (None, b"\xff\xfe"),
+        (None, b"no json"),
+        (None, b"[1]"),
+        (b"last", b'{"id": "last"}'),
+    ]
+
+
+def test_memory_is_bounded(config: Config, admin: KafkaAdminClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more than so many records are under way at once, and all arrive."""
+    create_topics(admin, config)
+    monkeypatch.setattr(produce, "UNACKNOWLEDGED_RECORDS", 10)
+    most = 0
+
+    class Watched(produce._Window):
+        def add(self, future: object, size: int) -> None:
+            nonlocal most
+            super().add(future, size)
+            most = max(most, len(self._open))
+
+    monkeypatch.setattr(produce, "_Window", Watched)
+    name = config.topics.input[0]
+    lines = [b"line %d\n" % number for number in range(500)]
+    assert produce_lines(config, name, lines, None, nothing) == 500
+    assert most == 10
+    assert [value for _, value in records_of(config, name)] == [line.rstrip() for line in lines]
+
+
+def test_topic_that_is_not_there(flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No topic is made by the way."""
+    (tmp_path / "lines").write_bytes(b"x\n")
+    assert run(["produce", flags[0], "--topic=absent", str(tmp_path / "lines")]) == EXIT_USER
+    assert "topics create" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("size", [2_000, 2_000_000], ids=["the topic", "the client"])
+def test_too_large(
+    config: Config,
+    admin: KafkaAdminClient,
+    flags: list[str],
+    size: int,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    """A line that the topic or the client does not take is named."""
+    create_topics(admin, config)
+    name = config.topics.input[0]
+    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, {"max.message.bytes": "1000"})])
+    (tmp_path / "lines").write_bytes(b"x\n" + b"y" * size + b"\n")
+    assert run(["produce", flags[0], f"--topic={name}", str(tmp_path / "lines")]) == EXIT_USER
+    assert f"of {size} bytes is larger" in capsys.readouterr().err

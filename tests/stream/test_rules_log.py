@@ -1,0 +1,169 @@
+"""Rules of a real log: shown, changed on purpose, and two changes at once."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+from kafka import KafkaAdminClient
+
+from stream_dedup.cli import EXIT_OK, EXIT_REFUSED, EXIT_USER, run
+from stream_dedup.config import Config
+from stream_dedup.core.entry import encode
+from stream_dedup.core.rules import Rules
+from stream_dedup.errors import CorruptError, RefusedError, UserError
+from stream_dedup.stream import rules_log
+from stream_dedup.stream.client import make_producer
+from stream_dedup.stream.log import LogAppender
+from stream_dedup.stream.rules_log import Effect, apply_rules, read_rules
+from stream_dedup.stream.topics import ensure_topics
+
+
+def with_match(config: Config, **changes: object) -> Config:
+    return config.model_copy(update={"match": config.match.model_copy(update=changes)})
+
+
+def append(config: Config, *rules: Rules) -> None:
+    with closing(LogAppender(config.kafka, config.log_topic)) as appender:
+        for payload in rules:
+            appender.append_now(payload)
+
+
+def effects(config: Config) -> list[tuple[int, Effect]]:
+    return [(record.offset, record.effect) for record in read_rules(config).records]
+
+
+def test_first_rules(config: Config) -> None:
+    """An empty log begins with the configuration's rules, its topic made where it was missing."""
+    change = apply_rules(config)
+    assert (change.before, change.now) == (None, config.rules())
+    assert effects(config) == [(0, Effect.TOOK_FORCE)]
+
+
+def test_change_takes_force_and_applying_again_does_nothing(config: Config) -> None:
+    """A difference is appended with the next revision; without one nothing is."""
+    apply_rules(config)
+    change = apply_rules(with_match(config, limit=5))
+    assert (change.now.revision, change.now.limit) == (2, 5)
+    assert apply_rules(with_match(config, limit=5)).record is None
+    history = read_rules(config)
+    assert history.in_force == change.now
+    assert (history.since, history.end) == (change.record, 2)
+
+
+def test_history_tells_void_and_restated_records(config: Config, admin: KafkaAdminClient) -> None:
+    """Each record is told by what it did at its place."""
+    ensure_topics(admin, config)
+    first = config.rules()
+    other = replace(first, limit=7)
+    append(config, first, first, other, replace(other, revision=2), replace(first, revision=2))
+    assert [effect for _, effect in effects(config)] == [
+        Effect.TOOK_FORCE,
+        Effect.RESTATED,
+        Effect.VOID,
+        Effect.TOOK_FORCE,
+        Effect.VOID,
+    ]
+
+
+def test_change_of_scheme_is_refused(config: Config) -> None:
+    """A scheme never changes within one log."""
+    apply_rules(config)
+    other = config.model_copy(update={"features": config.features.model_copy(update={"seed": 7})})
+    with pytest.raises(RefusedError, match=r"scheme\.seed: 7 here, 0 in the log.*another --group"):
+        apply_rules(other)
+    assert effects(config) == [(0, Effect.TOOK_FORCE)]
+
+
+def test_search_may_change(config: Config) -> None:
+    """The search, its look-ups and limits, re-crawls and observing are rules: a change of each takes force."""
+    apply_rules(config)
+    steps: list[dict[str, object]] = [
+        {"search": "exact", "distance": 3},
+        {"search": "directed", "probes": 32, "limit": 48, "short_limit": 40},
+        {"search": "directed", "probes": 32, "limit": 48, "short_limit": 40, "recrawl": "update", "observe": True},
+    ]
+    for revision, step in enumerate(steps, 2):
+        now = apply_rules(with_match(config, **step)).now
+        assert (now.revision, {name: getattr(now, name) for name in step}) == (revision, step)
+    assert [effect for _, effect in effects(config)] == [Effect.TOOK_FORCE] * 4
+
+
+def test_log_of_another_format(config: Config, admin: KafkaAdminClient) -> None:
+    """A log that an earlier release wrote is told by log offset, with what can be done."""
+    ensure_topics(admin, config)
+    with closing(make_producer(config.kafka)) as producer:
+        producer.send(config.log_topic, value=b"\x01" + encode(config.rules())[1:], partition=0).get(timeout=10)
+    with pytest.raises(CorruptError, match=r"offset 0: log record of format 1, and .* format 2: .* --group"):
+        read_rules(config)
+
+
+def test_of_two_changes_at_once_the_second_is_told(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change that another one came before is void, and said to be."""
+    apply_rules(config)
+
+    class Late(LogAppender):
+        def append_now(self, payload: object) -> int:
+            super().append_now(replace(config.rules(), limit=9, revision=2))
+            return super().append_now(payload)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rules_log, "LogAppender", Late)
+    with pytest.raises(RefusedError, match="another change of rules was made at the same time"):
+        apply_rules(with_match(config, limit=5))
+    in_force = read_rules(config).in_force
+    assert in_force is not None
+    assert in_force.limit == 9
+
+
+def test_log_that_is_not_there(config: Config) -> None:
+    """Rules of no log are no rules."""
+    with pytest.raises(UserError, match="there is no log"):
+        read_rules(config)
+
+
+def test_command(config: Config, flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """``rules apply`` tells what changed, ``rules show`` what is in force and the history."""
+    where = [f"--brokers={config.kafka.brokers}", f"--group={config.kafka.group}"]
+    assert run(["rules", "show", *where]) == EXIT_USER
+    assert run(["rules", "apply", *flags]) == EXIT_OK
+    assert run(["rules", "apply", *flags, "--limit=5", "--window=24h"]) == EXIT_OK
+    told = capsys.readouterr().out
+    assert (
+        f"limit: {config.rules().limit} -> 5\nwindow: for ever -> 24h\nin force from log offset 1 on (revision 2)"
+        in told
+    )
+    assert run(["rules", "apply", *flags, "--limit=5", "--window=24h"]) == EXIT_OK
+    assert "nothing to change" in capsys.readouterr().out
+    assert run(["rules", "show", *where]) == EXIT_OK
+    assert "revision 1  took force" in capsys.readouterr().out
+    assert run(["rules", "show", *where, "--json"]) == EXIT_OK
+    values = json.loads(capsys.readouterr().out)
+    assert (values["since_offset"], values["in_force"]["limit"], len(values["history"])) == (1, 5, 2)
+
+
+def test_command_on_directed_search(config: Config, flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """What directed search is set to can be read, and changed by the flags of its settings."""
+    assert run(["rules", "apply", *flags, "--probes=64", "--limit=52"]) == EXIT_OK
+    assert run(["rules", "apply", *flags, "--probes=32", "--limit=52", "--recrawl=update", "--observe"]) == EXIT_OK
+    changes = "probes: 64 -> 32\nrecrawl: duplicate -> update\nobserve: no -> yes\nin force from log offset 1 on"
+    assert changes in capsys.readouterr().out
+    assert run(["rules", "show", f"--brokers={config.kafka.brokers}", f"--group={config.kafka.group}"]) == EXIT_OK
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "probes 32 look-ups an article, in 4 tables" in lines
+    assert "limit 52 bits of the signature's 256: similarity 0.803" in lines
+    assert "observe yes (everything goes to the topic of unique ones)" in lines
+    assert not [line for line in lines if line.startswith("distance")]
+
+
+def test_command_refuses_another_scheme(
+    flags: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exit code says that going on would break a promise, the message in what the schemes differ."""
+    assert run(["rules", "apply", *flags]) == EXIT_OK
+    monkeypatch.setenv("STREAM_DEDUP_FEATURES__SEED", "7")
+    assert run(["rules", "apply", *flags]) == EXIT_REFUSED
+    told = capsys.readouterr().err
+    assert "scheme.seed: 7 here, 0 in the log" in told
+    assert "scheme never changes" in told

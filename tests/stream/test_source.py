@@ -1,0 +1,378 @@
+"""The source on a real broker: polled as the worker does it, without the rest of a worker."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
+from kafka.admin import NewTopic
+from kafka.errors import KafkaTimeoutError
+
+from stream_dedup.core.headers import offset_metadata
+from stream_dedup.errors import RefusedError
+from stream_dedup.stream.audit_io import committed_offsets
+from stream_dedup.stream.beginnings import Beginnings
+from stream_dedup.stream.client import make_admin
+from stream_dedup.stream.devbroker import DevBroker
+from stream_dedup.stream.flight import Assignment, Flight
+from stream_dedup.stream.source import Source
+from stream_dedup.stream.topic_watch import TopicWatch
+from stream_dedup.stream.topics import topic_ids
+from tests.pipeline.pipeline import Pipeline, pipeline
+from tests.stream.deleting import delete_topic
+from tests.waiting import wait_until
+
+PARTITIONS = 3
+RECORDS = 90
+EACH = RECORDS // PARTITIONS
+BATCH = 10
+POLL_MS = 50
+LIMIT_S = 60
+MADE_AGAIN = "made again"
+
+Logged = frozenset[tuple[bytes, int]]
+
+
+class Reader:
+    """A source and everything that it gave."""
+
+    def __init__(self, made: Pipeline, stack: ExitStack, log_id: bytes, logged: Logged = frozenset()) -> None:
+        self.made = made
+        self.flights: list[Flight] = []
+        config = made.config()
+        self.watch = TopicWatch(config, log_id, lambda: None)
+        stack.callback(self.watch.stop)
+        self.source = Source(config, self.watch, f"{made.name}-{uuid.uuid4()}", lambda: logged)
+        self.left = stack.enter_context(ExitStack())
+        self.left.callback(self.source.close)
+        self.watch.start()
+        self.source.join()
+
+    def poll(self) -> None:
+        self.flights += self.source.poll(POLL_MS)
+
+    def poll_until(self, condition: Callable[[], bool], what: str) -> None:
+        def look() -> bool:
+            self.poll()
+            return condition()
+
+        wait_until(look, LIMIT_S, what)
+
+    @property
+    def term(self) -> Assignment:
+        term = self.source._current
+        assert term is not None
+        return term
+
+    def offsets(self) -> dict[TopicPartition, list[int]]:
+        """Offsets that came under the present term, in the order in which they came."""
+        found: dict[TopicPartition, list[int]] = {}
+        for flight in self.flights:
+            if flight.assignment is self.term and flight.assignment.valid:
+                found.setdefault(flight.partition, []).extend(flight.offsets.tolist())
+        return found
+
+    def read(self) -> int:
+        return sum(map(len, self.offsets().values()))
+
+    def read_all(self, first: dict[TopicPartition, int]) -> None:
+        """Read to the end under one term: every offset from ``first`` on, once and in order."""
+        ends = self.made.ends()
+        wanted = {at: list(range(first.get(at, 0), end)) for at, end in ends.items()}
+        self.poll_until(lambda: self.read() >= sum(map(len, wanted.values())), "every record comes")
+        assert self.offsets() == wanted
+
+    def commit(self, offsets: dict[TopicPartition, int]) -> None:
+        metadata = offset_metadata(self.term.topic_ids[self.made.topic])
+        self.source._consumer.commit({at: OffsetAndMetadata(offset, metadata, -1) for at, offset in offsets.items()})
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def made(broker: DevBroker, tmp_path: Path, topic_name: Callable[[str], str], stack: ExitStack) -> Pipeline:
+    made = stack.enter_context(
+        pipeline(broker.bootstrap, tmp_path, topic_name("pipe"), partitions=PARTITIONS, worker={"batch_records": BATCH})
+    )
+    fill(made, "first")
+    return made
+
+
+@pytest.fixture
+def admin(made: Pipeline) -> Iterator[KafkaAdminClient]:
+    with closing(make_admin(made.config().kafka)) as client:
+        yield client
+
+
+@pytest.fixture
+def make_reader(made: Pipeline, admin: KafkaAdminClient, stack: ExitStack) -> Callable[..., Reader]:
+    log_topic = made.config().log_topic
+    log_id = topic_ids(admin, [log_topic])[log_topic]
+
+    def make(logged: Logged = frozenset()) -> Reader:
+        return Reader(made, stack, log_id, logged)
+
+    return make
+
+
+def fill(made: Pipeline, mark: str) -> None:
+    made.produce((b"%d" % number, f"{mark}-{number}".encode()) for number in range(RECORDS))
+
+
+def present_id(made: Pipeline, admin: KafkaAdminClient) -> bytes:
+    return topic_ids(admin, [made.topic])[made.topic]
+
+
+def set_offsets(made: Pipeline, admin: KafkaAdminClient, offset: int, topic_id: bytes | None) -> None:
+    metadata = "" if topic_id is None else offset_metadata(topic_id)
+    admin.alter_group_offsets(made.name, {at: OffsetAndMetadata(offset, metadata, -1) for at in made.partitions()})
+
+
+def test_resync_between_two_polls(made: Pipeline, make_reader: Callable[..., Reader]) -> None:
+    """After a resync everything from the committed offsets on comes again, once, wherever the polls had got to."""
+    reader = make_reader()
+    reader.poll_until(lambda: len(reader.offsets()) == PARTITIONS, "records of each partition")
+    done = dict(zip(made.partitions(), (0, 7, EACH), strict=True))
+    reader.commit(done)
+    before = reader.term
+    reader.source.resync(before)
+    assert not before.valid
+    assert reader.term.metadata == before.metadata
+    reader.poll_until(lambda: reader.read() > BATCH, "records of the new term")
+    reader.source.resync(before)  # a batch of the old term that fails late ends no other
+    assert reader.term.valid
+    wanted = {at: list(range(first, EACH)) for at, first in done.items() if first < EACH}
+    reader.poll_until(lambda: reader.read() >= sum(map(len, wanted.values())), "every record comes")
+    assert reader.offsets() == wanted
+
+
+def test_resync_at_every_poll(make_reader: Callable[..., Reader]) -> None:
+    """Resyncs as fast as the polls come leave nothing out once they end."""
+    reader = make_reader()
+    reader.poll_until(lambda: reader.read() > 0, "records")
+    for _ in range(10):
+        reader.source.resync(reader.term)
+        reader.poll()
+    reader.source.resync(reader.term)
+    reader.read_all({})
+
+
+@pytest.mark.parametrize("resumed_before_the_poll", [False, True])
+def test_pause_ends_with_its_assignment(make_reader: Callable[..., Reader], resumed_before_the_poll: bool) -> None:
+    """A pause that was on at a resync does not stay, on whichever side of the next poll it is lifted."""
+    reader = make_reader()
+    reader.poll_until(lambda: reader.read() > 0, "records")
+    reader.source.pause(full=True)
+    reader.poll()
+    reader.source.resync(reader.term)
+    if resumed_before_the_poll:
+        reader.source.pause(full=False)
+    reader.poll()
+    reader.source.pause(full=False)
+    reader.read_all({})
+
+
+@pytest.mark.expect_log("cannot be read yet")
+def test_pause_while_settling(make_reader: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partitions that settle during a pause come when it ends, and not before."""
+    reader = make_reader()
+    held = hold(monkeypatch, lambda _partition: True)
+    reader.poll_until(lambda: bool(held), "settling was tried")
+    reader.source.pause(full=True)
+    monkeypatch.undo()
+    reader.poll_until(lambda: len(reader.source._next) == PARTITIONS, "every partition is settled")
+    for _ in range(5):
+        reader.poll()
+    assert not reader.flights
+    reader.source.pause(full=False)
+    reader.read_all({})
+
+
+@pytest.mark.timeout(120)
+def test_second_member_joins_and_leaves(make_reader: Callable[..., Reader]) -> None:
+    """A pause is on when another member comes, and when it goes: its partitions come back with all their records."""
+    first = make_reader()
+    first.poll_until(lambda: first.read() > 0, "records")
+    first.source.pause(full=True)
+    second = make_reader()
+
+    def shared() -> bool:
+        second.poll()
+        return bool(second.offsets()) and len(first.term.partitions) < PARTITIONS
+
+    first.poll_until(shared, "two members share the partitions")
+    first.source.pause(full=False)
+    share = {at: list(range(EACH)) for at in first.term.partitions}
+    assert first.term.partitions.isdisjoint(second.term.partitions)
+
+    def read_share() -> bool:
+        second.poll()
+        return first.read() >= EACH * len(share)
+
+    first.poll_until(read_share, "the share's records")
+    assert first.offsets() == share
+    first.source.pause(full=True)
+    second.left.close()
+    first.poll_until(lambda: len(first.term.partitions) == PARTITIONS and first.term.valid, "everything is back")
+    first.source.pause(full=False)
+    first.read_all({})
+
+
+@pytest.mark.expect_log("cannot be read yet")
+def test_partition_in_hand_is_held(make_reader: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition whose fetched records are half given out is not settled at once after a resync: it comes in time."""
+    reader = make_reader()
+    reader.poll_until(lambda: reader.read() > 0, "records")
+    in_hand = reader.flights[-1].partition
+    assert len(reader.offsets()[in_hand]) < EACH
+    hold(monkeypatch, lambda partition: partition == in_hand)
+    reader.source.resync(reader.term)
+    reader.poll_until(lambda: reader.read() == RECORDS - EACH, "the others are read to their end")
+    monkeypatch.undo()
+    reader.read_all({})
+
+
+def hold(monkeypatch: pytest.MonkeyPatch, wanted: Callable[[TopicPartition], bool]) -> list[TopicPartition]:
+    """Keep partitions from being settled until ``monkeypatch.undo``; gives the tries."""
+    of, held = Beginnings.of, []
+
+    def slow(self: Beginnings, partition: TopicPartition, topic_id: bytes) -> int:
+        if wanted(partition):
+            held.append(partition)
+            raise KafkaTimeoutError
+        return of(self, partition, topic_id)
+
+    monkeypatch.setattr(Beginnings, "of", slow)
+    return held
+
+
+@pytest.mark.expect_log("cannot be read yet")
+def test_resync_while_some_are_settled(
+    made: Pipeline, make_reader: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One partition cannot be settled yet: the others go on, and a resync then loses no record of any."""
+    late = made.partitions()[1]
+    hold(monkeypatch, lambda partition: partition == late)
+    reader = make_reader()
+    reader.poll_until(lambda: reader.read() == RECORDS - EACH, "the others are read to their end")
+    assert late not in reader.offsets()
+    reader.source.resync(reader.term)
+    reader.poll_until(lambda: reader.read() >= BATCH, "the others come again")
+    assert late not in reader.offsets()
+    monkeypatch.undo()
+    reader.read_all({})
+
+
+def test_resync_in_the_middle_of_settling(
+    made: Pipeline, make_reader: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread's resync between the settling of two partitions: both begin anew."""
+    of, left = Beginnings.of, [1, 2, 3]
+    reader = make_reader()
+
+    def with_resync(self: Beginnings, partition: TopicPartition, topic_id: bytes) -> int:
+        offset = of(self, partition, topic_id)
+        if partition == made.partitions()[1] and left:
+            left.pop()
+            reader.source.resync(reader.term)
+        return offset
+
+    monkeypatch.setattr(Beginnings, "of", with_resync)
+    reader.poll_until(lambda: not left, "settling was disturbed three times")
+    reader.read_all({})
+
+
+@pytest.mark.expect_log(MADE_AGAIN)
+def test_made_again_to_the_same_length(
+    made: Pipeline, admin: KafkaAdminClient, make_reader: Callable[..., Reader]
+) -> None:
+    """A topic made again and filled to the old length between two polls is read from its beginning."""
+    reader = make_reader()
+    reader.read_all({})
+    reader.commit(dict.fromkeys(made.partitions(), EACH))
+    old = present_id(made, admin)
+    delete_topic(admin, made.topic)
+    admin.create_topics([NewTopic(made.topic, PARTITIONS, 1)])
+    wait_until(lambda: topic_ids(admin, [made.topic]).get(made.topic) not in (None, old), LIMIT_S, "made again")
+    fill(made, "second")
+    reader.flights.clear()
+    new = present_id(made, admin)
+
+    def come() -> bool:
+        return sum(len(flight.records) for flight in reader.flights if flight.assignment.valid) >= RECORDS
+
+    reader.poll_until(come, "the new topic's records")
+    assert reader.offsets() == {at: list(range(EACH)) for at in made.partitions()}
+    current = [flight for flight in reader.flights if flight.assignment is reader.term]
+    assert {flight.topic_id for flight in current} == {new}
+    assert all((record.value or b"").startswith(b"second-") for flight in current for record in flight.records)
+
+
+@pytest.mark.expect_log(MADE_AGAIN)
+def test_offset_of_another_topic_id(
+    made: Pipeline, admin: KafkaAdminClient, make_reader: Callable[..., Reader]
+) -> None:
+    """A committed offset of a topic that is no more, beyond the end of the present one, counts for nothing."""
+    set_offsets(made, admin, 50 * RECORDS, os.urandom(16))
+    reader = make_reader()
+    reader.read_all({})
+    topic_id = present_id(made, admin)
+    assert committed_offsets(admin, made.name) == dict.fromkeys(made.partitions(), (0, topic_id))
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_offset_past_the_end(
+    made: Pipeline, admin: KafkaAdminClient, make_reader: Callable[..., Reader], by_hand: bool
+) -> None:
+    """A committed offset past the end of the same topic is refused, and the command that mends it is named."""
+    set_offsets(made, admin, 50 * RECORDS, None if by_hand else present_id(made, admin))
+    reader = make_reader()
+    with pytest.raises(RefusedError, match=f"no longer has the articles.* offsets set .*--group {made.name} "):
+        reader.poll_until(lambda: False, "refused")
+    assert not reader.flights
+
+
+def test_offsets_lost(made: Pipeline, admin: KafkaAdminClient, make_reader: Callable[..., Reader]) -> None:
+    """Without a committed offset a partition that stands in the log is refused, not read again by the way."""
+    reader = make_reader(frozenset({(present_id(made, admin), 1)}))
+    with pytest.raises(RefusedError, match=f"no committed offset for {made.topic}-1, .* offsets set "):
+        reader.poll_until(lambda: False, "refused")
+
+
+def test_new_partitions(made: Pipeline, admin: KafkaAdminClient, make_reader: Callable[..., Reader]) -> None:
+    """Without a committed offset a partition that no log knows begins at its beginning, which is committed at once."""
+    reader = make_reader(frozenset({(os.urandom(16), number) for number in range(PARTITIONS)}))
+    reader.poll_until(lambda: reader.read() > 0, "records")
+    topic_id = present_id(made, admin)
+    raw = admin.list_group_offsets({made.name: None})[made.name]
+    begun = {at: raw[at] for at in reader.offsets()}
+    assert begun
+    assert {(found.offset, found.metadata) for found in begun.values()} == {(0, offset_metadata(topic_id))}
+    reader.read_all({})
+
+
+@pytest.mark.expect_log("cannot be read yet")
+def test_waiting_for_a_beginning_holds_no_poll(
+    make_reader: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Settling that goes on for long lets the polls go on: the member stays in its group."""
+    reader = make_reader()
+    held = hold(monkeypatch, lambda _partition: True)
+    reader.poll_until(lambda: len(held) >= PARTITIONS, "settling was tried")
+    term, began = reader.term, time.monotonic()
+    longer = 2 * reader.made.config().kafka.session_timeout_s
+    reader.poll_until(lambda: time.monotonic() - began > longer, "longer than a session")
+    assert reader.term is term
+    assert term.valid
+    monkeypatch.undo()
+    reader.read_all({})

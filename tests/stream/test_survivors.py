@@ -1,0 +1,135 @@
+"""What a killed worker leaves open, on a real broker."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+
+from stream_dedup.config import KafkaConfig
+from stream_dedup.errors import UnavailableError
+from stream_dedup.stream import survivors
+from stream_dedup.stream.client import discard, make_consumer, make_producer
+from stream_dedup.stream.devbroker import DevBroker
+from stream_dedup.stream.flight import Step
+from stream_dedup.stream.survivors import settle_for_the_dead
+from tests.pipeline.mixture import records
+from tests.pipeline.pipeline import Pipeline, pipeline
+from tests.waiting import wait_until
+
+SEED = 5
+LIMIT_S = 30
+DEFAULT_SESSION_S = 10
+DEFAULT_TRANSACTION_S = 30
+TAKEN_OVER_S = 20.0
+"""Session, rebalance and settling, well before the transaction's own time-out."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_survivor_takes_over_in_time(broker: DevBroker, tmp_path: Path, topic_name: Callable[[str], str]) -> None:
+    """With the default time-outs, a survivor settles a killed worker's transaction long before it times out."""
+    times = {"session_timeout_s": DEFAULT_SESSION_S, "transaction_timeout_s": DEFAULT_TRANSACTION_S}
+    with pipeline(broker.bootstrap, tmp_path, topic_name("pipe"), partitions=2, kafka={**times}) as made:
+        dying = made.start("dying", die_at=Step.OFFSETS_SENT, times=1)
+        made.wait_joined("dying", 2)
+        survivor = made.start("survivor")
+        made.wait_joined("survivor", 1)
+        made.wait_joined("dying", 3)
+        made.produce(records(100, SEED))
+        assert dying.wait(60) == -9
+        killed = time.monotonic()
+        made.wait_done(DEFAULT_TRANSACTION_S + 30)
+        stamps = made.stamps()
+        took = time.monotonic() - killed
+        print(f"taken over {took:.1f} s after the kill")  # noqa: T201 - the figure of this test
+        made.stop(survivor)
+        assert len(stamps) == sum(made.ends().values())
+        assert took <= TAKEN_OVER_S
+        assert "the open transaction of a dead worker" in made.log("survivor")
+        made.assert_sound()
+
+
+@pytest.fixture
+def made(broker: DevBroker, tmp_path: Path, topic_name: Callable[[str], str]) -> Iterator[Pipeline]:
+    with pipeline(broker.bootstrap, tmp_path, topic_name("pipe")) as made:
+        yield made
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def open_transaction(stack: ExitStack, made: Pipeline, transactional_id: str) -> KafkaProducer:
+    """Send one record, the id itself, in a transaction that stays open."""
+    producer = make_producer(made.config().kafka, transactional_id=transactional_id)
+    stack.callback(discard, producer)
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send(made.config().topics.unique, value=transactional_id.encode()).get(timeout=LIMIT_S)
+    return producer
+
+
+def join_as(stack: ExitStack, kafka: KafkaConfig, made: Pipeline, member_id: str) -> None:
+    consumer = stack.enter_context(closing(make_consumer(kafka, group_id=kafka.group, client_id=member_id)))
+    consumer.subscribe([made.topic])
+
+    def joined() -> bool:
+        consumer.poll(100)
+        return bool(consumer.group_metadata().generation_id > 0)
+
+    wait_until(joined, LIMIT_S, "a member of the group")
+
+
+def member(group: str) -> str:
+    return f"{group}-{uuid.uuid4()}"
+
+
+def test_only_the_dead_are_settled(made: Pipeline, stack: ExitStack) -> None:
+    """A dead worker's transaction is aborted; a live member's, one's own, and those of other groups go on."""
+    kafka = made.config().kafka
+    dead, alive, own, other, odd = (
+        member(made.name),
+        member(made.name),
+        member(made.name),
+        member(f"{made.name}-more"),
+        f"{made.name}-of-another-program",
+    )
+    join_as(stack, kafka, made, alive)
+    open_ones = {name: open_transaction(stack, made, name) for name in (dead, alive, own, other, odd)}
+    assert settle_for_the_dead(kafka, own) == [dead]
+    assert settle_for_the_dead(kafka, own) == []
+    with pytest.raises(KafkaError):
+        open_ones.pop(dead).commit_transaction()
+    for producer in open_ones.values():
+        producer.commit_transaction()
+    read = [record.value.decode() for record in made.read(made.config().topics.unique)]
+    assert sorted(read) == sorted(open_ones)
+
+
+def test_member_of_another_group_is_dead_here(made: Pipeline, stack: ExitStack) -> None:
+    """Only membership in the same group keeps a transaction open, not a client of that name elsewhere."""
+    kafka = made.config().kafka
+    dead = member(made.name)
+    join_as(stack, kafka.model_copy(update={"group": f"{made.name}-more"}), made, dead)
+    open_transaction(stack, made, dead)
+    assert settle_for_the_dead(kafka, member(made.name)) == [dead]
+
+
+@pytest.mark.expect_log("open transactions of dead workers could not be settled")
+def test_broker_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look that fails is told and harms nobody."""
+
+    def away(_kafka: KafkaConfig) -> None:
+        raise UnavailableError("no broker")  # noqa: EM101, TRY003 - any text
+
+    monkeypatch.setattr(survivors, "make_admin", away)
+    assert settle_for_the_dead(KafkaConfig(), member("group")) == []

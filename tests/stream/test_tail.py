@@ -1,0 +1,162 @@
+"""The log's tail, with a reader that gives what the test says."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from stream_dedup.core.entry import LogRecord
+from stream_dedup.errors import CorruptError, UnavailableError
+from stream_dedup.stream.tail import FULL_S, READ_AHEAD, LogTail
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from stream_dedup.core.entry import Payload
+    from stream_dedup.stream.log import LogReader
+
+LIMIT_S = 20
+PATIENCE_S = 7.5
+
+
+class Scripted:
+    """Stands in for the log's reader: polls give what was put, bounds give ``end`` or raise it."""
+
+    def __init__(self) -> None:
+        self.script: SimpleQueue[list[LogRecord] | BaseException] = SimpleQueue()
+        self.given = 0
+        self.end: int | Exception = 0
+        self.patience: list[float] = []
+
+    def poll(self, timeout_ms: int) -> list[LogRecord]:
+        try:
+            item = self.script.get(timeout=timeout_ms / 1000)
+        except Empty:
+            return []
+        if isinstance(item, BaseException):
+            raise item
+        self.given += 1
+        return item
+
+    def high_water(self) -> int:
+        return 10 * self.given
+
+    def bounds(self, patience_s: float) -> tuple[int, int]:
+        self.patience.append(patience_s)
+        if isinstance(self.end, Exception):
+            raise self.end
+        return 0, self.end
+
+
+def polled(number: int) -> list[LogRecord]:
+    """Poll ``number``: two records."""
+    return [LogRecord(offset, 0, cast("Payload", None), b"") for offset in (2 * number, 2 * number + 1)]
+
+
+class Taker:
+    """Takes as the engine does: when it is woken."""
+
+    def __init__(self, reader: Scripted) -> None:
+        self.wakes = threading.Semaphore(0)
+        self.tail = LogTail(cast("LogReader", reader), self.wakes.release, PATIENCE_S)
+
+    def next(self) -> list[int]:
+        """Offsets of the next records that are there."""
+        assert self.wakes.acquire(timeout=LIMIT_S), "the taker is woken"
+        return [record.offset for record in self.tail.take()]
+
+
+@contextmanager
+def running(reader: Scripted) -> Iterator[Taker]:
+    taker = Taker(reader)
+    taker.tail.start()
+    try:
+        yield taker
+    finally:
+        taker.tail.stop()
+        assert not taker.tail._thread.is_alive()
+
+
+@pytest.fixture
+def reader() -> Scripted:
+    return Scripted()
+
+
+def test_order_is_kept(reader: Scripted) -> None:
+    """Records are handed on as they were read, one wake for each poll that had some; polls without any wake nobody."""
+    with running(reader) as taker:
+        assert taker.tail.take() == []
+        for number in range(50):
+            reader.script.put([] if number % 7 == 0 else polled(number))
+        wanted = [[2 * number, 2 * number + 1] for number in range(50) if number % 7]
+        assert [taker.next() for _ in wanted] == wanted
+        assert taker.tail.take() == []
+        assert taker.tail.high_water == 500
+    assert not taker.wakes.acquire(blocking=False)
+
+
+def test_read_ahead_is_bounded(reader: Scripted) -> None:
+    """While the taker is busy the reader is not polled further; each take makes room for one poll."""
+    for number in range(READ_AHEAD + 5):
+        reader.script.put(polled(number))
+    with running(reader) as taker:
+        for taken in range(4):
+            most = READ_AHEAD + 1 + taken  # one more waits in the thread's hand
+            wait_until(lambda most=most: reader.given >= most, LIMIT_S, f"{most} polls")  # type: ignore[misc]
+            threading.Event().wait(2 * FULL_S)  # long enough for another poll, were there one
+            assert reader.given == most
+            assert taker.next() == [2 * taken, 2 * taken + 1]
+
+
+def test_error_surfaces_after_what_was_read(reader: Scripted) -> None:
+    """What ended the reading is raised when everything before it was taken, and at every take from then on."""
+    reader.script.put(polled(0))
+    reader.script.put(polled(1))
+    reader.script.put(CorruptError("record 4 cannot be read"))
+    with running(reader) as taker:
+        wait_until(lambda: not taker.tail._thread.is_alive(), LIMIT_S, "the thread has ended")
+        assert [taker.next(), taker.next()] == [[0, 1], [2, 3]]
+        for _ in range(2):
+            with pytest.raises(CorruptError, match="record 4"):
+                taker.tail.take()
+        assert taker.wakes.acquire(timeout=LIMIT_S), "the taker is woken for the error, too"
+
+
+def test_ask_end(reader: Scripted) -> None:
+    """The end is asked for while records go through, with the patience given, and the asker is woken."""
+    reader.end = 41
+    with running(reader) as taker:
+        assert taker.tail.ask_end().result(LIMIT_S) == 41
+        assert taker.wakes.acquire(timeout=LIMIT_S)
+        reader.script.put(polled(0))
+        assert taker.next() == [0, 1]
+        reader.end = 43
+        questions = [taker.tail.ask_end() for _ in range(3)]
+        assert [question.result(LIMIT_S) for question in questions] == [43, 43, 43]
+    assert reader.patience == [PATIENCE_S] * 4
+
+
+def test_end_that_cannot_be_told(reader: Scripted) -> None:
+    """Whoever asked gets the error; reading goes on."""
+    reader.end = UnavailableError("the broker is away")
+    with running(reader) as taker:
+        with pytest.raises(UnavailableError, match="away"):
+            taker.tail.ask_end().result(LIMIT_S)
+        assert taker.wakes.acquire(timeout=LIMIT_S)
+        reader.script.put(polled(0))
+        assert taker.next() == [0, 1]
+
+
+@pytest.mark.parametrize("polls", [0, READ_AHEAD + 3])
+def test_stop(reader: Scripted, polls: int) -> None:
+    """A stop ends the thread, with nothing to read as with no room for what was read."""
+    for number in range(polls):
+        reader.script.put(polled(number))
+    with running(reader) as taker:
+        wait_until(lambda: reader.given >= min(polls, READ_AHEAD + 1), LIMIT_S, "the thread is at its place")
+        taker.tail.stop()
+        assert not taker.tail._thread.is_alive()

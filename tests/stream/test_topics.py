@@ -1,0 +1,147 @@
+"""Topics on a real broker: made right where missing, refused with the mending command where wrong."""
+
+from __future__ import annotations
+
+import shlex
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from stream_dedup.cli import EXIT_FOUND, EXIT_OK, EXIT_USER, run
+from stream_dedup.config import Config
+from stream_dedup.errors import UserError
+from stream_dedup.stream.client import make_admin
+from stream_dedup.stream.topics import check_topics, create_topics, ensure_topics, topic_ids
+from tests.stream.deleting import delete_topic
+
+
+def settings_of(admin: KafkaAdminClient, topic: str) -> dict[str, str]:
+    resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+    found = admin.describe_configs([resource], config_filter="all")["topic"][topic]
+    return {name: data["value"] for name, data in found.items()}
+
+
+def with_topics(config: Config, **changes: object) -> Config:
+    return config.model_copy(update={"topics": config.topics.model_copy(update=changes)})
+
+
+def test_missing_topics_are_made_with_the_right_settings(config: Config, admin: KafkaAdminClient) -> None:
+    """The log keeps everything in broker time and one partition; outputs hold the largest record and more."""
+    ensure_topics(admin, with_topics(config, partitions=3))
+    log = settings_of(admin, config.log_topic)
+    names = ("message.timestamp.type", "cleanup.policy", "retention.ms", "retention.bytes")
+    assert [log[name] for name in names] == ["LogAppendTime", "delete", "-1", "-1"]
+    assert int(settings_of(admin, config.topics.unique)["max.message.bytes"]) > config.kafka.max_record_bytes
+    described = admin.describe_topics([config.log_topic, config.topics.input[0], config.topics.rejected])
+    assert {topic["name"]: len(topic["partitions"]) for topic in described} == {
+        config.log_topic: 1,
+        config.topics.input[0]: 3,
+        config.topics.rejected: 3,
+    }
+    assert check_topics(admin, config) == []
+
+
+def test_several_workers_make_the_topics_at_once(config: Config) -> None:
+    """Whoever comes second finds them there."""
+
+    def ensure() -> None:
+        with closing(make_admin(config.kafka)) as admin:
+            ensure_topics(admin, config)
+
+    with ThreadPoolExecutor(4) as threads:
+        for future in [threads.submit(ensure) for _ in range(4)]:
+            future.result()
+
+
+def test_making_again_makes_nothing(config: Config, admin: KafkaAdminClient) -> None:
+    """Only missing topics are made, and told."""
+    assert len(create_topics(admin, config)) == 5
+    delete_topic(admin, config.topics.rejected)
+    assert create_topics(admin, config) == [config.topics.rejected]
+    assert create_topics(admin, config) == []
+
+
+def test_topics_are_not_made_when_that_is_off(config: Config, admin: KafkaAdminClient) -> None:
+    """With ``topics.create`` off every missing topic is told, with the command that makes it."""
+    with pytest.raises(UserError) as told:
+        ensure_topics(admin, with_topics(config, create=False))
+    commands = [line for line in str(told.value).splitlines() if "kafka-topics.sh" in line and "--create" in line]
+    assert len(commands) == 5
+    assert topic_ids(admin, [config.log_topic]) == {}
+
+
+def test_everything_wrong_is_refused_at_once(config: Config, admin: KafkaAdminClient) -> None:
+    """A compacted, ageing log in client time with two partitions, and outputs too small, in one message."""
+    wrong = {"cleanup.policy": "compact", "retention.ms": "1000", "retention.bytes": "1", "max.message.bytes": "1000"}
+    admin.create_topics(
+        {
+            config.log_topic: {"num_partitions": 2, "configs": wrong},
+            config.topics.unique: {"configs": {"max.message.bytes": "1000"}},
+            config.topics.duplicate: {"configs": {"cleanup.policy": "compact"}},
+            config.topics.input[0]: {"configs": {"max.message.bytes": "2000000"}},
+        },
+        wait_for_metadata=True,
+    )
+    with pytest.raises(UserError) as told:
+        ensure_topics(admin, config)
+    text = str(told.value)
+    for part in (
+        "it has 2 partitions",
+        "message.timestamp.type is CreateTime",
+        "cleanup.policy is compact",
+        "retention.ms is 1000",
+        "retention.bytes is 1",
+        "max.message.bytes is 1000",
+        "larger records than kafka.max_record_bytes",
+    ):
+        assert part in text
+    assert [config.topics.rejected in line for line in text.splitlines()] == [False] * len(text.splitlines())
+
+
+def test_the_command_mends_what_is_wrong(config: Config, admin: KafkaAdminClient) -> None:
+    """What the message tells to alter is all that has to be altered."""
+    names = {config.log_topic, config.topics.unique, config.topics.duplicate, config.topics.rejected}
+    admin.create_topics({name: {"configs": {"max.message.bytes": "1000"}} for name in names}, wait_for_metadata=True)
+    create_topics(admin, config)
+    problems = check_topics(admin, config)
+    assert {problem.topic for problem in problems} == names
+    for problem in problems:
+        words = shlex.split(problem.remedy.partition(": ")[2])
+        assert words[:3] == ["kafka-configs.sh", "--bootstrap-server", config.kafka.brokers]
+        topic = words[words.index("--entity-name") + 1]
+        changes = dict(pair.split("=") for pair in words[words.index("--add-config") + 1].split(","))
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, changes)])
+    assert check_topics(admin, config) == []
+
+
+def test_topic_ids(config: Config, admin: KafkaAdminClient) -> None:
+    """Ids are 16 bytes, absent topics are left out, and a topic made again has another id."""
+    name = config.topics.unique
+    assert topic_ids(admin, [name]) == {}
+    admin.create_topics([name], wait_for_metadata=True)
+    first = topic_ids(admin, [name, "absent"])
+    assert {key: len(value) for key, value in first.items()} == {name: 16}
+    delete_topic(admin, name)
+    admin.create_topics([name], wait_for_metadata=True)
+    assert topic_ids(admin, [name])[name] != first[name]
+
+
+def test_command(config: Config, flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """``topics check`` finds what is missing, ``topics create`` makes it and says so."""
+    assert run(["topics", "check", *flags]) == EXIT_FOUND
+    assert capsys.readouterr().out.count("it is not there") == 5
+    assert run(["topics", "create", *flags]) == EXIT_OK
+    assert f"made {config.log_topic}\n" in capsys.readouterr().out
+    assert run(["topics", "check", *flags]) == EXIT_OK
+
+
+def test_command_refuses_a_wrong_topic(
+    config: Config, admin: KafkaAdminClient, flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``topics create`` ends with the code for what the user has to change."""
+    admin.create_topics([config.log_topic], wait_for_metadata=True)
+    assert run(["topics", "create", *flags]) == EXIT_USER
+    assert "kafka-configs.sh" in capsys.readouterr().err

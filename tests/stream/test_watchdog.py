@@ -1,0 +1,152 @@
+"""Guards over calls without a bound, with a clock and an end of the test's own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass, field
+
+import pytest
+
+from stream_dedup.stream.watchdog import EXIT_UNAVAILABLE, STANDSTILL_S, TICK_S, Watchdog
+
+OVERDUE = r"took more than .* the worker ends"
+END_LIMIT_S = 20
+
+
+@dataclass
+class Clocked:
+    """A watchdog, its clock, and the exit codes it ended with."""
+
+    now: float = 100.0
+    codes: list[int] = field(default_factory=list)
+    dog: Watchdog = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.dog = Watchdog(self.codes.append, lambda: self.now)
+
+    def run(self, seconds: float) -> None:
+        """Let time pass, with every tick in it."""
+        end = self.now + seconds
+        while self.now < end and not self.codes:
+            self.now = min(self.now + TICK_S, end)
+            self.dog.tick()
+
+    def stand_still(self, seconds: float) -> None:
+        """Let time pass in which nothing runs; the next tick is late."""
+        self.now += seconds
+        self.dog.tick()
+
+
+@pytest.fixture
+def clocked() -> Clocked:
+    return Clocked()
+
+
+def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.mark.expect_log(OVERDUE)
+@pytest.mark.parametrize("code", [EXIT_UNAVAILABLE, 0])
+def test_overdue(clocked: Clocked, caplog: pytest.LogCaptureFixture, code: int) -> None:
+    """An overdue guard ends the process with its own code, and says in one line what hung and for how long."""
+    with clocked.dog.guard("a commit (broker:9092)", 10, code):
+        clocked.run(10)
+        assert not clocked.codes
+        clocked.run(TICK_S)
+    assert clocked.codes == [code]
+    assert errors(caplog) == ["a commit (broker:9092) took more than 10 s; " + _REST]
+
+
+_REST = "the worker ends and can be started again, nothing is lost"
+
+
+def test_in_time(clocked: Clocked) -> None:
+    """A block that ends in time is never heard of again, however often it is entered, or if it raises."""
+    for _ in range(3):
+        with clocked.dog.guard("a commit", 10):
+            clocked.run(9)
+    with pytest.raises(ValueError, match="broken"), clocked.dog.guard("a commit", 10):
+        raise ValueError("broken")  # noqa: EM101 - what the guarded call raised
+    clocked.run(100)
+    assert not clocked.codes
+
+
+def test_standstill_counts_for_no_guard(clocked: Clocked) -> None:
+    """Time in which the whole process stood still is given back to every guard."""
+    with clocked.dog.guard("polling", 10), clocked.dog.guard("a commit", 2):
+        clocked.run(1)
+        clocked.stand_still(3600)
+        clocked.run(1)
+        assert not clocked.codes
+    with clocked.dog.guard("a commit", 2):
+        clocked.stand_still(3600)
+        clocked.stand_still(3600)
+    assert not clocked.codes
+
+
+@pytest.mark.expect_log(OVERDUE)
+def test_limit_goes_on_after_a_standstill(clocked: Clocked, caplog: pytest.LogCaptureFixture) -> None:
+    """A standstill puts a guard off; it does not lift it."""
+    with clocked.dog.guard("a commit", 2):
+        clocked.run(1)
+        clocked.stand_still(3600)
+        clocked.run(1 + TICK_S)
+    assert clocked.codes == [EXIT_UNAVAILABLE]
+    assert len(errors(caplog)) == 1
+
+
+@pytest.mark.expect_log(OVERDUE)
+def test_slow_tick_is_no_standstill(clocked: Clocked) -> None:
+    """A tick that is a little late comes from a busy machine: the time counts."""
+    with clocked.dog.guard("a commit", STANDSTILL_S - 1):
+        clocked.stand_still(STANDSTILL_S)
+    assert clocked.codes == [EXIT_UNAVAILABLE]
+
+
+@pytest.mark.expect_log(OVERDUE)
+def test_nested(clocked: Clocked, caplog: pytest.LogCaptureFixture) -> None:
+    """Inner guards in time do not put off the outer one."""
+    with clocked.dog.guard("the end of the worker", 5, 3):
+        for _ in range(5):
+            with clocked.dog.guard("an abort", 2):
+                clocked.run(1)
+        assert not clocked.codes
+        with clocked.dog.guard("an abort", 2):
+            clocked.run(1)
+    assert clocked.codes == [3]
+    assert errors(caplog) == ["the end of the worker took more than 5 s; " + _REST]
+
+
+@pytest.mark.expect_log(OVERDUE)
+def test_concurrent(clocked: Clocked, caplog: pytest.LogCaptureFixture) -> None:
+    """Guards of several threads end in any order; of two overdue at one look, one is told."""
+    polling, commit, append = (clocked.dog.guard(what, 2) for what in ("polling", "a commit", "an append"))
+    polling.__enter__()
+    commit.__enter__()
+    polling.__exit__(None, None, None)
+    append.__enter__()
+    clocked.run(1)
+    with clocked.dog.guard("another commit", 2):
+        commit.__exit__(None, None, None)
+        append.__exit__(None, None, None)
+        clocked.run(2)
+    assert not clocked.codes
+    with clocked.dog.guard("polling", 1), clocked.dog.guard("a commit", 1, 3):
+        clocked.run(1 + TICK_S)
+    assert clocked.codes == [EXIT_UNAVAILABLE]
+    assert errors(caplog) == ["polling took more than 1 s; " + _REST]
+
+
+@pytest.mark.expect_log(OVERDUE)
+def test_thread_looks() -> None:
+    """Once started it looks by itself; nobody looks after ``stop``."""
+    ended = threading.Event()
+    dog = Watchdog(lambda _code: ended.set())
+    dog.start()
+    with dog.guard("a commit", 0):
+        assert ended.wait(END_LIMIT_S)
+    dog.stop()
+    dog._thread.join(END_LIMIT_S)
+    assert not dog._thread.is_alive()
