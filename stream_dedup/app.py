@@ -1,0 +1,163 @@
+"""The only place that knows everybody: builds a worker from a configuration and runs it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry
+
+from stream_dedup.index.scan import warm as warm_search
+from stream_dedup.metrics import Metrics
+from stream_dedup.metrics_server import MetricsServer
+from stream_dedup.pool import FingerprintPool
+from stream_dedup.stream.client import failures_told, wait_for_broker
+from stream_dedup.stream.flight import Step
+from stream_dedup.stream.opening import open_log, worker_id
+from stream_dedup.stream.worker import Worker, WorkerParts
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from stream_dedup.config import Config
+
+log = logging.getLogger(__name__)
+
+PROGRESS_S = 2.0
+"""How often a long reading of the log tells how far it is."""
+
+
+class _Stopped(BaseException):
+    """A signal came before the worker was running."""
+
+
+def run_worker(config: Config, on_step: Callable[[Step], None] = lambda step: None) -> int:  # noqa: ARG005
+    """Run a worker until SIGTERM or SIGINT; gives the exit code.
+
+    ``on_step`` is called at each point between two effects, by the thread that does them.
+
+    Raises:
+        StreamDedupError: what made the worker end.
+    """
+    stop = threading.Event()
+    with ExitStack() as stack:
+        running = stack.enter_context(_signals(stop))
+        stack.enter_context(failures_told(config.kafka))
+        try:
+            worker = _start(config, stack, stop, on_step)
+            running()
+        except _Stopped:
+            log.info("stopped before the worker was running")
+            return 0
+        worker.run()
+    log.info("stopped")
+    return 0
+
+
+def rebuild_index(config: Config, progress: Callable[[int, int], None]) -> None:
+    """Empty the index and read it from the log again; ``progress`` is told records done and to do."""
+    wait_for_broker(config.kafka)
+    with failures_told(config.kafka):
+        opened = open_log(config, progress, rebuild=True)
+    opened.reader.close()
+    opened.index.close()
+
+
+def _start(config: Config, stack: ExitStack, stop: threading.Event, on_step: Callable[[Step], None]) -> Worker:
+    """In order: metrics, broker, pool, log and index, worker. The pool loads while the log is read.
+
+    Nothing is loaded or compiled later than here: no article waits for it.
+    """
+    metrics = Metrics(CollectorRegistry())
+    workers: list[Worker] = []
+    if config.metrics.address != "off":
+        server = stack.enter_context(
+            MetricsServer(
+                config.metrics.address,
+                metrics.registry,
+                healthy=lambda: (True, "running"),
+                ready=lambda: _readiness(workers),
+            )
+        )
+        print(f"metrics: http://{server.address}/metrics", file=sys.stderr, flush=True)  # noqa: T201 - asked for by a port of 0
+    wait_for_broker(config.kafka, stop.is_set)
+    processes = _processes(config)
+    pool = FingerprintPool(processes, config.fingerprint_settings(), config.input_format())
+    stack.callback(pool.close)
+    opened = open_log(config, _Progress("reading the log", "records"), image=_Progress("loading the image", "parts"))
+    stack.callback(opened.index.close)
+    stack.callback(opened.reader.close)
+    warm_search()
+    pool.warm()
+    metrics.identify(_version(), opened.scheme_id)
+    worker = Worker(
+        WorkerParts(
+            config=config,
+            opened=opened,
+            transactional_id=worker_id(config),
+            pool=pool,
+            processes=processes,
+            metrics=metrics,
+            stop=stop,
+            on_step=on_step,
+        )
+    )
+    workers.append(worker)
+    return worker
+
+
+def _readiness(workers: list[Worker]) -> tuple[bool, str]:
+    if not workers:
+        return False, "reading the log"
+    return (True, "in the group") if workers[0].ready else (False, "not in the group, or no broker answers")
+
+
+def _processes(config: Config) -> int:
+    return (os.cpu_count() or 1) if config.worker.processes is None else config.worker.processes
+
+
+def _version() -> str:
+    from stream_dedup import __version__  # noqa: PLC0415 - the package's own name
+
+    return __version__
+
+
+@contextmanager
+def _signals(stop: threading.Event) -> Iterator[Callable[[], None]]:
+    """SIGTERM and SIGINT stop the program: at once before ``running`` was called, in order afterwards."""
+    is_running = threading.Event()
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        log.info("%s: stopping", signal.Signals(number).name)
+        again = stop.is_set()
+        stop.set()
+        if not is_running.is_set() and not again:
+            raise _Stopped
+
+    former = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield is_running.set
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+class _Progress:
+    """Logs how far a long reading is."""
+
+    def __init__(self, what: str, unit: str) -> None:
+        self._what = what
+        self._unit = unit
+        self._next = time.monotonic() + PROGRESS_S
+
+    def __call__(self, done: int, total: int) -> None:
+        if time.monotonic() > self._next:
+            self._next = time.monotonic() + PROGRESS_S
+            log.info("%s: %d of %d %s (%d %%)", self._what, done, total, self._unit, 100 * done // max(total, 1))

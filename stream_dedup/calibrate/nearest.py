@@ -1,0 +1,291 @@
+"""Each article's nearest earlier entry, by how much of the search it takes to find it.
+
+Owns the measuring: every article that is asked for is compared with every earlier entry of its group, and of those
+that a plan of look-ups reaches the nearest is kept, for each of several lengths of the plan at once. So what the
+index would have answered under any of these settings is known from one pass:
+
+    with the first r look-ups of its plan and the limit L an article is a duplicate
+    if and only if ``distances[article, r] <= L``
+
+which holds because near means: reached by one of the look-ups, within the sieve, among the newest entries of that
+list, and within the limit; and because the match is the nearest, then the earliest.
+
+The work grows with the square of the entries; who calls bounds it by asking for fewer articles. Memory: some
+200 bytes an entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.calibrate.lists import I64, Lists
+from stream_dedup.core import probes as core_probes
+from stream_dedup.core.model import BLOCK_BITS, TABLE_MARGIN_BYTES, signed
+from stream_dedup.core.probes import BLOCKS, SIEVE_BITS
+from stream_dedup.core.rules import Rules
+
+NOWHERE = np.iinfo(np.uint16).max
+"""Distance of nothing: above every limit."""
+UNREACHED = np.iinfo(np.int32).max
+"""Rank of an entry that no look-up finds."""
+WORDS = 4
+_STEP = 256
+"""Articles whose plans are drawn at once, and between two reports of progress."""
+
+Progress = Callable[[int, int], None]
+"""Called now and then with how many of how many are done."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entries:
+    """Signed entries in order of place, as columns (see ``core.entry``)."""
+
+    statuses: NDArray[np.uint8]
+    groups: NDArray[np.uint64]
+    signatures: NDArray[np.uint8]
+    margins: NDArray[np.uint8]
+
+    def __post_init__(self) -> None:
+        """Only entries that have a signature can be near."""
+        if not signed(self.statuses).all():
+            msg = "an entry without a signature is near nothing"
+            raise ValueError(msg)
+
+    def __len__(self) -> int:
+        """Number of entries."""
+        return len(self.statuses)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nearest:
+    """For each article asked for (rows) and each length of plan (columns, the last one: everything compared).
+
+    ``queries`` are the articles' numbers among the entries. ``distances`` are in bits (``NOWHERE``: nothing
+    was reached), ``matches`` numbers of entries (-1: none). ``ranks`` are the least lengths of plan that
+    reach the nearest entry of all, less one (``UNREACHED``: none does). ``compared`` counts the list entries that
+    the look-ups meet (no column for everything).
+    """
+
+    queries: I64
+    distances: NDArray[np.uint16]
+    matches: I64
+    ranks: NDArray[np.int32]
+    compared: I64
+
+
+class Pairs(NamedTuple):
+    """One article and some of the earlier entries of its group: their numbers, and the keys' XOR."""
+
+    query: int
+    others: I64
+    differing: NDArray[np.uint64]
+    """Shape (others, 4)."""
+
+
+class Search(Protocol):
+    """What differs between exact and directed search."""
+
+    width: int
+    """Bits that a distance is over."""
+    lengths: tuple[int, ...]
+    """Steps of the plan, rising: look-ups (directed) or radius + 1 (exact)."""
+
+    def lookups(self, step: int) -> int:
+        """Look-ups an article at this step."""
+
+    def prepare(self, queries: I64) -> None:
+        """Get ready for these articles, which are asked for next."""
+
+    def ranks(self, pairs: Pairs) -> NDArray[np.int32]:
+        """First step that reaches each of the pairs, less one; ``UNREACHED`` where none does."""
+
+    def compared(self, queries: I64) -> I64:
+        """Entries met at each step, shape (queries, steps)."""
+
+
+def measure(entries: Entries, search: Search, queries: I64, ceiling: int, progress: Progress) -> Nearest:
+    """Find the nearest earlier entries.
+
+    Args:
+        entries: all of them.
+        search: the search whose steps are told apart.
+        queries: numbers of the articles asked for, rising.
+        ceiling: greatest limit that is of interest: steps look no further than this.
+        progress: told how many comparisons of how many are done.
+    """
+    steps = len(search.lengths)
+    near = Nearest(
+        queries,
+        np.full((len(queries), steps + 1), NOWHERE, np.uint16),
+        np.full((len(queries), steps + 1), -1, np.int64),
+        np.full(len(queries), UNREACHED, np.int32),
+        np.zeros((len(queries), steps), np.int64),
+    )
+    words = core_probes.words(entries.signatures)[:, : search.width // 64]
+    done, whole = 0, work(entries.groups, queries)
+    for rows, members in _portions(entries.groups, queries):
+        search.prepare(queries[rows])
+        near.compared[rows] = search.compared(queries[rows])
+        columns = np.ascontiguousarray(words[members].T)
+        earlier = np.searchsorted(members, queries[rows])
+        for row, count in zip(rows.tolist(), earlier.tolist(), strict=True):
+            if count:
+                _measure_one(near, row, members[:count], columns[:, : count + 1], search, ceiling)
+        done += int(earlier.sum())
+        progress(done, whole)
+    return near
+
+
+def work(groups: NDArray[np.uint64], queries: I64) -> int:
+    """Comparisons that ``measure`` makes: with every earlier entry of the group."""
+    _, kinds, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    order = np.argsort(kinds, kind="stable")
+    earlier = np.empty(len(groups), np.int64)
+    earlier[order] = np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return int(earlier[queries].sum())
+
+
+def _portions(groups: NDArray[np.uint64], queries: I64) -> Iterator[tuple[I64, I64]]:
+    """Rows of ``queries`` that are of one group, some at a time, and all numbers of that group."""
+    _, kinds, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    members = np.split(np.argsort(kinds, kind="stable"), np.cumsum(counts)[:-1])
+    rows = np.argsort(kinds[queries], kind="stable")
+    ends = np.cumsum(np.bincount(kinds[queries], minlength=len(counts)))[:-1]
+    for numbers, own in zip(members, np.split(rows, ends), strict=True):
+        for start in range(0, len(own), _STEP):
+            yield own[start : start + _STEP], numbers
+
+
+def _measure_one(
+    near: Nearest, row: int, others: I64, columns: NDArray[np.uint64], search: Search, ceiling: int
+) -> None:
+    """Fill in one row; ``columns`` are the words of the others and, last, of the article itself."""
+    differing = columns[:, :-1] ^ columns[:, -1:]
+    distances = np.bitwise_count(differing).sum(axis=0, dtype=np.uint16)
+    first = int(distances.argmin())
+    near.distances[row, -1], near.matches[row, -1] = distances[first], others[first]
+    close = np.flatnonzero(distances <= ceiling)
+    if not len(close):
+        close = np.array([first])
+    # Nearest first, then earliest; the nearest of all stands at 0.
+    close = close[np.argsort(distances[close], kind="stable")]
+    ranks = search.ranks(Pairs(int(near.queries[row]), others[close], differing[:, close].T))
+    near.ranks[row] = ranks[0]
+    # Of the entries so far, the least rank: it falls, so the first entry that a step reaches is found by bisection.
+    falling = np.minimum.accumulate(ranks)
+    at = np.searchsorted(-falling, -np.array(search.lengths), side="right")
+    for step in np.flatnonzero(at < len(close)).tolist():
+        found = close[at[step]]
+        near.distances[row, step], near.matches[row, step] = distances[found], others[found]
+
+
+class Directed:
+    """Directed search: a step is a number of look-ups."""
+
+    width = 256
+
+    def __init__(self, entries: Entries, rules: Rules, lengths: Sequence[int]) -> None:
+        self.lengths = tuple(sorted(lengths))
+        self._margins = entries.margins
+        self._limit = rules.bucket_limit
+        self._tables = entries.margins.shape[1] // TABLE_MARGIN_BYTES
+        self._blocks = _blocks(entries, self._tables)
+        self._lists = Lists(self._blocks)
+        self._rank = np.full((self._tables, 1 << BLOCK_BITS), UNREACHED, np.int32)
+        self._plans: dict[int, NDArray[np.uint32]] = {}
+
+    def lookups(self, step: int) -> int:
+        """As many as the step says."""
+        return self.lengths[step]
+
+    def prepare(self, queries: I64) -> None:
+        """Draw the plans."""
+        plans = core_probes.directed(self._margins[queries], self.lengths[-1])
+        self._plans = dict(zip(queries.tolist(), plans, strict=True))
+
+    def ranks(self, pairs: Pairs) -> NDArray[np.int32]:
+        """Least rank over the tables whose word passes the sieve and whose list still holds the entry."""
+        plan = self._plans[pairs.query]
+        tables, masks = plan >> BLOCK_BITS, plan & 0xFFFF
+        self._rank[tables, masks] = np.arange(len(plan))
+        least = np.full(len(pairs.others), UNREACHED, np.int32)
+        for table in range(self._tables):
+            ranks = self._rank[table, _block(pairs.differing, table)]
+            sieved = np.bitwise_count(pairs.differing[:, table // BLOCKS]) > SIEVE_BITS
+            ranks[sieved | _overtaken(self._lists, table, self._blocks, pairs, self._limit)] = UNREACHED
+            np.minimum(least, ranks, out=least)
+        self._rank[tables, masks] = UNREACHED
+        return least
+
+    def compared(self, queries: I64) -> I64:
+        """Sums over the plans' beginnings of what their lists hold."""
+        plans = np.stack([self._plans[query] for query in queries.tolist()])
+        own = self._blocks[queries[:, np.newaxis], plans >> BLOCK_BITS]
+        met = np.minimum(self._lists.sizes(plans ^ own, queries[:, np.newaxis]), self._limit)
+        return np.cumsum(met, axis=1)[:, np.array(self.lengths) - 1]
+
+
+class Exact:
+    """Exact search: step r looks up the masks of at most r bits in each of four tables."""
+
+    width = 64
+    lengths: tuple[int, ...] = (1, 2, 3)
+    """Radius 0 serves k up to 3, radius 1 up to 7, radius 2 up to 11."""
+
+    def __init__(self, entries: Entries, rules: Rules) -> None:
+        self._limit = rules.bucket_limit
+        self._blocks = _blocks(entries, BLOCKS)
+        self._lists = Lists(self._blocks)
+
+    def lookups(self, step: int) -> int:
+        """4, 68 or 548."""
+        return int(core_probes.exact_plan(BLOCKS * step).shape[1])
+
+    def prepare(self, queries: I64) -> None:
+        """The plan is the same for all."""
+
+    def ranks(self, pairs: Pairs) -> NDArray[np.int32]:
+        """Fewest differing bits of a block whose list still holds the entry."""
+        least = np.full(len(pairs.others), UNREACHED, np.int32)
+        for table in range(BLOCKS):
+            ranks = np.bitwise_count(_block(pairs.differing, table)).astype(np.int32)
+            ranks[_overtaken(self._lists, table, self._blocks, pairs, self._limit)] = UNREACHED
+            np.minimum(least, ranks, out=least)
+        return least
+
+    def compared(self, queries: I64) -> I64:
+        """Sums over the plans of what their lists hold."""
+        sums = []
+        for step in range(len(self.lengths)):
+            plan = core_probes.exact_plan(BLOCKS * step)
+            own = self._blocks[queries[:, np.newaxis], plan >> BLOCK_BITS]
+            sizes = self._lists.sizes(plan ^ own, queries[:, np.newaxis])
+            sums.append(np.minimum(sizes, self._limit).sum(axis=1))
+        return np.stack(sums, axis=1)
+
+
+def _blocks(entries: Entries, tables: int) -> NDArray[np.uint16]:
+    """Blocks of the keys, shape (entries, tables): by them the lists are found."""
+    keys = core_probes.keys(entries.signatures, entries.groups)[:, : tables // BLOCKS]
+    return core_probes.blocks(keys.reshape(-1)).reshape(-1, tables)
+
+
+def _block(differing: NDArray[np.uint64], table: int) -> NDArray[np.uint16]:
+    shift = np.uint64(BLOCK_BITS * (BLOCKS - 1 - table % BLOCKS))
+    return (differing[:, table // BLOCKS] >> shift).astype(np.uint16)
+
+
+def _overtaken(
+    lists: Lists, table: int, blocks: NDArray[np.uint16], pairs: Pairs, limit: int
+) -> NDArray[np.bool_] | bool:
+    """Which of the others are no longer among the newest entries of their list when the article comes."""
+    if lists.longest <= limit:
+        return False
+    until = np.full(len(pairs.others), pairs.query, np.int64)
+    newer: NDArray[np.bool_] = lists.between(table, blocks[pairs.others, table], pairs.others, until) > limit
+    return newer

@@ -1,0 +1,209 @@
+"""A calibration report as one HTML page: charts, table, pairs. Nothing of it is fetched from anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from importlib.resources import files
+
+from stream_dedup.calibrate.edge import ONLY_IF_ANY, TITLES, Shown
+from stream_dedup.calibrate.figures import Cell, Figures
+from stream_dedup.calibrate.picture import Chart, Line, Series, bars, curves
+from stream_dedup.calibrate.report import Report
+from stream_dedup.core.probes import BLOCKS
+
+CURVES = 5
+"""Numbers of look-ups drawn, beside the present one: more are not told apart."""
+
+
+def page(report: Report) -> str:
+    """The page."""
+    style = files("stream_dedup.calibrate").joinpath("page.css").read_text("utf-8")
+    body = "\n".join(_body(report))
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width">\n<title>stream-dedup calibrate</title>\n'
+        f"<style>\n{style}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _body(report: Report) -> Iterator[str]:
+    yield f"<h1>Calibration of {escape(', '.join(report.files))}</h1>"
+    yield (
+        f'<p class="soft">{report.lines:,} lines: {report.articles:,} articles, {report.rejected:,} unreadable, '
+        f"{report.featureless:,} without words. Scheme <code>{escape(report.scheme)}</code>, {report.search} search. "
+        f"{report.asked:,} articles were compared with all before them "
+        f"({report.comparisons:,} comparisons, {report.seconds} s).</p>"
+    )
+    if report.exact:
+        yield (
+            f'<p class="soft">{report.exact:,} are so short that only an equal text is near: '
+            f"{report.exact_duplicates:,} duplicates.</p>"
+        )
+    yield from (f"<p><strong>{escape(note)}</strong></p>" for note in report.notes)
+    for figures in report.figures:
+        yield from _kind(report, figures)
+
+
+def _kind(report: Report, figures: Figures) -> Iterator[str]:
+    yield f"<h2>{figures.kind.capitalize()} text</h2>"
+    yield f'<p class="soft">{figures.asked:,} articles; before {figures.first:,} of them none of their kind stands.</p>'
+    yield _suggestion(report, figures)
+    yield _histogram(figures)
+    yield _found(report, figures)
+    if figures.scores is not None:
+        yield _quality(report, figures)
+    yield "<h3>What each setting would have decided</h3>"
+    yield _table(report, figures)
+    for side, title in TITLES.items():
+        shown = [one for one in report.pairs if (one.kind, one.side) == (figures.kind, side)]
+        if side in ONLY_IF_ANY and not shown:
+            continue
+        yield f"<h3>{title}</h3>"
+        yield "".join(map(_pair, shown)) or '<p class="soft">None.</p>'
+
+
+def _suggestion(report: Report, figures: Figures) -> str:
+    name = "distance" if report.probes is None else ("short_limit" if figures.kind == "short" else "limit")
+    probes = "" if report.probes is None else f", probes = {figures.suggestion.lookups}"
+    reasons = "".join(f"<li>{escape(reason)}</li>" for reason in figures.suggestion.reasons)
+    return (
+        f'<div class="suggest"><code>{name} = {figures.suggestion.limit}{probes}</code>'
+        f'<span class="soft"> suggested; now {figures.limit}{f", {report.probes}" if report.probes else ""}</span>'
+        f"<ul>{reasons}</ul></div>"
+    )
+
+
+def _lines(figures: Figures, *, between: bool) -> list[Line]:
+    """The present limit and, where it is another, the suggested one; ``between`` two bars or on a point."""
+    shift = 0.5 if between else 0.0
+    name = "distance" if figures.exact else "limit"
+    drawn = [Line(figures.limit + shift, f"present {name} {figures.limit}", "limit")]
+    if figures.suggestion.limit != figures.limit:
+        drawn.append(Line(figures.suggestion.limit + shift, f"suggested {figures.suggestion.limit}", "hint"))
+    return drawn
+
+
+def _histogram(figures: Figures) -> str:
+    counts, reached, limit = figures.histogram, figures.reached, figures.limit
+    within = [count if bits <= limit else 0 for bits, count in enumerate(reached)]
+    missed = [counts[bits] - reached[bits] if bits <= limit else 0 for bits in range(len(counts))]
+    beyond = [count if bits > limit else 0 for bits, count in enumerate(counts)]
+    last = max([limit + 4, *(bits for bits, count in enumerate(counts) if count)])
+    chart = Chart(
+        f"Distance of the nearest earlier article ({figures.kind} text)",
+        f"bits of {figures.width} in which the two differ",
+        "articles",
+        min(last, figures.width),
+        _lines(figures, between=True),
+    )
+    series = [Series("within the limit, found", "near", within), Series("beyond the limit", "far", beyond)]
+    if any(missed):
+        series.insert(1, Series(f"within the limit, not reached by {figures.lookups} look-ups", "missed", missed))
+    return f"<h3>{escape(chart.title)}</h3>{bars(chart, series)}"
+
+
+def _chosen(figures: Figures) -> list[int]:
+    """Steps that are drawn: some of them, evenly, without the present one, which is always drawn."""
+    others = [step for step, lookups in enumerate(figures.steps) if lookups != figures.lookups]
+    count = min(CURVES, len(others))
+    return [others[round(at * (len(others) - 1) / max(count - 1, 1))] for at in range(count)]
+
+
+def _series(figures: Figures, values: Sequence[Sequence[float]]) -> list[Series]:
+    if figures.exact:
+        return [
+            Series("with the look-ups that k takes", "own", [values[k // BLOCKS][k] for k in range(len(values[0]))])
+        ]
+    drawn = [
+        Series(f"{figures.steps[step]}", f"c{number}", values[step]) for number, step in enumerate(_chosen(figures))
+    ]
+    own = figures.steps.index(figures.lookups)
+    return [*drawn, Series(f"{figures.lookups} look-ups (present)", "own", values[own])]
+
+
+def _found(report: Report, figures: Figures) -> str:
+    across = "limit, bits" if report.probes else "distance k, bits"
+    last = len(figures.curves[0]) - 1
+    chart = Chart("Duplicates by limit and look-ups", across, "duplicates", last, _lines(figures, between=False))
+    return f"<h3>{chart.title}</h3>{curves(chart, _series(figures, figures.curves))}"
+
+
+def _quality(report: Report, figures: Figures) -> str:
+    across = "limit, bits" if report.probes else "distance k, bits"
+    values = [[one.f1 or 0.0 for one in line] for line in figures.scores or ()]
+    chart = Chart("F1 by the labels", across, "F1", len(values[0]) - 1, _lines(figures, between=False))
+    return f"<h3>{chart.title}</h3>{curves(chart, _series(figures, values), 1.0)}"
+
+
+def _table(report: Report, figures: Figures) -> str:
+    rows = _exact_rows(report, figures) if report.probes is None else _directed_rows(report, figures)
+    return f'<div class="wide"><table>{"".join(rows)}</table></div>{_legend(report)}'
+
+
+def _legend(report: Report) -> str:
+    said = "Marked: the present setting. Compared: entries that an article's look-ups meet."
+    if report.labelled and report.probes is not None:
+        said += " Below each count: F1; precision and recall where the pointer rests."
+    return f'<p class="soft">{said}</p>'
+
+
+def _directed_rows(report: Report, figures: Figures) -> Iterator[str]:
+    yield f'<tr><th></th><th class="over" colspan="{len(figures.steps)}">look-ups</th><th></th></tr>'
+    yield _row("th", ["limit", *(f"{lookups:,}" for lookups in figures.steps), "all within"])
+    for limit in sorted({cell.limit for cell in figures.cells}):
+        line = [cell for cell in figures.cells if cell.limit == limit]
+        cells = "".join(_cell(cell, figures) for cell in line)
+        yield f"<tr><td{_own(limit == figures.limit)}>{limit}</td>{cells}<td>{line[0].within:,}</td></tr>"
+    line = [cell for cell in figures.cells if cell.limit == figures.limit]
+    yield _row("td", ["cost", *(f"{cell.lookups / (report.probes or 1):.2g}×" for cell in line), ""], "foot")
+    yield _row("td", ["compared", *(f"{cell.compared:,.1f}" for cell in line), ""], "foot")
+
+
+def _exact_rows(report: Report, figures: Figures) -> Iterator[str]:
+    labels = ["precision / recall / F1"] if report.labelled else []
+    yield _row("th", ["k", "look-ups", "duplicates", "compared", *labels])
+    for cell in figures.cells:
+        scored = f"<td>{_score(cell)}</td>" if report.labelled else ""
+        yield (
+            f"<tr><td{_own(cell.limit == figures.limit)}>{cell.limit}</td><td>{cell.lookups:,}</td>"
+            f"<td>{cell.duplicates:,}</td><td>{cell.compared:,.1f}</td>{scored}</tr>"
+        )
+
+
+def _cell(cell: Cell, figures: Figures) -> str:
+    own = cell.limit == figures.limit and cell.lookups == figures.lookups
+    if cell.score is None:
+        return f"<td{_own(own)}>{cell.duplicates:,}</td>"
+    return (
+        f'<td{_own(own)} title="precision / recall / F1: {_score(cell)}">{cell.duplicates:,}'
+        f'<br/><span class="soft">{_share(cell.score.f1)}</span></td>'
+    )
+
+
+def _score(cell: Cell) -> str:
+    if cell.score is None:
+        return ""
+    return " / ".join(map(_share, (cell.score.precision, cell.score.recall, cell.score.f1)))
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}".removeprefix("0")
+
+
+def _own(own: bool) -> str:  # noqa: FBT001 - a condition to be shown
+    return ' class="own"' if own else ""
+
+
+def _row(kind: str, cells: Sequence[str], style: str = "") -> str:
+    return f'<tr class="{style}">' + "".join(f"<{kind}>{escape(cell)}</{kind}>" for cell in cells) + "</tr>"
+
+
+def _pair(one: Shown) -> str:
+    sizes = " and ".join(f"{size:,}" for size in one.lengths)
+    return (
+        f'<div class="pair"><p>{one.distance} bits · similarity {one.similarity:.2f} · '
+        f"<code>{escape(one.earlier)}</code> and <code>{escape(one.later)}</code> "
+        f'<span class="soft">({sizes} characters)</span></p>'
+        f'<p class="text">{escape(one.earlier_passage)}</p><p class="text">{escape(one.later_passage)}</p></div>'
+    )

@@ -1,0 +1,204 @@
+"""Articles in: JSON Lines to the columns that are compared, and back to the texts of a few of them.
+
+Owns what is held in memory: of each article its entry, its id and where it stands, some 200 bytes, and no text. The
+texts of the pairs that are shown are read from the files again, so input must be files. Rules:
+
+* Articles stand in the order of the lines, the files one after the other, as in ``filter``.
+* What cannot be read, and text without features, is counted and left out: it is near nothing.
+* At most ``MAX_ARTICLES`` lines are read; the rest is left out, which the caller tells.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.calibrate.nearest import Entries
+from stream_dedup.config import Config
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.decode import Article, InputFormat, RawRecord, decode, parse_object
+from stream_dedup.core.model import Status, signed
+from stream_dedup.errors import UserError
+from stream_dedup.files_in import STDIN, CutLine, LineBatch, Progress, check_inputs, read_batches, total_bytes
+from stream_dedup.pool import FingerprintPool
+
+MAX_ARTICLES = 2_000_000
+"""Lines read: 400 MB. What holds for two million of one's articles holds for the rest."""
+
+BATCHES_AHEAD = 2
+"""Batches under way for each process: one in work, one that waits."""
+SMALL_INPUT_BYTES = 2_000_000
+"""Below it starting processes takes longer than doing without."""
+
+
+class Where(NamedTuple):
+    """A line: which file, and its number from 1."""
+
+    file: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Collected:
+    """All articles that have a signature, in order; ``statuses`` counts every line by what became of it."""
+
+    entries: Entries
+    ids: list[str]
+    where: NDArray[np.int64]
+    """Shape (articles, 2), as ``Where``."""
+    originals: list[str | None] | None
+    statuses: Counter[Status]
+    whole: bool
+    """Whether every line was read."""
+
+
+def collect(
+    config: Config, files: Sequence[str], original: str | None, report: Callable[[int, Progress], None]
+) -> Collected:
+    """Read and fingerprint every line.
+
+    Args:
+        config: scheme, format of the input, processes.
+        files: files of JSON Lines.
+        original: field that names the article's original, None for none.
+        report: told, after each batch, how many lines are done and how many bytes are read.
+
+    Raises:
+        StreamDedupError: a file cannot be read, or the fingerprinting failed.
+    """
+    check(config, files)
+    progress = Progress(total=total_bytes(files))
+    parts: list[_Part] = []
+    lines = 0
+    with ExitStack() as stack:
+        pool = FingerprintPool(_processes(config, progress), config.fingerprint_settings(), config.input_format())
+        stack.callback(pool.close)
+        for batch, columns in _fingerprinted(read_batches(files, progress), pool, _processes(config, progress)):
+            parts.append(_part(batch, columns, original, config.input_format()))
+            lines += len(batch.lines)
+            report(lines, progress)
+            if lines >= MAX_ARTICLES:
+                break
+    return _joined(parts, original, whole=progress.read == progress.total)
+
+
+def check(config: Config, files: Sequence[str]) -> None:
+    """See that the input is what can be read twice.
+
+    Raises:
+        UserError: it is not.
+    """
+    if STDIN in files:
+        msg = "standard input can be read only once, and the pairs at the edge are read again: name a file"
+        raise UserError(msg)
+    if config.input.format != "json":
+        msg = f"input.format = {config.input.format!r}: calibrate reads JSON Lines; leave it out or set it to json"
+        raise UserError(msg)
+    check_inputs(files)
+
+
+def texts_at(files: Sequence[str], wanted: set[Where], fmt: InputFormat) -> dict[Where, str]:
+    """The texts in these lines, read again; what cannot be read any more is left out."""
+    found: dict[Where, str] = {}
+    for batch in read_batches(files, Progress()):
+        for at, line in enumerate(batch.lines if batch else ()):
+            place = Where(batch.source, batch.first + at) if batch else Where(0, 0)
+            if place in wanted and isinstance(line, bytes):
+                article = decode(RawRecord(None, line, ""), fmt)
+                if isinstance(article, Article):
+                    found[place] = "\n".join(article.texts)
+        if len(found) == len(wanted):
+            break
+    return found
+
+
+class _Part(NamedTuple):
+    """What is kept of one batch."""
+
+    statuses: NDArray[np.uint8]
+    kept: Columns
+    where: NDArray[np.int64]
+    originals: list[str | None]
+
+
+def _part(batch: LineBatch, columns: Columns, original: str | None, fmt: InputFormat) -> _Part:
+    rows = np.flatnonzero(signed(columns.statuses))
+    where = np.stack((np.full(len(rows), batch.source), batch.first + rows), axis=1)
+    chosen = rows.tolist()
+    kept = Columns(
+        columns.checksums[rows],
+        columns.statuses[rows],
+        columns.groups[rows],
+        columns.signatures[rows],
+        columns.margins[rows],
+        [columns.ids[row] for row in chosen],
+        [""] * len(rows),
+    )
+    originals = [] if original is None else [_original(batch.lines[row], original, fmt) for row in chosen]
+    return _Part(columns.statuses, kept, where, originals)
+
+
+def _original(line: bytes | CutLine, field: str, fmt: InputFormat) -> str | None:
+    """The id that the field holds, None where it holds none."""
+    record = parse_object(line, fmt) if isinstance(line, bytes) else ""
+    value: Any = record.get(field) if isinstance(record, dict) else None
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    return str(value) or None
+
+
+def _joined(parts: list[_Part], original: str | None, *, whole: bool) -> Collected:
+    kept = Columns.concat([part.kept for part in parts])
+    statuses = np.concatenate([part.statuses for part in parts]) if parts else np.empty(0, np.uint8)
+    counts = np.bincount(statuses, minlength=len(Status))
+    originals = None if original is None else [one for part in parts for one in part.originals]
+    if originals is not None and not any(originals):
+        msg = f"--original {original}: no article has an id in that field; name the field with the original's id"
+        raise UserError(msg)
+    return Collected(
+        Entries(kept.statuses, kept.groups, kept.signatures, kept.margins),
+        kept.ids,
+        np.concatenate([part.where for part in parts]) if parts else np.empty((0, 2), np.int64),
+        originals,
+        Counter({status: int(counts[status]) for status in Status}),
+        whole,
+    )
+
+
+def _processes(config: Config, progress: Progress) -> int:
+    """Processes to start: what is set, else none for little input and one for each core."""
+    if config.worker.processes is not None:
+        return config.worker.processes
+    return 0 if progress.total is not None and progress.total < SMALL_INPUT_BYTES else len(os.sched_getaffinity(0))
+
+
+def _fingerprinted(
+    batches: Iterator[LineBatch | None], pool: FingerprintPool, processes: int
+) -> Iterator[tuple[LineBatch, Columns]]:
+    """Batches with their columns, in order, a bounded number of them under way."""
+    under_way: deque[tuple[LineBatch, Future[Columns]]] = deque()
+    for lines in batches:
+        if lines is None:
+            continue
+        under_way.append((lines, pool.submit(_records(lines))))
+        while len(under_way) > BATCHES_AHEAD * max(1, processes):
+            done, columns = under_way.popleft()
+            yield done, columns.result()
+    for done, columns in under_way:
+        yield done, columns.result()
+
+
+def _records(lines: LineBatch) -> list[RawRecord]:
+    """Records as ``filter`` makes them, so that ids are the same."""
+    return [
+        RawRecord(None, line if isinstance(line, bytes) else line.head, f"{lines.name}:{number}")
+        for number, line in enumerate(lines.lines, lines.first)
+    ]

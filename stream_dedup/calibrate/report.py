@@ -1,0 +1,208 @@
+"""All of ``calibrate`` in order, and the report that comes of it.
+
+1. Every line is read and fingerprinted (``reading``).
+2. Which articles are asked for is settled: all of them, or a sample where comparing each with all before it
+   would be more than ``COMPARISONS``. The sample is drawn with a fixed seed, so a report can be made again.
+3. Their nearest earlier neighbours are found (``nearest``), over all articles, sampled or not.
+4. Figures and pairs are made of them (``figures``, ``edge``), and the texts of the pairs are read again.
+
+The window of the rules is not applied (an article may be near any earlier one), and re-crawls count as duplicates.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from stream_dedup.calibrate import edge
+from stream_dedup.calibrate.figures import I64, Figures, Labels, Measured, ceiling, figures, lengths_for
+from stream_dedup.calibrate.labels import families, should_be_found
+from stream_dedup.calibrate.nearest import Directed, Entries, Exact, Search, measure, work
+from stream_dedup.calibrate.reading import Collected, Where, collect, texts_at
+from stream_dedup.config import Config
+from stream_dedup.core.model import Status
+from stream_dedup.core.rules import MAX_MASKS, Rules
+from stream_dedup.core.simhash import similarity
+from stream_dedup.errors import UserError
+from stream_dedup.files_in import Progress
+
+COMPARISONS = 2_000_000_000
+"""Signatures compared at most; all of 63,000 articles, or 4,000 of a million."""
+SAMPLE_SEED = 0
+
+
+class Listener(Protocol):
+    """Who is told how far it is."""
+
+    def reading(self, lines: int, progress: Progress) -> None:
+        """So many lines are fingerprinted."""
+
+    def comparing(self, done: int, whole: int) -> None:
+        """So many comparisons are made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What one call is to do, beside the configuration."""
+
+    files: tuple[str, ...]
+    original: str | None = None
+    pairs: int = 10
+    comparisons: int = COMPARISONS
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is to be told; ``text``, ``page`` and JSON are made of it."""
+
+    files: tuple[str, ...]
+    scheme: str
+    search: str
+    probes: int | None
+    limits: dict[str, int]
+    lines: int
+    articles: int
+    rejected: int
+    featureless: int
+    exact: int
+    exact_duplicates: int
+    asked: int
+    comparisons: int
+    seconds: float
+    labelled: bool
+    notes: tuple[str, ...]
+    figures: tuple[Figures, ...]
+    pairs: tuple[edge.Shown, ...]
+
+
+def calibrate(config: Config, options: Options, listener: Listener) -> Report:
+    """Make the report.
+
+    Raises:
+        UserError: a file cannot be used, holds fewer than two articles, or no labels where they are named.
+        StreamDedupError: fingerprinting failed.
+    """
+    begun = time.monotonic()
+    rules = config.rules()
+    collected = collect(config, options.files, options.original, listener.reading)
+    entries = collected.entries
+    _check(collected, options)
+    queries = _asked(entries, options.comparisons)
+    search = _search(entries, rules)
+    near = measure(entries, search, queries, ceiling(rules), listener.comparing)
+    measured = Measured(rules, search, near, _labels(collected))
+    kinds = [kind for kind in (Status.LONG, Status.SHORT) if (entries.statuses[queries] == kind).any()]
+    rows = {kind: np.flatnonzero(entries.statuses[queries] == kind) for kind in kinds}
+    shown = [one for kind in kinds for one in _pairs(config, options, collected, measured, (kind, rows[kind]))]
+    exact = np.flatnonzero(entries.statuses[queries] == Status.EXACT)
+    return Report(
+        files=options.files,
+        scheme=rules.scheme.id,
+        search=rules.search,
+        probes=rules.probes,
+        limits={kind.name.lower(): rules.reach(kind) for kind in kinds},
+        lines=collected.statuses.total(),
+        articles=len(entries),
+        rejected=collected.statuses[Status.REJECTED],
+        featureless=collected.statuses[Status.FEATURELESS],
+        exact=collected.statuses[Status.EXACT],
+        exact_duplicates=int((near.distances[exact, measured.step_of(0)] == 0).sum()),
+        asked=len(queries),
+        comparisons=work(entries.groups, queries),
+        seconds=round(time.monotonic() - begun, 1),
+        labelled=collected.originals is not None,
+        notes=tuple(_notes(config, collected, queries)),
+        figures=tuple(figures(measured, rows[kind], kind, int((entries.statuses == kind).sum())) for kind in kinds),
+        pairs=tuple(shown),
+    )
+
+
+def _check(collected: Collected, options: Options) -> None:
+    if len(collected.entries) < 2:  # noqa: PLR2004 - two make a pair
+        count = "only one article" if len(collected.entries) else "no article"
+        of = f"of {collected.statuses.total():,} lines"
+        msg = f"{', '.join(options.files)}: {count} with words {of}; calibrate needs two, and says more with thousands"
+        raise UserError(msg)
+
+
+def _asked(entries: Entries, comparisons: int) -> I64:
+    """Numbers of the articles whose neighbours are looked for, rising."""
+    everyone = np.arange(len(entries))
+    whole = work(entries.groups, everyone)
+    if whole <= comparisons:
+        return everyone
+    count = max(1, len(entries) * comparisons // whole)
+    return np.sort(np.random.default_rng(SAMPLE_SEED).choice(everyone, count, replace=False))
+
+
+def _search(entries: Entries, rules: Rules) -> Search:
+    if not rules.directed:
+        return Exact(entries, rules)
+    return Directed(entries, rules, lengths_for(rules, rules.scheme.tables * MAX_MASKS))
+
+
+def _labels(collected: Collected) -> Labels | None:
+    if collected.originals is None:
+        return None
+    family = families(collected.ids, collected.originals)
+    return Labels(family, should_be_found(family))
+
+
+def _notes(config: Config, collected: Collected, queries: I64) -> list[str]:
+    """What a reader must know about how the figures came about."""
+    notes = []
+    if not collected.whole:
+        notes.append(f"only the first {collected.statuses.total():,} lines were read")
+    if len(queries) < len(collected.entries):
+        notes.append(
+            f"a sample: {len(queries):,} articles drawn at random were compared with all before them; "
+            f"counts are of these"
+        )
+    if config.match.window is not None:
+        notes.append(f"the window of {config.match.window} is not applied: articles are compared with all before them")
+    if config.match.recrawl != "duplicate":
+        notes.append("re-crawls count as duplicates here, though the rules let them pass as updates")
+    return notes
+
+
+def _pairs(
+    config: Config, options: Options, collected: Collected, measured: Measured, asked: tuple[Status, I64]
+) -> list[edge.Shown]:
+    """The pairs at the edge of one kind, with their texts."""
+    kind, rows = asked
+    lists = edge.at_edge(measured, rows, kind, collected.entries.signatures, options.pairs)
+    numbers = {number for pairs in lists.values() for pair in pairs for number in (pair.earlier, pair.later)}
+    places = {number: Where(*collected.where[number].tolist()) for number in numbers}
+    texts = texts_at(options.files, set(places.values()), config.input_format())
+    shower = _Shower(measured, kind, collected.ids, {number: texts.get(place, "") for number, place in places.items()})
+    return [shower.show(pair, side) for side, pairs in lists.items() for pair in pairs]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shower:
+    """What is needed to show pairs of one kind."""
+
+    measured: Measured
+    kind: Status
+    ids: Sequence[str]
+    texts: dict[int, str]
+
+    def show(self, pair: edge.Edge, side: edge.Side) -> edge.Shown:
+        """A pair with its passages."""
+        earlier, later = self.texts[pair.earlier], self.texts[pair.later]
+        passages = edge.passages(earlier, later)
+        return edge.Shown(
+            kind=self.kind.name.lower(),
+            side=side,
+            earlier=self.ids[pair.earlier],
+            later=self.ids[pair.later],
+            distance=pair.distance,
+            similarity=similarity(pair.distance, self.measured.search.width),
+            earlier_passage=passages[0],
+            later_passage=passages[1],
+            lengths=(len(earlier), len(later)),
+        )

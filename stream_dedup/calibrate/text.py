@@ -1,0 +1,172 @@
+"""A calibration report for a terminal: plain text, no wider than it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+
+from stream_dedup.calibrate.edge import ONLY_IF_ANY, TITLES, Shown
+from stream_dedup.calibrate.figures import Cell, Figures
+from stream_dedup.calibrate.labels import Score
+from stream_dedup.calibrate.report import Report
+from stream_dedup.terminal import pad, shorten, table
+
+BAR = 40
+"""Columns of the longest bar."""
+BINS = 32
+"""Lines of a histogram at most."""
+_PARTS = " ▏▎▍▌▋▊▉█"
+
+
+def lines(report: Report, width: int) -> Iterator[str]:
+    """Lines of the report, each at most ``width`` columns where it is not a table."""
+    yield from _head(report)
+    for figures in report.figures:
+        yield ""
+        yield from _kind(report, figures)
+        for side, title in TITLES.items():
+            shown = [one for one in report.pairs if (one.kind, one.side) == (figures.kind, side)]
+            if shown or side not in ONLY_IF_ANY:
+                yield ""
+                yield title
+                yield from _pairs(shown, width)
+    yield ""
+    yield from _suggestions(report, width)
+
+
+def _head(report: Report) -> Iterator[str]:
+    yield f"{', '.join(report.files)}: {report.lines:,} lines, {report.articles:,} articles ({_left_out(report)})"
+    yield f"scheme {report.scheme}, {report.search} search: {_rules(report)}"
+    yield f"{report.asked:,} compared with all before them ({report.comparisons:,} pairs) in {report.seconds} s"
+    if report.exact:
+        yield f"{report.exact:,} so short that only an equal text is near: {report.exact_duplicates:,} duplicates"
+    yield from report.notes
+
+
+def _left_out(report: Report) -> str:
+    return f"{report.rejected:,} unreadable, {report.featureless:,} without words"
+
+
+def _rules(report: Report) -> str:
+    name = "limit" if report.probes else "distance"
+    limits = [f"{name} {limit} ({kind} text)" for kind, limit in report.limits.items()]
+    return ", ".join([*([f"{report.probes} probes"] if report.probes else []), *limits])
+
+
+def _kind(report: Report, figures: Figures) -> Iterator[str]:
+    yield f"{figures.kind.upper()} TEXT: {figures.asked:,} articles, {figures.first:,} with none of their kind before"
+    yield ""
+    yield f"Distance of the nearest earlier article, in bits of {figures.width}"
+    yield from histogram(figures)
+    yield ""
+    if not (report.labelled and figures.exact):
+        yield from _decided(figures)
+    if report.labelled:
+        yield ""
+        yield from scores(figures)
+
+
+def histogram(figures: Figures) -> list[str]:
+    """One bar for each bin, with the limit as a line between two bins."""
+    step = -(-(figures.width // 2 + 1) // BINS)
+    # A bin ends at the limit, so that the line stands between two of them; the first may be a smaller one.
+    ends = range((figures.limit + 1) % step or step, _last(figures) + step + 1, step)
+    starts = [0, *ends[:-1]]
+    counts = [sum(figures.histogram[start:end]) for start, end in zip(starts, ends, strict=True)]
+    most = max(counts, default=0)
+    told = []
+    for start, end, count in zip(starts, ends, counts, strict=True):
+        name = f"{start}" if end - start == 1 else f"{start}-{end - 1}"
+        told.append(f"{name:>7} {pad(_bar(count, most), BAR)} {count:,}".rstrip())
+        if end == figures.limit + 1:
+            told.append(f"{'':>7} {'-' * BAR} {figures.limit}: the present {'distance' if figures.exact else 'limit'}")
+    return told
+
+
+def _last(figures: Figures) -> int:
+    known = [at for at, count in enumerate(figures.histogram) if count]
+    return max([figures.limit, *known])
+
+
+def _bar(count: int, most: int) -> str:
+    eighths = round(8 * BAR * count / most) if most else 0
+    # What is there is seen, however little.
+    eighths = max(eighths, 1 if count else 0)
+    return "█" * (eighths // 8) + _PARTS[eighths % 8].strip()
+
+
+def _decided(figures: Figures) -> Iterator[str]:
+    """Duplicates under each limit (rows) and number of look-ups (columns)."""
+    if figures.exact:
+        yield "What each distance k would have decided"
+        rows = [
+            [_mark(cell, figures), f"{cell.lookups:,}", f"{cell.duplicates:,}", f"{cell.compared:,.1f}"]
+            for cell in figures.cells
+        ]
+        yield from table([["k", "look-ups", "duplicates", "entries compared"], *rows])
+        return
+    yield "Duplicates under each limit (rows) and number of probes (columns); all: with no probe missing any"
+    own = next(cell.lookups for cell in figures.cells if cell.lookups == figures.lookups)
+    steps = [str(lookups) + ("*" if lookups == own else "") for lookups in figures.steps]
+    rows = [["limit", *steps, "all"]]
+    for limit in sorted({cell.limit for cell in figures.cells}):
+        line = [cell for cell in figures.cells if cell.limit == limit]
+        rows.append([_mark(line[0], figures), *(f"{cell.duplicates:,}" for cell in line), f"{line[0].within:,}"])
+    first = [cell for cell in figures.cells if cell.limit == figures.limit]
+    rows.append(["cost", *(f"{cell.lookups / own:.2g}x" for cell in first), ""])
+    rows.append(["compared", *(f"{cell.compared:,.1f}" for cell in first), ""])
+    yield from table(rows)
+    yield f"* the present setting; cost: look-ups beside the present {own}; compared: list entries an article"
+
+
+def scores(figures: Figures) -> Iterator[str]:
+    """Precision, recall and F1 of each limit and number of look-ups."""
+    yield "Precision / recall / F1 by the labels"
+    limits = sorted({cell.limit for cell in figures.cells})
+    if figures.exact:
+        cells = [["k", "look-ups", "duplicates", "precision / recall / F1"]]
+        cells.extend(
+            [_mark(one, figures), f"{one.lookups:,}", f"{one.duplicates:,}", _score(one.score)] for one in figures.cells
+        )
+        yield from table(cells)
+        return
+    own = [str(lookups) + ("*" if lookups == figures.lookups else "") for lookups in figures.steps]
+    rows = [["limit", *own]]
+    for limit in limits:
+        line = [cell for cell in figures.cells if cell.limit == limit]
+        rows.append([_mark(line[0], figures), *(_score(cell.score) for cell in line)])
+    yield from table(rows)
+    yield "* the present setting"
+
+
+def _mark(cell: Cell, figures: Figures) -> str:
+    return f"{cell.limit}" + ("*" if cell.limit == figures.limit else "")
+
+
+def _score(score: Score | None) -> str:
+    if score is None:
+        return "-"
+    shares = (score.precision, score.recall, score.f1)
+    return "/".join("-" if one is None else f"{one:.3f}".removeprefix("0") for one in shares)
+
+
+def _pairs(shown: Sequence[Shown], width: int) -> Iterator[str]:
+    if not shown:
+        yield "  none"
+    for one in shown:
+        sizes = " and ".join(f"{size:,}" for size in one.lengths)
+        head = f"{one.distance} bits, similarity {one.similarity:.2f}: "
+        yield "  " + shorten(f"{head}{one.earlier} | {one.later} ({sizes} characters)", width - 2)
+        yield "    " + shorten(one.earlier_passage, width - 4)
+        yield "    " + shorten(one.later_passage, width - 4)
+
+
+def _suggestions(report: Report, width: int) -> Iterator[str]:
+    yield "SUGGESTION"
+    name = "limit" if report.probes else "distance"
+    for figures in report.figures:
+        key = "short_limit" if figures.kind == "short" and report.probes else name
+        lookups = f", probes = {figures.suggestion.lookups}" if report.probes else ""
+        yield f"{figures.kind} text: {key} = {figures.suggestion.limit}{lookups}"
+        for reason in figures.suggestion.reasons:
+            yield from wrap(reason, width, initial_indent="  - ", subsequent_indent="    ")

@@ -1,0 +1,195 @@
+"""The command line: ``stream-dedup COMMAND``.
+
+Owns the list of commands and the exit codes. Rules:
+
+* A command's module is imported when it is called: ``filter`` never loads the Kafka client.
+* A command returns its exit code, or nothing for 0. It raises the errors of ``errors``; here
+  each class becomes one exit code and one message on standard error, without a traceback.
+* Standard output holds what a command is for, and nothing else.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from typing import NamedTuple
+
+import click
+
+from stream_dedup import __version__
+from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError, UserError
+
+EXIT_OK = 0
+EXIT_UNEXPECTED = 1
+EXIT_USER = 2
+EXIT_FOUND = 3
+"""``filter`` rejected a line, or a check found something."""
+EXIT_REFUSED = 4
+EXIT_UNAVAILABLE = 5
+EXIT_CORRUPT = 6
+EXIT_INTERRUPTED = 130
+EXIT_PIPE_CLOSED = 141
+"""As a program that SIGPIPE ended (128 + 13)."""
+EXIT_TERMINATED = 143
+"""As a program that SIGTERM ended (128 + 15)."""
+
+EXIT_CODES: dict[type[StreamDedupError], int] = {
+    UserError: EXIT_USER,
+    RefusedError: EXIT_REFUSED,
+    UnavailableError: EXIT_UNAVAILABLE,
+    CorruptError: EXIT_CORRUPT,
+}
+
+
+class _Entry(NamedTuple):
+    """Where a command lives and what it does."""
+
+    module: str
+    help: str
+
+
+COMMANDS = {
+    "run": _Entry("stream_dedup.cli.worker", "The worker: articles in on Kafka, verdicts out on Kafka."),
+    "filter": _Entry("stream_dedup.cli.filter", "Verdicts on JSON Lines from files or standard input."),
+    "fingerprint": _Entry("stream_dedup.cli.fingerprint", "Fingerprints of texts."),
+    "explain": _Entry("stream_dedup.cli.explain", "Why two texts match or do not: features, bits, blocks, distances."),
+    "calibrate": _Entry(
+        "stream_dedup.cli.calibrate", "What each limit and number of probes makes of your own articles."
+    ),
+    "audit": _Entry("stream_dedup.cli.audit", "Recompute every verdict from the log and compare."),
+    "index": _Entry("stream_dedup.cli.index", "Look into an index, rebuild or verify it."),
+    "rules": _Entry("stream_dedup.cli.rules", "Show or change the rules of a log."),
+    "topics": _Entry("stream_dedup.cli.topics", "Make or check the topics."),
+    "offsets": _Entry("stream_dedup.cli.offsets", "Show or set how far a group has read."),
+    "config": _Entry("stream_dedup.cli.config", "Check or show the configuration."),
+    "produce": _Entry("stream_dedup.cli.produce", "Send JSON Lines to a topic."),
+    "broker": _Entry("stream_dedup.cli.broker", "A Kafka broker for development."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports the module of a command when that command is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Names, in the order of ``COMMANDS``."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command of this name, its module imported now."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command: click.Command = importlib.import_module(entry.module).command
+        command.name = cmd_name
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The list of commands, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit codes: 0 done; 1 a bug; 2 wrong use or configuration; 3 something was rejected or found; "
+    "4 going on would break a promise; 5 something did not answer; 6 stored bytes are damaged.",
+)
+@click.version_option(__version__, prog_name="stream-dedup")
+def cli() -> None:
+    """Find near-duplicate articles, on a Kafka stream or in files.
+
+    An article is a duplicate when one that is nearly the same stands earlier in the log.
+    `stream-dedup COMMAND --help` teaches each command.
+    """
+
+
+def main() -> None:
+    """Entry point of the program."""
+    _open_standard_streams()
+    code = run()
+    try:
+        sys.stdout.flush()
+    except OSError:  # told already; Python would tell it again at its end, with a code of its own
+        _drop_stdout()
+    sys.exit(code)
+
+
+def run(args: list[str] | None = None) -> int:
+    """Call a command and give its exit code; errors become a message and a code."""
+    try:
+        # Not cli.main, which would end the program itself where standard output is closed.
+        with cli.make_context("stream-dedup", sys.argv[1:] if args is None else args) as context:
+            code = cli.invoke(context)
+        sys.stdout.flush()
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the outermost frame
+        return _react(error)
+    return code if isinstance(code, int) else EXIT_OK
+
+
+def _react(error: BaseException) -> int:
+    """Say what is to be said of an error and give the exit code."""
+    if isinstance(error, click.exceptions.Exit):
+        code: int = error.exit_code
+    elif isinstance(error, click.ClickException):
+        code = _react_to_usage(error)
+    elif isinstance(error, KeyboardInterrupt | click.Abort):
+        _say("interrupted")
+        code = EXIT_INTERRUPTED
+    elif isinstance(error, BrokenPipeError):
+        code = EXIT_PIPE_CLOSED
+    elif isinstance(error, StreamDedupError | OSError):  # a full disk, say: no bug, and it tells itself
+        _say(f"error: {error}")
+        code = exit_code_of(error)
+    else:
+        traceback.print_exception(error)
+        _say(f"error: this is a bug: {type(error).__name__}: {error}")
+        code = EXIT_UNEXPECTED
+    return code
+
+
+def _react_to_usage(error: click.ClickException) -> int:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return EXIT_USER
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        click.echo(f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} --help'.", err=True)
+    _say(f"error: {error.format_message()}")
+    return EXIT_USER
+
+
+def exit_code_of(error: StreamDedupError | OSError) -> int:
+    """Exit code of an error, by the reaction that its class asks for."""
+    if isinstance(error, OSError):
+        return EXIT_UNAVAILABLE
+    for kind, code in EXIT_CODES.items():
+        if isinstance(error, kind):
+            return code
+    return EXIT_UNEXPECTED
+
+
+def _open_standard_streams() -> None:
+    """Give each standard stream that the caller closed a null device.
+
+    Else the next file opened would get its number, and what is printed would go into it.
+    """
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            if descriptor != number:
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
+
+
+def _say(message: str) -> None:
+    click.echo(f"stream-dedup: {message}", err=True)
+
+
+def _drop_stdout() -> None:
+    """Send what Python still wants to flush at its end nowhere: it cannot be written."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -1,0 +1,48 @@
+"""``stream-dedup broker``: a real Kafka broker for development, in the foreground."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+
+import click
+
+from stream_dedup.errors import UnavailableError
+from stream_dedup.stream.devbroker import BrokerSettings, DevBroker, find_broker
+
+LOOK_S = 1.0
+"""Between two looks whether the broker still runs, seconds; Ctrl-C is noticed at once."""
+LAST_PORT = 65_535
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(1, LAST_PORT), help="Port on 127.0.0.1; a free one where not given.")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder that keeps topics and records for the next time; where not given, they go with the broker.",
+)
+def command(port: int | None, data: Path | None) -> None:
+    """Start a Kafka broker for development; Ctrl-C ends it.
+
+    It is Apache Kafka 4.3.1 on 127.0.0.1: in a container where a Docker engine answers and the image is
+    there or can be pulled (STREAM_DEDUP_BROKER_IMAGE names another than apache/kafka:4.3.1), else from
+    Maven's jars, which needs Java 17. When it answers, its address is printed.
+
+    One node, no replication, no security: not for data that matters.
+    """
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    with find_broker(BrokerSettings(port=port, data=data), own=True) as broker:
+        click.echo(broker.bootstrap)
+        click.echo(f"Kafka is ready at {broker.bootstrap}, {broker.description}; Ctrl-C ends it.", err=True)
+        _wait(broker, stopped)
+
+
+def _wait(broker: DevBroker, stopped: threading.Event) -> None:
+    while not stopped.wait(LOOK_S):
+        if not broker.running():
+            msg = f"the development broker ended by itself; its log ends:\n{broker.log_tail()}"
+            raise UnavailableError(msg)

@@ -1,0 +1,213 @@
+"""``stream-dedup explain``: why two texts match, or do not."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stream_dedup.cli.options import config_options
+from stream_dedup.config import Config
+from stream_dedup.errors import UserError
+from stream_dedup.files_in import printable
+
+if TYPE_CHECKING:
+    from stream_dedup.core.fingerprint import Explained, Fingerprinter
+    from stream_dedup.core.rules import Rules
+    from stream_dedup.explain import Side
+
+LEAST_WIDTH = 60
+"""Columns below which nothing can be laid out."""
+SIDES = 2
+_BETWEEN_WORDS = re.compile(r"[\s,，、]+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the two are, as the call says it: ids stand before texts, and the first is A."""
+
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+    words: tuple[str, ...]
+    index: Path | None
+    records: bool
+    scope: str | None
+
+    def check(self) -> None:
+        """See that there are two of them.
+
+        Raises:
+            UserError: there are not.
+        """
+        named = len(self.ids) + (len(self.words) or len(self.texts))
+        if named != SIDES or (self.words and self.texts and len(self.words) != len(self.texts)):
+            msg = f"texts and ids named: {named}; name two, as texts, @FILE, --id or --words"
+            raise UserError(msg)
+        if self.ids and self.index is None:
+            msg = "--id needs --index: name the folder of the index that holds it"
+            raise UserError(msg)
+
+
+@click.command()
+@config_options("profile", "probes", "limit", "short_limit", "distance")
+@click.argument("texts", nargs=-1, metavar="[A] [B]")
+@click.option("--id", "ids", metavar="ID", multiple=True, help="An article of the index in place of A (or of both).")
+@click.option(
+    "--index", metavar="DIR", type=click.Path(path_type=Path), help="Index that holds it; its worker stopped."
+)
+@click.option("--words", metavar="WORDS", multiple=True, help="The words of A, then those of B: 'a b b', 'a b c'.")
+@click.option("--weights", type=click.Choice(["tfidf", "tf", "level"]), help="How words are weighed (the profile's).")
+@click.option("--records", is_flag=True, help="A and B are JSON objects as filter reads them, with fields and scope.")
+@click.option("--in-scope", "scope", metavar="SCOPE", help="Scope of the texts given, where the index has scopes.")
+@click.option("--features", metavar="N", type=click.IntRange(0), default=12, help="Features shown of each (12).")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON, with all features and all 256 sums.")
+def command(  # noqa: PLR0917 - one argument for each flag
+    config: Config,
+    texts: tuple[str, ...],
+    ids: tuple[str, ...],
+    index: Path | None,
+    words: tuple[str, ...],
+    weights: str | None,
+    records: bool,
+    scope: str | None,
+    features: int,
+    as_json: bool,
+) -> None:
+    """Say whether B, coming after A, is a duplicate of it, and why.
+
+    A and B are texts, or @FILE for the whole content of a file. --id takes an article of a kept index
+    in place of A: the index holds no texts, so of it only signature, margins, blocks and distances are shown.
+
+    Shown are the verdict with its reason, the cosine of the weights and what the signatures make of it, which blocks
+    agree, which look-up of B's plan meets A (or how long the plan would have to be), and of each text its features with
+    counts and weights, the bits that each pushes up or down, and the sums and margins that come of it. A window and
+    the limit of lists take no part.
+
+    --words gives the words of each text oneself; then no segmenter takes part, and they count as long text.
+
+    \b
+    Examples:
+      stream-dedup explain '今天天气很好，我们去公园' '今天天气真好，我们去公园'
+      stream-dedup explain --profile simhash @old.txt @new.txt
+      stream-dedup explain --index seen/ --id 4711 @new.txt
+      stream-dedup explain --weights tf --words 'the cat sat on the mat' --words 'the cat sat on a mat'
+    """  # noqa: D301 - \b keeps click from folding the examples
+    from stream_dedup.explain import as_json as to_json  # noqa: PLC0415 - loads numpy
+    from stream_dedup.explain import explain  # noqa: PLC0415 - loads numpy
+
+    asked = _Asked(ids, texts, words, index, records, scope)
+    asked.check()
+    maker, rules = _maker(config, weights)
+    a, b = _sides(config, asked, maker, rules)
+    explanation = explain(a, b, rules)
+    if as_json:
+        import orjson  # noqa: PLC0415 - only where JSON is asked for
+
+        click.echo(orjson.dumps(to_json(explanation)).decode())
+        return
+    from stream_dedup.explain_text import lines  # noqa: PLC0415 - only where text is asked for
+
+    width = max(LEAST_WIDTH, shutil.get_terminal_size((110, 24)).columns)
+    for line in lines(explanation, width, features):
+        click.echo(line)
+
+
+def _maker(config: Config, weights: str | None) -> tuple[Fingerprinter, Rules]:
+    """What makes fingerprints, and the rules over them."""
+    from stream_dedup.core.fingerprint import Fingerprinter  # noqa: PLC0415 - loads numpy and the dictionary
+    from stream_dedup.core.scheme import scheme_of  # noqa: PLC0415 - loads the core
+
+    settings = config.fingerprint_settings().with_features(weights=weights)
+    return Fingerprinter(settings), replace(config.rules(), scheme=scheme_of(settings))
+
+
+def _sides(config: Config, asked: _Asked, maker: Fingerprinter, rules: Rules) -> list[Side]:
+    sides = _held(config, asked, rules) if asked.index is not None and asked.ids else []
+    names = ("A", "B")[len(sides) :]
+    if asked.words:
+        texts = asked.texts or (None,) * len(asked.words)
+        pairs = zip(names, asked.words, texts, strict=True)
+        return sides + [_side_of_words(maker, name, words, text) for name, words, text in pairs]
+    return sides + [
+        _side_of_text(config, asked, maker, name, text) for name, text in zip(names, asked.texts, strict=True)
+    ]
+
+
+def _held(config: Config, asked: _Asked, rules: Rules) -> list[Side]:
+    """The articles of the index."""
+    from stream_dedup.explain_entry import side_of_id  # noqa: PLC0415 - loads RocksDB
+    from stream_dedup.index import LogIndex  # noqa: PLC0415 - loads RocksDB
+
+    path = asked.index
+    if path is None or not path.is_dir() or not any(path.iterdir()):
+        msg = f"index {path}: there is none; name its folder with --index"
+        raise UserError(msg)
+    # No look-up is made, so nothing is loaded for it.
+    settings = replace(config.index_settings(), image_mib=0)
+    with LogIndex.open(path, scheme=rules.scheme, settings=settings) as index:
+        return [side_of_id(index, one, path) for one in asked.ids]
+
+
+def _side_of_words(maker: Fingerprinter, name: str, words: str, text: str | None) -> Side:
+    from stream_dedup.explain import side_of  # noqa: PLC0415 - loads numpy
+
+    counts = Counter(word for word in _BETWEEN_WORDS.split(words) if word)
+    made = maker.features_of(counts)
+    return side_of(name, text, made, _unit(maker, made))
+
+
+def _side_of_text(config: Config, asked: _Asked, maker: Fingerprinter, name: str, given: str) -> Side:
+    from stream_dedup.explain import side_of  # noqa: PLC0415 - loads numpy
+
+    text = _content(given)
+    scope = asked.scope
+    parts: str | tuple[str, ...] = text
+    if asked.records:
+        parts, scope = _record(config, text, name)
+    elif config.input.fields:
+        msg = f"input.fields: an article has {len(config.input.fields)} fields; give JSON objects, with --records"
+        raise UserError(msg)
+    made = maker.features(parts)
+    shown = parts if isinstance(parts, str) else "\n".join(parts)
+    return side_of(name, shown, made, _unit(maker, made), scope)
+
+
+def _record(config: Config, text: str, name: str) -> tuple[tuple[str, ...], str | None]:
+    """Texts of the fields, and the scope, of a record."""
+    from stream_dedup.core.decode import RawRecord, Rejection, decode  # noqa: PLC0415 - loads the core
+
+    article = decode(RawRecord(None, text.encode("utf-8", "surrogatepass"), name), config.input_format())
+    if isinstance(article, Rejection):
+        msg = f"{name}: {article.reason}; give a JSON object as filter reads them"
+        raise UserError(msg)
+    return tuple(article.texts), article.scope
+
+
+def _unit(maker: Fingerprinter, made: Explained) -> int:
+    """What whole-number weights of this kind of text are counted in."""
+    from stream_dedup.core.model import Status  # noqa: PLC0415 - loads the core
+    from stream_dedup.core.weights import DAMP_UNIT, IDF_UNIT, TFIDF_SHIFT  # noqa: PLC0415 - loads the core
+
+    treatment = {Status.LONG: maker.settings.long, Status.SHORT: maker.settings.short}.get(made.status)
+    if treatment is None or treatment.features.weights != "tfidf":
+        return 1
+    return IDF_UNIT * DAMP_UNIT >> TFIDF_SHIFT
+
+
+def _content(given: str) -> str:
+    """A text as given, or the content of the file that it names."""
+    if not given.startswith("@"):
+        return printable(given)
+    try:
+        return Path(given[1:]).read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        msg = f"file {given[1:]}: cannot be read ({error.strerror}); name a text file"
+        raise UserError(msg) from error
+    except UnicodeDecodeError as error:
+        msg = f"file {given[1:]}: not UTF-8 at byte {error.start}; save it as UTF-8"
+        raise UserError(msg) from error

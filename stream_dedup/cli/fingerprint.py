@@ -1,0 +1,112 @@
+"""``stream-dedup fingerprint``: what the program makes of a text."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from stream_dedup.cli.options import config_options
+from stream_dedup.config import Config
+from stream_dedup.core.model import FINGERPRINT_BITS, Status
+from stream_dedup.errors import UserError
+from stream_dedup.files_in import printable
+
+if TYPE_CHECKING:
+    from stream_dedup.core.fingerprint import Fingerprints
+
+SHOWN_CHARACTERS = 40
+"""Characters of a text beside its fingerprint: enough to know it again."""
+
+
+class _Named(NamedTuple):
+    """A text and what to call it: a file's name, or nothing for a text given itself."""
+
+    name: str | None
+    text: str
+
+
+@click.command()
+@config_options("profile")
+@click.argument("texts", nargs=-1, metavar="[TEXT]...")
+@click.option(
+    "--file", "files", metavar="FILE", multiple=True, help="A file whose whole content is a text; - is standard input."
+)
+@click.option("--lines", is_flag=True, help="Each line of a FILE is a text of its own.")
+@click.option("--signature", is_flag=True, help="Give the 256 bits of the signature too.")
+@click.option("--margins", is_flag=True, help="Give the margins too: how sure each bit in the tables is, 0 to 15.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON Lines.")
+def command(  # noqa: PLR0917 - one argument for each flag
+    config: Config,
+    texts: tuple[str, ...],
+    files: tuple[str, ...],
+    lines: bool,
+    signature: bool,
+    margins: bool,
+    as_json: bool,
+) -> None:
+    """Write the fingerprint of each TEXT: 16 hex digits, then what it is of.
+
+    Without TEXT and --file, standard input is the text. A text without words (only punctuation) has
+    fingerprint 0. --json says of which kind a text is too: long, short, exact or featureless; texts of one
+    kind whose fingerprints differ in few bits are nearly the same.
+
+    \b
+    Examples:
+      stream-dedup fingerprint '今天天气很好' '今天天气真好'
+      stream-dedup fingerprint --json --margins --file article.txt
+    """  # noqa: D301 - \b keeps click from folding the examples
+    named = [_Named(None, printable(text)) for text in texts]
+    for file in files or (() if texts else ("-",)):
+        named += _read(file, lines=lines)
+    if not named:
+        return
+    from stream_dedup.core.fingerprint import Fingerprinter  # noqa: PLC0415 - loads numpy and the dictionary
+
+    made = Fingerprinter(config.fingerprint_settings()).fingerprint([item.text for item in named])
+    for row, item in enumerate(named):
+        said = _say(made, row, signature=signature, margins=margins)
+        click.echo(_json_line(item, said) if as_json else _plain_line(item, said))
+
+
+def _say(made: Fingerprints, row: int, *, signature: bool, margins: bool) -> dict[str, Any]:
+    whole = made.signatures[row].tobytes().hex()
+    said: dict[str, Any] = {"fingerprint": whole[: FINGERPRINT_BITS // 4]}
+    said["kind"] = Status(int(made.statuses[row])).name.lower()
+    if signature:
+        said["signature"] = whole
+    if margins:
+        said["margins"] = [half for byte in made.margins[row].tolist() for half in (byte >> 4, byte & 15)]
+    return said
+
+
+def _json_line(item: _Named, said: dict[str, Any]) -> str:
+    import orjson  # noqa: PLC0415 - only where JSON is asked for
+
+    name = {"text": item.text} if item.name is None else {"file": item.name}
+    return orjson.dumps(said | name).decode()
+
+
+def _plain_line(item: _Named, said: dict[str, Any]) -> str:
+    margins = "".join(f"{margin:x}" for margin in said.get("margins", ()))
+    name = " ".join(item.text.split())[:SHOWN_CHARACTERS] if item.name is None else item.name
+    return "  ".join(part for part in (said["fingerprint"], said.get("signature", ""), margins, name) if part)
+
+
+def _read(file: str, *, lines: bool) -> Sequence[_Named]:
+    try:
+        content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        text = content.decode("utf-8-sig")
+    except OSError as error:
+        msg = f"file {file}: cannot be read ({error.strerror}); name a text file"
+        raise UserError(msg) from error
+    except UnicodeDecodeError as error:
+        msg = f"file {file}: not UTF-8 at byte {error.start}; save it as UTF-8"
+        raise UserError(msg) from error
+    name = "stdin" if file == "-" else printable(file)
+    if not lines:
+        return [_Named(name, text)]
+    return [_Named(f"{name}:{number}", line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]

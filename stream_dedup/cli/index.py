@@ -1,0 +1,91 @@
+"""``stream-dedup index stats|rebuild|verify``: the index on disk, a cache of the log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from stream_dedup.cli import EXIT_FOUND, EXIT_OK
+from stream_dedup.cli.options import JUDGING, config_options
+from stream_dedup.cli.progress import ProgressLine
+from stream_dedup.config import Config
+from stream_dedup.errors import UserError
+
+if TYPE_CHECKING:
+    from stream_dedup.index import LogIndex
+
+
+@click.group()
+def command() -> None:
+    """Look into an index, verify it, or rebuild it from its log.
+
+    The worker that owns the index must be stopped. An index is a cache: deleting its folder loses
+    nothing but the time to read the log again (that of `filter --index` has no other log: keep it).
+    """
+
+
+@command.command()
+@config_options("index")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+def stats(config: Config, as_json: bool) -> None:
+    """Write what the index holds, how large it is, and how far it has read its log."""
+    with _opened(config) as index:
+        values = index.stats()
+    if as_json:
+        click.echo(json.dumps(values, ensure_ascii=False, default=str))
+        return
+    width = max(len(name) for name in values)
+    for name, value in values.items():
+        click.echo(f"{name:<{width}}  {f'{value:,}' if isinstance(value, int) else value}")
+
+
+@command.command()
+@config_options("index")
+def verify(config: Config) -> int:
+    """Read the whole index and hold its tables against its entries.
+
+    Exit code 0: it is whole; 3: it is not, each problem on a line. Then rebuild it.
+    """
+    with _opened(config) as index, ProgressLine() as line:
+        problems = index.verify(line.count)
+    for problem in problems:
+        click.echo(problem)
+    if problems:
+        click.echo("rebuild it: stream-dedup index rebuild", err=True)
+        return EXIT_FOUND
+    click.echo(f"index {config.index.path} is whole")
+    return EXIT_OK
+
+
+@command.command()
+@config_options("brokers", "group", "index", *JUDGING)
+def rebuild(config: Config) -> None:
+    """Delete the index's content and read the log from its beginning.
+
+    A worker does the same by itself when the folder is empty; this does it beforehand.
+    """
+    from stream_dedup.app import rebuild_index  # noqa: PLC0415 - loads the Kafka client
+
+    with ProgressLine() as line:
+        rebuild_index(config, line.count)
+    click.echo(f"index {config.index.path} holds the log {config.log_topic} to its end")
+
+
+@contextmanager
+def _opened(config: Config) -> Iterator[LogIndex]:
+    """The index that is there: looking must not make one."""
+    from stream_dedup.index import LogIndex  # noqa: PLC0415 - loads RocksDB
+
+    path = config.index.path
+    if not path.is_dir() or not any(path.iterdir()):
+        msg = f"index {path}: there is none; name its folder with --index"
+        raise UserError(msg)
+    index = LogIndex.open(path, scheme=None)
+    try:
+        yield index
+    finally:
+        index.close()

@@ -1,0 +1,106 @@
+"""``stream-dedup offsets show|set``: how far a group has read its input topics."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from stream_dedup.cli.options import config_options
+from stream_dedup.cli.progress import ProgressLine
+from stream_dedup.config import Config
+
+if TYPE_CHECKING:
+    from stream_dedup.stream.offsets import PartitionOffsets, Target
+
+_FLAGS = ("brokers", "input", "group")
+_WORDS = ("beginning", "end", "logged")
+
+
+def _target(_ctx: click.Context, _param: click.Parameter, text: str) -> str | int:
+    """The word, or the offset as a number."""
+    if text in _WORDS:
+        return text
+    if text.isdecimal():
+        return int(text)
+    msg = f"{text!r} is none of {', '.join(_WORDS)}, and no offset"
+    raise click.BadParameter(msg)
+
+
+@click.group()
+def command() -> None:
+    """Show or set how far a group has read its input topics."""
+
+
+@command.command()
+@config_options(*_FLAGS)
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+def show(config: Config, as_json: bool) -> None:
+    """Write the committed offset of each partition, beside what the log has of it.
+
+    `of another topic` means: the committed offset belongs to a topic of this name that was deleted;
+    a worker begins the present one at its beginning.
+    """
+    from stream_dedup.stream.offsets import read_offsets  # noqa: PLC0415 - loads the Kafka client
+
+    with ProgressLine() as line:
+        rows = read_offsets(config, lambda _stage, done, total: line.count(done, total))
+    if as_json:
+        click.echo(json.dumps([_values(row) for row in rows], ensure_ascii=False))
+        return
+    table = [("partition", "first", "end", "committed", "logged"), *(_cells(row) for row in rows)]
+    widths = [max(len(cells[column]) for cells in table) for column in range(len(table[0]))]
+    for cells in table:
+        click.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip())
+
+
+@command.command("set")
+@config_options(*_FLAGS)
+@click.option("--to", callback=_target, required=True, metavar="beginning|end|logged|OFFSET", help="Where to go on.")
+@click.option("--topic", metavar="TOPIC", help="Only this input topic.")
+@click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Only this partition.")
+def set_(config: Config, to: str | int, topic: str | None, partition: int | None) -> None:
+    """Set committed offsets; every worker of the group must be stopped.
+
+    beginning: judge everything again, with the same verdicts (`audit --allow-repeats`). logged: go
+    on behind what the log has. end, or a number: what is skipped is never judged; `audit` lists it as missing.
+    """
+    from stream_dedup.stream.offsets import set_offsets  # noqa: PLC0415 - loads the Kafka client
+
+    if isinstance(to, int) and (topic is None or partition is None):
+        msg = "an offset belongs to one partition: give --topic and --partition as well"
+        raise click.UsageError(msg)
+    with ProgressLine() as line:
+        done = set_offsets(
+            config, cast("Target", to), topic, partition, lambda _stage, done, total: line.count(done, total)
+        )
+    for at, offset in done:
+        click.echo(f"{at.topic}-{at.partition}: {offset}")
+
+
+def _cells(row: PartitionOffsets) -> tuple[str, ...]:
+    committed = "none" if row.committed is None else str(row.committed)
+    logged = "nothing" if row.logged is None else f"{row.logged[0]} to {row.logged[1]}"
+    return (
+        f"{row.partition.topic}-{row.partition.partition}",
+        str(row.begin),
+        str(row.end),
+        committed + (" (of another topic)" if row.stale else ""),
+        logged,
+    )
+
+
+def _values(row: PartitionOffsets) -> dict[str, object]:
+    return {
+        "topic": row.partition.topic,
+        "partition": row.partition.partition,
+        "topic_id": str(uuid.UUID(bytes=row.topic_id)),
+        "first": row.begin,
+        "end": row.end,
+        "committed": row.committed,
+        "committed_topic_id": None if row.committed_id is None else str(uuid.UUID(bytes=row.committed_id)),
+        "logged_first": None if row.logged is None else row.logged[0],
+        "logged_last": None if row.logged is None else row.logged[1],
+    }

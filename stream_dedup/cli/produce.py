@@ -1,0 +1,40 @@
+"""``stream-dedup produce``: JSON Lines into a topic."""
+
+from __future__ import annotations
+
+import sys
+from typing import BinaryIO
+
+import click
+
+from stream_dedup.cli.options import config_options
+from stream_dedup.cli.progress import ProgressLine
+from stream_dedup.config import Config
+
+
+@click.command()
+@config_options("brokers")
+@click.option("--topic", metavar="TOPIC", help="Topic to send to (the configuration's first input topic).")
+@click.option("--key-field", metavar="FIELD", help="Field whose value becomes the key, where there is one.")
+@click.argument("files", nargs=-1, type=click.File("rb"), metavar="[FILE]...")
+def command(config: Config, topic: str | None, key_field: str | None, files: tuple[BinaryIO, ...]) -> None:
+    """Send each line of the files, or of standard input, as one record.
+
+    A line goes as it is, byte for byte without its line end; one that is no JSON too. Empty lines are
+    left out. All have been acknowledged when the command ends with exit code 0.
+
+    \b
+    Example:
+      stream-dedup produce --brokers kafka:9092 --topic articles articles.jsonl
+    """  # noqa: D301 - \b keeps click from folding the example
+    from stream_dedup.stream.produce import produce_lines  # noqa: PLC0415 - loads the Kafka client
+
+    sources = files or (sys.stdin.buffer,)
+    name = topic or config.topics.input[0]
+    with ProgressLine() as progress:
+
+        def show(count: int) -> None:
+            progress.show(lambda elapsed: f"{count:,} records sent ({count / elapsed:,.0f}/s)")
+
+        sent = produce_lines(config, name, (line for source in sources for line in source), key_field, show)
+    click.echo(f"{sent} records sent to {name}")

@@ -1,0 +1,163 @@
+"""``stream-dedup rules show|apply``: how the articles of a log are judged."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from stream_dedup.cli.options import JUDGING, config_options
+from stream_dedup.cli.progress import ProgressLine
+from stream_dedup.config import Config
+from stream_dedup.core.model import SIGNATURE_BITS
+
+if TYPE_CHECKING:
+    from stream_dedup.core.rules import Rules
+    from stream_dedup.stream.rules_log import RulesHistory, RulesRecord
+
+
+@click.group()
+def command() -> None:
+    """Show or change the rules of a log.
+
+    Rules hold from their place in the log on, for every worker of the group. A worker whose
+    configuration differs from them does not start.
+    """
+
+
+@command.command()
+@config_options("brokers", "group")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+def show(config: Config, as_json: bool) -> None:
+    """Write the rules in force, where they took force, and every change before."""
+    from stream_dedup.stream.rules_log import read_rules  # noqa: PLC0415 - loads the Kafka client
+
+    with ProgressLine() as line:
+        history = read_rules(config, line.count)
+    if as_json:
+        click.echo(json.dumps(_history_values(history), ensure_ascii=False))
+    else:
+        _write_history(config, history)
+
+
+@command.command()
+@config_options("brokers", "input", "unique", "duplicate", "rejected", "group", *JUDGING)
+def apply(config: Config) -> None:
+    """Make the configuration's rules those of the log, from its end on.
+
+    Running workers follow the change at its place; one that starts later must be
+    configured alike. Where nothing differs, nothing is done. Search, probes, limits, window, re-crawls and
+    observing may change; the scheme (all that a log entry depends on) never does within one log: that
+    is refused.
+    """
+    from stream_dedup.stream.rules_log import apply_rules  # noqa: PLC0415 - loads the Kafka client
+
+    with ProgressLine() as line:
+        change = apply_rules(config, line.count)
+    if change.record is None:
+        click.echo(f"nothing to change: {config.log_topic} has these rules (revision {_revision(change.before)})")
+        return
+    if change.before is None:
+        click.echo(f"{config.log_topic} begins with these rules")
+    else:
+        click.echo("\n".join(_changes(change.before, change.now)))
+    click.echo(f"in force from log offset {change.record.offset} on (revision {change.now.revision})")
+
+
+def _revision(rules: Rules | None) -> int:
+    return 0 if rules is None else rules.revision
+
+
+def _changes(before: Rules, now: Rules) -> list[str]:
+    old, new = _values(before), _values(now)
+    return [f"{name}: {old[name]} -> {new[name]}" for name in old if old[name] != new[name]]
+
+
+def _write_history(config: Config, history: RulesHistory) -> None:
+    if history.in_force is None or history.since is None:
+        click.echo(f"{config.log_topic} is empty: it has no rules yet")
+        return
+    click.echo(f"rules in force in {config.log_topic}, from log offset {history.since.offset} on:")
+    click.echo("\n".join(_lines(history.in_force)))
+    click.echo("\nhistory:")
+    for record in history.records:
+        click.echo(f"  offset {record.offset}  {_time(record.time)}  revision {record.rules.revision}  {record.effect}")
+
+
+def _lines(rules: Rules) -> list[str]:
+    """The rules with what they mean, those of the other kind of search left out; then the scheme's parameters."""
+    values = {"scheme": rules.scheme.id, "revision": str(rules.revision)} | _values(rules)
+    rows = [(name, value, _meaning(name, rules)) for name, value in values.items() if value != _NONE]
+    width = max(len(name) for name, _, _ in rows)
+    lines = [f"  {name:<{width}}  {value}{f' {meaning}' if meaning else ''}" for name, value, meaning in rows]
+    parameters = [f"  {name}: {_text(value)}" for name, value in rules.scheme.flat().items()]
+    return [*lines, "", "scheme, fixed for all of this log:", *parameters] if parameters else lines
+
+
+_NONE = "none"
+
+
+def _values(rules: Rules) -> dict[str, str]:
+    """Each rule, scheme and revision aside, as a person writes it."""
+    names = [field.name for field in fields(rules) if field.name not in {"scheme", "revision", "window_ms"}]
+    window = "for ever" if rules.window_ms is None else _duration(rules.window_ms)
+    return {name: _text(getattr(rules, name)) for name in names} | {"window": window}
+
+
+def _meaning(name: str, rules: Rules) -> str:
+    meanings = {
+        "distance": "bits of the fingerprint's 64",
+        "probes": f"look-ups an article, in {rules.scheme.tables} tables",
+        "limit": _limit(rules.limit),
+        "short_limit": f"{_limit(rules.short_limit)}, for short text",
+        "bucket_limit": "newest entries compared in each list",
+        "featureless": "(text without words)",
+        "recrawl": "(an article near an earlier one of its own id)",
+        "observe": "(everything goes to the topic of unique ones)" if rules.observe else "",
+    }
+    return meanings.get(name, "")
+
+
+def _limit(bits: int | None) -> str:
+    from stream_dedup.core.simhash import similarity  # noqa: PLC0415 - loads numpy
+
+    return f"bits of the signature's {SIGNATURE_BITS}: similarity {similarity(bits or 0):.3f}"
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return _NONE
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _duration(ms: int) -> str:
+    """In the greatest unit that holds it without a rest; days only from two on."""
+    units = (("d", 86_400_000, 2), ("h", 3_600_000, 1), ("m", 60_000, 1), ("s", 1000, 1))
+    fitting = (f"{ms // size}{unit}" for unit, size, least in units if ms % size == 0 and ms >= size * least)
+    return next(fitting, f"{ms} ms")
+
+
+def _time(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def _history_values(history: RulesHistory) -> dict[str, object]:
+    return {
+        "in_force": None if history.in_force is None else json.loads(history.in_force.to_json()),
+        "since_offset": None if history.since is None else history.since.offset,
+        "history": [_record_values(record) for record in history.records],
+    }
+
+
+def _record_values(record: RulesRecord) -> dict[str, object]:
+    return {
+        "offset": record.offset,
+        "time_ms": record.time,
+        "effect": str(record.effect),
+        "rules": json.loads(record.rules.to_json()),
+    }

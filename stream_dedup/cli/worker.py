@@ -1,0 +1,40 @@
+"""``stream-dedup run``: the worker."""
+
+from __future__ import annotations
+
+import click
+
+from stream_dedup.cli.options import JUDGING, config_options
+from stream_dedup.config import Config
+
+
+@click.command()
+@config_options(
+    "brokers",
+    "input",
+    "unique",
+    "duplicate",
+    "rejected",
+    "group",
+    "index",
+    *JUDGING,
+    "processes",
+    "metrics",
+)
+def command(config: Config) -> int:
+    """Run a worker: read articles from Kafka, write each one's verdict to Kafka.
+
+    Each record leaves once, as it came, to the topic of its verdict, with headers `dedup.*` that
+    explain it. Missing topics are made. Start as many workers of one group as there are
+    partitions, each with an --index folder of its own.
+
+    SIGTERM or Ctrl-C ends it after the batches under way (exit code 0).
+
+    \b
+    Examples:
+      stream-dedup run --brokers kafka:9092
+      stream-dedup run --config worker.toml --index /var/lib/stream-dedup --metrics 0.0.0.0:9464
+    """  # noqa: D301 - \b keeps click from folding the examples
+    from stream_dedup.app import run_worker  # noqa: PLC0415 - loads the Kafka client
+
+    return run_worker(config)

@@ -1,0 +1,213 @@
+"""What can be wrong between keys of the configuration that are each right alone.
+
+Owns those rules and nothing else. Looks whether named files can be read, and never into them. What is
+about the brokers stands first, then topics, records, and what makes a duplicate.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stream_dedup.config_checks import Problem
+from stream_dedup.config_profile import FEATURES, search_of, settings_of
+from stream_dedup.config_sections import KafkaConfig
+from stream_dedup.core.rules import EXACT, MAX_MASKS
+
+if TYPE_CHECKING:  # the configuration imports this module
+    from stream_dedup.config import Config
+
+EXACT_TABLES = 4
+"""Tables over the fingerprint."""
+
+
+def across(config: Config) -> list[Problem]:
+    """What is wrong between keys that are each right alone."""
+    return [
+        *_security_problems(config.kafka),
+        *_file_problems(config),
+        *_topic_problems(config),
+        *_input_problems(config),
+        *_size_problems(config),
+        *_feature_problems(config),
+        *_search_problems(config),
+    ]
+
+
+def _security_problems(kafka: KafkaConfig) -> list[Problem]:
+    problems = []
+    for name in ("sasl_password", "ssl_password"):
+        if getattr(kafka, name) is not None and getattr(kafka, f"{name}_file") is not None:
+            keys = (f"kafka.{name}", f"kafka.{name}_file")
+            problems.append(Problem(keys, "both are given", "give one of them"))
+    sasl = kafka.security_protocol.startswith("SASL")
+    needed = {
+        "sasl_mechanism": kafka.sasl_mechanism,
+        "sasl_username": kafka.sasl_username,
+        "sasl_password": kafka.sasl_password or kafka.sasl_password_file,
+    }
+    for name, value in needed.items():
+        if sasl and value is None:
+            problems.append(
+                Problem(
+                    (f"kafka.{name}",),
+                    f"{kafka.security_protocol} needs it",
+                    "give it, or another kafka.security_protocol",
+                )
+            )
+        if not sasl and value is not None:
+            problems.append(_unused(f"kafka.{name}", kafka.security_protocol, "SASL_SSL"))
+    if kafka.ssl_keyfile is not None and kafka.ssl_certfile is None:
+        problems.append(Problem(("kafka.ssl_keyfile",), "it needs a certificate", "give kafka.ssl_certfile"))
+    if not kafka.security_protocol.endswith("SSL"):
+        tls = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_password_file")
+        given = [name for name in tls if getattr(kafka, name) is not None]
+        problems += [_unused(f"kafka.{name}", kafka.security_protocol, "SSL or SASL_SSL") for name in given]
+    return problems
+
+
+def _unused(key: str, protocol: str, other: str) -> Problem:
+    return Problem(
+        (key, "kafka.security_protocol"),
+        f"{protocol} does not use it, so the connection would be less safe than it looks",
+        f"set kafka.security_protocol to {other}, or leave {key} out",
+    )
+
+
+def _file_problems(config: Config) -> Iterator[Problem]:
+    files: dict[str, tuple[str, ...]] = {
+        "kafka": ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password_file", "sasl_password_file"),
+        "features": ("user_dictionary", "stop_words"),
+    }
+    for section, names in files.items():
+        for name in names:
+            path: Path | None = getattr(getattr(config, section), name)
+            if path is not None and not (path.is_file() and os.access(path, os.R_OK)):
+                yield Problem((f"{section}.{name}",), f"{path} is no readable file", "name one that is")
+
+
+def _topic_problems(config: Config) -> list[Problem]:
+    roles = [(name, f"topics.input[{at}]") for at, name in enumerate(config.topics.input)]
+    roles += [(getattr(config.topics, role), f"topics.{role}") for role in ("unique", "duplicate", "rejected")]
+    roles.append((config.log_topic, "the log of kafka.group"))
+    first: dict[str, str] = {}
+    problems = []
+    for name, role in roles:
+        if name in first:
+            keys = ("topics", *(part for part in (role, first[name]) if part.startswith("topics.")))
+            problems.append(
+                Problem(keys, f"topic {name!r} is both {first[name]} and {role}", "give each its own topic")
+            )
+        first.setdefault(name, role)
+    return problems
+
+
+def _input_problems(config: Config) -> Iterator[Problem]:
+    given = config.input
+    if given.format == "text":
+        for name in ("fields", "html_fields", "scope_field"):
+            if getattr(given, name):
+                yield Problem(
+                    (f"input.{name}", "input.format"),
+                    "plain text has no fields",
+                    f"set input.format to json, or leave input.{name} out (input.markup says whether it is HTML)",
+                )
+        return
+    fields = list(given.fields) or [given.text_field]
+    known = ", ".join(fields)
+    for name in given.html_fields:
+        if name not in fields:
+            yield Problem(
+                ("input.html_fields", "input.fields", "input.text_field"),
+                f"{name!r} is none of the fields that make a text ({known})",
+                "name one of them, or add it to input.fields",
+            )
+    if given.text_field != "text" and given.text_field not in fields:
+        yield Problem(
+            ("input.text_field", "input.fields"),
+            f"the text is made of {known} alone",
+            f"add {given.text_field!r} to input.fields, or leave input.text_field out",
+        )
+
+
+def _size_problems(config: Config) -> Iterator[Problem]:
+    settings = settings_of(config)
+    if settings.article_size and settings.exact_size > settings.article_size:
+        yield Problem(
+            ("text.exact_size", "text.article_size"),
+            f"no text is short: below {settings.exact_size} characters its exact form decides, from "
+            f"{settings.article_size} on it is long",
+            "make text.exact_size the smaller one",
+        )
+
+
+def _feature_problems(config: Config) -> Iterator[Problem]:
+    settings, features = settings_of(config), config.features
+    if not settings.has_long:
+        for name in FEATURES:
+            if getattr(features, name) is not None:
+                yield Problem(
+                    (f"features.{name}", "match.profile", "text.article_size"),
+                    f"it is about long text, and in profile {config.match.profile} every text is short",
+                    f"leave features.{name} out, or set text.article_size",
+                )
+    if settings.has_long and settings.long.features.kind == "words":
+        return
+    for name in ("user_dictionary", "stop_words"):
+        if getattr(features, name) is not None:
+            yield Problem(
+                (f"features.{name}", "features.kind", "match.profile"),
+                "it is about words, and features are made of characters here",
+                f"leave features.{name} out, or take profile article",
+            )
+
+
+def _search_problems(config: Config) -> Iterator[Problem]:
+    search = search_of(config)
+    if search.kind == EXACT:
+        yield from _exact_problems(config)
+    else:
+        yield from _directed_problems(config)
+    needed = ("distance",) if search.kind == EXACT else ("probes", "limit", "short_limit")
+    for name in needed:
+        if getattr(search, name) is None:
+            yield Problem(
+                (f"match.{name}", "match.search", "match.profile"),
+                f"{search.kind} search needs it, and profile {config.match.profile} has none",
+                f"give match.{name}, or leave match.search out",
+            )
+
+
+def _exact_problems(config: Config) -> Iterator[Problem]:
+    for name in ("probes", "limit", "short_limit"):
+        if getattr(config.match, name) is not None:
+            yield Problem(
+                (f"match.{name}", "match.profile", "match.search"),
+                f"the search of profile {config.match.profile} is exact: a distance of fingerprints alone decides",
+                "give match.distance (--distance) instead, or take profile article or comment",
+            )
+    if config.features.tables != EXACT_TABLES:
+        yield Problem(
+            ("features.tables", "match.profile", "match.search"),
+            "exact search is over the four tables of the fingerprint",
+            "set features.tables to 4, or take directed search (profile article or comment)",
+        )
+
+
+def _directed_problems(config: Config) -> Iterator[Problem]:
+    if config.match.distance is not None:
+        yield Problem(
+            ("match.distance", "match.profile", "match.search"),
+            f"the search of profile {config.match.profile} is directed: no distance of fingerprints decides",
+            "give match.limit (--limit: bits of 256 between signatures) and match.probes (--probes: lists looked up) "
+            "instead, or take profile simhash",
+        )
+    most = MAX_MASKS * config.features.tables
+    if (config.match.probes or 0) > most:
+        yield Problem(
+            ("match.probes", "features.tables"),
+            f"{config.features.tables} tables have no more than {most} lists within 3 bits of an article",
+            f"give at most {most}",
+        )

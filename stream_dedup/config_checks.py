@@ -1,0 +1,293 @@
+"""What a configuration is held against, and how its problems are told.
+
+Owns the checks of single values (names, addresses, durations), the merging of the layers,
+and the one error that tells every problem at once. Never prints the value of a secret or
+of an unknown key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar, get_args
+
+from pydantic import BaseModel, SecretStr, ValidationError
+
+from stream_dedup.errors import UserError
+
+MAX_DISTANCE = 11
+"""Bits. Beyond it exact search needs more than the 548 look-ups of k = 11."""
+MAX_PROBES = 11_152
+"""Lists: 697 masks of at most 3 bits in each of 16 tables."""
+MAX_LIMIT = 256
+"""Bits of a signature."""
+MAX_SIZE = 1_000_000
+"""Characters: longer than any text that is not long."""
+MAX_FIELD_WEIGHT = 16
+"""A field that weighs more drowns the others."""
+MAX_TOPIC_CHARACTERS = 249
+"""Kafka's own limit on a topic's name."""
+MAX_SHOWN_CHARACTERS = 80
+"""A value in a message is cut there: one line must stay readable."""
+
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\s:\[\],/]*):(?P<port>\d{1,5})")
+_DURATION = re.compile(r"(\d{1,9})\s*([smhd])")
+_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LOG_SUFFIX_CHARACTERS = len(".fingerprints")
+_MAX_PORT = 65_535
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+class ConfigError(UserError):
+    """The configuration cannot be used; ``problems`` holds one line for each reason."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        """Keep the lines; the message holds them all."""
+        self.problems = list(problems)
+        count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
+        super().__init__("\n".join([f"configuration has {count}:", *(f"  {line}" for line in self.problems)]))
+
+
+class Problem(NamedTuple):
+    """Something wrong between keys that are each right alone."""
+
+    keys: tuple[str, ...]
+    reason: str
+    remedy: str
+
+    def __str__(self) -> str:
+        """One line."""
+        return f"{', '.join(self.keys)}: {self.reason}; {self.remedy}"
+
+
+class Layer(NamedTuple):
+    """One source of the configuration."""
+
+    name: str
+    values: Mapping[str, Any]
+
+
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds of a duration such as ``90s``, ``15m``, ``24h``, ``7d``.
+
+    Raises:
+        ValueError: no number with one of the units, or nothing at all.
+    """
+    match = _DURATION.fullmatch(text.strip())
+    if match is None or int(match[1]) == 0:
+        msg = "no duration"
+        raise ValueError(msg)
+    return int(match[1]) * _UNIT_MS[match[2]]
+
+
+def duration(text: str) -> str:
+    """Pass a duration on as it was written."""
+    parse_duration_ms(text)
+    return text
+
+
+def topic_name(name: str) -> str:
+    """Pass a name on that Kafka takes for a topic."""
+    if _NAME.fullmatch(name) is None or name in {".", ".."} or len(name) > MAX_TOPIC_CHARACTERS:
+        msg = f"no topic name: 1 to {MAX_TOPIC_CHARACTERS} letters, digits, '.', '_' and '-'"
+        raise ValueError(msg)
+    return name
+
+
+def group_name(name: str) -> str:
+    """Pass a name on that still is a topic's with the log's suffix behind it."""
+    if _NAME.fullmatch(name) is None or len(name) + _LOG_SUFFIX_CHARACTERS > MAX_TOPIC_CHARACTERS:
+        msg = f"it names a topic, so at most {MAX_TOPIC_CHARACTERS - _LOG_SUFFIX_CHARACTERS} of these characters"
+        raise ValueError(msg)
+    return name
+
+
+def broker_list(text: str) -> str:
+    """Pass a list of brokers on."""
+    for part in text.split(","):
+        host, port = split_address(part.strip())
+        if not host or port == 0:
+            msg = f"{part.strip()!r} is no host:port"
+            raise ValueError(msg)
+    return text
+
+
+def metrics_address(text: str) -> str:
+    """Pass an address or ``off`` on."""
+    if text != "off":
+        split_address(text)
+    return text
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """Host and port of ``host:port``; an IPv6 host stands in brackets, an empty one means every address.
+
+    Raises:
+        ValueError: it is no such thing.
+    """
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match["port"]) > _MAX_PORT:
+        msg = f"{text!r} is no host:port"
+        raise ValueError(msg)
+    return match["host"].strip("[]"), int(match["port"])
+
+
+def split_list(value: object) -> object:
+    """A text with commas as a list (from the environment); anything else as it is."""
+    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+
+
+def split_weights(value: object) -> object:
+    """A text of names and weights (``title=3,text=1``, from the environment) as a table; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    pairs = (part.partition("=") for part in value.split(","))
+    return {name.strip(): weight.strip() for name, _, weight in pairs}
+
+
+def whole(value: object) -> object:
+    """A text of digits (from the environment) as a number; anything else as it is."""
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+def field_weights(weights: dict[str, int]) -> dict[str, int]:
+    """Pass weights of fields on."""
+    for name, weight in weights.items():
+        if not name or not 1 <= weight <= MAX_FIELD_WEIGHT:
+            msg = f"field {name!r} weighs {weight}"
+            raise ValueError(msg)
+    return weights
+
+
+def lower(value: object) -> object:
+    """A text in small letters; anything else as it is."""
+    return value.lower() if isinstance(value, str) else value
+
+
+def validate(
+    model: type[_Model],
+    layers: Sequence[Layer],
+    problems: list[str],
+    across: Callable[[_Model], list[Problem]],
+) -> _Model | None:
+    """Merge the layers and check them; None, and lines in ``problems``, where anything is wrong.
+
+    Values that are wrong alone are then left out, so that what is wrong between the others is
+    told in the same go.
+    """
+    merged = _merged(layers)
+    wrong: set[str] = set()
+    try:
+        config = model.model_validate(merged)
+    except ValidationError as error:
+        for loc, line in _field_problems(model, layers, error):
+            problems.append(line)
+            wrong.add(".".join(loc))
+        config = model.model_validate(_without(merged, wrong))
+    told = [
+        problem for problem in across(config) if not any(_touches(key, bad) for key in problem.keys for bad in wrong)
+    ]
+    problems += [str(problem) for problem in told]
+    return None if problems else config
+
+
+def _touches(key: str, bad: str) -> bool:
+    return key == bad or bad == key.split(".", 1)[0] or (bad.startswith(f"{key}.") and "." not in key)
+
+
+def _merged(layers: Iterable[Layer]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for section, values in layer.values.items():
+            if isinstance(values, Mapping) and isinstance(merged.get(section), dict):
+                merged[section].update(values)
+            else:
+                merged[section] = dict(values) if isinstance(values, Mapping) else values
+    return merged
+
+
+def _without(merged: Mapping[str, Any], wrong: set[str]) -> dict[str, Any]:
+    """The merged values without those named, as ``section`` or ``section.key``."""
+    kept: dict[str, Any] = {}
+    for section, values in merged.items():
+        if section in wrong:
+            continue
+        if isinstance(values, dict):
+            values = {key: value for key, value in values.items() if f"{section}.{key}" not in wrong}  # noqa: PLW2901
+        kept[section] = values
+    return kept
+
+
+def _field_problems(
+    model: type[BaseModel], layers: Sequence[Layer], error: ValidationError
+) -> Iterable[tuple[tuple[str, ...], str]]:
+    """Section and key, and the line, of each problem (one for each key)."""
+    seen = set()
+    for item in error.errors(include_url=False, include_context=False):
+        loc = tuple(str(part) for part in item["loc"][:2])
+        if loc in seen:
+            continue
+        seen.add(loc)
+        if item["type"] == "extra_forbidden":
+            yield loc, _unknown_key(model, layers, loc)
+        else:
+            yield loc, _wrong_value(model, layers, loc, str(item["msg"]))
+
+
+def _unknown_key(model: type[BaseModel], layers: Sequence[Layer], loc: tuple[str, ...]) -> str:
+    siblings = list(model.model_fields)
+    if len(loc) > 1:
+        siblings = list(_section(model, loc[0]).model_fields)
+    near = difflib.get_close_matches(loc[-1], siblings, n=1, cutoff=0.5)
+    remedy = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(siblings)}"
+    _, source = _given_by(layers, loc)
+    return f"{'.'.join(loc)} ({source}): unknown key; {remedy}"
+
+
+def _wrong_value(model: type[BaseModel], layers: Sequence[Layer], loc: tuple[str, ...], reason: str) -> str:
+    value, source = _given_by(layers, loc)
+    reason = reason.removeprefix("Value error, ").replace("Input should be", "must be")
+    give = "give a table of keys"
+    shown = ""
+    field = model.model_fields[loc[0]]
+    if len(loc) > 1:
+        field = _section(model, loc[0]).model_fields[loc[1]]
+    if isinstance(field.json_schema_extra, dict):
+        give = f"give {field.json_schema_extra['give']}"
+        shown = "" if is_secret(field.annotation) else f" = {_shown(value)}"
+    return f"{'.'.join(loc)}{shown} ({source}): {reason}; {give}"
+
+
+def _section(model: type[BaseModel], name: str) -> type[BaseModel]:
+    section = model.model_fields[name].annotation
+    if not (isinstance(section, type) and issubclass(section, BaseModel)):
+        msg = f"{name} is no section"
+        raise TypeError(msg)
+    return section
+
+
+def _given_by(layers: Sequence[Layer], loc: tuple[str, ...]) -> tuple[object, str]:
+    """The value and the name of the last layer that gives it."""
+    for layer in reversed(layers):
+        value: object = layer.values
+        for part in loc:
+            if not isinstance(value, Mapping) or part not in value:
+                break
+            value = value[part]
+        else:
+            name = f"environment STREAM_DEDUP_{'__'.join(loc).upper()}" if layer.name == "environment" else layer.name
+            return value, name
+    return None, "default"
+
+
+def is_secret(annotation: object) -> bool:
+    """Whether a key of this type must never be printed."""
+    return annotation is SecretStr or SecretStr in get_args(annotation)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}…"

@@ -1,0 +1,122 @@
+"""What a configuration comes to once its profile is taken into account.
+
+A key of ``text``, ``features`` and ``match`` that is not given is the profile's: here both are put
+together, for the core and to be shown. No key is checked here (``config_across``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from stream_dedup.config_sections import TextConfig
+from stream_dedup.core.profiles import PROFILES, Profile
+from stream_dedup.core.rules import EXACT
+from stream_dedup.core.scheme import FingerprintSettings, Normalisation
+
+if TYPE_CHECKING:  # the configuration imports this module
+    from stream_dedup.config import Config
+
+ARTICLE_ALL = "every text is short"
+"""What stands for an article size that no text reaches."""
+
+Value = str | int | bool | None
+
+
+class Search(NamedTuple):
+    """How is searched: as the rules have it."""
+
+    kind: str
+    distance: int | None
+    probes: int | None
+    limit: int | None
+    short_limit: int | None
+
+
+def profile_of(config: Config) -> Profile:
+    """The profile that the configuration names."""
+    return PROFILES[config.match.profile]
+
+
+def search_of(config: Config) -> Search:
+    """The search in force; None where the profile has no value for it either, or the kind of search takes none."""
+    profile, match = profile_of(config), config.match
+    kind = match.search or profile.search
+    if kind == EXACT:
+        return Search(kind, _or(match.distance, profile.distance), None, None, None)
+    short_limit = match.short_limit
+    if not settings_of(config).has_long:
+        short_limit = _or(short_limit, match.limit)
+    return Search(
+        kind,
+        None,
+        _or(match.probes, profile.probes),
+        _or(match.limit, profile.limit),
+        _or(short_limit, profile.short_limit),
+    )
+
+
+def settings_of(config: Config) -> FingerprintSettings:
+    """How texts become entries."""
+    given, text, features = config.input, config.text, config.features
+    settings = profile_of(config).settings
+    settings = settings.with_normalisation(**{name: getattr(text, name) for name in NORMALISATION})
+    changed = {name: getattr(features, name) for name in FEATURES} | {"top_k": features.top_k or None}
+    settings = settings.with_features(**changed)
+    return replace(
+        settings,
+        article_size=settings.article_size if text.article_size is None else text.article_size,
+        exact_size=settings.exact_size if text.exact_size is None else text.exact_size,
+        fields=tuple(given.fields.items()),
+        key_sentences=features.key_sentences,
+        markup="html" if not given.fields and given.text_field in given.html_fields else given.markup,
+        html_fields=tuple(given.html_fields) if given.fields else (),
+        user_dictionary=features.user_dictionary,
+        stop_words=features.stop_words,
+        scope_field=given.scope_field,
+        seed=features.seed,
+        tables=features.tables,
+        segmenter=features.segmenter,
+    )
+
+
+NORMALISATION = tuple(field.name for field in fields(Normalisation) if field.name in TextConfig.model_fields)
+"""Keys of ``text`` that are steps of the normalisation."""
+
+
+FEATURES = ("kind", "weights", "top_k", "damped", "damping", "idf", "root")
+"""Keys of ``features`` that the profile decides."""
+
+
+def of_profile(config: Config) -> dict[str, str]:
+    """By key: what is in force of that which depends on the profile and is not given, as words."""
+    settings, search = settings_of(config), search_of(config)
+    told: dict[str, str] = {}
+    for name in NORMALISATION:
+        long, short = (getattr(one.normalisation, name) for one in (settings.long, settings.short))
+        told[f"text.{name}"] = _sides(settings, long, short)
+    told["text.article_size"] = ARTICLE_ALL if settings.article_size is None else str(settings.article_size)
+    told["text.exact_size"] = str(settings.exact_size)
+    features = settings.long.features
+    if settings.has_long:
+        told |= {f"features.{name}": _word(getattr(features, name)) for name in FEATURES}
+        told["features.top_k"] = _word(features.top_k or 0)
+    told["match.search"] = search.kind
+    told |= {f"match.{name}": _word(getattr(search, name)) for name in ("distance", "probes", "limit", "short_limit")}
+    return {key: word for key, word in told.items() if word}
+
+
+def _sides(settings: FingerprintSettings, long: Value, short: Value) -> str:
+    if long == short or not settings.has_short:
+        return _word(long)
+    return f"{_word(long)}, of short text {_word(short)}" if settings.has_long else _word(short)
+
+
+def _word(value: Value) -> str:
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _or(given: int | None, else_this: int | None) -> int | None:
+    return else_this if given is None else given

@@ -1,0 +1,283 @@
+"""``make run``: the main job, shown on a sample stream.
+
+1. A development broker is started (or the one that the environment names is taken).
+2. Topics are made, under names that nobody uses.
+3. A worker is started as a user would start it: ``stream-dedup run``.
+4. The sample is fed, a few records a second; each verdict is printed as it comes.
+5. The worker is ended with SIGTERM, ``stream-dedup audit`` recomputes every verdict, a summary is printed.
+
+Where neither Docker nor Java is there, it says so and shows the same stream by ``stream-dedup filter``.
+Nothing stays behind: no topic, broker, process or folder.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPConnection
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import click
+
+from stream_dedup.cli import EXIT_OK, EXIT_UNAVAILABLE, exit_code_of
+from stream_dedup.config import Config, load_config
+from stream_dedup.core.model import Verdict
+from stream_dedup.errors import StreamDedupError, UnavailableError
+
+SAMPLE = Path(__file__).with_name("samples") / "articles.jsonl"
+SETTINGS = """\
+[input]
+fields = { text = 1, html = 1 }
+html_fields = ["html"]
+[match]
+recrawl = "update"
+"""
+"""The configuration shown beside what is the default: pages are HTML, and what is crawled again is an update."""
+PAUSE_S = 0.12
+"""Between two records, seconds: a person can follow, and the whole sample takes seven seconds."""
+READY_LIMIT_S = 60.0
+"""For the worker to be ready, seconds: it loads its dictionary and joins the group, usually within four."""
+READY_POLL_S = 0.1
+VERDICT_LIMIT_S = 30.0
+"""For the next verdict, seconds: some tens of milliseconds are usual."""
+END_LIMIT_S = 30.0
+"""For the worker to end after SIGTERM, seconds: its own limit is 20."""
+AUDIT_LIMIT_S = 60.0
+"""For the audit of some sixty verdicts, seconds; about two are usual."""
+LOG_TAIL_LINES = 15
+TITLE_CHARACTERS = 24
+"""Of the text, in the printed line."""
+PLAIN = "an article"
+"""What the sample says of a record about which nothing else is to be said."""
+COLOURS = {Verdict.UNIQUE: "green", Verdict.DUPLICATE: "yellow", Verdict.REJECTED: "red"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One verdict as it is printed."""
+
+    verdict: Verdict
+    id: str
+    text: str
+    note: str
+    detail: str
+
+    def line(self) -> str:
+        """Return the line for the terminal."""
+        head = click.style(f"{self.verdict:<10}", fg=COLOURS[self.verdict])
+        title = self.text if len(self.text) <= TITLE_CHARACTERS else self.text[:TITLE_CHARACTERS] + "…"
+        parts = [self.detail or title, f"({self.note})" if self.note else ""]
+        return f"  {head} {self.id:<20} " + "  ".join(part for part in parts if part)
+
+
+def main() -> int:
+    """Show the stream; returns the exit code."""
+    try:
+        return _show_the_stream()
+    except StreamDedupError as error:
+        click.echo(f"make run: {error}", err=True)
+        return exit_code_of(error)
+    except KeyboardInterrupt:
+        click.echo("\ninterrupted", err=True)
+        return EXIT_OK
+
+
+def _show_the_stream() -> int:
+    from stream_dedup.stream.devbroker import NoMachineryError, find_broker  # noqa: PLC0415 - loads the Kafka client
+
+    click.echo("The profile is article; beside it is set:\n\n    " + SETTINGS.strip().replace("\n", "\n    ") + "\n")
+    click.echo("Starting Kafka (the first time its image or its jars are fetched) …")
+    try:
+        broker = find_broker()
+    except NoMachineryError as error:
+        click.echo(f"{error}. The same stream through files instead:\n")
+        with tempfile.TemporaryDirectory(prefix="stream-dedup-demo-") as folder:
+            return _through_files(_settings(Path(folder)))
+    with broker:
+        click.echo(f"Kafka answers at {broker.bootstrap}, {broker.description}.")
+        return _through_kafka(broker.bootstrap)
+
+
+def _through_kafka(brokers: str) -> int:
+    from stream_dedup.stream.showing import Showing  # noqa: PLC0415 - loads the Kafka client
+
+    lines = SAMPLE.read_bytes().splitlines()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-dedup-demo-")))
+        flags = _flags(brokers, folder)
+        showing = stack.enter_context(closing(Showing(_config(flags))))
+        click.echo("A worker: stream-dedup run " + " ".join(flags) + "\n")
+        with _Worker(flags, folder / "worker.log") as worker:
+            worker.wait_until_ready()
+            showing.feed(lines, PAUSE_S)
+            shown, delays = _show(showing.outputs(len(lines), VERDICT_LIMIT_S, worker.running))
+            worker.end()
+        _summary(shown)
+        click.echo(f"From article to committed verdict: median {statistics.median(delays):.0f} ms.")
+        return _audit(flags)
+
+
+def _flags(brokers: str, folder: Path) -> list[str]:
+    name = f"demo-{uuid.uuid4().hex[:8]}"
+    flags = ["--brokers", brokers, "--group", name, "--input", f"{name}-articles"]
+    for verdict in Verdict:
+        flags += [f"--{verdict}", f"{name}-{verdict}"]
+    flags += ["--index", str(folder / "index"), "--metrics", "127.0.0.1:0"]
+    return [*flags, "--config", str(_settings(folder))]
+
+
+def _settings(folder: Path) -> Path:
+    path = folder / "demo.toml"
+    path.write_text(SETTINGS, "utf-8")
+    return path
+
+
+def _config(flags: list[str]) -> Config:
+    given = dict(zip(flags[::2], flags[1::2], strict=True))
+    topics: dict[str, Any] = {str(verdict): given[f"--{verdict}"] for verdict in Verdict}
+    topics["input"] = [given["--input"]]
+    return load_config(
+        Path(given["--config"]), {"kafka": {"brokers": given["--brokers"], "group": given["--group"]}, "topics": topics}
+    )
+
+
+class _Worker:
+    """A worker in a process of its own, as a user would start it."""
+
+    def __init__(self, flags: list[str], log: Path) -> None:
+        self._log = log
+        with log.open("wb") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "stream_dedup", "run", *flags], stdout=out, stderr=out
+            )
+
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait_until_ready(self) -> None:
+        """Wait until /readyz says so; the worker prints where it listens."""
+        deadline = time.monotonic() + READY_LIMIT_S
+        while not self._is_ready():
+            if not self.running() or time.monotonic() > deadline:
+                msg = f"the worker was not ready within {READY_LIMIT_S:g} s" if self.running() else "the worker ended"
+                raise UnavailableError(msg)
+            time.sleep(READY_POLL_S)
+
+    def _is_ready(self) -> bool:
+        address = re.search(r"http://(\S+)/metrics", self._log.read_text(errors="replace"))
+        if address is None:
+            return False
+        with closing(HTTPConnection(address[1], timeout=READY_LIMIT_S)) as connection:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == HTTPStatus.OK
+
+    def end(self) -> None:
+        """End it in order, and see that it ended well."""
+        self._process.terminate()
+        if code := self._process.wait(END_LIMIT_S):
+            msg = f"the worker ended with exit code {code}"
+            raise UnavailableError(msg)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let no worker stay; whatever went wrong, its log says why."""
+        self._process.kill()
+        self._process.wait()
+        if isinstance(error, UnavailableError | subprocess.TimeoutExpired):
+            with self._log.open(errors="replace") as told:
+                tail = "".join(deque(told, LOG_TAIL_LINES))
+            msg = f"{error}; the worker's log ends:\n{tail}"
+            raise UnavailableError(msg) from error
+
+
+def _show(outputs: Iterator[Any]) -> tuple[list[Shown], list[int]]:
+    shown, delays = [], []
+    for output in outputs:
+        stamp = output.stamp
+        match = _match(stamp.verdict, stamp.match.id, stamp.match.distance) if stamp.match else ""
+        record = _record(output.value)
+        fallback = f"{stamp.topic.rpartition('-')[2]}-{stamp.coordinates.partition}-{stamp.coordinates.offset}"
+        shown.append(_shown(stamp.verdict, record, fallback, match or stamp.reason or ""))
+        delays.append(output.time - stamp.timestamp)
+        click.echo(shown[-1].line())
+    return shown, delays
+
+
+def _match(verdict: Verdict, name: str, distance: int) -> str:
+    return f"{'new version of' if verdict is Verdict.UNIQUE else '='} {name}, {distance} bits"
+
+
+def _shown(verdict: Verdict, record: dict[str, Any], fallback: str, detail: str) -> Shown:
+    return Shown(
+        verdict=verdict,
+        id=str(record.get("id", fallback)),
+        text=str(record.get("text", record.get("html", ""))).strip(),
+        note="" if record.get("what") == PLAIN else str(record.get("what", "")),
+        detail=detail,
+    )
+
+
+def _record(value: bytes | None) -> dict[str, Any]:
+    try:
+        record = json.loads(value or b"null")
+    except ValueError:
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _summary(shown: list[Shown]) -> None:
+    counts = Counter(one.verdict for one in shown)
+    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
+    click.echo(f"\n{len(shown)} records: {told}.")
+
+
+def _audit(flags: list[str]) -> int:
+    command = [sys.executable, "-m", "stream_dedup", "audit", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=AUDIT_LIMIT_S, check=False)
+    if done.returncode != EXIT_OK:
+        click.echo(done.stdout + done.stderr)
+        return EXIT_UNAVAILABLE if done.returncode < 0 else done.returncode
+    click.echo("Audit: every verdict recomputed from the log; nothing missing, twice, wrong or self-matched.")
+    return EXIT_OK
+
+
+def _through_files(settings: Path) -> int:
+    command = [sys.executable, "-m", "stream_dedup", "filter", "--config", str(settings), str(SAMPLE)]
+    shown = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None  # noqa: S101 - asked for one line above
+        for number, line in enumerate(process.stdout, 1):
+            shown.append(_filtered(json.loads(line), f"line {number}"))
+            click.echo(shown[-1].line())
+    _summary(shown)
+    return EXIT_OK
+
+
+def _filtered(record: dict[str, Any], fallback: str) -> Shown:
+    told = record["dedup"]
+    match = told.get("match")
+    verdict = Verdict(told["verdict"])
+    detail = _match(verdict, match["id"], match["distance"]) if match else told.get("reason", "")
+    original = _record(told["line"].encode()) if "line" in told else record
+    return _shown(verdict, original, fallback, detail)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

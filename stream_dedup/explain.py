@@ -1,0 +1,368 @@
+"""Why two texts match, or do not: every step of the verdict as values.
+
+Owns the explanation of one question: *A* stands in the log, and *B* comes later; is *B* a duplicate of *A*? It is
+answered for these two alone: a window, and how full the lists are, take no part. Pure: what it is given (texts
+fingerprinted, entries read) is taken apart and compared, nothing is read or written. ``explain_text`` writes it for a
+terminal, ``as_json`` for programs.
+
+The verdict follows the definition of near: one group, reached by one of *B*'s look-ups, within the sieve, within the
+limit. A test holds it against the plain loop over a log.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.core import probes, simhash
+from stream_dedup.core.fingerprint import Explained, Feature
+from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, Status, Verdict, group_of, signed
+from stream_dedup.core.rules import MAX_MASKS, Rules
+
+NO_RANK = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """One of the two: what is known of it.
+
+    An entry that was read from an index has no ``text``, ``normalised``, ``features`` and ``sums``: bodies are not
+    kept. ``unit`` is what a whole-number weight is divided by to be read by people. ``margins`` are packed as in a log
+    entry.
+    """
+
+    name: str
+    status: Status
+    group: int
+    signature: bytes
+    margins: NDArray[np.uint8]
+    scope: str | None = None
+    text: str | None = None
+    normalised: str | None = None
+    features: tuple[Feature, ...] | None = None
+    sums: tuple[int, ...] | None = None
+    unit: int = 1
+
+    @property
+    def bits(self) -> tuple[int, ...]:
+        """The signature's bits."""
+        return tuple(np.unpackbits(np.frombuffer(self.signature, np.uint8)).tolist())
+
+    @property
+    def bit_margins(self) -> tuple[int, ...]:
+        """The margin of each bit that the tables cut into blocks."""
+        return tuple(simhash.unpack_margins(self.margins).tolist())
+
+
+class Sieve(StrEnum):
+    """What becomes of the pair where a table would meet it."""
+
+    PASSED = "passed"
+    HELD = "held"
+    NONE = "none"
+    """Exact search has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One table's view: A's and B's block, and B's look-up that meets A in it.
+
+    ``mask`` is what differs. ``rank`` is the place of that look-up in B's plan, from 1, whatever the plan's length,
+    and ``cost`` its cost; both are ``NO_RANK`` where no look-up flips these bits. ``word`` is the distance of the 64
+    bits that the table's entries hold, which the sieve is about.
+    """
+
+    table: int
+    a: int
+    b: int
+    mask: int
+    word: int
+    sieve: Sieve
+    rank: int
+    cost: int
+
+    @property
+    def differing(self) -> int:
+        """Bits in which the two blocks differ."""
+        return self.mask.bit_count()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Explanation:
+    """Everything that decides, and the verdict on B.
+
+    ``fingerprint_distance`` is over 64 bits, ``distance`` over 256, ``similarity`` the cosine that the latter says;
+    ``cosine`` is the true one of the weights, None where features are not known. ``finder`` is the block whose look-up
+    comes first of those that the sieve passes, whether the plan reaches so far or not. ``probes`` is the length of
+    the plan.
+    """
+
+    rules: Rules
+    a: Side
+    b: Side
+    fingerprint_distance: int
+    distance: int
+    similarity: float
+    cosine: float | None
+    blocks: tuple[Block, ...]
+    finder: Block | None
+    probes: int
+    verdict: Verdict
+    reason: str
+
+    @property
+    def found(self) -> bool:
+        """Whether one of the look-ups in the plan meets A."""
+        return self.finder is not None and self.finder.rank <= self.probes
+
+
+def pushes(feature: Feature, bits: int) -> tuple[int, ...]:
+    """What a feature adds to each of the first ``bits`` sums: its weight, or minus its weight."""
+    ones = np.unpackbits(np.frombuffer(feature.hash, np.uint8))[:bits]
+    return tuple(feature.weight if one else -feature.weight for one in ones.tolist())
+
+
+def side_of(name: str, text: str | None, made: Explained, unit: int, scope: str | None = None) -> Side:
+    """A text as it was fingerprinted; ``unit`` is what its weights are counted in."""
+    has = bool(signed(np.array([made.status], np.uint8))[0])
+    return Side(
+        name=name,
+        status=made.status,
+        group=group_of(made.status, scope) if has else 0,
+        signature=made.signature,
+        margins=simhash.pack_margins(made.margins),
+        scope=scope,
+        text=text,
+        normalised=made.text,
+        features=made.features,
+        sums=tuple(made.sums.tolist()),
+        unit=unit,
+    )
+
+
+def explain(a: Side, b: Side, rules: Rules) -> Explanation:
+    """Say whether B, coming after A, is a duplicate of it, and why."""
+    signatures = np.frombuffer(a.signature + b.signature, np.uint8).reshape(2, -1)
+    distances = np.cumsum(np.bitwise_count(signatures[0] ^ signatures[1]))
+    near, whole = int(distances[FINGERPRINT_BITS // 8 - 1]), int(distances[-1])
+    blocks = _blocks(signatures, b, rules)
+    reached = [block for block in blocks if block.rank != NO_RANK and block.sieve is not Sieve.HELD]
+    finder = min(reached, key=lambda block: block.rank, default=None)
+    planned = _planned(rules)
+    judge = _Judge(a, b, rules, near if not rules.directed else whole, finder, planned)
+    verdict, reason = judge.verdict()
+    return Explanation(
+        rules=rules,
+        a=a,
+        b=b,
+        fingerprint_distance=near,
+        distance=whole,
+        similarity=simhash.similarity(whole),
+        cosine=_cosine(a.features, b.features),
+        blocks=blocks,
+        finder=finder,
+        probes=planned,
+        verdict=verdict,
+        reason=reason,
+    )
+
+
+def _planned(rules: Rules) -> int:
+    """Look-ups of the plan."""
+    if rules.directed:
+        return rules.probes or 0
+    return int(probes.exact_plan(rules.distance or 0).shape[1])
+
+
+def _blocks(signatures: NDArray[np.uint8], b: Side, rules: Rules) -> tuple[Block, ...]:
+    words = probes.words(signatures)
+    tables = rules.scheme.tables
+    cut = probes.blocks(words.reshape(-1)).reshape(2, -1)[:, :tables].tolist()
+    far = np.bitwise_count(words[0] ^ words[1]).tolist()
+    ranks = _ranks(b, rules)
+    costs = probes.COSTS[simhash.unpack_margins(b.margins)].reshape(tables, BLOCK_BITS)
+    blocks = []
+    for table in range(tables):
+        one, other = cut[0][table], cut[1][table]
+        word = far[table // probes.BLOCKS]
+        rank = ranks.get(table << BLOCK_BITS | one ^ other, NO_RANK)
+        sieve = _sieve(rules, word)
+        cost = _cost(one ^ other, costs[table]) if rank != NO_RANK and rules.directed else NO_RANK
+        blocks.append(Block(table, one, other, one ^ other, word, sieve, rank, cost))
+    return tuple(blocks)
+
+
+def _ranks(b: Side, rules: Rules) -> dict[int, int]:
+    """Place, from 1, of every look-up there is: B's plan as long as it can be, or the fixed plan of exact search."""
+    if rules.directed:
+        plan = probes.directed(b.margins[np.newaxis], MAX_MASKS * rules.scheme.tables)[0]
+    else:
+        plan = probes.exact_plan(rules.distance or 0)[0]
+    return {lookup: rank for rank, lookup in enumerate(plan.tolist(), 1)}
+
+
+def _sieve(rules: Rules, word: int) -> Sieve:
+    if not rules.directed:
+        return Sieve.NONE
+    return Sieve.PASSED if word <= probes.SIEVE_BITS else Sieve.HELD
+
+
+def _cost(mask: int, costs: NDArray[np.int64]) -> int:
+    return sum(int(cost) for bit, cost in enumerate(costs) if mask >> (BLOCK_BITS - 1 - bit) & 1)
+
+
+def _cosine(a: Sequence[Feature] | None, b: Sequence[Feature] | None) -> float | None:
+    """Cosine of two weight vectors; None where one is not known or has no features."""
+    if not a or not b:
+        return None
+    weights = {feature.hash: feature.weight for feature in a}
+    product = sum(weights.get(feature.hash, 0) * feature.weight for feature in b)
+    return product / math.sqrt(_square(a) * _square(b))
+
+
+def _square(features: Sequence[Feature]) -> int:
+    return sum(feature.weight**2 for feature in features)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Judge:
+    """What the verdict is made of; ``distance`` is the one that the rules are about."""
+
+    a: Side
+    b: Side
+    rules: Rules
+    distance: int
+    finder: Block | None
+    planned: int
+
+    def verdict(self) -> tuple[Verdict, str]:
+        """The verdict on B and the reason in one sentence."""
+        apart = self._apart()
+        if apart:
+            return Verdict.UNIQUE, apart
+        if self.b.status is Status.EXACT:
+            return self._by_equality()
+        return self._by_limit() if self.rules.directed else self._by_distance()
+
+    def _apart(self) -> str:
+        """Why the two are never compared; empty where they are."""
+        for side in (self.a, self.b):
+            if not signed(np.array([side.status], np.uint8))[0]:
+                return f"{side.name} has no words, and such a text is near nothing"
+        if self.a.status is not self.b.status:
+            return f"{self.a.name} is {kind(self.a)} and {self.b.name} is {kind(self.b)}: kinds of text never match"
+        if self.a.group != self.b.group:
+            return "they are of different scopes, and articles match only within theirs"
+        return ""
+
+    def _by_equality(self) -> tuple[Verdict, str]:
+        equal = self.a.signature == self.b.signature
+        said = "they are so short that only an equal text matches, and they are"
+        return (Verdict.DUPLICATE, f"{said} equal") if equal else (Verdict.UNIQUE, f"{said} not equal")
+
+    def _by_distance(self) -> tuple[Verdict, str]:
+        said = f"the fingerprints differ in {_bits(self.distance)} of 64, and {self.rules.distance} may differ"
+        if self.distance <= (self.rules.distance or 0):
+            return Verdict.DUPLICATE, said
+        return Verdict.UNIQUE, f"{said} at most"
+
+    def _by_limit(self) -> tuple[Verdict, str]:
+        limit = self.rules.reach(self.b.status)
+        said = f"the signatures differ in {_bits(self.distance)} of 256, and {limit} may differ"
+        if self.distance > limit:
+            return Verdict.UNIQUE, f"{said} at most"
+        if self.finder is None:
+            return Verdict.UNIQUE, f"{said}, but no look-up meets {self.a.name}: {self._obstacle()}"
+        if self.finder.rank > self.planned:
+            wanted = f"that is look-up {self.finder.rank:,} of the plan, which ends at {self.planned:,}"
+            return (
+                Verdict.UNIQUE,
+                f"{said}, but no look-up meets {self.a.name}: the first that does is too late, {wanted}",
+            )
+        where = f"look-up {self.finder.rank:,} of {self.planned:,} meets {self.a.name} in table {self.finder.table}"
+        return Verdict.DUPLICATE, f"{said}; {where}"
+
+    def _obstacle(self) -> str:
+        return (
+            f"in every table more than {probes.MASK_BITS} bits of the block differ, "
+            f"or more than {probes.SIEVE_BITS} of the 64 around it"
+        )
+
+
+def kind(side: Side) -> str:
+    """The kind of a text in words."""
+    words = {
+        Status.LONG: "a long text",
+        Status.SHORT: "a short text",
+        Status.EXACT: "a text so short that its exact form decides",
+        Status.FEATURELESS: "a text without words",
+        Status.REJECTED: "unreadable",
+    }
+    return words[side.status]
+
+
+def _bits(count: int) -> str:
+    return "1 bit" if count == 1 else f"{count} bits"
+
+
+def as_json(explanation: Explanation) -> dict[str, Any]:
+    """The explanation as values that JSON has."""
+    rules = explanation.rules
+    return {
+        "verdict": explanation.verdict.value,
+        "reason": explanation.reason,
+        "scheme": rules.scheme.id,
+        "rules": {name: getattr(rules, name) for name in ("search", "distance", "probes", "limit", "short_limit")},
+        "fingerprint_distance": explanation.fingerprint_distance,
+        "distance": explanation.distance,
+        "similarity": round(explanation.similarity, 4),
+        "cosine": None if explanation.cosine is None else round(explanation.cosine, 4),
+        "found": explanation.found,
+        "lookups": explanation.probes,
+        "finder": None if explanation.finder is None else _block_json(explanation.finder),
+        "blocks": [_block_json(block) for block in explanation.blocks],
+        "a": _side_json(explanation.a),
+        "b": _side_json(explanation.b),
+    }
+
+
+def _block_json(block: Block) -> dict[str, Any]:
+    return {
+        "table": block.table,
+        "a": f"{block.a:04x}",
+        "b": f"{block.b:04x}",
+        "mask": f"{block.mask:04x}",
+        "differing": block.differing,
+        "word_distance": block.word,
+        "sieve": block.sieve.value,
+        "lookup": None if block.rank == NO_RANK else block.rank,
+        "cost": None if block.cost == NO_RANK else block.cost,
+    }
+
+
+def _side_json(side: Side) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "name": side.name,
+        "kind": side.status.name.lower(),
+        "scope": side.scope,
+        "text": side.text,
+        "normalised": side.normalised,
+        "fingerprint": side.signature.hex()[: FINGERPRINT_BITS // 4],
+        "signature": side.signature.hex(),
+        "margins": list(side.bit_margins),
+        "sums": None if side.sums is None else list(side.sums),
+        "unit": side.unit,
+        "features": None,
+    }
+    if side.features is not None:
+        told["features"] = [
+            {"name": one.name, "count": one.count, "weight": one.weight, "hash": one.hash.hex()}
+            for one in side.features
+        ]
+    return told

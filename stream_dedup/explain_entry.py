@@ -1,0 +1,57 @@
+"""An article of an index as a side of an explanation: found by its id, without its text.
+
+The index has no order by id, so every log record is read, newest first, until the id is met.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream_dedup.core.entry import Batch, LogRecord
+from stream_dedup.core.model import Status, place_of, signed
+from stream_dedup.errors import RefusedError, UserError
+from stream_dedup.explain import Side
+from stream_dedup.index import LogIndex
+
+
+def side_of_id(index: LogIndex, article_id: str, where: object) -> Side:
+    """The newest entry with this id.
+
+    Raises:
+        UserError: the index holds none.
+    """
+    for offset in reversed(range(index.trimmed_before, index.next_offset)):
+        record = _record(index, offset)
+        batch = record.payload if record is not None else None
+        row = _row_of(batch, article_id) if isinstance(batch, Batch) else None
+        if isinstance(batch, Batch) and row is not None:
+            return _side(batch, row)
+    msg = f"index {where}: no article has the id {article_id}; give an id as `filter` or the worker's output names it"
+    raise UserError(msg)
+
+
+def _record(index: LogIndex, offset: int) -> LogRecord | None:
+    """The log record at an offset, None where there is no batch: rules, trims, repetitions."""
+    try:
+        return index.entry(place_of(offset, 0))[0]
+    except RefusedError:
+        return None
+
+
+def _row_of(batch: Batch, article_id: str) -> int | None:
+    """Last row with this id."""
+    # Most records do not hold it anywhere: one search of all ids tells.
+    if article_id.encode("utf-8", "surrogatepass") not in batch.id_bytes:
+        return None
+    rows = np.flatnonzero(signed(batch.statuses)).tolist()
+    return next((row for row in reversed(rows) if batch.id(row) == article_id), None)
+
+
+def _side(batch: Batch, row: int) -> Side:
+    return Side(
+        name=batch.id(row),
+        status=Status(batch.statuses[row]),
+        group=int(batch.groups[row]),
+        signature=batch.signatures[row].tobytes(),
+        margins=batch.margins[row],
+    )

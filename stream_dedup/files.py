@@ -1,0 +1,301 @@
+"""``filter``: JSON Lines in, JSON Lines out; the order of lines is the log.
+
+The same core as the worker's, on a log that is not a topic but the call itself. Rules:
+
+* Each call is a new source with a new topic id; each input is a partition of it, each line an
+  offset (its number, from 1). So the same file given twice is twice as many articles.
+* A log time is the time field where one is named, else the time of reading.
+* A kept index begins with its rules; a call with other rules changes them from its first line on.
+* The index is opened before the first line is read, and committed after the last one is written:
+  a call that fails leaves a kept index as it was.
+
+It must never write to an index that belongs to a log in Kafka.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.config import Config
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.decode import TOO_LONG, RawRecord, parse_object
+from stream_dedup.core.entry import Batch, LogRecord, Payload, encode, make_batch
+from stream_dedup.core.model import FILES_LOG_PREFIX, ROW_BITS, Judgement, Status, Verdict
+from stream_dedup.errors import UserError
+from stream_dedup.files_in import (
+    MAX_LINE_BYTES,
+    STDIN,
+    CutLine,
+    LineBatch,
+    Progress,
+    check_inputs,
+    read_batches,
+    total_bytes,
+)
+from stream_dedup.files_out import Outputs, has_text, rejected_line, with_verdict
+from stream_dedup.index import LogIndex
+from stream_dedup.pool import FingerprintPool
+
+LOOK_AHEAD = 2
+"""Batches under way for each process: one in work, one that waits; more would only hold memory."""
+SMALL_INPUT_BYTES = 2_000_000
+"""Below it starting processes takes longer than doing without."""
+LEAST_MILLISECONDS = 100_000_000_000
+"""A number from here on is milliseconds (1973 and later), below it seconds (until the year 5138)."""
+MAX_TIME_MS = 253_402_300_800_000
+"""The year 10000: what ISO 8601 can say."""
+
+Clock = Callable[[], int]
+"""Milliseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterOptions:
+    """What one call is to do, beside the configuration."""
+
+    inputs: tuple[str, ...] = (STDIN,)
+    index: Path | None = None
+    time_field: str | None = None
+    outputs: Mapping[Verdict, Path | None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was done so far."""
+
+    verdicts: Counter[Verdict] = field(default_factory=Counter)
+    progress: Progress = field(default_factory=Progress)
+
+
+class _UnderWay(NamedTuple):
+    """A batch that is being fingerprinted."""
+
+    lines: LineBatch
+    columns: Future[Columns]
+
+
+def filter_files(config: Config, options: FilterOptions, clock: Clock, report: Callable[[Tally], None]) -> Tally:
+    """Give every line of every input its verdict.
+
+    1. All that can be wrong before the first line is found: inputs, index, outputs.
+    2. Lines are read, fingerprinted, logged, judged, written, in order.
+    3. The outputs are finished: from here on nothing of them can fail.
+    4. The index is committed. A crash between 3 and 4 means doing the call again, with the same outputs.
+
+    Args:
+        config: rules, scheme and sizes.
+        options: what this call is to do.
+        clock: gives log times where no field does.
+        report: called after each batch, never for each line.
+
+    Raises:
+        StreamDedupError: an input, output or the index cannot be used; nothing is committed then.
+    """
+    _check(config, options)
+    tally = Tally()
+    tally.progress.total = total_bytes(options.inputs)
+    with ExitStack() as stack:
+        index = stack.enter_context(_index(config, options.index))
+        files = [Path(name) for name in options.inputs if name != STDIN]
+        outputs = Outputs(options.outputs, files)
+        stack.callback(outputs.discard)
+        pool = FingerprintPool(_processes(config, tally), config.fingerprint_settings(), config.input_format())
+        stack.callback(pool.close)
+        call = _Call(_Log(index, config, clock), outputs, tally, options.time_field, config)
+        limit = LOOK_AHEAD * max(1, _processes(config, tally))
+        for lines, columns in _fingerprinted(read_batches(options.inputs, tally.progress), pool, limit, outputs):
+            call.answer(lines, columns)
+            report(tally)
+        outputs.finish()
+        index.commit()
+    return tally
+
+
+def _check(config: Config, options: FilterOptions) -> None:
+    if config.match.window is not None and options.time_field is None:
+        msg = "--window needs --time-field: in files, a field of each record says when it was; name that field"
+        raise UserError(msg)
+    if config.input.format != "json":
+        msg = f"input.format = {config.input.format!r}: filter reads JSON Lines; leave it out or set it to json"
+        raise UserError(msg)
+    if config.match.observe and any(options.outputs.get(verdict) for verdict in (Verdict.DUPLICATE, Verdict.REJECTED)):
+        msg = (
+            "match.observe: every record goes where unique ones go, so a file of duplicates or of rejected lines "
+            "stays empty; leave out --duplicate and --rejected, or match.observe"
+        )
+        raise UserError(msg)
+    check_inputs(options.inputs)
+
+
+def _processes(config: Config, tally: Tally) -> int:
+    """Processes to start: what is set, else none for little input and one for each core."""
+    if config.worker.processes is not None:
+        return config.worker.processes
+    total = tally.progress.total
+    return 0 if total is not None and total < SMALL_INPUT_BYTES else len(os.sched_getaffinity(0))
+
+
+@contextmanager
+def _index(config: Config, path: Path | None) -> Iterator[LogIndex]:
+    """The kept index, on a copy until it is committed; or one in a folder that goes with the call."""
+    with ExitStack() as stack:
+        if path is None:
+            path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-dedup-"))) / "index"
+        index = LogIndex.open(path, scheme=config.rules().scheme, settings=config.index_settings(), staged=True)
+        stack.callback(index.close)
+        if index.log_id is None:
+            index.begin(f"{FILES_LOG_PREFIX}{uuid.uuid4()}")
+        elif not index.log_id.startswith(FILES_LOG_PREFIX):
+            msg = f"index {path}: it belongs to a worker's log; give filter a folder of its own"
+            raise UserError(msg)
+        yield index
+
+
+class _Log:
+    """The index as a log that this call writes."""
+
+    def __init__(self, index: LogIndex, config: Config, clock: Clock) -> None:
+        self._index = index
+        self.clock = clock
+        rules, current = config.rules(), index.rules
+        if current is None:
+            self.append(rules, clock())
+        elif rules.differences(current):
+            self.append(rules.next_revision(current), clock())
+
+    def append(self, payload: Payload, time: int | NDArray[np.int64]) -> int:
+        """Log a payload and give its offset."""
+        offset = self._index.next_offset
+        self._index.apply([LogRecord(offset, time, payload, encode(payload))])
+        return offset
+
+    def judge(self, batch: Batch, time: int | NDArray[np.int64]) -> list[Judgement]:
+        """Log a batch and give the verdict on each of its entries."""
+        offset = self.append(batch, time)
+        return self._index.judge((offset << ROW_BITS) + np.arange(len(batch), dtype=np.int64))
+
+
+class _Call:
+    """What every batch of this call needs to be answered."""
+
+    def __init__(self, log: _Log, outputs: Outputs, tally: Tally, time_field: str | None, config: Config) -> None:
+        self._log = log
+        self._outputs = outputs
+        self._tally = tally
+        self._time_field = time_field
+        self._format = config.input_format()
+        self._observe = config.match.observe
+        self._topic_id = uuid.uuid4().bytes
+
+    def answer(self, lines: LineBatch, columns: Columns) -> None:
+        """Log, judge and write one batch."""
+        times = self._times(lines, columns)
+        batch = make_batch(
+            topic_id=self._topic_id,
+            topic=lines.name,
+            partition=lines.source,
+            offsets=range(lines.first, lines.first + len(lines.lines)),
+            checksums=columns.checksums,
+            statuses=columns.statuses,
+            groups=columns.groups,
+            signatures=columns.signatures,
+            margins=columns.margins,
+            ids=columns.ids,
+            reasons=columns.reasons,
+        )
+        judgements = self._log.judge(batch, times)
+        for line, judgement, fingerprint in zip(lines.lines, judgements, batch.fingerprints.tolist(), strict=True):
+            where = Verdict.UNIQUE if self._observe else judgement.verdict
+            self._outputs.write(where, self._output_line(line, judgement, fingerprint))
+        self._tally.verdicts.update(judgement.verdict for judgement in judgements)
+
+    def _output_line(self, line: bytes | CutLine, judgement: Judgement, fingerprint: int) -> bytes:
+        if judgement.verdict is Verdict.REJECTED and not has_text(line, self._format):
+            return rejected_line(line, judgement.reason)
+        if isinstance(line, CutLine):
+            msg = "a line that was cut has no text"
+            raise TypeError(msg)
+        return with_verdict(line, judgement, fingerprint)
+
+    def _times(self, lines: LineBatch, columns: Columns) -> int | NDArray[np.int64]:
+        """Log times; what has no right one, or was cut, becomes a rejected entry here."""
+        now = self._log.clock()
+        times = np.full(len(lines.lines), now, np.int64)
+        for row, line in enumerate(lines.lines):
+            if isinstance(line, CutLine):
+                _reject(columns, row, TOO_LONG.format(size=line.length, limit=MAX_LINE_BYTES))
+            elif self._time_field is not None and columns.statuses[row] != Status.REJECTED:
+                record = parse_object(line, self._format)
+                time = time_ms(record.get(self._time_field)) if isinstance(record, dict) else None
+                if time is None:
+                    _reject(columns, row, f"no time in field {self._time_field}")
+                else:
+                    times[row] = time
+        return now if self._time_field is None else times
+
+
+def time_ms(value: Any) -> int | None:  # noqa: ANN401 - whatever a JSON field holds
+    """Milliseconds since 1970 that a field says, None where it says no time.
+
+    A text is ISO 8601 (UTC where it names no zone); a number is seconds since 1970, or
+    milliseconds from ``LEAST_MILLISECONDS`` on.
+    """
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value.strip())
+        except ValueError:
+            return None
+        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        return round(moment.timestamp() * 1000)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MAX_TIME_MS:
+        return None
+    return round(value if abs(value) >= LEAST_MILLISECONDS else value * 1000)
+
+
+def _reject(columns: Columns, row: int, reason: str) -> None:
+    columns.statuses[row] = Status.REJECTED
+    columns.groups[row] = 0
+    columns.signatures[row] = 0
+    columns.margins[row] = 0
+    columns.reasons[row] = reason
+
+
+def _fingerprinted(
+    batches: Iterator[LineBatch | None], pool: FingerprintPool, limit: int, outputs: Outputs
+) -> Iterator[tuple[LineBatch, Columns]]:
+    """Batches with their columns, in order, at most ``limit`` of them under way.
+
+    Where the input is slow all that was read is answered and handed on before more is waited for.
+    """
+    under_way: deque[_UnderWay] = deque()
+    for lines in batches:
+        if lines is not None:
+            under_way.append(_UnderWay(lines, pool.submit(_records(lines))))
+        while under_way and (lines is None or len(under_way) > limit or under_way[0].columns.done()):
+            done = under_way.popleft()
+            yield done.lines, done.columns.result()
+        if lines is None:
+            outputs.flush()
+    while under_way:
+        done = under_way.popleft()
+        yield done.lines, done.columns.result()
+
+
+def _records(lines: LineBatch) -> list[RawRecord]:
+    return [
+        RawRecord(None, line if isinstance(line, bytes) else line.head, f"{lines.name}:{number}")
+        for number, line in enumerate(lines.lines, lines.first)
+    ]

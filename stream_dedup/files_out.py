@@ -1,0 +1,234 @@
+"""Lines out: what each record looks like with its verdict, and where it goes.
+
+Owns the form of an output line:
+
+    a record with a text   as it came, byte for byte, with a member ``dedup`` before its last brace
+                           (an incoming ``dedup`` is taken out first)
+    anything else          {"dedup": {"verdict": "rejected", "reason": …, "line": …}}
+
+``dedup`` holds ``verdict``; ``fingerprint`` (16 hex digits) unless rejected; ``match`` {``id``,
+``distance``, ``similarity``} on duplicates, and on a unique one that is an update (the match is its earlier
+version); ``reason`` on rejected ones. Where a line's bytes are
+no UTF-8, ``line_base64`` stands in place of ``line``, at most ``KEPT_BYTES`` of it, and
+``line_bytes`` says its length where something was left out.
+
+Output files appear whole or not at all: they are written beside their place and moved
+there when the call has succeeded. What is no regular file (a pipe, a device) is written to as it is.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import re
+import shutil
+import stat
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from stream_dedup.core.decode import InputFormat, parse_object
+from stream_dedup.core.model import Judgement, Verdict
+from stream_dedup.errors import UnavailableError, UserError
+from stream_dedup.files_in import KEPT_BYTES, CutLine
+
+MEMBER = "dedup"
+SIMILARITY_DECIMALS = 4
+"""As in the headers of the stream."""
+PART = ".part"
+"""What an output file's name ends with until the call has succeeded."""
+
+_PLAIN = b'"dedup"'
+_ESCAPED = b"\\u00"
+"""How an escaped ASCII letter begins: only such a line may hold the member's name in disguise."""
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]')
+_OPEN, _CLOSE, _END_OF_MEMBER = (b"{", b"["), (b"}", b"]"), (b",", b"}")
+
+
+def with_verdict(line: bytes, judgement: Judgement, fingerprint: int) -> bytes:
+    """The output line of a record that has a text."""
+    if _PLAIN in line or _ESCAPED in line:
+        line = without_member(line)
+    if judgement.verdict is Verdict.UNIQUE and judgement.match is None:
+        return b'%b,"dedup":{"verdict":"unique","fingerprint":"%016x"}}\n' % (line[:-1], fingerprint)
+    return b'%b,"dedup":%b}\n' % (line[:-1], orjson.dumps(_explain(judgement, fingerprint)))
+
+
+def rejected_line(line: bytes | CutLine, reason: str | None) -> bytes:
+    """The output line of an input line that is no record with a text."""
+    said: dict[str, Any] = {"verdict": str(Verdict.REJECTED), "reason": reason}
+    if isinstance(line, CutLine):
+        said |= {"line_base64": base64.b64encode(line.head).decode(), "line_bytes": line.length}
+    else:
+        said |= _as_json(line)
+    return orjson.dumps({MEMBER: said}) + b"\n"
+
+
+def has_text(line: bytes | CutLine, fmt: InputFormat) -> bool:
+    """Whether a line is a JSON object with a text."""
+    record = None if isinstance(line, CutLine) else parse_object(line, fmt)
+    return isinstance(record, dict) and any(isinstance(record.get(name), str) for name in fmt.text_fields)
+
+
+def without_member(line: bytes) -> bytes:
+    """A JSON object, known to be right, without its members named ``dedup``; all others as they are written."""
+    members = _members(line)
+    if all(name != MEMBER for name, _ in members):
+        return line
+    return b"{" + b",".join(written for name, written in members if name != MEMBER) + b"}"
+
+
+def _members(line: bytes) -> list[tuple[str, bytes]]:
+    """Name and written form of each member. Only strings and brackets are looked at, at any depth."""
+    members: list[tuple[str, bytes]] = []
+    begin = depth = 0
+    name = None
+    for token in _TOKEN.finditer(line):
+        sign = token[0]
+        if sign in _OPEN:
+            depth += 1
+            begin = token.end() if depth == 1 else begin
+        elif depth == 1 and sign in _END_OF_MEMBER:
+            if name is not None:
+                members.append((json.loads(name), line[begin : token.start()].strip()))
+            begin, name = token.end(), None
+        elif depth == 1 and name is None:
+            name = sign
+        depth -= sign in _CLOSE
+    return members
+
+
+def _explain(judgement: Judgement, fingerprint: int) -> dict[str, Any]:
+    said: dict[str, Any] = {"verdict": str(judgement.verdict)}
+    if judgement.verdict is Verdict.REJECTED:
+        return said | {"reason": judgement.reason}
+    said["fingerprint"] = f"{fingerprint:016x}"
+    match = judgement.match
+    if match is not None:
+        similarity = round(match.similarity, SIMILARITY_DECIMALS)
+        said["match"] = {"id": match.id, "distance": match.distance, "similarity": similarity}
+    return said
+
+
+def _as_json(line: bytes) -> dict[str, Any]:
+    try:
+        return {"line": line.decode()}
+    except UnicodeDecodeError:
+        said: dict[str, Any] = {"line_base64": base64.b64encode(line[:KEPT_BYTES]).decode()}
+        return said | ({"line_bytes": len(line)} if len(line) > KEPT_BYTES else {})
+
+
+class Outputs:
+    """Where each verdict goes: a file of its own, else standard output.
+
+    Two verdicts may share one file. Used as: open, ``write``…, ``finish``; ``discard`` in any case.
+    """
+
+    def __init__(self, paths: Mapping[Verdict, Path | None], inputs: list[Path]) -> None:
+        """Open the files.
+
+        Raises:
+            UserError: one cannot be written, or is an input too.
+        """
+        self._files: dict[Path, _OutputFile] = {}
+        self._sinks: dict[Verdict, BinaryIO] = {}
+        try:
+            for verdict in Verdict:
+                path = paths.get(verdict)
+                self._sinks[verdict] = sys.stdout.buffer if path is None else self._file(path, inputs).stream
+        except BaseException:
+            self.discard()
+            raise
+
+    def _file(self, path: Path, inputs: list[Path]) -> _OutputFile:
+        resolved = path.resolve()
+        if any(resolved == source.resolve() for source in inputs):
+            msg = f"output {path}: it is an input too; name another file"
+            raise UserError(msg)
+        if resolved not in self._files:
+            self._files[resolved] = _OutputFile(resolved)
+        return self._files[resolved]
+
+    def write(self, verdict: Verdict, line: bytes) -> None:
+        """Write one line to its place.
+
+        Raises:
+            UnavailableError: it cannot be written (a full disk).
+            BrokenPipeError: whoever read it has gone.
+        """
+        try:
+            self._sinks[verdict].write(line)
+        except OSError as error:
+            raise _unwritten(self._sinks[verdict], error) from error
+
+    @property
+    def on_terminal(self) -> bool:
+        """Whether any verdict is written to a terminal."""
+        return sys.stdout.buffer in self._sinks.values() and sys.stdout.isatty()
+
+    def flush(self) -> None:
+        """Hand what was written to the system."""
+        for sink in self._sinks.values():
+            try:
+                sink.flush()
+            except OSError as error:
+                raise _unwritten(sink, error) from error
+
+    def finish(self) -> None:
+        """Put every file in its place.
+
+        1. All is flushed, so that an error (a full disk, a closed pipe) shows before any file moves.
+        2. The files move.
+        """
+        self.flush()
+        for file in self._files.values():
+            file.finish()
+
+    def discard(self) -> None:
+        """Remove what was not finished."""
+        for file in self._files.values():
+            file.discard()
+
+
+def _unwritten(sink: BinaryIO, error: OSError) -> Exception:
+    if isinstance(error, BrokenPipeError):
+        return error
+    return UnavailableError(f"output {sink.name}: {error.strerror}; make room or name another file, and call again")
+
+
+class _OutputFile:
+    """A file that appears under its name when it is finished."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._whole = not path.exists() or stat.S_ISREG(path.stat().st_mode)
+        self._part = path.with_name(path.name + PART) if self._whole else path
+        self._done = False
+        try:
+            self.stream: BinaryIO = self._part.open("wb")
+        except OSError as error:
+            msg = f"output {path}: cannot be written ({error.strerror}); name a file in a folder that is there"
+            raise UserError(msg) from error
+
+    def finish(self) -> None:
+        if self._whole:
+            os.fsync(self.stream.fileno())
+        self.stream.close()
+        if self._whole:
+            if self._path.exists():
+                shutil.copymode(self._path, self._part)
+            self._part.replace(self._path)
+        self._done = True
+
+    def discard(self) -> None:
+        if self._done:
+            return
+        with contextlib.suppress(OSError):  # what is thrown away need not be written
+            self.stream.close()
+        if self._whole:
+            self._part.unlink(missing_ok=True)

@@ -1,0 +1,281 @@
+"""A pool of fingerprinting processes.
+
+Owns the child processes: one connection and one thread of the parent for each, so that a result
+belongs to the work that was asked for, and a child that dies is noticed at once and named.
+
+Rules:
+
+* Children live no longer than their parent, however it ends: a thread in each waits on a
+  pipe that only the parent holds open, and ends the process when it closes.
+* Children do not hear Ctrl-C and SIGTERM, which a terminal or a service manager sends to the whole
+  group: the parent decides when its work is done.
+* A child imports the core and nothing else (no Kafka, no RocksDB, not the program's
+  ``__main__``, which ``multiprocessing``'s spawn would run again), and BLAS keeps to one thread in it: the
+  processes are the parallelism.
+* A child that dies is not replaced. What it worked on fails, and so does all that follows: the caller
+  stops, and starts anew from what was committed.
+
+The queue has no limit of its own: callers bound the work that they have under way.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as WaitedTooLong
+from functools import partial
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple, Self, TypeVar
+
+from stream_dedup.core.columns import Columns, EntryMaker
+from stream_dedup.core.decode import InputFormat, RawRecord
+from stream_dedup.core.scheme import FingerprintSettings
+from stream_dedup.errors import StreamDedupError, UnavailableError
+
+START_SECONDS = 60
+"""Longest wait for children to load: it takes part of a second, longer where all cores are taken."""
+CLOSE_SECONDS = 5
+"""Longest wait for work under way when the pool closes: a batch takes a fraction of it."""
+
+_THREAD_SETTINGS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+_CHILD = """\
+import signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+sys.path[:] = {path!r}
+from stream_dedup.pool import serve
+serve({connection}, {lifeline})
+"""
+
+
+_T = TypeVar("_T")
+
+
+class _Task(NamedTuple):
+    records: Sequence[RawRecord]
+    future: Future[Columns]
+
+
+class FingerprintPool:
+    """Makes columns of records, in ``processes`` children or, with 0, in the caller's thread."""
+
+    def __init__(
+        self, processes: int, settings: FingerprintSettings | None = None, fmt: InputFormat | None = None
+    ) -> None:
+        """Start the children; they load what they need while the caller goes on."""
+        self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
+        self._broken: StreamDedupError | None = None
+        self._closed = False
+        self._maker = EntryMaker(settings, fmt) if processes == 0 else None
+        self._lifeline = os.pipe()
+        self._children = [_Child(self._lifeline[0], (settings, fmt)) for _ in range(processes)]
+        self._drivers = [threading.Thread(target=self._drive, args=(one,), daemon=True) for one in self._children]
+        for driver in self._drivers:
+            driver.start()
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the children."""
+        return [child.process.pid for child in self._children]
+
+    def warm(self) -> None:
+        """Wait until everything is loaded.
+
+        Raises:
+            UserError: a package or its data are missing.
+            UnavailableError: a child died, or did not load within ``START_SECONDS``.
+        """
+        if self._maker is not None:
+            self._maker.warm()
+        for child in self._children:
+            try:
+                child.ready.result(START_SECONDS)
+            except WaitedTooLong as error:
+                msg = f"fingerprinting process {child.process.pid} did not load within {START_SECONDS} s: start again"
+                raise UnavailableError(msg) from error
+
+    def submit(self, records: Sequence[RawRecord]) -> Future[Columns]:
+        """Columns of these records, in order. Does not block, but with 0 processes does the work.
+
+        The future may raise ``UnavailableError`` (the child died) or ``UserError`` (as ``warm``).
+
+        Raises:
+            UnavailableError: the pool is closed, or a child died before.
+            UserError: as ``warm``.
+        """
+        if self._closed:
+            msg = "the pool of fingerprinting processes is closed"
+            raise UnavailableError(msg)
+        if self._broken is not None:
+            raise type(self._broken)(*self._broken.args)
+        task = _Task(records, Future())
+        if self._maker is None:
+            self._tasks.put(task)
+        else:
+            _settle(task.future, partial(self._maker, records))
+        return task.future
+
+    def close(self) -> None:
+        """End the children. Work not begun is cancelled; may be called twice.
+
+        1. No new work; what is queued is cancelled.
+        2. Each thread ends its child when its work is done, within ``CLOSE_SECONDS``.
+        3. A child that is not done is killed.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._cancel_queued()
+        for _ in self._drivers:
+            self._tasks.put(None)
+        for child, driver in zip(self._children, self._drivers, strict=True):
+            driver.join(CLOSE_SECONDS)
+            child.process.kill()
+            driver.join()
+        self._cancel_queued()
+        for end in self._lifeline:
+            os.close(end)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _cancel_queued(self) -> None:
+        try:
+            while (task := self._tasks.get_nowait()) is not None:
+                task.future.cancel()
+        except Empty:
+            return
+
+    def _drive(self, child: _Child) -> None:
+        """Give one child its work, one piece after the other; runs in a thread of its own."""
+        _settle(child.ready, child.receive)
+        self._note(child.ready)
+        while (task := self._tasks.get()) is not None:
+            if not task.future.set_running_or_notify_cancel():
+                continue
+            if self._broken is not None:
+                task.future.set_exception(self._broken)
+                continue
+            _settle(task.future, partial(child.ask, task.records))
+            self._note(task.future)
+        child.end()
+
+    def _note(self, done: Future[Any]) -> None:
+        """Remember an error after which this pool is of no more use."""
+        error = done.exception()
+        if isinstance(error, StreamDedupError) and self._broken is None:
+            self._broken = error
+
+
+class _Child:
+    """One child process and the parent's end of the connection to it."""
+
+    def __init__(self, lifeline: int, settings: tuple[FingerprintSettings | None, InputFormat | None]) -> None:
+        self.ready: Future[None] = Future()
+        self._connection, theirs = Pipe()
+        code = _CHILD.format(path=sys.path, connection=theirs.fileno(), lifeline=lifeline)
+        self.process = subprocess.Popen(  # noqa: S603 - this program itself
+            [sys.executable, "-c", code],
+            env=os.environ | dict.fromkeys(_THREAD_SETTINGS, "1"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(), lifeline),
+            # A group of its own, out of a terminal's reach from the first moment.
+            process_group=0,
+        )
+        theirs.close()
+        self._connection.send(settings)
+
+    def ask(self, records: Sequence[RawRecord]) -> Columns:
+        """Columns of these records; blocks.
+
+        Raises:
+            UnavailableError: the child died.
+        """
+        try:
+            self._connection.send(records)
+        except OSError as error:
+            raise self._death() from error
+        columns: Columns = self.receive()
+        return columns
+
+    def receive(self) -> Any:  # noqa: ANN401 - what the child's next answer holds
+        """The child's next answer; blocks.
+
+        Raises:
+            UnavailableError: the child died.
+            Exception: what it raised.
+        """
+        try:
+            ok, answer = self._connection.recv()
+        except (EOFError, OSError) as error:
+            raise self._death() from error
+        if not ok:
+            raise answer
+        return answer
+
+    def end(self) -> None:
+        """Let the child end, and see it gone."""
+        self._connection.close()
+        self.process.wait()
+
+    def _death(self) -> UnavailableError:
+        try:
+            code = self.process.wait(CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:
+            # Its connection is closed and it is not gone: no use to anyone.
+            self.process.kill()
+            code = self.process.wait()
+        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+        return UnavailableError(
+            f"fingerprinting process {self.process.pid} ended {how}: start again (if it was killed, see whether "
+            "memory ran out)"
+        )
+
+
+def serve(connection: int, lifeline: int) -> None:
+    """A child's life: settings in, then for each list of records its columns out.
+
+    Args:
+        connection: file descriptor of its end of the connection.
+        lifeline: file descriptor of the pipe that closes when the parent ends.
+    """
+    threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
+    parent = Connection(connection)
+    try:
+        maker = EntryMaker(*parent.recv())
+        _answer(parent, maker.warm)
+        while True:
+            _answer(parent, partial(maker, parent.recv()))
+    except (EOFError, OSError):
+        return  # the parent closed the pool, or is gone
+
+
+def _end_with_parent(lifeline: int) -> None:
+    os.read(lifeline, 1)
+    os._exit(0)
+
+
+def _answer(parent: Connection, work: Callable[[], object]) -> None:
+    try:
+        answer: tuple[bool, object] = (True, work())
+    except Exception as error:  # noqa: BLE001 - raised again in the parent
+        answer = (False, error)
+    parent.send(answer)
+
+
+def _settle(future: Future[_T], work: Callable[[], _T]) -> None:
+    try:
+        future.set_result(work())
+    except Exception as error:  # noqa: BLE001 - raised again where the result is asked for
+        future.set_exception(error)

@@ -1,0 +1,379 @@
+"""The comparison of output records with the log: each fault alone, and what is no fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import xxhash
+
+from stream_dedup.audit import Audit, Output, Report, Scope, audited, to_recompute
+from stream_dedup.core.entry import Batch
+from stream_dedup.core.headers import MATCH_DISTANCE, SOURCE, OmittedValue, output_headers
+from stream_dedup.core.model import Coordinates, Judgement, Match, Verdict
+from stream_dedup.plain import PlainLog
+from tests.audit.logs import REJECTED, SCHEME, TOPIC, Entry, LogOfTest, at, batch, rules, written
+
+A = 0xFFFF_0000_FFFF_0000
+FAR = 0x0123_4567_89AB_CDEF
+TOPICS = {Verdict.UNIQUE: "unique", Verdict.DUPLICATE: "duplicate", Verdict.REJECTED: "rejected"}
+SOURCE_0 = (TOPIC, 0)
+
+
+def value_of(offset: int) -> bytes:
+    return f"value {offset}".encode()
+
+
+def with_values(made: Batch) -> Batch:
+    """The batch with the checksums of ``value_of``."""
+    checksums = [xxhash.xxh3_64_intdigest(value_of(int(offset))) for offset in made.offsets]
+    return replace(made, checksums=np.array(checksums, np.uint64))
+
+
+def three_articles() -> LogOfTest:
+    """Unique, duplicate of it, rejected."""
+    log = LogOfTest()
+    log.add(rules())
+    log.add(with_values(batch([0, 1, 2], [A, A ^ 1, REJECTED])))
+    return log
+
+
+def outputs_of(log: PlainLog, omitted: OmittedValue | None = None) -> list[Output]:
+    """What a worker without faults writes for this log, where nothing is observed only."""
+    found = []
+    for index, judgement in log.judgements():
+        coordinates = log.coordinates(index)
+        headers = output_headers(
+            judgement,
+            int(log.entries.fingerprints[index]),
+            SCHEME.id,
+            "articles",
+            coordinates,
+            1234,
+            omitted=omitted,
+        )
+        value = b"" if omitted else value_of(coordinates.offset)
+        found.append(Output(TOPICS[judgement.verdict], 0, index, 5000, b"key", value, [("own", b"1"), *headers]))
+    return found
+
+
+def scope(**settings: object) -> Scope:
+    given: dict[str, object] = {"topics": TOPICS, "committed": {SOURCE_0: 3}, "current": frozenset([TOPIC])}
+    return Scope(**given | settings)  # type: ignore[arg-type]
+
+
+def report(
+    log: PlainLog,
+    outputs: Iterable[Output],
+    asked: Scope | None = None,
+    lost: Iterable[tuple[str, Coordinates]] = (),
+    sample: int | None = None,
+) -> Report:
+    asked = asked or scope()
+    audit = Audit(log, asked)
+    for index, judgement in log.judgements(to_recompute(log, audited(log, asked), sample, seed=1)):
+        audit.expect(index, judgement)
+    for output in outputs:
+        audit.add(output)
+    audit.never_logged(lost)
+    return audit.report()
+
+
+def counts(found: Report) -> dict[str, int]:
+    return {kind: count for kind, count in found.found.items() if count}
+
+
+def test_nothing_is_wrong() -> None:
+    """Outputs as the log says them are no faults, and everything is counted."""
+    log = three_articles().plain()
+    found = report(log, outputs_of(log))
+    assert (counts(found), found.articles, found.recomputed, found.outputs) == ({}, 3, 3, 3)
+
+
+def test_missing() -> None:
+    """An article below the committed offset without output is missing; the one at it is pending."""
+    log = three_articles().plain()
+    found = report(log, outputs_of(log)[:1], scope(committed={SOURCE_0: 2}))
+    assert counts(found) == {"missing": 1, "pending": 1}
+    assert found.examples["missing"] == ["articles-0-1: stands in the log at offset 1, in no output topic"]
+
+
+def test_missing_where_the_committed_offset_is_unknown() -> None:
+    """Verdicts leave in source order: what lies before an output and has none is missing."""
+    log = three_articles().plain()
+    outputs = outputs_of(log)
+    assert counts(report(log, outputs[1:2], scope(committed={}))) == {"missing": 1, "pending": 1}
+
+
+def test_source_gone() -> None:
+    """Articles of a deleted topic that did not leave before can never leave."""
+    log = three_articles().plain()
+    found = report(log, outputs_of(log)[:2], scope(committed={}, current=frozenset()))
+    assert counts(found) == {"source gone": 1}
+
+
+def test_never_logged() -> None:
+    """A record below the committed offset that the log does not have is missing."""
+    log = three_articles().plain()
+    found = report(log, outputs_of(log), lost=[("articles", at(7))])
+    assert found.examples["missing"] == ["articles-0-7: committed, but never logged"]
+
+
+def test_not_kept() -> None:
+    """What the output topics have deleted by age cannot be asked for."""
+    log = three_articles().plain()
+    assert counts(report(log, [], scope(kept_since_ms=log.entries.times[0] + 1))) == {"not kept": 3}
+
+
+def test_twice() -> None:
+    """A second output is a fault, even an equal one."""
+    log = three_articles().plain()
+    outputs = outputs_of(log)
+    found = report(log, [*outputs, outputs[1]._replace(offset=9, timestamp=6000)])
+    assert counts(found) == {"twice": 1}
+    assert found.examples["twice"] == ["duplicate-0-9: articles-0-1 has another output"]
+
+
+def test_allowed_repeats() -> None:
+    """Equal repeats can be allowed; one with another value stays a fault."""
+    log = three_articles().plain()
+    outputs = outputs_of(log)
+    again = outputs[1]._replace(offset=9, timestamp=6000)
+    assert counts(report(log, [*outputs, again], scope(allow_repeats=True))) == {"repeats": 1}
+    other = again._replace(key=b"other")
+    assert counts(report(log, [*outputs, other], scope(allow_repeats=True))) == {"twice": 1}
+
+
+def as_unique(output: Output) -> Output:
+    judged = Judgement(Verdict.UNIQUE)
+    return output._replace(topic="unique", headers=output_headers(judged, A ^ 1, SCHEME.id, "articles", at(1), 1234))
+
+
+def with_header(name: str, value: bytes) -> Callable[[Output], Output]:
+    def change(output: Output) -> Output:
+        return output._replace(headers=[(key, value if key == name else old) for key, old in output.headers])
+
+    return change
+
+
+def without_header(name: str) -> Callable[[Output], Output]:
+    return lambda output: output._replace(headers=[pair for pair in output.headers if pair[0] != name])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (as_unique, "verdict unique, should be duplicate; match None, should be Stamped"),
+        (lambda output: output._replace(topic="unique"), "topic unique, should be duplicate"),
+        (lambda output: output._replace(value=b"other"), "checksum of the value"),
+        (lambda output: output._replace(value=None), "checksum of the value 0, should be"),
+        (with_header("dedup.fingerprint", b"0" * 16), "fingerprint 0000000000000000, should be"),
+        (with_header("dedup.match.id", b"x"), "match Stamped"),
+        (with_header(MATCH_DISTANCE, b"2"), "match Stamped"),
+        (with_header("dedup.match.similarity", b"0.5000"), "match Stamped"),
+        (with_header("dedup.match.time", b"7"), "match Stamped"),
+        (with_header("dedup.scheme", b"x"), "scheme x, should be"),
+        (with_header(SOURCE, b"others-0-1"), "source topic others, should be articles"),
+        (with_header(MATCH_DISTANCE, b"two"), "a header that cannot be read"),
+        (without_header(SOURCE), "without the header dedup.source"),
+    ],
+)
+def test_wrong(change: Callable[[Output], Output], message: str) -> None:
+    """Whatever an output says other than the log is told."""
+    log = three_articles().plain()
+    outputs = outputs_of(log)
+    found = report(log, [outputs[0], change(outputs[1]), outputs[2]], scope(committed={SOURCE_0: 1}))
+    assert found.found["wrong"] == 1
+    assert message in found.examples["wrong"][0]
+
+
+def test_wrong_reason() -> None:
+    """A rejected record's reason is the one that was logged."""
+    log = three_articles().plain()
+    outputs = outputs_of(log)
+    outputs[2] = with_header("dedup.reason", b"another")(outputs[2])
+    assert report(log, outputs).examples["wrong"][0].endswith("reason another, should be broken")
+
+
+def test_output_without_log_entry() -> None:
+    """An output that the log knows nothing of is wrong."""
+    log = three_articles().plain()
+    outputs = outputs_of(log)
+    stranger = with_header(SOURCE, b"articles-0-8")(outputs[0])
+    assert report(log, [*outputs, stranger]).examples["wrong"] == ["unique-0-0: articles-0-8 does not stand in the log"]
+
+
+def test_self_matched() -> None:
+    """An article that is named as its own match is told as such."""
+    log = three_articles().plain()
+    outputs = outputs_of(log)
+    itself = Match(1, "articles-0-1", "articles", at(1), 1000, 0, 1.0)
+    headers = output_headers(Judgement(Verdict.DUPLICATE, match=itself), A ^ 1, SCHEME.id, "articles", at(1), 1234)
+    found = report(log, [outputs[0], outputs[1]._replace(headers=headers), outputs[2]])
+    assert counts(found) == {"self-matched": 1, "wrong": 1}
+
+
+def observed_log() -> PlainLog:
+    """Unique, duplicate, rejected; from the second on the rules say to observe."""
+    log = LogOfTest()
+    log.add(rules())
+    log.add(with_values(batch([0], [A])))
+    log.add(rules(2, observe=True))
+    log.add(with_values(batch([1, 2], [A ^ 1, REJECTED])))
+    return log.plain()
+
+
+def test_observed_outputs_are_all_in_the_topic_of_unique_ones() -> None:
+    """Where the rules at the place say so, every verdict leaves to ``unique`` and stands in the headers."""
+    log = observed_log()
+    as_is = outputs_of(log)
+    found = report(log, as_is)
+    assert (counts(found), found.articles) == ({"wrong": 2}, 3)
+    assert "topic duplicate, should be unique" in found.examples["wrong"][0]
+    moved = [output._replace(topic="unique") for output in as_is]
+    assert counts(report(log, moved)) == {}
+    lied = as_unique(as_is[1])
+    assert counts(report(log, [moved[0], lied, moved[2]])) == {"wrong": 1}
+
+
+def test_rules_that_observe_no_more() -> None:
+    """An article from before the change of rules stays where the rules at its own place sent it."""
+    log = three_articles()
+    log.add(rules(2, observe=True))
+    plain = log.plain()
+    assert counts(report(plain, outputs_of(plain))) == {}
+
+
+def updated_log() -> PlainLog:
+    """An article, another version of it under the same id, another article near both."""
+    log = LogOfTest()
+    log.add(rules(recrawl="update"))
+    made = written([0, 1, 2], [Entry(A << 192, id="x"), Entry((A ^ 1) << 192, id="x"), Entry((A ^ 2) << 192, id="y")])
+    log.add(with_values(made))
+    return log.plain()
+
+
+def test_updates_are_counted() -> None:
+    """A unique output with a match is no fault, and told in the report."""
+    log = updated_log()
+    found = report(log, outputs_of(log))
+    assert (counts(found), found.recomputed) == ({"updates": 1}, 3)
+
+
+def test_update_that_is_none() -> None:
+    """An update without its match, one that names another, and a duplicate that says it is an update are wrong."""
+    log = updated_log()
+    first, second, third = outputs_of(log)
+    bare = second._replace(headers=[pair for pair in second.headers if not pair[0].startswith("dedup.match.")])
+    found = report(log, [first, bare, third])
+    assert counts(found) == {"wrong": 1}
+    assert "match None, should be Stamped" in found.examples["wrong"][0]
+    other = with_header("dedup.match.id", b"y")(second)
+    assert counts(report(log, [first, other, third])) == {"wrong": 1}
+    claimed = with_header("dedup.verdict", b"unique")(third)._replace(topic="unique")
+    assert counts(report(log, [first, second, claimed])) == {"wrong": 1, "updates": 1}
+
+
+def test_headers_of_another_verdict_are_wrong() -> None:
+    """A rejected record with a match says what no worker writes."""
+    log = three_articles().plain()
+    outputs = outputs_of(log)
+    outputs[1] = with_header("dedup.verdict", b"rejected")(outputs[1])
+    found = report(log, outputs, scope(committed={SOURCE_0: 1}))
+    assert "verdict rejected with the header dedup.match.id" in found.examples["wrong"][0]
+
+
+def test_value_that_no_topic_holds() -> None:
+    """Where the value was left out, its length and hash stand for it; the hash must be the log's."""
+    log = three_articles().plain()
+    digest = xxhash.xxh3_64_intdigest(value_of(2))
+    right, wrong = (outputs_of(log, OmittedValue(7, xxh3))[2] for xxh3 in (digest, 1))
+    assert counts(report(log, [*outputs_of(log)[:2], right])) == {}
+    assert counts(report(log, [*outputs_of(log)[:2], wrong])) == {"wrong": 1}
+
+
+def test_since() -> None:
+    """Earlier articles are left out, by log time and by log offset; verdicts still see them."""
+    made = three_articles()
+    made.add(with_values(batch([3], [A ^ 2])))
+    log = made.plain()
+    outputs = outputs_of(log)
+    for asked in (scope(since_ms=2001), scope(since_offset=2)):
+        assert counts(report(log, [], asked)) == {"pending": 1}
+        assert counts(report(log, outputs[3:], asked)) == {}
+        assert counts(report(log, [outputs[0], outputs[0], outputs[3]], asked)) == {}
+
+
+def test_sample_still_checks_all_that_needs_no_verdict() -> None:
+    """Only a sample's verdicts are recomputed; missing and twice are found everywhere."""
+    log = three_articles().plain()
+    outputs = outputs_of(log)
+    found = report(log, [outputs[0], outputs[0], outputs[1]], sample=1)
+    assert (counts(found), found.recomputed) == ({"missing": 1, "twice": 1}, 1)
+
+
+def test_sample_is_drawn_by_its_seed() -> None:
+    """The same seed draws the same articles, another one others."""
+    made = LogOfTest()
+    made.add(rules())
+    made.articles(*range(1, 101), first=0)
+    log = made.plain()
+    everything = audited(log, scope())
+    drawn = [to_recompute(log, everything, 10, seed).tolist() for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert [len(set(indices)) for indices in drawn] == [10, 10, 10]
+
+
+def cut_log() -> PlainLog:
+    """A log whose first records were trimmed away; the article at offset 5 stands after the trim's X."""
+    made = LogOfTest()
+    made.add(rules(window_ms=1000))
+    made.articles(A, first=0)
+    anchor = made.add(rules(window_ms=1000))
+    made.add(with_values(batch([4], [A])))
+    made.trim(anchor, horizon=made.time)
+    made.add(with_values(batch([5], [FAR])))
+    made.records = made.records[anchor:]
+    return made.plain()
+
+
+def test_trimmed_articles_are_not_recomputed() -> None:
+    """An article whose window reaches behind a trim is counted; other faults of it are still found."""
+    log = cut_log()
+    asked = scope(committed={SOURCE_0: 6})
+    outputs = outputs_of(log)
+    assert counts(report(log, outputs, asked)) == {"trimmed": 1}
+    assert counts(report(log, outputs[1:], asked)) == {"trimmed": 1, "missing": 1}
+    stranger = with_header(SOURCE, b"articles-0-0")(outputs[0])
+    assert counts(report(log, [*outputs, stranger], asked)) == {"trimmed": 2}
+
+
+def test_article_that_comes_again_after_a_trim() -> None:
+    """After its coordinates were forgotten an article stands twice, and has two outputs."""
+    made = LogOfTest()
+    made.add(rules(window_ms=1000))
+    anchor = made.add(rules(window_ms=1000))
+    made.add(with_values(batch([0], [A])))
+    made.trim(anchor, horizon=made.time)
+    made.add(with_values(batch([1, 2], [A, FAR])))
+    made.add(with_values(batch([0], [A])))
+    log = made.plain()
+    outputs = outputs_of(log)
+    assert [output.topic for output in outputs] == ["unique", "unique", "unique", "duplicate"]
+    asked = scope(committed={SOURCE_0: 3})
+    assert counts(report(log, outputs, asked)) == {}
+    assert counts(report(log, reversed(outputs), asked)) == {}
+    assert counts(report(log, [*outputs, outputs[0]], asked)) == {"twice": 1}
+
+
+@pytest.mark.parametrize(("value", "wrong"), [(None, {}), (b"", {}), (b"x", {"wrong": 1})])
+def test_tombstone(value: bytes | None, wrong: dict[str, int]) -> None:
+    """A tombstone leaves without a value, or without a key with an empty one."""
+    made = LogOfTest()
+    made.add(rules())
+    made.add(replace(batch([0], [REJECTED]), checksums=np.zeros(1, np.uint64)))
+    log = made.plain()
+    output = outputs_of(log)[0]._replace(key=None, value=value)
+    assert counts(report(log, [output], scope(committed={SOURCE_0: 1}))) == wrong

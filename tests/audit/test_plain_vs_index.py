@@ -1,0 +1,215 @@
+"""The plain loop and the index give the same answers for random logs: each is the other's judge.
+
+The index is asked at several times, in several orders, with and without folding, with and without an image, with
+compiled functions and without.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from stream_dedup.core import compiled
+from stream_dedup.core.entry import LogRecord, Trim, encode
+from stream_dedup.core.model import Judgement, log_offset_of
+from stream_dedup.core.rules import Rules, Scheme
+from stream_dedup.index import IndexSettings, LogIndex
+from stream_dedup.plain import PlainLog, plain_log
+from tests.audit.logs import SCHEME, batch, directed_rules
+from tests.audit.random_logs import RandomLog, random_log
+
+SEEDS = st.integers(0, 2**32 - 1)
+EXAMPLES = 100
+
+
+@contextmanager
+def opened(path: str, seed: int, scheme: Scheme) -> Iterator[LogIndex]:
+    """An index of one of several makes; every make must give the same answers."""
+    draw = random.Random(seed)
+    settings = IndexSettings(fold_entries=draw.choice([1, 3, 10, 100_000]), image_mib=draw.choice([0, 0, 1, 2, 64]))
+    chosen = patch.object(compiled, "load", lambda _module: None) if draw.random() < 0.5 else nullcontext()
+    with chosen, LogIndex.open(Path(path), scheme=scheme, settings=settings) as index:
+        if index.log_id is None:
+            index.begin("log")
+        yield index
+
+
+def scheme_in(records: list[LogRecord]) -> Scheme:
+    """The scheme of a log."""
+    rules = records[0].payload
+    assert isinstance(rules, Rules)
+    return rules.scheme
+
+
+def expected(log: PlainLog) -> dict[int, Judgement]:
+    """The verdict of each place."""
+    return {int(log.entries.places[index]): judged for index, judged in log.judgements()}
+
+
+def same(found: Judgement, wanted: Judgement) -> bool:
+    if found.match is None or wanted.match is None:
+        return found == wanted
+    similar = found.match.similarity == pytest.approx(wanted.match.similarity, abs=1e-9)
+    return similar and replace(found, match=replace(found.match, similarity=wanted.match.similarity)) == wanted
+
+
+def assert_verdicts(index: LogIndex, wanted: dict[int, Judgement], after: int, draw: random.Random) -> None:
+    """The index, asked in any order, says the same of all places from a log offset on."""
+    places = [place for place in wanted if after <= log_offset_of(place) < index.next_offset]
+    draw.shuffle(places)
+    judged = index.judge(np.array(places, np.int64))
+    differing = {
+        place: (found, wanted[place])
+        for place, found in zip(places, judged, strict=True)
+        if not same(found, wanted[place])
+    }
+    assert differing == {}
+
+
+def assert_standing(index: LogIndex, plain: PlainLog, readable: dict[tuple[bytes, int], list[int]]) -> None:
+    """Every source offset stands in the same record for both, or in none for both."""
+    for source, offsets in readable.items():
+        places = index.standing(*source, np.array(offsets, np.int64))
+        found = [log_offset_of(place) if place >= 0 else None for place in places.tolist()]
+        assert found == [plain._standing.logged_at(source, offset) for offset in offsets]
+
+
+def cut_of(records: list[LogRecord]) -> int:
+    """Log offset behind the last record that can have changed what is remembered."""
+    return max((record.offset for record in records if isinstance(record.payload, Trim)), default=-1)
+
+
+@settings(max_examples=EXAMPLES)
+@given(SEEDS)
+@example(453)  # a trim that names what is gone, and lies before a void one that is gone as well
+def test_same_verdicts_and_same_standing(seed: int) -> None:
+    """Asked at any time, for any places that may still be asked, the index says what the plain loop says."""
+    made = RandomLog(random.Random(seed))
+    records = made.grow()
+    wanted = expected(plain_log(records))
+    draw = random.Random(seed + 1)
+    with TemporaryDirectory() as path, opened(path, seed, scheme_in(records)) as index:
+        at = 0
+        while at < len(records):
+            trims = [record.offset for record in records[at + 1 :] if isinstance(record.payload, Trim)]
+            stop = min([at + draw.randint(1, 15), len(records), *trims])
+            index.apply(records[at:stop])
+            at = stop
+            assert_verdicts(index, wanted, cut_of(records[:at]) + 1, draw)
+            if draw.random() < 0.2:
+                index.fold()
+        plain = plain_log(records)
+        assert_standing(index, plain, made.readable)
+        assert index.rules == plain.rules
+        assert index.stats()["articles"] == int((plain.entries.log_offsets >= plain._cut).sum())
+
+
+@settings(max_examples=EXAMPLES // 3)
+@given(SEEDS)
+def test_same_verdicts_after_opening_again(seed: int) -> None:
+    """Where an entry is held changes nothing: an index that was closed and opened says the same."""
+    records = random_log(seed)
+    wanted = expected(plain_log(records))
+    draw = random.Random(seed + 1)
+    with TemporaryDirectory() as path:
+        middle = draw.randint(1, len(records))
+        for part in (records[:middle], records[middle:]):
+            with opened(path, draw.randrange(100), scheme_in(records)) as index:
+                index.apply(part)
+        with opened(path, draw.randrange(100), scheme_in(records)) as index:
+            assert_verdicts(index, wanted, cut_of(records) + 1, draw)
+
+
+@settings(max_examples=EXAMPLES // 3)
+@given(SEEDS)
+def test_cut_log_gives_the_same_verdicts(seed: int) -> None:
+    """Cut at the X of a trim that counts, the log says the same of all that comes after the trim, to both."""
+    records = random_log(seed)
+    whole = plain_log(records)
+    assume(whole._cuts)
+    rest = records[max(cut.trim.before for cut in whole._cuts) :]
+    after = cut_of(records) + 1
+    wanted = {place: judged for place, judged in expected(whole).items() if log_offset_of(place) >= after}
+    again = expected(plain_log(rest))
+    assert {place: again.get(place) for place in wanted} == wanted
+    with TemporaryDirectory() as path, opened(path, seed, scheme_in(records)) as index:
+        index.apply(rest)
+        assert_verdicts(index, wanted, after, random.Random(seed))
+
+
+@settings(max_examples=EXAMPLES // 3)
+@given(SEEDS)
+def test_trims_that_the_index_chooses_change_no_verdict(seed: int) -> None:
+    """With nothing owed but what comes, a trim as the index offers it changes nothing, nor does cutting the log there.
+
+    What the cut log says can be recomputed, it recomputes.
+    """
+    records = random_log(seed, trims=False, copies=False, window=True)
+    trimmed, moved = with_offered_trims(records, seed)
+    plain = plain_log(trimmed)
+    assert plain._void_before == 0
+    without = [verdict_of(judged, moved) for judged in expected(plain_log(records)).values()]
+    wanted = expected(plain)
+    assert without == list(wanted.values())
+    for cut in {cut.trim.before for cut in plain._cuts}:
+        rest = plain_log(trimmed[cut:])
+        places = rest.entries.places[rest.recomputable].tolist()
+        again = expected(rest)
+        assert [again[place] for place in places] == [wanted[place] for place in places]
+
+
+def with_offered_trims(records: list[LogRecord], seed: int) -> tuple[list[LogRecord], dict[int, int]]:
+    """The log with trims as the index offers them now and then, and the new offset of each record."""
+    draw = random.Random(seed)
+    trimmed: list[LogRecord] = []
+    moved: dict[int, int] = {}
+    with TemporaryDirectory() as path, opened(path, seed, scheme_in(records)) as index:
+        for place, record in enumerate(records):
+            moved[place] = len(trimmed)
+            trimmed.append(record._replace(offset=len(trimmed)))
+            index.apply(trimmed[-1:])
+            owed = min(int(later.time) for later in records[place:])
+            trim = index.restated_trim(owed) if draw.random() < 0.5 else None
+            if trim is not None:
+                trimmed.append(LogRecord(len(trimmed), record.time, trim, encode(trim)))
+                index.apply(trimmed[-1:])
+    return trimmed, moved
+
+
+def verdict_of(judged: Judgement, moved: dict[int, int] | None) -> object:
+    """A verdict with its match's place in the trimmed log."""
+    if judged.match is None:
+        return judged
+    offset = log_offset_of(judged.match.place)
+    place = judged.match.place + (((moved[offset] - offset) << 20) if moved else 0)
+    return replace(judged, match=replace(judged.match, place=place))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_flood_beyond_the_bucket_limit(seed: int) -> None:
+    """A long run of a few variants, with lists that are cut off, under every radius of masks and length of plan."""
+    draw = random.Random(seed)
+    centre = draw.getrandbits(64) | 1
+    prints = [centre ^ (1 << draw.randrange(64)) if draw.random() < 0.5 else centre for _ in range(600)]
+    exact = [Rules(SCHEME, distance=distance, bucket_limit=40) for distance in (0, 3, 4, 7, 8, 11)]
+    directed = [directed_rules(scheme=SCHEME, probes=probes, bucket_limit=40) for probes in (1, 4, 20, 64, 600)]
+    for rules in exact + directed:
+        records = [LogRecord(0, 0, rules, b"")]
+        for first in range(0, 600, 50):
+            offsets = range(first, first + 50)
+            records.append(LogRecord(len(records), 1000, batch(offsets, prints[first : first + 50]), b""))
+        records = [record._replace(raw=encode(record.payload)) for record in records]
+        wanted = expected(plain_log(records))
+        with TemporaryDirectory() as path, opened(path, draw.randrange(100), scheme_in(records)) as index:
+            index.apply(records)
+            assert_verdicts(index, wanted, 0, draw)

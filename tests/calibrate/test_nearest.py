@@ -1,0 +1,118 @@
+"""Nearest earlier neighbours, held against the definition of near as a plain loop."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stream_dedup.calibrate.nearest import NOWHERE, UNREACHED, Directed, Entries, Exact, Nearest, measure, work
+from tests.calibrate.entries import directed_rules, exact_rules, plain_match, some_entries
+
+LENGTHS = (1, 4, 16, 64)
+
+
+def measured(entries: Entries, search: Directed | Exact, ceiling: int) -> Nearest:
+    return measure(entries, search, np.arange(len(entries)), ceiling, lambda _done, _whole: None)
+
+
+def match_in(near: Nearest, article: int, step: int, limit: int) -> tuple[int, int] | None:
+    """What the measuring says of one setting."""
+    distance = int(near.distances[article, step])
+    return (distance, int(near.matches[article, step])) if distance <= limit else None
+
+
+@pytest.mark.parametrize("tables", [4, 8, 16])
+@pytest.mark.parametrize("bucket_limit", [1, 16_384])
+def test_every_setting_matches_what_the_definition_matches(tables: int, bucket_limit: int) -> None:
+    """Each length of plan with each limit, full lists included: the same match, at the same distance."""
+    entries = some_entries(tables, 90, tables=tables)
+    rules = directed_rules(tables, bucket_limit=bucket_limit)
+    near = measured(entries, Directed(entries, rules, LENGTHS), 96)
+    found = 0
+    for step, probes in enumerate(LENGTHS):
+        for limit in (10, 40, 96):
+            setting = replace(rules, probes=probes, limit=limit)
+            expected = [plain_match(entries, setting, article) for article in range(len(entries))]
+            assert [match_in(near, article, step, limit) for article in range(len(entries))] == expected
+            found += sum(one is not None for one in expected)
+    assert found
+
+
+@pytest.mark.parametrize("bucket_limit", [1, 16_384])
+def test_every_distance_of_exact_search_matches_too(bucket_limit: int) -> None:
+    """Each k from 0 to 11: its step is its radius."""
+    entries = some_entries(7, 90, flips=30)
+    near = measured(entries, Exact(entries, exact_rules(bucket_limit=bucket_limit)), 11)
+    found = 0
+    for k in range(12):
+        rules = exact_rules(k, bucket_limit=bucket_limit)
+        expected = [plain_match(entries, rules, article) for article in range(len(entries))]
+        assert [match_in(near, article, k // 4, k) for article in range(len(entries))] == expected
+        found += sum(one is not None for one in expected)
+    assert found
+
+
+def test_the_nearest_of_all_needs_no_look_up() -> None:
+    """The last column is the nearest earlier entry of the group, and the rank says which length reaches it."""
+    entries = some_entries(3, 60)
+    near = measured(entries, Directed(entries, directed_rules(), LENGTHS), 96)
+    for article in range(len(entries)):
+        others = [other for other in range(article) if entries.groups[other] == entries.groups[article]]
+        distances = [int(np.bitwise_count(entries.signatures[article] ^ entries.signatures[o]).sum()) for o in others]
+        if not others:
+            assert (near.distances[article, -1], near.matches[article, -1]) == (NOWHERE, -1)
+            continue
+        assert near.distances[article, -1] == min(distances)
+        assert near.matches[article, -1] == others[distances.index(min(distances))]
+        reached = [near.matches[article, step] == near.matches[article, -1] for step in range(len(LENGTHS))]
+        assert reached == [near.ranks[article] < length for length in LENGTHS]
+    assert (near.ranks == UNREACHED).any()
+
+
+def test_a_sample_says_of_its_articles_what_all_say() -> None:
+    """Which others are asked for changes nothing of one article."""
+    entries = some_entries(5, 80)
+    search = Directed(entries, directed_rules(), LENGTHS)
+    whole = measured(entries, search, 96)
+    some = np.array([3, 17, 18, 60, 79])
+    part = measure(entries, search, some, 96, lambda _done, _whole: None)
+    for name in ("distances", "matches", "ranks", "compared"):
+        assert (getattr(part, name) == getattr(whole, name)[some]).all()
+
+
+def test_the_list_entries_met_are_counted_as_the_lists_stood() -> None:
+    """For each length of plan: the earlier entries in the lists looked up, of each list the newest ones."""
+    entries = some_entries(11, 60)
+    rules = directed_rules(bucket_limit=2)
+    near = measured(entries, Directed(entries, rules, LENGTHS), 96)
+    from stream_dedup.core import probes  # noqa: PLC0415 - used here alone
+
+    blocks = probes.blocks(probes.keys(entries.signatures, entries.groups).reshape(-1)).reshape(len(entries), -1)
+    for article in (0, 30, 59):
+        plan = probes.directed(entries.margins[article : article + 1], LENGTHS[-1])[0].tolist()
+        sizes = [
+            min(
+                2,
+                sum(
+                    blocks[other, look >> 16] == blocks[article, look >> 16] ^ (look & 0xFFFF)
+                    for other in range(article)
+                ),
+            )
+            for look in plan
+        ]
+        assert near.compared[article].tolist() == [sum(sizes[:length]) for length in LENGTHS]
+
+
+def test_work_is_the_number_of_pairs_of_one_group() -> None:
+    """What bounds a call is counted before it."""
+    groups = np.array([1, 2, 1, 1, 2], np.uint64)
+    assert work(groups, np.arange(5)) == 4
+    assert work(groups, np.array([3])) == 2
+
+
+def test_progress_ends_with_all_the_work_done() -> None:
+    """A line of progress reaches its end."""
+    entries = some_entries(2, 40)
+    told: list[tuple[int, int]] = []
+    measure(entries, Exact(entries, exact_rules()), np.arange(40), 11, lambda done, whole: told.append((done, whole)))
+    assert told[-1] == (work(entries.groups, np.arange(40)),) * 2

@@ -1,0 +1,271 @@
+"""``calibrate``: the same decisions as ``filter``, counts by plain definition, labels, and what is wrong told."""
+
+import json
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+from stream_dedup.cli import run
+from stream_dedup.config import load_config
+from stream_dedup.core.columns import EntryMaker
+from stream_dedup.core.decode import RawRecord
+from stream_dedup.core.model import signed
+from tests.calibrate.corpus import article, records, write
+
+
+def calibrated(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
+    assert run(["calibrate", "--json", "--processes", "0", *args]) == 0
+    said: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return said
+
+
+def filtered(capsys: pytest.CaptureFixture[str], *args: str) -> list[dict[str, Any]]:
+    """What ``filter`` adds to each line."""
+    assert run(["filter", "--processes", "0", *args]) == 0
+    return [json.loads(line)["dedup"] for line in capsys.readouterr().out.splitlines()]
+
+
+def cell_of(figures: dict[str, Any], limit: int, lookups: int) -> dict[str, Any]:
+    return next(cell for cell in figures["cells"] if (cell["limit"], cell["lookups"]) == (limit, lookups))
+
+
+@pytest.fixture
+def long_texts(tmp_path: Path) -> Path:
+    return write(tmp_path / "articles.jsonl", records(1, 80))
+
+
+@pytest.fixture
+def mixed_texts(tmp_path: Path) -> Path:
+    """Long, short and very short ones, unreadable ones and one without words."""
+    short = ({**row, "id": f"s{row['id']}"} for row in records(2, 60, sentences=3))
+    tiny = ({"id": f"t{number}", "text": text} for number, text in enumerate(("好的", "收到！", "好的", "谢谢")))
+    odd: list[dict[str, Any]] = [{"id": "none"}, {"id": "points", "text": "……！？"}, {"id": "empty", "text": " "}]
+    return write(tmp_path / "mixed.jsonl", chain(records(3, 20), short, tiny, odd))
+
+
+@pytest.mark.parametrize(("probes", "limit"), [(1, 24), (16, 40), (64, 56), (64, 72), (256, 96)])
+def test_a_cell_is_what_filter_decides_with_these_settings(
+    probes: int, limit: int, long_texts: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Duplicates under any number of probes and any limit: those of the real index, to the last one."""
+    said = calibrated(capsys, str(long_texts))
+    (figures,) = said["figures"]
+    flags = ("--probes", str(probes), "--limit", str(limit))
+    verdicts = Counter(one["verdict"] for one in filtered(capsys, *flags, str(long_texts)))
+    assert cell_of(figures, limit, probes)["duplicates"] == verdicts["duplicate"]
+    assert 0 < verdicts["duplicate"] < 80
+
+
+@pytest.mark.parametrize("k", range(0, 12, 2))
+def test_a_distance_is_what_filter_decides_with_it(
+    k: int, long_texts: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exact search: each k, with its number of look-ups."""
+    (figures,) = calibrated(capsys, "--profile", "simhash", str(long_texts))["figures"]
+    (cell,) = [cell for cell in figures["cells"] if cell["limit"] == k]
+    flags = ("--profile", "simhash", "--distance", str(k))
+    verdicts = Counter(one["verdict"] for one in filtered(capsys, *flags, str(long_texts)))
+    assert cell["duplicates"] == verdicts["duplicate"]
+    assert cell["lookups"] == {0: 4, 1: 68, 2: 548}[k // 4]
+
+
+def test_kinds_of_text_and_scopes_are_kept_apart_as_in_filter(
+    mixed_texts: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Long, short and exact duplicates together are those of ``filter``; what has no signature is counted."""
+    said = calibrated(capsys, str(mixed_texts))
+    assert (said["lines"], said["rejected"], said["featureless"], said["exact"]) == (87, 2, 1, 4)
+    assert said["exact_duplicates"] == 1
+    assert run(["filter", "--processes", "0", str(mixed_texts)]) == 3
+    verdicts = [json.loads(line)["dedup"]["verdict"] for line in capsys.readouterr().out.splitlines()]
+    own = {figures["kind"]: cell_of(figures, figures["limit"], 64)["duplicates"] for figures in said["figures"]}
+    assert set(own) == {"long", "short"}
+    assert sum(own.values()) + said["exact_duplicates"] == verdicts.count("duplicate")
+
+
+def test_scopes_are_those_of_filter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two sites with the same articles: each is compared with its own alone."""
+    rows = [{**row, "site": site} for site in ("one", "two") for row in records(5, 30)]
+    path = str(write(tmp_path / "sites.jsonl", iter(rows)))
+    counts = []
+    for flags in ((), ("--scope", "site")):
+        (figures,) = calibrated(capsys, *flags, path)["figures"]
+        verdicts = [one["verdict"] for one in filtered(capsys, *flags, path)]
+        assert cell_of(figures, figures["limit"], 64)["duplicates"] == verdicts.count("duplicate")
+        counts.append(verdicts.count("duplicate"))
+    assert counts[0] > counts[1]
+
+
+def test_the_histogram_counts_nearest_earlier_neighbours(long_texts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the definition: each article's least distance to any before it; the first has none."""
+    said = calibrated(capsys, str(long_texts))
+    (figures,) = said["figures"]
+    config = load_config(None)
+    lines = long_texts.read_bytes().splitlines()
+    columns = EntryMaker(config.fingerprint_settings(), config.input_format())(
+        [RawRecord(None, line, "") for line in lines]
+    )
+    assert signed(columns.statuses).all()
+    expected: Counter[int] = Counter()
+    for later in range(1, len(lines)):
+        expected[
+            min(int(np.bitwise_count(columns.signatures[later] ^ one).sum()) for one in columns.signatures[:later])
+        ] += 1
+    assert figures["histogram"] == [expected[bits] for bits in range(257)]
+    assert figures["first"] == 1
+    assert sum(figures["reached"]) <= 79
+
+
+def test_precision_and_recall_by_hand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Five equal texts: two are labelled copies, one is labelled a copy of another, one is not labelled at all.
+
+    And one labelled copy that is nothing like its original. Judged: four; rightly: two; due: three.
+    """
+    import random  # noqa: PLC0415 - used here alone
+
+    chance = random.Random(4)
+    same, other, third = ("\n".join(article(chance)) for _ in range(3))
+    rows = [
+        {"id": "x", "text": same},
+        {"id": "o", "text": other},
+        {"id": "x1", "text": same, "copy_of": "x"},
+        {"id": "x2", "text": same, "copy_of": "x1"},
+        {"id": "y", "text": same, "copy_of": "elsewhere"},
+        {"id": "z", "text": same, "copy_of": ""},
+        {"id": "o1", "text": third, "copy_of": "o"},
+    ]
+    path = write(tmp_path / "labelled.jsonl", iter(rows))
+    said = calibrated(capsys, "--original", "copy_of", str(path))
+    (figures,) = said["figures"]
+    assert cell_of(figures, figures["limit"], 64)["score"] == {"judged": 4, "right": 2, "due": 3}
+    assert run(["calibrate", "--original", "copy_of", str(path)]) == 0
+    assert ".500/.667/.571" in capsys.readouterr().out
+
+
+def test_labels_decide_the_suggestion(long_texts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The suggested setting has the best F1 of all, or one that hardly differs, with fewer look-ups."""
+    (figures,) = calibrated(capsys, "--original", "copy_of", str(long_texts))["figures"]
+    suggested = figures["suggestion"]
+    scores = [[2 * one["right"] / (one["judged"] + one["due"]) for one in line] for line in figures["scores"]]
+    own = scores[figures["steps"].index(suggested["lookups"])][suggested["limit"]]
+    assert own >= max(map(max, scores)) - 0.002
+
+
+def test_pairs_at_the_edge_are_those_nearest_to_it(long_texts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Least similar duplicates first, and beyond the limit the most similar first; each with both texts."""
+    flags = ("--limit", "30", "--probes", "256")
+    said = calibrated(capsys, "--pairs", "3", *flags, str(long_texts))
+    lists = {side: [one for one in said["pairs"] if one["side"] == side] for side in ("duplicate", "beyond")}
+    assert len(lists["duplicate"]) == len(lists["beyond"]) == 3
+    for side, sign in (("duplicate", -1), ("beyond", 1)):
+        distances = [sign * one["distance"] for one in lists[side]]
+        assert distances == sorted(distances)
+    limit = said["figures"][0]["limit"]
+    assert all(one["distance"] <= limit for one in lists["duplicate"])
+    assert all(one["distance"] > limit for one in lists["beyond"])
+    matches = [one["match"] for one in filtered(capsys, *flags, str(long_texts)) if one["verdict"] == "duplicate"]
+    assert lists["duplicate"][0]["distance"] == max(match["distance"] for match in matches)
+    assert all(one["earlier_passage"] != one["later_passage"] for one in said["pairs"])
+
+
+def test_the_report_for_a_terminal_has_all_parts(long_texts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Histogram with the limit in it, table, pairs, suggestion."""
+    assert run(["calibrate", str(long_texts)]) == 0
+    told = capsys.readouterr().out
+    for part in ("80 lines, 80 articles", "the present limit", "look-ups beside the present 64", "SUGGESTION"):
+        assert part in told
+    assert "Least similar duplicates" in told
+
+
+@pytest.mark.parametrize("flags", [(), ("--profile", "simhash"), ("--original", "copy_of")])
+def test_the_page_stands_alone_and_is_well_formed(
+    flags: tuple[str, ...], long_texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is fetched, every element is closed, and the charts have their titles."""
+    page = tmp_path / "report.html"
+    assert run(["calibrate", *flags, "--html", str(page), str(long_texts)]) == 0
+    assert str(page) in capsys.readouterr().err
+    text = page.read_text("utf-8")
+    assert not any(mark in text for mark in ("http://", "https://", "<script", "@import", "url("))
+    body = text[text.index("<body>") : text.index("</body>") + 7].replace("<br>", "<br/>")
+    tree = ET.fromstring(body)  # noqa: S314 - our own page
+    assert len(tree.findall(".//svg")) == (3 if "--original" in flags else 2)
+    assert tree.findall(".//line[@class='limit']")
+
+
+def test_texts_do_not_become_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A text with angle brackets is shown, not run."""
+    rows = [
+        {"id": f"<b>{number}", "text": "<script>alert('a b c d e f')</script> " * 20 + str(number)}
+        for number in range(3)
+    ]
+    path, page = write(tmp_path / "a.jsonl", iter(rows)), tmp_path / "p.html"
+    assert run(["calibrate", "--html", str(page), str(path)]) == 0
+    capsys.readouterr()
+    assert "<script>" not in page.read_text("utf-8")
+    assert "<b>" not in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "no article"),
+        ('{"id":"a","text":"one ferry"}\n', "only one article"),
+        ('{"id":"a"}\n{"id":"b","text":"……"}\n', "no article"),
+    ],
+)
+def test_too_few_articles_are_told(content: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, with the file's name and what is needed."""
+    path = tmp_path / "few.jsonl"
+    path.write_text(content, "utf-8")
+    assert run(["calibrate", str(path)]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert str(path) in told
+
+
+def test_what_cannot_be_used_is_told(long_texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A label that no line has, a missing file, standard input, a page that cannot be written."""
+    for args, said in (
+        (["--original", "copied", str(long_texts)], "--original copied: no article has an id in that field"),
+        ([str(tmp_path / "none")], "cannot be read"),
+        (["-"], "read only once"),
+        (["--html", str(tmp_path / "no" / "page.html"), str(long_texts)], "cannot be written"),
+        (["--profile", "simhash", "--probes", "8", str(long_texts)], "probes"),
+    ):
+        assert run(["calibrate", *args]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_a_sample_is_told_and_bounds_the_work(long_texts: Path) -> None:
+    """Where all pairs would be too many, articles are drawn; each is still compared with all before it."""
+    from stream_dedup.calibrate.report import Options, calibrate  # noqa: PLC0415 - used here alone
+
+    class Silent:
+        def reading(self, lines: int, progress: object) -> None: ...
+
+        def comparing(self, done: int, whole: int) -> None: ...
+
+    whole = calibrate(load_config(None), Options((str(long_texts),)), Silent())
+    some = calibrate(load_config(None), Options((str(long_texts),), comparisons=600), Silent())
+    assert (whole.asked, whole.comparisons, whole.notes) == (80, 80 * 79 // 2, ())
+    assert some.asked == 80 * 600 // (80 * 79 // 2)
+    assert some.comparisons < 1200
+    assert "a sample: 15 articles" in some.notes[0]
+    assert some.figures[0].articles == 80
+
+
+def test_duplicates_that_the_labels_deny_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A copy that nobody labelled: perhaps the label is missing."""
+    rows = list(records(6, 20))
+    rows.append({"id": "unlabelled", "text": rows[0]["text"], "copy_of": None})
+    said = calibrated(capsys, "--original", "copy_of", str(write(tmp_path / "a.jsonl", iter(rows))))
+    denied = [(one["earlier"], one["later"]) for one in said["pairs"] if one["side"] == "denied"]
+    assert ("a0", "unlabelled") in denied
+    families = {row["id"]: row["copy_of"] for row in rows}
+    assert all(families[later] != earlier for earlier, later in denied)

@@ -1,0 +1,249 @@
+"""Lines in and out: how they are cut, spliced and put in their place."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from stream_dedup.core.decode import InputFormat
+from stream_dedup.core.model import Coordinates, Judgement, Match, Verdict
+from stream_dedup.errors import UserError
+from stream_dedup.files_in import BATCH_LINES, MAX_LINE_BYTES, CutLine, LineBatch, Progress, read_batches
+from stream_dedup.files_out import Outputs, has_text, rejected_line, with_verdict, without_member
+
+UNIQUE = Judgement(Verdict.UNIQUE)
+DUPLICATE = Judgement(
+    Verdict.DUPLICATE, Match(7, 'first "one"', "a.jsonl", Coordinates(bytes(16), 0, 1), 0, 2, 0.987654)
+)
+
+
+def batches_of(path: Path) -> list[LineBatch]:
+    return [batch for batch in read_batches([str(path)], Progress()) if batch is not None]
+
+
+def lines_of(path: Path, content: bytes) -> list[bytes | CutLine]:
+    path.write_bytes(content)
+    return [line for batch in batches_of(path) for line in batch.lines]
+
+
+def test_lines_are_cut_at_line_ends(tmp_path: Path) -> None:
+    """White space around a line falls away, an empty line counts, a missing last line end does not matter."""
+    assert lines_of(tmp_path / "a", b'{"a":1}\r\n\n  {"b":2} \n{"c":3}') == [b'{"a":1}', b"", b'{"b":2}', b'{"c":3}']
+
+
+def test_an_empty_file_has_no_line(tmp_path: Path) -> None:
+    """No bytes, no lines; a line end alone is one empty line."""
+    assert lines_of(tmp_path / "a", b"") == []
+    assert lines_of(tmp_path / "a", b"\n") == [b""]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
+    """What some editors put before a file is not the first record's."""
+    assert lines_of(tmp_path / "a", b'\xef\xbb\xbf{"a":1}\n') == [b'{"a":1}']
+
+
+def test_batches_are_bounded_and_numbered(tmp_path: Path) -> None:
+    """A batch has at most so many lines and knows the number of its first."""
+    path = tmp_path / "a"
+    path.write_bytes(b"x\n" * (2 * BATCH_LINES + 1))
+    assert [(batch.first, len(batch.lines)) for batch in batches_of(path)] == [
+        (1, BATCH_LINES),
+        (BATCH_LINES + 1, BATCH_LINES),
+        (2 * BATCH_LINES + 1, 1),
+    ]
+
+
+def test_a_batch_has_lines_of_one_input(tmp_path: Path) -> None:
+    """Two inputs are two sources, in order, each counted from its first line."""
+    (tmp_path / "a").write_bytes(b"1\n2\n")
+    (tmp_path / "b").write_bytes(b"3\n")
+    names = [str(tmp_path / "a"), str(tmp_path / "b")]
+    batches = [batch for batch in read_batches(names, Progress()) if batch is not None]
+    assert [(batch.source, batch.name, batch.first, batch.lines) for batch in batches] == [
+        (0, names[0], 1, [b"1", b"2"]),
+        (1, names[1], 1, [b"3"]),
+    ]
+
+
+def test_a_line_over_many_reads_is_whole(tmp_path: Path) -> None:
+    """A line longer than one read comes in one piece."""
+    long = b"x" * 1_000_003
+    assert lines_of(tmp_path / "a", long + b"\n" + long) == [long, long]
+
+
+def test_a_line_too_long_to_hold_is_cut(tmp_path: Path) -> None:
+    """Its beginning and its length are known; the lines after it are read as ever."""
+    path = tmp_path / "a"
+    with path.open("wb") as file:
+        file.write(b"begin")
+        file.truncate(MAX_LINE_BYTES + 1)
+        file.seek(0, os.SEEK_END)
+        file.write(b"\nnext\n")
+    lines = [line for batch in batches_of(path) for line in batch.lines]
+    assert [type(line) for line in lines] == [CutLine, bytes]
+    assert isinstance(lines[0], CutLine)
+    assert (lines[0].head[:5], lines[0].length, lines[1]) == (b"begin", MAX_LINE_BYTES + 1, b"next")
+
+
+def test_slow_input_is_handed_on_before_it_is_waited_for(tmp_path: Path) -> None:
+    """A line written to a pipe that stays open comes as a batch, then None says that there is no more now."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    ends: list[int] = []
+
+    def write() -> None:
+        ends.append(os.open(pipe, os.O_WRONLY))
+        os.write(ends[0], b"one\ntw")
+
+    writer = Thread(target=write)
+    writer.start()
+    batches = read_batches([str(pipe)], Progress())
+    first, idle = next(batches), next(batches)
+    writer.join()
+    os.write(ends[0], b"o\n")
+    os.close(ends[0])
+    rest = [batch.lines for batch in batches if batch is not None]
+    assert first is not None
+    assert (first.lines, idle, rest) == ([b"one"], None, [[b"two"]])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"id":1,"text":"x"}',
+        '{ "id" : 1.00, "big": 123456789012345678901234567890, "text": "\\u4eca天 \\"dedup\\"" }'.encode(),
+        b'{"text":"x","n":1e400}',
+    ],
+)
+def test_a_record_is_kept_byte_for_byte(line: bytes) -> None:
+    """Spaces, digits and escapes of the record stand as they came."""
+    out = with_verdict(line, UNIQUE, 0xAB)
+    assert out == line[:-1] + b',"dedup":{"verdict":"unique","fingerprint":"00000000000000ab"}}\n'
+
+
+def test_a_duplicate_names_its_match() -> None:
+    """The match is told with id, distance, and similarity to four decimals."""
+    out = json.loads(with_verdict(b'{"text":"x"}', DUPLICATE, 1))
+    assert out["dedup"] == {
+        "verdict": "duplicate",
+        "fingerprint": "0000000000000001",
+        "match": {"id": 'first "one"', "distance": 2, "similarity": 0.9877},
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        (b'{"dedup":{"a":[1,{"b":2}]},"text":"x"}', b'{"text":"x"}'),
+        (b'{"text" : "x" ,  "dedup" : 5 }', b'{"text" : "x"}'),
+        (b'{"a":1.50,"dedup":null,"b":[],"dedup":1}', b'{"a":1.50,"b":[]}'),
+        (b'{"\\u0064edup":1,"text":"x"}', b'{"text":"x"}'),
+        (b'{"a":{"dedup":1},"text":"x"}', b'{"a":{"dedup":1},"text":"x"}'),
+        (b'{"dedup":1}', b"{}"),
+        (b'{"n":' + b"9" * 5000 + b',"dedup":1}', b'{"n":' + b"9" * 5000 + b"}"),
+    ],
+)
+def test_an_incoming_dedup_is_taken_out(line: bytes, kept: bytes) -> None:
+    """Only the record's own member of that name goes, wherever it stands; the rest is as it was written."""
+    assert without_member(line) == kept
+
+
+def test_a_record_with_dedup_has_one_afterwards() -> None:
+    """The verdict of an earlier call is replaced."""
+    once = with_verdict(b'{"text":"x"}', DUPLICATE, 1)
+    assert with_verdict(once.strip(), UNIQUE, 2) == with_verdict(b'{"text":"x"}', UNIQUE, 2)
+
+
+def test_deep_nesting_does_not_stop_it() -> None:
+    """A record nested deeper than Python's reader goes still loses its dedup."""
+    line = b'{"dedup":1,"a":' + b"[" * 1000 + b"]" * 1000 + b"}"
+    assert without_member(line) == b'{"a":' + b"[" * 1000 + b"]" * 1000 + b"}"
+
+
+def test_a_rejected_line_is_told_as_text() -> None:
+    """A line that is no record with a text stands in `line`."""
+    assert json.loads(rejected_line('[1, "天"'.encode(), "invalid JSON")) == {
+        "dedup": {"verdict": "rejected", "reason": "invalid JSON", "line": '[1, "天"'}
+    }
+
+
+def test_bytes_that_are_no_text_stand_in_base64() -> None:
+    """Invalid UTF-8 cannot be said as JSON; all of a short line is kept."""
+    said = json.loads(rejected_line(b"\xff\x00x", "invalid UTF-8 at byte 0"))["dedup"]
+    assert base64.b64decode(said.pop("line_base64")) == b"\xff\x00x"
+    assert said == {"verdict": "rejected", "reason": "invalid UTF-8 at byte 0"}
+
+
+def test_base64_is_capped() -> None:
+    """Of a long one the beginning and the length are told."""
+    said = json.loads(rejected_line(b"\xff" * 1_000_000, "x"))["dedup"]
+    assert (len(base64.b64decode(said["line_base64"])), said["line_bytes"]) == (65_536, 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("line", "has"),
+    [
+        (b'{"text":"x"}', True),
+        (b'{"text":""}', True),
+        (b'{"text":1}', False),
+        (b"{}", False),
+        (b"[]", False),
+        (b"", False),
+    ],
+)
+def test_what_a_record_with_a_text_is(line: bytes, has: bool) -> None:
+    """A JSON object whose text field is a string."""
+    assert has_text(line, InputFormat()) is has
+
+
+def test_output_files_appear_when_finished(tmp_path: Path) -> None:
+    """Until then the old content stands; a discarded one leaves nothing behind."""
+    path = tmp_path / "unique.jsonl"
+    path.write_bytes(b"old")
+    outputs = Outputs({Verdict.UNIQUE: path}, [])
+    outputs.write(Verdict.UNIQUE, b"new\n")
+    outputs.flush()
+    assert path.read_bytes() == b"old"
+    outputs.finish()
+    outputs.discard()
+    assert path.read_bytes() == b"new\n"
+    Outputs({Verdict.UNIQUE: path}, []).discard()
+    assert [file.name for file in tmp_path.iterdir()] == ["unique.jsonl"]
+
+
+def test_two_verdicts_may_share_a_file(tmp_path: Path) -> None:
+    """Written in order to one file."""
+    path = tmp_path / "both"
+    outputs = Outputs({Verdict.UNIQUE: path, Verdict.REJECTED: path}, [])
+    for verdict, line in ((Verdict.UNIQUE, b"1\n"), (Verdict.REJECTED, b"2\n"), (Verdict.UNIQUE, b"3\n")):
+        outputs.write(verdict, line)
+    outputs.finish()
+    assert path.read_bytes() == b"1\n2\n3\n"
+
+
+def test_an_output_that_is_an_input_is_refused(tmp_path: Path) -> None:
+    """It would be overwritten with its own verdicts."""
+    path = tmp_path / "a"
+    path.write_bytes(b"{}\n")
+    with pytest.raises(UserError, match="it is an input too"):
+        Outputs({Verdict.UNIQUE: tmp_path / "." / "a"}, [path])
+
+
+def test_an_output_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    """With its name and the remedy; what was opened before it is cleared away."""
+    with pytest.raises(UserError, match="no/such: cannot be written"):
+        Outputs({Verdict.UNIQUE: tmp_path / "ok", Verdict.REJECTED: tmp_path / "no" / "such"}, [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_devices_are_written_as_they_are() -> None:
+    """/dev/null is no file to be replaced."""
+    outputs = Outputs({Verdict.DUPLICATE: Path("/dev/null")}, [])
+    outputs.write(Verdict.DUPLICATE, b"x\n")
+    outputs.finish()
+    assert Path("/dev/null").is_char_device()

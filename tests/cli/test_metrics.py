@@ -1,0 +1,173 @@
+"""Metrics and their server, over real HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import numpy as np
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+from stream_dedup.core.model import Status
+from stream_dedup.errors import UserError
+from stream_dedup.metrics import DECLARATIONS, MAX_REASONS, STAGES, Metrics
+from stream_dedup.metrics_server import MetricsServer
+
+
+class Health:
+    """What the two pages say."""
+
+    def __init__(self) -> None:
+        self.well = (True, "well")
+        self.up = (False, "reading the log")
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics(CollectorRegistry())
+
+
+@pytest.fixture
+def health() -> Health:
+    return Health()
+
+
+@pytest.fixture
+def server(metrics: Metrics, health: Health) -> Iterator[MetricsServer]:
+    with MetricsServer("127.0.0.1:0", metrics.registry, lambda: health.well, lambda: health.up) as served:
+        yield served
+
+
+def get(server: MetricsServer, path: str) -> tuple[int, str]:
+    try:
+        with urlopen(f"http://{server.address}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def names_in(page: str) -> set[str]:
+    return {family.name for family in text_string_to_metric_families(page)}
+
+
+def test_every_declared_metric_is_served(server: MetricsServer) -> None:
+    """/metrics has each declaration under its name."""
+    status, page = get(server, "/metrics")
+    assert status == 200
+    assert {declared.full_name.removesuffix("_total") for declared in DECLARATIONS} <= names_in(page)
+
+
+def test_what_was_counted_is_served(server: MetricsServer, metrics: Metrics) -> None:
+    """A count shows on the page."""
+    metrics.articles.labels("duplicate").inc(3)
+    assert 'stream_dedup_articles_total{verdict="duplicate"} 3.0' in get(server, "/metrics")[1]
+
+
+def test_health_pages_ask_each_time(server: MetricsServer, health: Health) -> None:
+    """200 or 503 with the reason, as it is now."""
+    assert get(server, "/healthz") == (200, "well\n")
+    assert get(server, "/readyz") == (503, "reading the log\n")
+    health.up = (True, "ready")
+    assert get(server, "/readyz") == (200, "ready\n")
+
+
+def test_other_pages_are_not_there(server: MetricsServer) -> None:
+    """An unknown page answers 404 and names those that are."""
+    assert get(server, "/")[0] == 404
+
+
+def test_a_taken_port_is_told(server: MetricsServer, metrics: Metrics) -> None:
+    """A second server on the port is an error that names address and flag."""
+    with pytest.raises(
+        UserError, match=rf"{server.address}: another program listens there; give another with --metrics"
+    ):
+        MetricsServer(server.address, metrics.registry, lambda: (True, ""), lambda: (True, ""))
+
+
+@pytest.mark.parametrize(
+    ("address", "asked"), [("[::1]:0", "[::1]"), (":0", "127.0.0.1"), ("localhost:0", "localhost")]
+)
+def test_any_address_can_be_bound(metrics: Metrics, address: str, asked: str) -> None:
+    """IPv6, every address, and names."""
+    with (
+        MetricsServer(address, metrics.registry, lambda: (True, "well"), lambda: (True, "")) as served,
+        urlopen(f"http://{asked}:{served.port}/healthz", timeout=10) as answer,
+    ):
+        assert answer.read() == b"well\n"
+
+
+def test_a_closed_server_gives_its_port_back(metrics: Metrics) -> None:
+    """After close the same port can be bound again."""
+    first = MetricsServer("127.0.0.1:0", metrics.registry, lambda: (True, ""), lambda: (True, ""))
+    first.close()
+    MetricsServer(first.address, metrics.registry, lambda: (True, ""), lambda: (True, "")).close()
+
+
+def test_two_registries_do_not_meet() -> None:
+    """Nothing is global: two workers in one process count apart."""
+    one, other = Metrics(CollectorRegistry()), Metrics(CollectorRegistry())
+    one.rebalances.inc()
+    assert other.registry.get_sample_value("stream_dedup_rebalances_total") == 0
+
+
+def test_reasons_are_bounded(metrics: Metrics) -> None:
+    """More kinds of reasons than the limit are counted as other; what follows a colon is no kind."""
+    for number in range(MAX_REASONS + 10):
+        metrics.count_rejected(f"reason {number}: 77 bytes")
+    metrics.count_rejected("reason 1: 78 bytes")
+    samples = {sample.labels["reason"]: sample.value for sample in _samples(metrics, "stream_dedup_rejected_total")}
+    assert len(samples) == MAX_REASONS + 1
+    assert (samples["reason 1"], samples["other"]) == (2, 10)
+
+
+def _samples(metrics: Metrics, name: str) -> list[Sample]:
+    return [s for family in metrics.registry.collect() for s in family.samples if s.name == name]
+
+
+def test_a_stage_is_measured_though_it_fails(metrics: Metrics) -> None:
+    """The time of a step that raised counts too."""
+    with pytest.raises(ValueError, match="no"), metrics.stage("judge"):
+        raise ValueError("no")  # noqa: EM101 - any error
+    assert metrics.registry.get_sample_value("stream_dedup_stage_seconds_count", {"stage": "judge"}) == 1
+
+
+def test_candidates_are_counted_per_lookup(metrics: Metrics) -> None:
+    """A batch's mean stands in the histogram; a batch without look-ups leaves none."""
+    metrics.count_lookups(10, 320, 40)
+    metrics.count_lookups(0, 0, 0)
+    assert metrics.registry.get_sample_value("stream_dedup_lookups_total") == 10
+    assert metrics.registry.get_sample_value("stream_dedup_lists_total") == 320
+    assert metrics.registry.get_sample_value("stream_dedup_candidates_per_lookup_sum") == 4
+
+
+def test_texts_are_counted_by_kind(metrics: Metrics) -> None:
+    """Each kind that a log entry can say, whether it came or not."""
+    metrics.count_texts(np.array([Status.LONG, Status.SHORT, Status.SHORT, Status.REJECTED], np.uint8))
+    samples = {sample.labels["kind"]: sample.value for sample in _samples(metrics, "stream_dedup_texts_total")}
+    assert samples == {"long": 1, "featureless": 0, "rejected": 1, "short": 2, "exact": 0}
+
+
+def test_identity_has_one_value(metrics: Metrics) -> None:
+    """Only the last version and scheme are served."""
+    metrics.identify("1", "a/1-x")
+    metrics.identify("2", "a/1-y")
+    samples = _samples(metrics, "stream_dedup_build_info")
+    assert json.loads(json.dumps([s.labels for s in samples])) == [{"version": "2", "scheme": "a/1-y"}]
+
+
+def test_declarations_say_what_to_do() -> None:
+    """Each has unit, meaning and what to do; histograms have rising buckets; names are unlike."""
+    assert len({declared.name for declared in DECLARATIONS}) == len(DECLARATIONS)
+    for declared in DECLARATIONS:
+        assert declared.unit
+        assert declared.meaning
+        assert declared.when_it_moves.endswith(".")
+        assert list(declared.buckets) == sorted(set(declared.buckets))
+        assert bool(declared.buckets) == (declared.kind == "histogram")
+    assert len(set(STAGES)) == len(STAGES)

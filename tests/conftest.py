@@ -1,0 +1,103 @@
+"""What every test may use: brokers, topic names, and a look at our own log after each test.
+
+* ``broker``: one real broker for the whole run. It may not be stopped or frozen; use names of ``topic_name``.
+* ``own_broker``: one for a single test, which may do with it what it likes.
+
+On a machine with Docker or Java, a broker that does not start fails the tests that need it. Only where there is
+neither are they skipped, with that reason.
+"""
+
+import logging
+import re
+import uuid
+from collections.abc import Callable, Iterator
+
+import hypothesis
+import pytest
+
+from stream_dedup.errors import StreamDedupError
+from stream_dedup.stream.devbroker import (
+    BrokerSettings,
+    DevBroker,
+    NoMachineryError,
+    can_run_broker,
+    find_broker,
+    prepare_broker,
+)
+from stream_dedup.stream.devbroker.settings import SMALL_HEAP_MIB
+
+BROKER_FIXTURES = {"broker", "own_broker"}
+
+# A failing example is printed in a form that runs it again; how long one takes says more about the machine.
+hypothesis.settings.register_profile("stream_dedup", print_blob=True, deadline=None)
+hypothesis.settings.load_profile("stream_dedup")
+
+
+def pytest_report_header() -> str:
+    if can_run_broker():
+        return "broker: tests that need one use a real Kafka"
+    return "broker: neither Docker nor Java 17 is here, so the tests that need a broker are skipped"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if _needs_broker(item):
+            item.add_marker("broker")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Fetch image or jars now: the first download takes longer than a test may."""
+    if not session.config.option.collectonly and any(_needs_broker(item) for item in session.items):
+        try:
+            prepare_broker()
+        except StreamDedupError as error:  # the tests that need it will fail with the same message
+            logging.getLogger(__name__).info("no broker: %s", error)
+
+
+def _needs_broker(item: pytest.Item) -> bool:
+    return not BROKER_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[DevBroker]:
+    with _found(BrokerSettings(), own=False) as started:
+        yield started
+
+
+@pytest.fixture
+def own_broker() -> Iterator[DevBroker]:
+    with _found(BrokerSettings(heap_mib=SMALL_HEAP_MIB), own=True) as started:
+        yield started
+
+
+def _found(settings: BrokerSettings, *, own: bool) -> DevBroker:
+    try:
+        return find_broker(settings, own=own)
+    except NoMachineryError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def topic_name() -> Callable[..., str]:
+    """Return a function that makes a name no other test uses."""
+
+    def unique(name: str = "topic") -> str:
+        return f"{name}-{uuid.uuid4().hex[:12]}"
+
+    return unique
+
+
+@pytest.fixture(autouse=True)
+def unexpected_log(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Fail a test that made us warn, unless it is marked ``expect_log`` with patterns that are found in each."""
+    yield
+    patterns = [pattern for mark in request.node.iter_markers("expect_log") for pattern in mark.args]
+    told = [record for phase in ("setup", "call") for record in caplog.get_records(phase)]
+    unexpected = [
+        f"{record.levelname} {record.name}: {record.getMessage()}"
+        for record in told
+        if record.levelno >= logging.WARNING
+        and record.name.partition(".")[0] == "stream_dedup"
+        and not any(re.search(pattern, record.getMessage()) for pattern in patterns)
+    ]
+    assert not unexpected, "warnings in our log that the test did not expect: " + "; ".join(unexpected)

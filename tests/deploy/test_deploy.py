@@ -1,0 +1,36 @@
+"""What stands in deploy/ is about the program as it is."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.config import Config
+from stream_dedup.metrics import DECLARATIONS
+from stream_dedup.stream.devbroker.settings import DEFAULT_IMAGE
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+def test_alerts_use_metrics_that_exist() -> None:
+    """Every metric named in an alert is declared; a histogram by one of its three series."""
+    known = {declaration.full_name for declaration in DECLARATIONS if declaration.kind != "histogram"}
+    series = [declaration.full_name for declaration in DECLARATIONS if declaration.kind == "histogram"]
+    known |= {f"{name}_{part}" for name in series for part in ("bucket", "sum", "count")}
+    used = set(re.findall(r"\bstream_dedup_\w+", (DEPLOY / "alerts.yml").read_text()))
+    assert used
+    assert used - known == set()
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "compose.yml"])
+def test_variables_are_keys_of_the_configuration(name: str) -> None:
+    """Every variable that sets a key names one that there is."""
+    found = re.findall(r"\bSTREAM_DEDUP_([A-Z_]+?)__([A-Z_]+)", (DEPLOY / name).read_text())
+    assert found
+    for section, key in found:
+        assert key.lower() in type(getattr(Config(), section.lower())).model_fields, f"{section}__{key}"
+
+
+def test_one_kafka_for_all() -> None:
+    """compose.yml takes the same image of Kafka by default as the development broker."""
+    assert f"${{KAFKA_IMAGE:-{DEFAULT_IMAGE}}}" in (DEPLOY / "compose.yml").read_text()

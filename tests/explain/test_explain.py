@@ -1,0 +1,189 @@
+"""Explanations: every reason there is, and the same verdicts as the definition gives."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stream_dedup.core import probes
+from stream_dedup.core.fingerprint import Feature
+from stream_dedup.core.model import Status, Verdict
+from stream_dedup.core.simhash import similarity
+from stream_dedup.explain import NO_RANK, Side, Sieve, as_json, explain, pushes
+from stream_dedup.explain_text import bit_row, lines
+from tests.calibrate.entries import directed_rules, exact_rules, plain_match, some_entries
+from tests.explain.sides import changed, side
+
+WORDS = {f"word{number}": 1 + number % 5 for number in range(60)}
+
+
+def test_the_worked_example_of_two_features() -> None:
+    """Weights 4 and 5, hashes 100101 and 101011: each pushes its weight up or down, the sums are 9 -9 1 -1 1 9."""
+    one, other = Feature("美国", 4, 4, bytes([0b10010100])), Feature("51区", 5, 5, bytes([0b10101100]))
+    assert pushes(one, 6) == (4, -4, -4, 4, -4, 4)
+    assert pushes(other, 6) == (5, -5, 5, -5, 5, 5)
+    assert [sum(pair) for pair in zip(pushes(one, 6), pushes(other, 6), strict=True)] == [9, -9, 1, -1, 1, 9]
+    assert (bit_row(one, 6), bit_row(other, 6)) == ("+--+-+", "+-+-++")
+
+
+def test_the_sums_are_what_the_features_push() -> None:
+    """Bit by bit, over all features."""
+    whole = side("A", WORDS)
+    pushed = np.sum([pushes(feature, 256) for feature in whole.features or ()], axis=0)
+    assert tuple(pushed.tolist()) == whole.sums
+    assert whole.bits == tuple(int(value > 0) for value in pushed)
+
+
+def test_the_cosine_is_that_of_the_weights() -> None:
+    """The literature's example: (1 2 2 1 1 1 0) and (1 2 2 1 1 2 1) have 0.938."""
+    words = ("我", "喜欢", "看", "电视", "电影", "不", "也")
+    one = side("A", {word: count for word, count in zip(words, (1, 2, 2, 1, 1, 1, 0), strict=True) if count})
+    other = side("B", dict(zip(words, (1, 2, 2, 1, 1, 2, 1), strict=True)))
+    explanation = explain(one, other, directed_rules())
+    assert round(explanation.cosine or 0, 3) == 0.938
+    assert any("cosine        0.938" in line for line in lines(explanation, 120))
+
+
+@pytest.mark.parametrize("bucket", [Status.LONG, Status.SHORT])
+def test_a_duplicate_names_the_look_up_that_found_it(bucket: Status) -> None:
+    """An equal text is found by the first look-up; cost 0, mask 0."""
+    one = side("A", WORDS, bucket)
+    explanation = explain(one, replace(one, name="B"), directed_rules())
+    assert explanation.verdict is Verdict.DUPLICATE
+    assert explanation.finder is not None
+    assert (explanation.finder.rank, explanation.finder.mask, explanation.finder.cost) == (1, 0, 0)
+    assert "look-up 1 of 16 meets A in table 0" in explanation.reason
+
+
+def test_a_look_up_beyond_the_plan_is_named_with_its_place() -> None:
+    """Within the limit, and yet unique: the plan would have to be so long; with that length it is found."""
+    b = side("B", WORDS)
+    sure = [int(np.argsort(b.bit_margins[16 * table : 16 * table + 16])[-1]) + 16 * table for table in range(4)]
+    a = replace(changed(b, sure), name="A")
+    short = explain(a, b, directed_rules(probes=1))
+    assert short.verdict is Verdict.UNIQUE
+    assert short.finder is not None
+    assert f"look-up {short.finder.rank:,} of the plan, which ends at 1" in short.reason
+    assert explain(a, b, directed_rules(probes=short.finder.rank)).verdict is Verdict.DUPLICATE
+    assert explain(a, b, directed_rules(probes=short.finder.rank - 1)).verdict is Verdict.UNIQUE
+
+
+def test_no_look_up_flips_more_than_three_bits() -> None:
+    """Four bits in every block: no plan is long enough, and no cost is named."""
+    b = side("B", WORDS)
+    a = replace(changed(b, [16 * table + bit for table in range(4) for bit in range(4)]), name="A")
+    explanation = explain(a, b, directed_rules())
+    assert explanation.finder is None
+    assert {(block.rank, block.cost) for block in explanation.blocks} == {(NO_RANK, NO_RANK)}
+    assert "no look-up meets A" in explanation.reason
+
+
+def test_the_sieve_holds_what_differs_around_an_equal_block() -> None:
+    """Block 0 agrees, and 17 of the 64 bits differ: the look-up meets A, the sieve holds it."""
+    b = side("B", WORDS)
+    a = replace(changed(b, [*range(16, 22), *range(32, 38), *range(48, 53)]), name="A")
+    explanation = explain(a, b, directed_rules())
+    assert (explanation.blocks[0].mask, explanation.blocks[0].word) == (0, 17)
+    assert explanation.blocks[0].sieve is Sieve.HELD
+    assert explanation.verdict is Verdict.UNIQUE
+
+
+def test_beyond_the_limit_is_unique_whoever_finds_it() -> None:
+    """The reason names distance and limit."""
+    b = side("B", WORDS)
+    a = replace(changed(b, list(range(64, 64 + 61))), name="A")
+    explanation = explain(a, b, directed_rules())
+    assert explanation.found
+    assert explanation.verdict is Verdict.UNIQUE
+    assert explanation.reason == "the signatures differ in 61 bits of 256, and 60 may differ at most"
+
+
+@pytest.mark.parametrize(("bits", "verdict"), [(3, Verdict.DUPLICATE), (4, Verdict.UNIQUE)])
+def test_exact_search_goes_by_the_distance_of_fingerprints(bits: int, verdict: Verdict) -> None:
+    """With k = 3 three bits are near, four are not; bits beyond the fingerprint do not count."""
+    b = side("B", WORDS)
+    a = replace(changed(b, [*range(0, 16 * bits, 16), *range(64, 256)][: bits + 190]), name="A")
+    explanation = explain(a, b, exact_rules(3))
+    assert (explanation.verdict, explanation.fingerprint_distance) == (verdict, bits)
+    assert f"differ in {bits} bits of 64, and 3 may differ" in explanation.reason
+
+
+def test_kinds_and_scopes_never_match() -> None:
+    """Equal features and yet unique, and the reason says which."""
+    long, short = side("A", WORDS), side("B", WORDS, Status.SHORT)
+    assert "kinds of text never match" in explain(long, short, directed_rules()).reason
+    here, there = side("A", WORDS, scope="one"), side("B", WORDS, scope="two")
+    assert "different scopes" in explain(here, there, directed_rules()).reason
+    assert explain(here, replace(here, name="B"), directed_rules()).verdict is Verdict.DUPLICATE
+
+
+def test_a_text_without_words_is_near_nothing() -> None:
+    """Not even its equal."""
+    nothing = Side("A", Status.FEATURELESS, 0, bytes(32), np.zeros(32, np.uint8), features=())
+    explanation = explain(nothing, replace(nothing, name="B"), directed_rules())
+    assert (explanation.verdict, explanation.cosine) == (Verdict.UNIQUE, None)
+    assert explanation.reason.startswith("A has no words")
+
+
+@pytest.mark.parametrize(("bits", "verdict"), [([], Verdict.DUPLICATE), ([200], Verdict.UNIQUE)])
+def test_the_shortest_texts_match_their_equals_alone(bits: list[int], verdict: Verdict) -> None:
+    """One bit of the hash is enough to be another text."""
+    sure = np.full(32, 0xFF, np.uint8)
+    b = Side("B", Status.EXACT, 5, bytes(range(32)), sure)
+    explanation = explain(replace(changed(b, bits), name="A"), b, directed_rules())
+    assert explanation.verdict is verdict
+
+
+@pytest.mark.parametrize("tables", [4, 16])
+def test_verdicts_are_those_of_the_definition(tables: int) -> None:
+    """Pair by pair on entries at many distances: the same as the plain loop over a log of the two."""
+    entries = some_entries(17, 40, tables=tables, flips=90)
+    rules = directed_rules(tables, probes=32)
+    sides = [
+        Side(str(row), Status.LONG, int(entries.groups[row]), entries.signatures[row].tobytes(), entries.margins[row])
+        for row in range(len(entries))
+    ]
+    found = 0
+    for later in range(len(entries)):
+        for earlier in range(later):
+            two = type(entries)(*(getattr(entries, name)[[earlier, later]] for name in entries.__slots__))
+            expected = plain_match(two, rules, 1)
+            explanation = explain(sides[earlier], sides[later], rules)
+            assert (explanation.verdict is Verdict.DUPLICATE) is (expected is not None)
+            assert expected is None or explanation.distance == expected[0]
+            found += expected is not None
+    assert found
+
+
+def test_json_has_all_of_it() -> None:
+    """Also what the terminal cuts short: every feature with its hash, every sum."""
+    a, b = side("A", WORDS), side("B", WORDS | {"another": 9})
+    said = json.loads(json.dumps(as_json(explain(a, b, directed_rules()))))
+    assert (said["verdict"], len(said["a"]["features"]), len(said["b"]["sums"])) == ("duplicate", 60, 256)
+    assert said["similarity"] == pytest.approx(similarity(said["distance"]), abs=1e-4)
+    assert said["blocks"][0]["lookup"] is None or said["blocks"][0]["lookup"] >= 1
+    assert said["a"]["margins"] == list(a.bit_margins)
+
+
+def test_lines_fit_a_narrow_terminal_with_wide_characters() -> None:
+    """Chinese names take two columns each; no line of the features is longer than the terminal."""
+    from stream_dedup.terminal import width_of  # noqa: PLC0415 - used here alone
+
+    names = {"图书馆古籍修复讲座通知公告": 30, "阅览室": 20} | WORDS
+    told = list(lines(explain(side("A", names), side("B", names), directed_rules()), 80))
+    assert max(width_of(line) for line in told[7:]) <= 80
+    rows = [next(line for line in told if name in line) for name in ("阅览室", "图书馆", "word4")]
+    assert len({width_of(row) for row in rows}) == 1
+
+
+def test_costs_are_those_of_the_plan() -> None:
+    """The look-up's cost is the sum over its mask, and ranks rise with cost."""
+    b = side("B", WORDS)
+    a = replace(changed(b, [3, 20, 21, 40]), name="A")
+    blocks = explain(a, b, directed_rules()).blocks
+    for block in blocks[:3]:
+        bits = [bit for bit in range(16) if block.mask >> (15 - bit) & 1]
+        assert block.cost == sum(int(probes.COSTS[b.bit_margins[16 * block.table + bit]]) for bit in bits)
+    ranked = sorted(blocks, key=lambda block: block.rank)
+    assert [block.cost for block in ranked] == sorted(block.cost for block in blocks)

@@ -1,0 +1,190 @@
+"""The pool of fingerprinting processes: real processes, really killed."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future
+
+import numpy as np
+import pytest
+
+from stream_dedup import pool as module
+from stream_dedup.core.columns import Columns, EntryMaker
+from stream_dedup.core.decode import InputFormat, RawRecord
+from stream_dedup.core.scheme import FingerprintSettings
+from stream_dedup.errors import UnavailableError
+from stream_dedup.pool import FingerprintPool
+
+GONE_SECONDS = 10
+"""Longest wait for a process to end."""
+
+RECORDS = [
+    RawRecord(b"a", '{"text": "今天天气很好，我们去公园散步"}'.encode(), "t-0-0"),
+    RawRecord(b"b", None, "t-0-1"),
+    RawRecord(None, b'{"text": "the river froze early that year"}', "t-0-2"),
+]
+LONG_WORK = [RawRecord(None, json.dumps({"text": "不同的文字 some more words " * 20_000}).encode(), "t-0-3")] * 200
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[FingerprintPool]:
+    with FingerprintPool(2) as pool:
+        pool.warm()
+        yield pool
+
+
+def same(a: Columns, b: Columns) -> bool:
+    return (a.ids, a.reasons) == (b.ids, b.reasons) and np.array_equal(a.signatures, b.signatures)
+
+
+def wait_until_gone(pids: list[int]) -> None:
+    """Wait for processes of which we may not be the parent: a pidfd is readable once its process has ended."""
+    for pid in pids:
+        try:
+            handle = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        with os.fdopen(handle):
+            assert select.select([handle], [], [], GONE_SECONDS)[0], f"process {pid} still runs"
+
+
+@pytest.mark.parametrize("processes", [0, 1, 2])
+def test_columns_are_those_of_the_core(processes: int) -> None:
+    """In this process or in others."""
+    with FingerprintPool(processes) as pool:
+        assert same(pool.submit(RECORDS).result(), EntryMaker()(RECORDS))
+
+
+def test_settings_and_format_reach_the_children() -> None:
+    """Weights and fields as configured."""
+    settings, fmt = FingerprintSettings().with_features(weights="tf"), InputFormat(kind="text")
+    with FingerprintPool(1, settings, fmt) as pool:
+        assert same(pool.submit(RECORDS).result(), EntryMaker(settings, fmt)(RECORDS))
+
+
+def test_each_future_has_the_result_of_its_own_records(shared: FingerprintPool) -> None:
+    """Many pieces of work under way at once, over two children."""
+    work = [[RawRecord(str(i).encode(), b'{"text": "a"}', "t-0-0")] * (i % 3 + 1) for i in range(100)]
+    futures = [shared.submit(records) for records in work]
+    assert [future.result().ids for future in futures] == [[str(i)] * (i % 3 + 1) for i in range(100)]
+
+
+def test_children_do_not_hear_ctrl_c_and_sigterm(shared: FingerprintPool) -> None:
+    """The parent decides when they end; they are in no group that a terminal would send to."""
+    for pid in shared.pids:
+        os.kill(pid, signal.SIGINT)
+        os.kill(pid, signal.SIGTERM)
+        assert os.getpgid(pid) != os.getpgid(0)
+    futures = [shared.submit(RECORDS) for _ in range(10)]
+    assert [len(future.result()) for future in futures] == [3] * 10
+
+
+def test_a_dead_child_is_named_and_the_pool_is_of_no_more_use() -> None:
+    """What it worked on fails, what is queued fails, what comes after is refused."""
+    with FingerprintPool(1) as pool:
+        pool.warm()
+        [pid] = pool.pids
+        futures = [pool.submit(LONG_WORK), pool.submit(RECORDS)]
+        os.kill(pid, signal.SIGKILL)
+        for future in futures:
+            with pytest.raises(UnavailableError, match=f"process {pid} ended by SIGKILL"):
+                future.result()
+        with pytest.raises(UnavailableError, match=f"process {pid} ended by SIGKILL"):
+            pool.submit(RECORDS)
+
+
+def test_a_child_that_dies_while_it_is_idle_is_noticed_at_the_next_work() -> None:
+    """And named as well."""
+    with FingerprintPool(1) as pool:
+        pool.warm()
+        [pid] = pool.pids
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(UnavailableError, match=f"process {pid} ended by SIGKILL"):
+            pool.submit(RECORDS).result()
+
+
+def test_a_child_that_cannot_load_fails_the_warming(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its exit code; a process that ends before it is ready is no hang."""
+    monkeypatch.setattr(module, "_CHILD", "import sys; sys.exit(7)  # {path} {connection} {lifeline}")
+    with FingerprintPool(1) as pool, pytest.raises(UnavailableError, match="ended with exit code 7"):
+        pool.warm()
+
+
+def test_what_work_raises_comes_out_of_its_future(shared: FingerprintPool) -> None:
+    """A programming error in a child is an error of that work alone, and the child lives on."""
+    broken: Future[Columns] = shared.submit([None])  # type: ignore[list-item]
+    assert isinstance(broken.exception(), AttributeError)
+    assert len(shared.submit(RECORDS).result()) == 3
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_close_ends_the_children_and_refuses_work(processes: int) -> None:
+    """Twice is as good as once."""
+    pool = FingerprintPool(processes)
+    pids = pool.pids
+    assert len(pids) == processes
+    pool.close()
+    pool.close()
+    wait_until_gone(pids)
+    with pytest.raises(UnavailableError, match="closed"):
+        pool.submit(RECORDS)
+
+
+def test_close_cancels_what_is_queued_and_gives_up_on_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within its named time."""
+    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.2)
+    pool = FingerprintPool(1)
+    pool.warm()
+    futures = [pool.submit(LONG_WORK), *(pool.submit(RECORDS) for _ in range(5))]
+    while not futures[0].running():
+        assert not futures[0].done()
+    pool.close()
+    wait_until_gone(pool.pids)
+    assert isinstance(futures[0].exception(), UnavailableError)
+    assert all(future.cancelled() for future in futures[1:])
+
+
+PARENT = """\
+import json, sys
+from stream_dedup.core.decode import RawRecord
+from stream_dedup.pool import FingerprintPool
+pool = FingerprintPool(2)
+if sys.argv[1] != "starting":
+    pool.warm()
+if sys.argv[1] == "working":
+    text = json.dumps({"text": "不同的文字 some more words " * 20_000}).encode()
+    futures = [pool.submit([RawRecord(None, text, "t-0-0")] * 1000) for _ in range(4)]
+print(*pool.pids, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("state", ["starting", "idle", "working"])
+def test_children_end_when_their_parent_is_killed(state: str) -> None:
+    """SIGKILL leaves the parent no time to say so; whatever the children were at, they end."""
+    command = [sys.executable, "-c", PARENT, state]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pids = [int(pid) for pid in parent.stdout.readline().split()]
+        assert len(pids) == 2
+        parent.kill()
+        wait_until_gone(pids)
+
+
+def test_children_load_nothing_but_the_core() -> None:
+    """No Kafka, no RocksDB, no command line, and the parent's main module is not run again."""
+    code = "import sys, stream_dedup.pool as p; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout.split()
+    assert {"kafka", "rocksdict", "click", "pydantic", "prometheus_client"} & set(loaded) == set()
+    done = subprocess.run(
+        [sys.executable, "-"],
+        input="print('main runs')\nimport stream_dedup.pool\nwith stream_dedup.pool.FingerprintPool(1) as p: p.warm()",
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("main runs\n", "")
