@@ -1,0 +1,94 @@
+"""Quality of the verdicts and their cost beside the best peers, all in one run.
+
+    python -m benchmarks.quality [--only articles,comments,cases,entries,index,pipeline] [--seeds 10] [--output FILE]
+
+Needs the folder of labelled texts in ``STREAM_DEDUP_DATA``. A run of every part writes ``benchmarks/quality.md``; one
+of some parts only prints, or writes where ``--output`` says. Progress goes to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.quality import articles, cases, comments, cost, data, report
+from benchmarks.quality.report import Aim
+from benchmarks.quality.seeds import one_thread
+
+PARTS: dict[str, Callable[[list[int]], tuple[str, list[Aim]]]] = {
+    "articles": articles.measure,
+    "comments": comments.measure,
+    "cases": cases.measure,
+    "entries": cost.measure_entries,
+    "index": cost.measure_index,
+    "pipeline": cost.measure_pipeline,
+}
+GROUPS = {"cost": ("entries", "index", "pipeline")}
+OUTPUT = Path(__file__).parents[1] / "quality.md"
+PEERS = ("datasketch", "simhash", "numpy")
+
+
+def main() -> None:
+    options = _options()
+    data.check()
+    one_thread()
+    begun = time.monotonic()
+    sections, aims = [], list[Aim]()
+    for part in options.only:
+        section, own = PARTS[part](list(range(options.seeds)))
+        sections.append(section)
+        aims += own
+        print(f"{section}\n", flush=True)
+    if aims:
+        print(_aims(aims))
+    output = options.output or (OUTPUT if set(options.only) == set(PARTS) else None)
+    if output:
+        whole = [_head(time.monotonic() - begun), _aims(aims), *sections]
+        output.write_text("\n\n".join(part.strip() for part in whole) + "\n", encoding="utf-8")
+        print(f"written: {output}", file=sys.stderr)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = f"parts, of {', '.join(PARTS)}; cost: the last three"
+    parser.add_argument("--only", type=_parts, default=list(PARTS), metavar="PART,…", help=parts)
+    parser.add_argument("--seeds", type=int, default=10, metavar="N", help="hash seeds 0 to N - 1 (10)")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="where the report is written")
+    return parser.parse_args()
+
+
+def _parts(given: str) -> list[str]:
+    named = [part for name in given.split(",") for part in GROUPS.get(name, (name,))]
+    unknown = [name for name in named if name not in PARTS]
+    if unknown:
+        msg = f"no part {', '.join(unknown)}: there are {', '.join((*PARTS, *GROUPS))}"
+        raise argparse.ArgumentTypeError(msg)
+    return named
+
+
+def _head(took: float) -> str:
+    command = " ".join(("python -m benchmarks.quality", *sys.argv[1:]))
+    peers = ", ".join(f"{name} {version(name)}" for name in PEERS)
+    return (
+        "# Quality\n\n"
+        f"Written by `{command}` (`make quality`) on {dt.datetime.now(dt.UTC).date()} in "
+        f"{took / 60:.0f} minutes; {os.cpu_count()} cores ({platform.processor() or platform.machine()}), "
+        f"Python {platform.python_version()}, {peers}.\n\n"
+        "Figures are means over hash seeds, with the least and the most of them where they differ. Ours are "
+        "through the whole index, what asks comes after all that is held; the peers compare every pair."
+    )
+
+
+def _aims(aims: list[Aim]) -> str:
+    return f"## Aims\n\n{report.aims_table(aims)}"
+
+
+if __name__ == "__main__":
+    main()

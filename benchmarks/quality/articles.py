@@ -1,0 +1,197 @@
+"""Revision pairs, Chinese and English: which edited articles are found, and which unrelated ones are.
+
+For each seed: the old revisions are held, all new ones ask. Recall is the share of the new revisions that find their
+own old one. A false pair is a text that finds one of another pair, or one of the other articles, with which it has an
+exact Jaccard similarity below 0.3 over shingles of five characters of the normalised text.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.quality import data, ours, peers, report
+from benchmarks.quality.ours import Pairs, Way
+from benchmarks.quality.report import Aim
+from benchmarks.quality.seeds import alone, for_each
+
+EDITED = (0, 0.01, 0.05, 0.10, 0.20, 0.30)
+"""Borders of the classes of edited share; the last one belongs to its class."""
+CLASSES = tuple(f"{round(a * 100)}–{round(b * 100)} %" for a, b in pairwise(EDITED))
+
+MAIN = Way("article, 4 tables, 64 look-ups", "article", probes=64)
+WAYS = (
+    Way("article, 4 tables, 32 look-ups", "article", probes=32),
+    MAIN,
+    Way("article, 4 tables, 128 look-ups", "article", probes=128),
+    Way("article, 8 tables, 64 look-ups", "article", tables=8, probes=64),
+    Way("article, 16 tables, 64 look-ups", "article", tables=16, probes=64),
+    Way("simhash, k = 3", "simhash", k=3),
+    Way("simhash, k = 11", "simhash", k=11),
+)
+AIMS = {"zh": (1.0, 0.998, 0.995, 0.965, 0.88), "en": (1.0, 1.0, 1.0, 0.99, 0.94)}
+FALSE_AIMS = {"zh": 0, "en": 1}
+"""Most false pairs of any seed."""
+OTHERS, AMONG = "articles", "among"
+PARTS = ("zh old", "zh new", "en old", "en new", "articles")
+"""Texts by which entries are made."""
+SETS = {
+    "zh": (("zh old",), ("zh new",)),
+    "en": (("en old",), ("en new",)),
+    # All revisions against the other articles.
+    OTHERS: (("articles",), PARTS[:4]),
+    # The other articles against each other, each against those before it.
+    AMONG: (("articles",), ("articles",)),
+}
+"""By set: parts that are held, and parts that ask."""
+
+Found = dict[str, dict[str, Pairs]]
+"""By way, then by set: pairs of who asked and what was found."""
+
+
+class Figures(NamedTuple):
+    """Of one way: a value for each seed."""
+
+    recall: dict[str, list[list[float]]]
+    """By language: a share for each class."""
+    false: dict[str, list[int]]
+    """By set."""
+
+
+def measure(seeds: list[int]) -> tuple[str, list[Aim]]:
+    """The section of the report, and its aims."""
+    by_seed = for_each(seeds, ours_of, "articles, ours")
+    minhash = for_each(seeds, minhash_of, "articles, MinHash")
+    package = alone(package_of, "articles, simhash package")
+    unlike = {name: _similarity(name) for name in SETS}
+    figures = {way.name: _figures([one[way.name] for one in by_seed], unlike) for way in WAYS}
+    for name in minhash[0]:
+        figures[name] = _figures([one[name] for one in minhash], unlike)
+    figures[peers.package_name()] = _figures([package], unlike)
+    return _section(figures, seeds), _aims(figures[MAIN.name])
+
+
+def ours_of(seed: int) -> Found:
+    """Every way of ours with one seed."""
+    every: Found = {}
+    for profile in ("article", "simhash"):
+        ways = [way for way in WAYS if way.profile == profile]
+        maker = ours.Maker(profile, seed)
+        entries = {part: maker.entries(_texts(part)) for part in PARTS}
+        for name, sides in SETS.items():
+            held, asking = (ours.joined([entries[part] for part in parts]) for parts in sides)
+            for way, pairs in ours.found(held, asking, ways, seed).items():
+                every.setdefault(way, {})[name] = _counted(name, pairs)
+    return every
+
+
+def minhash_of(seed: int) -> Found:
+    """MinHash at each threshold, one seed of its permutations."""
+    every: Found = {}
+    values = {part: peers.minhashes(_hashed(part), seed) for part in PARTS}
+    for name, sides in SETS.items():
+        held, asking = (np.concatenate([values[part] for part in parts]) for parts in sides)
+        for threshold, pairs in peers.minhash_pairs(asking, held).items():
+            every.setdefault(threshold, {})[name] = _counted(name, pairs)
+    return every
+
+
+def package_of() -> dict[str, Pairs]:
+    """The simhash package, which has no seed."""
+    values = {part: peers.package_values(_texts(part)) for part in PARTS}
+    every = {}
+    for name, sides in SETS.items():
+        held, asking = (np.concatenate([values[part] for part in parts]) for parts in sides)
+        every[name] = _counted(name, peers.package_pairs(asking, held))
+    return every
+
+
+def _texts(part: str) -> list[str]:
+    if part == "articles":
+        return data.articles()
+    language, side = part.split()
+    revisions = data.revisions(language)
+    return revisions.old if side == "old" else revisions.new
+
+
+@cache
+def _hashed(part: str) -> list[peers.U32]:
+    return peers.hashed(_texts(part), data.ARTICLE_SHINGLE)
+
+
+def _sides(name: str) -> tuple[list[str], list[str]]:
+    """Texts held, and texts that ask."""
+    held, asking = ([text for part in parts for text in _texts(part)] for parts in SETS[name])
+    return held, asking
+
+
+def _counted(name: str, pairs: Pairs) -> Pairs:
+    """Pairs that count: of the articles among themselves, each with those before it."""
+    return pairs[pairs[:, 1] < pairs[:, 0]] if name == AMONG else pairs
+
+
+def _similarity(name: str) -> data.Similarity:
+    held, asking = _sides(name)
+    return data.Similarity(asking, held, data.ARTICLE_SHINGLE)
+
+
+def _figures(by_seed: list[dict[str, Pairs]], unlike: dict[str, data.Similarity]) -> Figures:
+    recall = {language: [_recall(one[language], language) for one in by_seed] for language in data.LANGUAGES}
+    false = {}
+    for name in SETS:
+        others = [one[name] for one in by_seed]
+        if name in data.LANGUAGES:
+            others = [pairs[pairs[:, 0] != pairs[:, 1]] for pairs in others]
+        false[name] = [unlike[name].unlike([(a, b) for a, b in pairs.tolist()]) for pairs in others]
+    return Figures(recall, false)
+
+
+def _recall(pairs: Pairs, language: str) -> list[float]:
+    change = np.array(data.revisions(language).change)
+    hit = np.zeros(len(change), bool)
+    hit[pairs[pairs[:, 0] == pairs[:, 1], 0]] = True
+    classes = np.minimum(np.searchsorted(EDITED, change, side="right") - 1, len(CLASSES) - 1)
+    return [float(hit[classes == number].mean()) for number in range(len(CLASSES))]
+
+
+def _section(figures: dict[str, Figures], seeds: list[int]) -> str:
+    parts = [f"## Revision pairs\n\n{__doc__.split(chr(10), 2)[2].strip()}\n"]
+    for language in data.LANGUAGES:
+        n = len(data.revisions(language).old)
+        rows = [_recall_row(name, one, language) for name, one in figures.items()]
+        told = f"{data.NAMES[language]}, {n} pairs; false pairs among {n * (n - 1):,}:"
+        parts += [told, "", report.table(("edited", *CLASSES, "false pairs"), rows), ""]
+    every, articles = (len(texts) for texts in reversed(_sides(OTHERS)))
+    head = (
+        "false pairs",
+        f"revisions × articles: {every * articles:,}",
+        f"articles: {articles * (articles - 1) // 2:,}",
+    )
+    rows = [[name, *(report.numbers(one.false[which]) for which in (OTHERS, AMONG))] for name, one in figures.items()]
+    told = f"All {every:,} revisions, old and new, against {articles:,} other articles, and those among themselves:"
+    parts += [told, "", report.table(head, rows), ""]
+    parts.append(f"Seeds {seeds[0]} to {seeds[-1]}; the package has none.")
+    return "\n".join(parts)
+
+
+def _recall_row(name: str, figures: Figures, language: str) -> list[str]:
+    classes = zip(*figures.recall[language], strict=True)
+    return [name, *map(report.shares, classes), report.numbers(figures.false[language])]
+
+
+def _aims(figures: Figures) -> list[Aim]:
+    aims = []
+    for language in data.LANGUAGES:
+        name = data.NAMES[language]
+        means = map(fmean, zip(*figures.recall[language], strict=True))
+        aims += [
+            Aim(f"{name}, {edited} edited: mean", mean, least=least)
+            for edited, mean, least in zip(CLASSES, means, AIMS[language], strict=True)
+        ]
+        most = max(figures.false[language])
+        aims.append(Aim(f"{name}: false pairs of any seed", most, most=FALSE_AIMS[language], digits=0))
+    return aims

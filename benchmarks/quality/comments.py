@@ -1,0 +1,169 @@
+"""Comments: which changed ones are found, and which unrelated ones are.
+
+For each seed: one comment of each pair is held, the other asks; recall is the share that finds its own, by the pair's
+Jaccard similarity over three characters. A false pair is one of distinct comments with an exact Jaccard
+similarity below 0.3 over three characters of the normalised text, each comment asking for those before
+it. Comments that are the same when normalised stand there once.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.quality import data, ours, peers, report
+from benchmarks.quality.ours import Pairs, Way
+from benchmarks.quality.report import Aim
+from benchmarks.quality.seeds import alone, for_each
+
+CLASSES = ((0.9, 1.0), (0.8, 0.9), (0.7, 0.8))
+"""Jaccard similarities; the lower border belongs to the class, 1 too."""
+NAMES = ("≥ .9", ".8–.9", ".7–.8")
+AIMS = (0.999, 0.98, 0.90)
+FALSE_AIM = 10
+"""False pairs in 8 million, mean over the seeds."""
+EIGHT_MILLION = 8_000_000
+
+MAIN = Way("comment", "comment")
+WAYS = (
+    MAIN,
+    Way("comment, 32 look-ups", "comment", probes=32),
+    Way("comment, 64 look-ups", "comment", probes=64),
+    Way("comment, 96 look-ups", "comment", probes=96),
+    Way("comment, 128 look-ups", "comment", probes=128),
+    Way("comment, 8 tables, 64 look-ups", "comment", tables=8, probes=64),
+    Way("comment, 16 tables, 64 look-ups", "comment", tables=16, probes=64),
+)
+PAIRS, ALL = "pairs", "all"
+UNRELATED = ("zh", "en", ALL)
+"""Some of the Chinese comments, all English ones, all Chinese ones."""
+
+Found = dict[str, dict[str, Pairs]]
+
+
+class Figures(NamedTuple):
+    """Of one way: a value for each seed."""
+
+    recall: list[list[float]]
+    false: dict[str, list[float]]
+    """By set: false pairs in 8 million."""
+
+
+def measure(seeds: list[int]) -> tuple[str, list[Aim]]:
+    """The section of the report, and its aims."""
+    by_seed = for_each(seeds, ours_of, "comments, ours")
+    minhash = for_each(seeds, minhash_of, "comments, MinHash")
+    package = alone(package_of, "comments, simhash package")
+    unlike = {name: data.Similarity(_texts(name), _texts(name), data.COMMENT_SHINGLE) for name in UNRELATED}
+    figures = {way.name: _figures([one[way.name] for one in by_seed], unlike) for way in WAYS}
+    for name in minhash[0]:
+        figures[name] = _figures([one[name] for one in minhash], unlike)
+    figures[peers.package_name()] = _figures([package], unlike)
+    return _section(figures, seeds), _aims(figures[MAIN.name])
+
+
+def ours_of(seed: int) -> Found:
+    """Every way of ours with one seed; among all Chinese comments only the profile's own."""
+    every: Found = {}
+    maker = ours.Maker("comment", seed)
+    a, b = (maker.entries(texts) for texts in data.comment_pairs()[:2])
+    for way, pairs in ours.found(a, b, WAYS, seed).items():
+        every[way] = {PAIRS: pairs}
+    for name in UNRELATED:
+        entries = maker.entries(_texts(name))
+        for way, pairs in ours.found(entries, entries, [MAIN] if name == ALL else WAYS, seed).items():
+            every[way][name] = _earlier(pairs)
+    return every
+
+
+def minhash_of(seed: int) -> Found:
+    """MinHash at each threshold, one seed of its permutations."""
+    every: Found = {}
+    b, a = (peers.minhashes(_hashed(name), seed) for name in ("b", "a"))
+    for threshold, pairs in peers.minhash_pairs(b, a).items():
+        every[threshold] = {PAIRS: pairs}
+    for name in UNRELATED[:2]:
+        values = peers.minhashes(_hashed(name), seed)
+        for threshold, pairs in peers.minhash_pairs(values, values).items():
+            every[threshold][name] = _earlier(pairs)
+    return every
+
+
+def package_of() -> dict[str, Pairs]:
+    """The simhash package, which has no seed."""
+    a, b = (peers.package_values(texts) for texts in data.comment_pairs()[:2])
+    every = {PAIRS: peers.package_pairs(b, a)}
+    for name in UNRELATED[:2]:
+        values = peers.package_values(_texts(name))
+        every[name] = _earlier(peers.package_pairs(values, values))
+    return every
+
+
+def _texts(name: str) -> list[str]:
+    if name in {"a", "b"}:
+        return data.comment_pairs().a if name == "a" else data.comment_pairs().b
+    return data.sample() if name == "zh" else data.comments("zh" if name == ALL else name)
+
+
+@cache
+def _hashed(name: str) -> list[peers.U32]:
+    return peers.hashed(_texts(name), data.COMMENT_SHINGLE)
+
+
+def _earlier(pairs: Pairs) -> Pairs:
+    return pairs[pairs[:, 1] < pairs[:, 0]]
+
+
+def _count(name: str) -> int:
+    n = len(_texts(name))
+    return n * (n - 1) // 2
+
+
+def _figures(by_seed: list[dict[str, Pairs]], unlike: dict[str, data.Similarity]) -> Figures:
+    false = {}
+    for name in by_seed[0].keys() & set(UNRELATED):
+        counts = [unlike[name].unlike([(a, b) for a, b in one[name].tolist()]) for one in by_seed]
+        false[name] = [count * EIGHT_MILLION / _count(name) for count in counts]
+    return Figures([_recall(one[PAIRS]) for one in by_seed], false)
+
+
+def _recall(pairs: Pairs) -> list[float]:
+    likeness = np.array(data.comment_pairs().jaccard)
+    hit = np.zeros(len(likeness), bool)
+    hit[pairs[pairs[:, 0] == pairs[:, 1], 0]] = True
+    return [float(hit[_class(likeness, least, below)].mean()) for least, below in CLASSES]
+
+
+def _class(likeness: np.ndarray, least: float, below: float) -> np.ndarray:
+    return (likeness >= least) & ((likeness < below) | (below == 1))
+
+
+def _section(figures: dict[str, Figures], seeds: list[int]) -> str:
+    likeness = np.array(data.comment_pairs().jaccard)
+    counts = [f"{int(_class(likeness, *borders).sum()):,}" for borders in CLASSES]
+    head = ["Jaccard", *NAMES, *(f"false in 8 million, {data.NAMES[name]}" for name in data.LANGUAGES)]
+    rows = [["pairs", *counts, *(f"{_count(name):,}" for name in data.LANGUAGES)]]
+    for name, one in figures.items():
+        classes = map(report.shares, zip(*one.recall, strict=True))
+        rows.append([name, *classes, *(report.numbers(one.false[language]) for language in data.LANGUAGES)])
+    every = report.numbers(figures[MAIN.name].false[ALL])
+    return "\n".join(
+        [
+            f"## Comments\n\n{__doc__.split(chr(10), 2)[2].strip()}\n",
+            report.table(head, rows),
+            f"\nAmong all {len(_texts(ALL)):,} distinct Chinese comments, {_count(ALL):,} pairs: {every} in 8 million.",
+            f"\nSeeds {seeds[0]} to {seeds[-1]}; the package has none.",
+        ]
+    )
+
+
+def _aims(figures: Figures) -> list[Aim]:
+    means = map(fmean, zip(*figures.recall, strict=True))
+    aims = [
+        Aim(f"comments, Jaccard {name}: mean", mean, least=least)
+        for name, mean, least in zip(NAMES, means, AIMS, strict=True)
+    ]
+    return [*aims, Aim("comments: false pairs in 8 million", fmean(figures.false["zh"]), most=FALSE_AIM, digits=1)]

@@ -1,0 +1,181 @@
+"""What it costs: text to log entry, look-up and insert, end to end, each beside its peers in the same run.
+
+A figure of text to log entry is the median over turns, a ratio the median of the ratios within a turn. The index and
+the way through the broker are measured by ``benchmarks.index`` and ``benchmarks.pipeline``.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+
+import orjson
+from datasketch import MinHash
+
+from benchmarks.quality import data, lsh, peers, report
+from benchmarks.quality.report import Aim
+from benchmarks.quality.seeds import alone
+from stream_dedup.core.columns import EntryMaker
+from stream_dedup.core.compiled import SWITCH
+from stream_dedup.core.decode import InputFormat, RawRecord
+from stream_dedup.core.fingerprint import Fingerprinter
+from stream_dedup.core.profiles import PROFILES
+
+CHUNK_TEXTS = 64
+"""Texts in one call: what the worker hands to a process at once."""
+TURNS = 5
+ARTICLES, COMMENTS = 400, 8_000
+ENTRY_AIM = 0.2
+"""Of what MinHash takes, at most."""
+INDEX_AIMS = {("image", 1_000_000): 40, ("image", 10_000_000): 120, ("no image", 1_000_000): 150}
+"""Microseconds an article."""
+INDEX_RUNS = {
+    "compiled, image": (("--sizes", "1000000,10000000", "--images", "4096"), {}),
+    "compiled, no image": (("--sizes", "1000000", "--images", "0"), {}),
+    "NumPy, image": (("--sizes", "1000000", "--images", "4096"), {SWITCH: "off"}),
+}
+PIPELINE_FLAGS = ("--profile", "article", "--plain", "3000", "--latency-s", "0", "--filtered", "0")
+PIPELINE_AIM = 6
+"""Times the plain consumer."""
+
+Work = Callable[[Sequence[str]], None]
+
+
+def measure_entries(_seeds: list[int]) -> tuple[str, list[Aim]]:
+    """Text to log entry."""
+    return alone(_entries, "text to log entry")
+
+
+def measure_index(_seeds: list[int]) -> tuple[str, list[Aim]]:
+    """Look-up and insert."""
+    parts = ["## Look-up and insert\n"]
+    aims = []
+    for name, (flags, environment) in INDEX_RUNS.items():
+        told = _run("benchmarks.index", *flags, "--probes=64", "--distances=", "--no-peer", **environment)
+        settings = "".join(f"{variable}={value} " for variable, value in environment.items())
+        command = f"{settings}python -m benchmarks.index {' '.join(flags)} --probes=64 --distances= --no-peer"
+        parts += [f"{name}: `{command}`\n", told.strip(), ""]
+        aims += _index_aims(name, told)
+    return "\n".join([*parts, alone(lsh.section, "MinHash LSH")]), aims
+
+
+def measure_pipeline(_seeds: list[int]) -> tuple[str, list[Aim]]:
+    """End to end through a real broker."""
+    told = _run("benchmarks.pipeline", *PIPELINE_FLAGS)
+    rows = {row[0]: row for row in _rows(told)}
+    times = float(rows["stream-dedup run"][2].split()[0])
+    aim = Aim("end to end: times the plain consumer", times, least=PIPELINE_AIM, digits=1)
+    return f"## End to end\n\n`python -m benchmarks.pipeline {' '.join(PIPELINE_FLAGS)}`\n\n{told.strip()}", [aim]
+
+
+def _entries() -> tuple[str, list[Aim]]:
+    parts, aims = ["## Text to log entry\n"], []
+    for profile, name, texts, shingle in (
+        ("article", "articles", data.articles()[:ARTICLES], data.ARTICLE_SHINGLE),
+        ("comment", "comments", data.comments("zh")[:COMMENTS], data.COMMENT_SHINGLE),
+    ):
+        times = _turns(_contenders(profile, shingle), texts)
+        floor = times[MINHASH]
+        size = sum(map(len, texts)) / len(texts)
+        rows = []
+        for who, own in times.items():
+            ratio = median(base / mine for mine, base in zip(own, floor, strict=True))
+            rows.append([who, f"{median(own):,.0f}", f"{ratio:.1f} x"])
+        parts.append(f"{len(texts):,} {name} of {size:,.0f} characters, one process, {TURNS} turns:\n")
+        parts.append(report.table(("", "µs a text", "times as fast as MinHash"), rows) + "\n")
+        share = median(mine / base for mine, base in zip(times[OURS], floor, strict=True))
+        aims.append(Aim(f"{name}: text to log entry, share of MinHash's time", share, most=ENTRY_AIM, digits=2))
+    return "\n".join(parts), aims
+
+
+OURS, MINHASH = "stream-dedup", f"datasketch MinHash of {peers.VALUES} values"
+
+
+def _contenders(profile: str, shingle: int) -> dict[str, Work]:
+    return {
+        OURS: _fingerprints(profile),
+        "stream-dedup, JSON decoded too": _records(profile),
+        MINHASH: _minhash(shingle),
+        "simhash package": _package,
+    }
+
+
+def _fingerprints(profile: str) -> Work:
+    fingerprinter = Fingerprinter(PROFILES[profile].settings)
+
+    def run(texts: Sequence[str]) -> None:
+        for start in range(0, len(texts), CHUNK_TEXTS):
+            fingerprinter.fingerprint(texts[start : start + CHUNK_TEXTS])
+
+    return run
+
+
+def _records(profile: str) -> Work:
+    maker = EntryMaker(PROFILES[profile].settings, InputFormat())
+
+    def run(texts: Sequence[str]) -> None:
+        records = [RawRecord(None, orjson.dumps({"id": "a", "text": text}), "") for text in texts]
+        for start in range(0, len(records), CHUNK_TEXTS):
+            maker(records[start : start + CHUNK_TEXTS])
+
+    return run
+
+
+def _package(texts: Sequence[str]) -> None:
+    for text in texts:
+        peers.package_value(text)
+
+
+def _minhash(size: int) -> Work:
+    def run(texts: Sequence[str]) -> None:
+        for text in texts:
+            MinHash(peers.VALUES).update_batch(
+                [text[at : at + size].encode() for at in range(max(len(text) - size + 1, 1))]
+            )
+
+    return run
+
+
+def _turns(contenders: dict[str, Work], texts: Sequence[str]) -> dict[str, list[float]]:
+    """Microseconds a text of each one's turns, after one turn that loads dictionaries and meets the words."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for turn in range(TURNS + 1):
+        for name, work in contenders.items():
+            start = time.perf_counter()
+            work(texts)
+            if turn:
+                times[name].append((time.perf_counter() - start) * 1e6 / len(texts))
+    return times
+
+
+def _index_aims(name: str, told: str) -> list[Aim]:
+    """Means over batches: the folding of lists is in them."""
+    aims = []
+    implementation, where = name.split(", ")
+    for row in _rows(told):
+        if len(row) > 3 and row[1] == "64 probes" and implementation == "compiled":
+            articles = int(row[0].replace(",", ""))
+            size = 10 ** round(math.log10(articles))
+            value = float(row[4].replace(",", ""))
+            aims.append(Aim(f"{where}, {size:,} articles: µs, mean", value, most=INDEX_AIMS[where, size], digits=1))
+    return aims
+
+
+def _rows(told: str) -> list[list[str]]:
+    """Cells of the rows of Markdown tables."""
+    return [
+        [cell.strip() for cell in line.strip("| ").split("|")] for line in told.splitlines() if line.startswith("|")
+    ]
+
+
+def _run(module: str, *flags: str, **environment: str) -> str:
+    """What another benchmark prints; its progress goes to standard error."""
+    print(f"{module} {' '.join(flags)} …", file=sys.stderr, flush=True)
+    command = [sys.executable, "-m", module, *flags]
+    done = subprocess.run(command, env=os.environ | environment, stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout

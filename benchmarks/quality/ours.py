@@ -1,0 +1,117 @@
+"""Near pairs as this program finds them: through the whole index, by entries as a worker makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.core.fingerprint import Fingerprinter
+from stream_dedup.core.model import TABLE_MARGIN_BYTES, Status, group_of, signed
+from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.rules import EXACT, Rules
+from stream_dedup.core.scheme import FingerprintSettings, scheme_of
+from stream_dedup.index.table_index import TableIndex
+
+Tables = Literal[4, 8, 16]
+MOST_TABLES: Tables = 16
+ASKED = 500
+"""Articles asked for at once."""
+
+Pairs = NDArray[np.int64]
+"""Shape (n, 2): who asked, what was found."""
+
+
+class Way(NamedTuple):
+    """One way to search."""
+
+    name: str
+    profile: str
+    tables: Tables = 4
+    probes: int | None = None
+    k: int | None = None
+
+    def rules(self, seed: int) -> Rules:
+        """The profile's own where nothing else is said."""
+        profile = PROFILES[self.profile]
+        scheme = scheme_of(settings_of(self.profile, seed, self.tables))
+        if profile.search == EXACT:
+            return Rules(scheme, search=EXACT, distance=self.k)
+        return Rules(
+            scheme,
+            search=profile.search,
+            distance=None,
+            probes=self.probes or profile.probes,
+            limit=profile.limit,
+            short_limit=profile.short_limit,
+        )
+
+
+class Entries(NamedTuple):
+    """Entries of those texts that have features, and which texts they are."""
+
+    number: int
+    """Texts, those without features among them."""
+    texts: Pairs
+    statuses: NDArray[np.uint8]
+    groups: NDArray[np.uint64]
+    signatures: NDArray[np.uint8]
+    margins: NDArray[np.uint8]
+
+    def of_tables(self, tables: Tables) -> Entries:
+        """The entries under a scheme of fewer tables: the margins of later blocks are not kept."""
+        return self._replace(margins=np.ascontiguousarray(self.margins[:, : tables * TABLE_MARGIN_BYTES]))
+
+
+class Maker:
+    """Makes entries of one profile and seed, for any number of tables."""
+
+    def __init__(self, profile: str, seed: int) -> None:
+        self._fingerprinter = Fingerprinter(settings_of(profile, seed, MOST_TABLES))
+
+    def entries(self, texts: Sequence[str]) -> Entries:
+        made = self._fingerprinter.fingerprint(texts)
+        rows = np.flatnonzero(signed(made.statuses))
+        groups = [group_of(Status(status), None) for status in made.statuses[rows].tolist()]
+        columns = made.statuses[rows], np.array(groups, np.uint64), made.signatures[rows], made.margins[rows]
+        return Entries(len(texts), rows, *columns)
+
+
+def joined(parts: Sequence[Entries]) -> Entries:
+    """The entries of some lists of texts as of one list."""
+    starts = np.cumsum([0, *(part.number for part in parts)]).tolist()
+    texts = [part.texts + start for part, start in zip(parts, starts, strict=False)]
+    columns = (np.concatenate(column) for column in zip(*(part[2:] for part in parts), strict=True))
+    return Entries(starts[-1], np.concatenate(texts), *columns)
+
+
+def settings_of(profile: str, seed: int, tables: Tables) -> FingerprintSettings:
+    return replace(PROFILES[profile].settings, seed=seed, tables=tables)
+
+
+def found(held: Entries, asking: Entries, ways: Sequence[Way], seed: int) -> dict[str, Pairs]:
+    """By way: pairs of an asking text and a text held that is near it; all texts are held before one asks."""
+    every: dict[str, Pairs] = {}
+    for tables in sorted({way.tables for way in ways}):
+        cut, asked = held.of_tables(tables), asking.of_tables(tables)
+        index = TableIndex(tables=tables)
+        try:
+            index.add(cut.signatures, cut.groups, [str(text) for text in cut.texts.tolist()])
+            every |= {way.name: _ask(index, cut, asked, way.rules(seed)) for way in ways if way.tables == tables}
+        finally:
+            index.close()
+    return every
+
+
+def _ask(index: TableIndex, held: Entries, asking: Entries, rules: Rules) -> Pairs:
+    parts = []
+    for start in range(0, len(asking.texts), ASKED):
+        some = slice(start, start + ASKED)
+        near = index.near(
+            rules, asking.statuses[some], asking.signatures[some], asking.groups[some], asking.margins[some]
+        )
+        parts.append(np.column_stack((asking.texts[some][near.queries], held.texts[near.ordinals])))
+    return np.concatenate(parts)

@@ -1,0 +1,180 @@
+"""Plan and look-up in memory: the compiled implementation beside NumPy.
+
+    python -m benchmarks.scan [--sizes 1000000,10000000] [--probes 64] [--tables 4] [--batches 500,10]
+
+One thread, nothing else running. Signatures are random but for one query in five, which is an entry of the
+index with 20 of 256 bits flipped; margins are those of normal sums. The lists lie as a worker holds them:
+sixteen sources a table, then one of the newest 131,072 entries, then one of the newest 4,096; rows in one array.
+
+Figures are microseconds an article: medians over batches, each of new queries, so that their lists are in no
+cache but by chance. **rows fetched**: the same through a function that copies the rows asked for out of the array.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from types import ModuleType
+
+import numpy as np
+
+from stream_dedup.core import probes_compiled
+from stream_dedup.core.model import BLOCK_BITS
+from stream_dedup.core.probes import BLOCKS, U32, U64, keys, plain_directed
+from stream_dedup.core.simhash import MARGIN_SCALE, MAX_MARGIN, pack_margins
+from stream_dedup.index import scan_compiled, scan_numpy
+from stream_dedup.index.scan import (
+    I64,
+    LISTS,
+    PARTS,
+    ROW_WORDS,
+    Asked,
+    Level,
+    Lists,
+    Rows,
+    Source,
+)
+
+SEED = 7
+OLDER, YOUNG = 131_072, 4_096
+"""Newest entries that are not folded yet, and of those the ones that are not merged."""
+FLIPS = 20
+REACH = 60
+BUCKET_LIMIT = 16_384
+SECONDS = 2.0
+"""Seconds that each figure is measured for, at least three batches."""
+MOST_BATCHES = 200
+
+
+@dataclass(frozen=True)
+class Way:
+    """One implementation."""
+
+    name: str
+    module: ModuleType
+    plan: Callable[[np.ndarray, int], U32]
+    fetched: bool = False
+
+
+WAYS = (
+    Way("numba", scan_compiled, probes_compiled.directed),
+    Way("numba, rows fetched", scan_compiled, probes_compiled.directed, fetched=True),
+    Way("NumPy", scan_numpy, plain_directed),
+)
+
+
+class World:
+    """Entries, and queries about them."""
+
+    def __init__(self, size: int, tables: int) -> None:
+        self._rng = np.random.default_rng(SEED)
+        self._tables = tables
+        self.rows = np.zeros((size, ROW_WORDS), np.uint64)
+        self.rows[:, :4] = self._rng.integers(0, 1 << 64, (size, 4), dtype=np.uint64)
+        self.lists = Lists([self._levels(table) for table in range(tables)])
+
+    def _levels(self, table: int) -> list[Level]:
+        key = np.ascontiguousarray(self.rows[:, table // BLOCKS])
+        blocks = (key >> np.uint64((BLOCKS - 1 - table % BLOCKS) * BLOCK_BITS)).astype(np.uint16)
+        size = len(key)
+        borders = (0, max(0, size - OLDER), max(0, size - YOUNG), size)
+        return [
+            Level(tuple(_sources(key, blocks, first, after, PARTS if first == 0 else 1)))
+            for first, after in pairwise(borders)
+        ]
+
+    def queries(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """Signatures and margins."""
+        rng = self._rng
+        signatures = rng.integers(0, 256, (n, 32), dtype=np.uint8)
+        near = np.flatnonzero(rng.random(n) < 0.2)
+        entries = self.rows[rng.integers(0, len(self.rows), len(near)), :4]
+        bits = np.unpackbits(entries.astype(">u8").view(np.uint8).reshape(len(near), 32), axis=1)
+        for row in bits:
+            row[rng.choice(256, FLIPS, replace=False)] ^= 1
+        signatures[near] = np.packbits(bits, axis=1)
+        sums = np.abs(rng.standard_normal((n, self._tables * BLOCK_BITS)))
+        return signatures, pack_margins(np.minimum(sums * MARGIN_SCALE, MAX_MARGIN).astype(np.uint8))
+
+
+def _sources(key: U64, blocks: np.ndarray, first: int, after: int, parts: int) -> Iterator[Source]:
+    order = np.argsort(blocks[first:after], kind="stable") + first
+    counts = np.bincount(blocks[first:after], minlength=LISTS)
+    ends = np.concatenate(([0], np.cumsum(counts)))
+    step = LISTS // parts
+    for block in range(0, LISTS, step):
+        start, end = int(ends[block]), int(ends[block + step])
+        part = order[start:end]
+        starts = (ends[block : block + step + 1] - start).astype(np.uint32)
+        yield Source(block, starts, key[part], part.astype(np.uint32))
+
+
+def main() -> None:
+    options = _options()
+    print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, one thread; ", end="")
+    print(f"{options.probes} probes, {options.tables} tables\n")
+    print("| articles | batch | | plan, µs | look-up, µs | candidates an article | found |")
+    print("| ---: | ---: | --- | ---: | ---: | ---: | ---: |")
+    for size in options.sizes:
+        world = World(size, options.tables)
+        for batch in options.batches:
+            for way in WAYS:
+                _print_row(world, batch, way, options.probes)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=_numbers, default=[1_000_000, 10_000_000], help="entries held")
+    parser.add_argument("--batches", type=_numbers, default=[500, 10], help="articles a batch")
+    parser.add_argument("--probes", type=int, default=64)
+    parser.add_argument("--tables", type=int, default=4)
+    return parser.parse_args()
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
+def _print_row(world: World, batch: int, way: Way, probes: int) -> None:
+    plans: list[float] = []
+    scans: list[float] = []
+    candidates = found = 0
+    begin = time.perf_counter()
+    while len(scans) < 3 or (time.perf_counter() - begin < SECONDS and len(scans) < MOST_BATCHES):
+        signatures, margins = world.queries(batch)
+        start = time.perf_counter()
+        plan = way.plan(margins, probes)
+        middle = time.perf_counter()
+        near = way.module.scan(_asked(world, signatures, plan), world.lists, _rows(world, way))
+        end = time.perf_counter()
+        plans.append((middle - start) / batch * 1e6)
+        scans.append((end - middle) / batch * 1e6)
+        candidates += near.candidates
+        found += len(np.unique(near.queries))
+    articles = len(scans) * batch
+    print(
+        f"| {len(world.rows):,} | {batch} | {way.name} | {median(plans):.1f} | {median(scans):.1f} "
+        f"| {candidates / articles:,.0f} | {found / articles:.3f} |",
+        flush=True,
+    )
+
+
+def _asked(world: World, signatures: np.ndarray, plan: U32) -> Asked:
+    n = len(signatures)
+    groups = np.zeros(n, np.uint64)
+    before: I64 = np.full(n, len(world.rows))
+    reach: I64 = np.full(n, REACH)
+    return Asked(keys(signatures, groups), groups, before, plan, directed=True, reach=reach, bucket_limit=BUCKET_LIMIT)
+
+
+def _rows(world: World, way: Way) -> Rows | Callable[[I64], U64]:
+    return world.rows.__getitem__ if way.fetched else Rows.of(world.rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Texts for the benchmarks: real articles where ``STREAM_DEDUP_DATA`` names a folder of them, made ones elsewhere."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+from pathlib import Path
+
+SEED = 20261121
+SENTENCES = (
+    "城市地铁新线路今天上午正式开通运营，沿线居民的出行时间缩短了将近一半。",
+    "气象部门预计周末将有一次大范围降雨过程，提醒市民注意防范。",
+    "研究人员在深海发现了一种会发光的小型水母，样本已经送往实验室。",
+    "市场分析认为新能源汽车的销量还会继续增长，但增速可能放缓。",
+    "学校图书馆延长了开放时间，方便学生在考试前复习功课。",
+    "老街改造保留了百年茶馆和手工竹编的店铺，游客络绎不绝。",
+    "医生建议久坐的人每隔一小时起身活动几分钟，多喝水少熬夜。",
+    "Engineers traced the outage to a mislabelled power cable in the basement.",
+    "The museum reopens with paintings that were never shown before.",
+)
+
+
+def articles(limit: int) -> list[str]:
+    """Texts, ``limit`` of them; where there are fewer, halves of them chosen at random line by line follow."""
+    folder = os.environ.get("STREAM_DEDUP_DATA")
+    rng = random.Random(SEED)
+    real = _read(Path(folder) / "zh_articles.jsonl.gz") if folder else [_made(rng) for _ in range(2_000)]
+    texts = real[:limit]
+    while len(texts) < limit:
+        lines = real[len(texts) % len(real)].splitlines()
+        texts.append("\n".join(rng.sample(lines, -(-len(lines) // 2))))
+    return texts
+
+
+def as_json(number: int, text: str) -> bytes:
+    """Record value of one article."""
+    return json.dumps({"id": f"a{number}", "text": text}, ensure_ascii=False).encode()
+
+
+def described() -> str:
+    """Where the texts come from, for the head of a table."""
+    return "articles of STREAM_DEDUP_DATA" if os.environ.get("STREAM_DEDUP_DATA") else "made texts"
+
+
+def _read(path: Path) -> list[str]:
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return [json.loads(line)["text"] for line in lines]
+
+
+def _made(rng: random.Random) -> str:
+    return "\n".join(rng.choice(SENTENCES) + str(rng.randrange(1000)) for _ in range(60))
