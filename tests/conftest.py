@@ -88,6 +88,17 @@ def topic_name() -> Callable[..., str]:
 
 
 @pytest.fixture(autouse=True)
+def log_handlers() -> Iterator[None]:
+    """Undo what a command run in this process sets up: its handler writes to a stream that ends with the test."""
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    yield
+    for handler in [one for one in root.handlers if one not in before]:
+        root.removeHandler(handler)
+    root.setLevel(level)
+
+
+@pytest.fixture(autouse=True)
 def unexpected_log(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Fail a test that made us warn, unless it is marked ``expect_log`` with patterns that are found in each."""
     yield

@@ -15,7 +15,7 @@ _CHATTY = ("kafka", "jieba")
 
 
 def set_up_logging(level: str) -> None:
-    """Write lines from this level on to standard error; called again it only changes the level."""
+    """Write lines from this level on to standard error; called again it takes the former one's place."""
     root = logging.getLogger()
     for handler in [one for one in root.handlers if one.name == _HANDLER]:
         root.removeHandler(handler)
