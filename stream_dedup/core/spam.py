@@ -23,6 +23,8 @@ MAX_SEPARATOR = 3
 """Characters between two of them: with more they are no longer read as one word."""
 KEPT_REPEATS = 2
 """Times that a repeated character stays: many words of Chinese and English have two (看看, book)."""
+MIN_BEFORE_1 = 3
+"""Letters that a 1 at the end of a word needs before it to be an l (channe1): v1 and q1 are what they say."""
 MIN_DIGITS, MIN_NUMBER = 3, 6
 """Digits and characters of a number in which o and l are taken for 0 and 1: from a short phone number on."""
 
@@ -48,7 +50,9 @@ _WESTERN_WORD = re.compile("[a-z0-9\u0370-\u052f]+")
 _LATIN = re.compile("[a-z]")
 _LEET = str.maketrans("0134578@$", "oleastbas")
 # What is rare comes first, here and in numbers: the search for it is the fast part.
-_LEET_INSIDE = re.compile(r"[0134578@$](?=[a-z])(?<=[a-z].)")
+_LEET_INSIDE = re.compile(r"[0134578@$](?<=[a-z].)(?:[0134578@$](?=[a-z])|(?=[a-z]))")
+_LEET_END = re.compile(rf"0(?<=[a-z]0)(?![^\W_\u4e00-\u9fd5])|1(?<=[a-z]{{{MIN_BEFORE_1}}}1)(?![^\W_\u4e00-\u9fd5])")
+_CONSONANTS = frozenset("bcdfghjklmnpqrstvwxz")
 _LETTER = r"[^\W_\u4e00-\u9fd5]"
 _NUMBER = re.compile(rf"[\dol](?<!{_LETTER}.)[\dol]{{{MIN_NUMBER - 1},}}(?!{_LETTER})")
 _DIGITS = str.maketrans("ol", "01")
@@ -83,19 +87,28 @@ def undo_lookalikes(text: str) -> str:
 
     1. Letters and digits in circles and squares are those letters and digits.
     2. Cyrillic and Greek letters in a word that has Latin letters too are the Latin ones that they look like.
-    3. One digit or sign between two Latin letters is the letter that it looks like (fr3e, c@sh).
-    4. o and l in a number are 0 and 1.
+    3. o and l in a number are 0 and 1.
+    4. One or two digits or signs between two Latin letters are the letters that they look like (fr3e, c@sh, l00k), and
+       so are 0 (t0) and 1 (channe1) at the end of a word. 1 is i between two consonants, l elsewhere.
     """
     if ENCLOSED.search(text):
         text = text.translate(_ENCLOSED)
     if FOREIGN.search(text):
         text = _WESTERN_WORD.sub(_as_latin, text)
-    text = _LEET_INSIDE.sub(lambda sign: sign.group().translate(_LEET), text)
-    return _NUMBER.sub(_as_number, text)
+    text = _NUMBER.sub(_as_number, text)
+    text = _LEET_INSIDE.sub(_as_letters, text)
+    return _LEET_END.sub(lambda sign: sign.group().translate(_LEET), text)
 
 
 def _as_latin(word: re.Match[str]) -> str:
     return word.group().translate(_LOOKALIKES) if _LATIN.search(word.group()) else word.group()
+
+
+def _as_letters(run: re.Match[str]) -> str:
+    signs = run.group()
+    if signs == "1" and run.string[run.start() - 1] in _CONSONANTS and run.string[run.end()] in _CONSONANTS:
+        return "i"
+    return signs.translate(_LEET)
 
 
 def _as_number(run: re.Match[str]) -> str:

@@ -53,14 +53,16 @@ def test_shorten_repeats(text: str, expected: str) -> None:
         ("γειά σου", "γειά σου"),
         ("fr\u03b5\u03b5", "free"),
         ("fr3e c@sh hel1o", "free cash hello"),
-        ("win10 3d mp4 b2b 4k", "win10 3d mp4 b2b 4k"),
-        ("138oo138ool", "13800138001"),
+        ("subscr1be g1ft f1ll hel1o emai1", "subscribe gift fill hello email"),
+        ("f0ll0w l00k t0 vide0 fu11y", "follow look to video fully"),
+        ("win10 3d mp4 b2b 4k v1 q1 covid19 h264 100k 1st", "win10 3d mp4 b2b 4k v1 q1 covid19 h264 100k 1st"),
+        ("138oo138ool 13o8oo13", "13800138001 13080013"),
         ("cool 100l", "cool 100l"),
         ("🅰🅱 ❶⓿ ⓫ 🅥", "ab 10 11 v"),
     ],
 )
 def test_undo_lookalikes(text: str, expected: str) -> None:
-    """Only in words of mixed scripts, between letters, and in long numbers; honest words of one script stay."""
+    """Only in words of mixed scripts, between letters and behind them, and in long numbers; the rest stays."""
     assert undo_lookalikes(text) == expected
 
 
