@@ -12,6 +12,7 @@ itself, every consumer reads committed records only.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,6 +46,8 @@ FRAME_BYTES = 100_000_000
 """The client's own bound on one answer of the broker; raised for larger records."""
 HEADER_ALLOWANCE_BYTES = 16_384
 """Room for the ``dedup.*`` headers and the record's frame beside the record as it came."""
+# A connection that ends in the middle (EOF) is a broker that goes away, not one that refuses.
+_REFUSAL = re.compile(r"(?:Authentication failed|UnsupportedSaslMechanism|\[SSL: (?!UNEXPECTED_EOF))[^()]*")
 
 
 def make_admin(kafka: KafkaConfig) -> KafkaAdminClient:
@@ -98,23 +101,25 @@ def wait_for_broker(kafka: KafkaConfig, stopped: Callable[[], bool] = lambda: Fa
     """Return as soon as an admin request is answered.
 
     Raises:
-        UnavailableError: none was within ``broker_wait_s``.
+        UnavailableError: none was within ``broker_wait_s``, or the broker does not let this client in.
     """
     deadline = time.monotonic() + kafka.broker_wait_s
     told = False
     while not stopped():
         try:
-            admin = KafkaAdminClient(**_common(kafka) | {"bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS // 5})
-            try:
-                admin.describe_cluster()
-                return
-            finally:
-                admin.close()
+            with _refusals_told(kafka):
+                admin = KafkaAdminClient(**_common(kafka) | {"bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS // 5})
+                try:
+                    admin.describe_cluster()
+                    return
+                finally:
+                    admin.close()
         except (KafkaError, OSError) as error:
             if time.monotonic() > deadline:
                 msg = (
                     f"no Kafka broker answers at {kafka.brokers} within {kafka.broker_wait_s:g} s ({_short(error)}); "
-                    "start it, or name another with --brokers"
+                    f"start it, name another with --brokers, or see whether {kafka.security_protocol} "
+                    "(kafka.security_protocol) is what it speaks"
                 )
                 raise UnavailableError(msg) from error
             if not told:
@@ -169,12 +174,50 @@ def _keep_requests(producer: KafkaProducer) -> None:
 
 def _made(kafka: KafkaConfig, make: Callable[[], T]) -> T:
     try:
-        return make()
+        with _refusals_told(kafka):
+            return make()
     except (KafkaError, OSError) as error:
         msg = (
             f"cannot reach a Kafka broker at {kafka.brokers}: {_short(error)}; is it running, and is the address right?"
         )
         raise UnavailableError(msg) from error
+
+
+class _Refusals(logging.Handler):
+    """Remembers why a broker did not let the client in: the client says that in its log alone."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.reason: str | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        found = _REFUSAL.search(record.getMessage())
+        if found:
+            self.reason = found.group().strip()
+
+
+@contextmanager
+def _refusals_told(kafka: KafkaConfig) -> Iterator[None]:
+    """A refusal by the broker (password, certificate) is told as what it is; waiting for it would not help.
+
+    Raises:
+        UnavailableError: a connection failed in the block, and why it did is known.
+    """
+    refusals = _Refusals()
+    logger = logging.getLogger("kafka")
+    logger.addHandler(refusals)
+    try:
+        yield
+    except (KafkaError, OSError) as error:
+        if refusals.reason is None:
+            raise
+        msg = (
+            f"the Kafka broker at {kafka.brokers} and this client do not come together by {kafka.security_protocol}: "
+            f"{refusals.reason}; see kafka.security_protocol, kafka.sasl_* and kafka.ssl_* (stream-dedup config show)"
+        )
+        raise UnavailableError(msg) from error
+    finally:
+        logger.removeHandler(refusals)
 
 
 def _short(error: BaseException) -> str:

@@ -103,7 +103,7 @@ class Pipeline:
     def start(self, index: str = "main", die_at: Step = Step.POLLED, times: int = 0) -> subprocess.Popen[bytes]:
         assigned_before = self._assigned(index)
         path = self.folder / f"{index}.toml"
-        path.write_text(_toml(self.values(index)), "utf-8")
+        path.write_text(toml_of(self.values(index)), "utf-8")
         log = (self.folder / f"{index}.log").open("ab")
         worker = subprocess.Popen(
             [sys.executable, "-m", "tests.pipeline.dying_worker", str(path), die_at.value, str(times)],
@@ -208,7 +208,7 @@ class Pipeline:
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command of the program with this pipeline's configuration."""
         path = self.folder / "command.toml"
-        path.write_text(_toml(self.values("command")), "utf-8")
+        path.write_text(toml_of(self.values("command")), "utf-8")
         command = (sys.executable, "-m", "stream_dedup", *command, "--config", str(path))
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
 
@@ -240,7 +240,7 @@ def thaw(worker: subprocess.Popen[bytes]) -> None:
     os.kill(worker.pid, signal.SIGCONT)
 
 
-def _toml(values: dict[str, dict[str, Any]]) -> str:
+def toml_of(values: dict[str, dict[str, Any]]) -> str:
     lines: list[str] = []
     for section, keys in values.items():
         lines.append(f"[{section}]")
