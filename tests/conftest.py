@@ -9,6 +9,7 @@ neither are they skipped, with that reason.
 
 import logging
 import re
+import signal
 import uuid
 from collections.abc import Callable, Iterator
 
@@ -31,6 +32,12 @@ BROKER_FIXTURES = {"broker", "own_broker"}
 # A failing example is printed in a form that runs it again; how long one takes says more about the machine.
 hypothesis.settings.register_profile("stream_dedup", print_blob=True, deadline=None)
 hypothesis.settings.load_profile("stream_dedup")
+
+
+def pytest_configure() -> None:
+    """Undo what a shell does to a run in the background: it ignores Ctrl-C, and so do the programs that it starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> str:
