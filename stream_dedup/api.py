@@ -171,9 +171,9 @@ class Index:
 
     def _settle(self) -> None:
         if self._pending:
-            pending, self._pending = self._pending, []
-            kept, made, groups = self._made(pending)
-            self._tables.add(made.signatures, groups, [pending[at].id for at in kept.tolist()])
+            kept, made, groups = self._made(self._pending)
+            self._tables.add(made.signatures, groups, [self._pending[at].id for at in kept.tolist()])
+            self._pending = []
 
     def _made(self, articles: Sequence[_Article]) -> tuple[NDArray[np.int64], Fingerprints, U64]:
         """Which articles have features, their fingerprints and groups."""

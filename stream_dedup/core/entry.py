@@ -68,6 +68,7 @@ _TRIM = struct.Struct("<qq")
 _KIND_BATCH = 1
 _KIND_RULES = 2
 _KIND_TRIM = 3
+_UTF8_MASK, _UTF8_INSIDE = 0xC0, 0x80  # a byte within a character of UTF-8 begins with the bits 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -276,6 +277,8 @@ def _decode_batch(raw: bytes, start: int) -> Batch:
     reason_bytes = reader.take(int(reason_ends[-1]))
     reader.end()
     _refuse_nonsense(offsets, statuses, id_ends, reason_ends)
+    _refuse_no_text("ids", id_ends, id_bytes)
+    _refuse_no_text("reasons", reason_ends, reason_bytes)
     return Batch(
         topic_id,
         topic,
@@ -308,6 +311,19 @@ def _refuse_nonsense(
         raise CorruptError(msg)
     if any((ends[1:] < ends[:-1]).any() for ends in (id_ends, reason_ends)):
         msg = "log batch whose texts end before they begin"
+        raise CorruptError(msg)
+
+
+def _refuse_no_text(what: str, ends: NDArray[np.uint32], joined: bytes) -> None:
+    """Refuse joined texts that are no UTF-8, or of which one ends within a character."""
+    try:
+        joined.decode()
+    except UnicodeDecodeError as error:
+        msg = f"log batch whose {what} are no UTF-8: {error}"
+        raise CorruptError(msg) from error
+    begins = np.frombuffer(joined, np.uint8)[ends[ends < len(joined)]]
+    if ((begins & _UTF8_MASK) == _UTF8_INSIDE).any():
+        msg = f"log batch with {what} that end within a character"
         raise CorruptError(msg)
 
 

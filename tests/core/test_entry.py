@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -139,6 +140,15 @@ def test_texts_that_end_before_they_begin() -> None:
     batch = made()
     batch.id_ends[:] = [5, 1, 7]
     with pytest.raises(CorruptError, match="end before they begin"):
+        decode(encode(batch))
+
+
+def test_texts_that_are_none() -> None:
+    """Ids that are no UTF-8, whole or one by one."""
+    with pytest.raises(CorruptError, match="whose ids are no UTF-8"):
+        decode(encode(replace(made(), id_bytes=b"\xff" * len(made().id_bytes))))
+    batch = replace(made(), id_bytes="文章".encode(), id_ends=np.array([3, 4, 6], np.uint32))
+    with pytest.raises(CorruptError, match="ids that end within a character"):
         decode(encode(batch))
 
 
