@@ -1,6 +1,7 @@
 """What stands in deploy/ is about the program as it is."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -34,3 +35,18 @@ def test_variables_are_keys_of_the_configuration(name: str) -> None:
 def test_one_kafka_for_all() -> None:
     """compose.yml takes the same image of Kafka by default as the development broker."""
     assert f"${{KAFKA_IMAGE:-{DEFAULT_IMAGE}}}" in (DEPLOY / "compose.yml").read_text()
+
+
+def test_image_has_what_the_package_is_built_of() -> None:
+    """The files that pyproject.toml names come into the image's context, and from there into the build."""
+    root = DEPLOY.parent
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
+    built_of = {
+        "pyproject.toml",
+        project["project"]["readme"],
+        *project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"],
+    }
+    context = set(re.findall(r"^!(\S+)$", (root / ".dockerignore").read_text(), re.MULTILINE))
+    copied = set(re.findall(r"^COPY (\S+) \S+$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE))
+    assert built_of <= context
+    assert built_of <= copied
