@@ -1,17 +1,43 @@
 """Where log lines go: standard error, one line each.
 
 A level says what the operator must do: WARNING, nothing is lost, look; ERROR, act. The Kafka
-client's own chatter below WARNING is left out, whatever the level.
+client's own chatter below WARNING is left out, whatever the level, and while a broker is away it says the same
+several times a second: each of its lines comes once in ``QUIET_S``.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+import time
+from collections.abc import Callable
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+QUIET_S = 30.0
+"""After a line of the client's, no other from the same place in its code for so many seconds."""
 _HANDLER = "stream-dedup"
-_CHATTY = ("kafka", "jieba")
+_CLIENT = "kafka"
+_CHATTY = (_CLIENT, "jieba")
+
+
+class ClientThinned(logging.Filter):
+    """Lets every line of ours through, and of the Kafka client's one from each place in ``QUIET_S``."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        """``now`` gives seconds."""
+        super().__init__()
+        self._now = now
+        self._told: dict[tuple[str, int], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line is written."""
+        if record.name.partition(".")[0] != _CLIENT:
+            return True
+        place, now = (record.pathname, record.lineno), self._now()
+        if now - self._told.get(place, -QUIET_S) < QUIET_S:
+            return False
+        self._told[place] = now
+        return True
 
 
 def set_up_logging(level: str) -> None:
@@ -22,6 +48,7 @@ def set_up_logging(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.name = _HANDLER
     handler.setFormatter(logging.Formatter(FORMAT))
+    handler.addFilter(ClientThinned())
     root.addHandler(handler)
     root.setLevel(level.upper())
     for name in _CHATTY:

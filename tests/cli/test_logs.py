@@ -1,0 +1,39 @@
+"""Log lines on standard error: ours all, the Kafka client's thinned."""
+
+import logging
+
+import pytest
+
+from stream_dedup.cli.logs import QUIET_S, ClientThinned, set_up_logging
+
+
+def record(name: str, line: int, text: str = "broker away") -> logging.LogRecord:
+    return logging.LogRecord(name, logging.ERROR, "client.py", line, text, (), None)
+
+
+def test_the_clients_lines_come_once_in_a_while() -> None:
+    """One from each place in the client's code in QUIET_S; other places and ours are not held back."""
+    now = 0.0
+    thinned = ClientThinned(lambda: now)
+    assert thinned.filter(record("kafka.net.manager", 1))
+    assert not thinned.filter(record("kafka.net.manager", 1, "the same place, another port"))
+    assert thinned.filter(record("kafka.net.manager", 2))
+    assert all(thinned.filter(record("stream_dedup.stream.worker", 1)) for _ in range(3))
+    now = QUIET_S - 1
+    assert not thinned.filter(record("kafka.net.manager", 1))
+    now = QUIET_S
+    assert thinned.filter(record("kafka.net.manager", 1))
+
+
+def test_lines_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each once, however often it is set up, from the level on; of the client's from WARNING on."""
+    set_up_logging("debug")
+    set_up_logging("info")
+    logging.getLogger("stream_dedup.test").debug("not this")
+    logging.getLogger("stream_dedup.test").info("this")
+    for _ in range(3):
+        logging.getLogger("kafka.test").error("away")
+    logging.getLogger("kafka.test").info("nor this")
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert [line.partition(": ")[2] for line in err.splitlines()] == ["this", "away"]
