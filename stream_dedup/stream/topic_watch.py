@@ -121,7 +121,9 @@ class TopicWatch:
             log.debug("topic ids: %r", error)
             # As of the failure, not of the look's begin: the process may have stood still in between.
             now = time.monotonic()
-            self._failing_since = self._failing_since or now
+            if self._failing_since is None:
+                self._failing_since = now
+                log.warning("no Kafka broker answers; the worker waits up to %g s", self._config.kafka.broker_wait_s)
             if now - self._failing_since > self._config.kafka.broker_wait_s:
                 self.failure = self._away()
             time.sleep(RETRY_S)
@@ -131,6 +133,8 @@ class TopicWatch:
                 f"topic {self._log_topic} was deleted and made again while this worker ran; start it again: "
                 "it rebuilds its index from the new log"
             )
+        if self._failing_since is not None:
+            log.info("a Kafka broker answers again, after %.1f s", time.monotonic() - self._failing_since)
         with self._changed:
             self._ids = ids
             self._looked_at = began
