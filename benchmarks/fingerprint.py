@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import logging
 import platform
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -30,6 +29,7 @@ from statistics import median
 import rjieba
 
 from benchmarks.texts import articles, described
+from benchmarks.turns import CHUNK_TEXTS, Work, microseconds
 from stream_dedup.core.fingerprint import Fingerprinter
 from stream_dedup.core.profiles import PROFILES
 
@@ -38,16 +38,11 @@ with warnings.catch_warnings():
     import jieba
     from simhash import Simhash
 
-CHUNK_TEXTS = 64
-"""Texts in one call: what the worker hands to a process at once."""
-
-Work = Callable[[Sequence[str]], None]
-
 
 def main() -> None:
     options = _options()
     texts = articles(options.articles)
-    times = _measure(_contenders(), texts, options.repetitions)
+    times = microseconds(_contenders(), texts, options.repetitions)
     floor = times["rjieba.cut"]
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, one process; ", end="")
     print(f"{len(texts)} {described()}, {_mean_bytes(texts):,.0f} bytes each; {options.repetitions} repetitions\n")
@@ -105,18 +100,6 @@ def _simhash_package(text: str) -> int:
     counts = Counter(word for word in jieba.cut(text) if not word.isspace())
     value: int = Simhash({word: float(count) for word, count in counts.items()}).value
     return value
-
-
-def _measure(contenders: dict[str, Work], texts: Sequence[str], repetitions: int) -> dict[str, list[float]]:
-    """Microseconds a text of each contender's turns, after one turn that loads dictionaries and meets the words."""
-    times: dict[str, list[float]] = {name: [] for name in contenders}
-    for turn in range(repetitions + 1):
-        for name, work in contenders.items():
-            start = time.perf_counter()
-            work(texts)
-            if turn:
-                times[name].append((time.perf_counter() - start) * 1e6 / len(texts))
-    return times
 
 
 def _mean_bytes(texts: Sequence[str]) -> float:

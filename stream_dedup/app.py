@@ -19,7 +19,7 @@ from stream_dedup.metrics import Metrics
 from stream_dedup.metrics_server import MetricsServer
 from stream_dedup.pool import FingerprintPool
 from stream_dedup.stream.client import failures_told, wait_for_broker
-from stream_dedup.stream.flight import Step
+from stream_dedup.stream.flight import Step, TrimStep
 from stream_dedup.stream.opening import open_log, worker_id
 from stream_dedup.stream.worker import Worker, WorkerParts
 
@@ -38,7 +38,7 @@ class _Stopped(BaseException):
     """A signal came before the worker was running."""
 
 
-def run_worker(config: Config, on_step: Callable[[Step], None] = lambda step: None) -> int:  # noqa: ARG005
+def run_worker(config: Config, on_step: Callable[[Step | TrimStep], None] = lambda step: None) -> int:  # noqa: ARG005
     """Run a worker until SIGTERM or SIGINT; gives the exit code.
 
     ``on_step`` is called at each point between two effects, by the thread that does them.
@@ -70,7 +70,9 @@ def rebuild_index(config: Config, progress: Callable[[int, int], None]) -> None:
     opened.index.close()
 
 
-def _start(config: Config, stack: ExitStack, stop: threading.Event, on_step: Callable[[Step], None]) -> Worker:
+def _start(
+    config: Config, stack: ExitStack, stop: threading.Event, on_step: Callable[[Step | TrimStep], None]
+) -> Worker:
     """In order: metrics, broker, pool, log and index, worker. The pool loads while the log is read.
 
     Nothing is loaded or compiled later than here: no article waits for it.

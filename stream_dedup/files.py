@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from stream_dedup.config import Config
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.decode import TOO_LONG, RawRecord, parse_object
-from stream_dedup.core.entry import Batch, LogRecord, Payload, encode, make_batch
+from stream_dedup.core.entry import Batch, LogRecord, Payload, encode
 from stream_dedup.core.model import FILES_LOG_PREFIX, ROW_BITS, Judgement, Status, Verdict
 from stream_dedup.errors import UserError
 from stream_dedup.files_in import (
@@ -203,18 +203,8 @@ class _Call:
     def answer(self, lines: LineBatch, columns: Columns) -> None:
         """Log, judge and write one batch."""
         times = self._times(lines, columns)
-        batch = make_batch(
-            topic_id=self._topic_id,
-            topic=lines.name,
-            partition=lines.source,
-            offsets=range(lines.first, lines.first + len(lines.lines)),
-            checksums=columns.checksums,
-            statuses=columns.statuses,
-            groups=columns.groups,
-            signatures=columns.signatures,
-            margins=columns.margins,
-            ids=columns.ids,
-            reasons=columns.reasons,
+        batch = columns.batch(
+            self._topic_id, lines.name, lines.source, range(lines.first, lines.first + len(lines.lines))
         )
         judgements = self._log.judge(batch, times)
         for line, judgement, fingerprint in zip(lines.lines, judgements, batch.fingerprints.tolist(), strict=True):

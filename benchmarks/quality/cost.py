@@ -10,8 +10,7 @@ import math
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import median
 
 import orjson
@@ -20,14 +19,13 @@ from datasketch import MinHash
 from benchmarks.quality import data, lsh, peers, report
 from benchmarks.quality.report import Aim
 from benchmarks.quality.seeds import alone
+from benchmarks.turns import CHUNK_TEXTS, Work, microseconds
 from stream_dedup.core.columns import EntryMaker
 from stream_dedup.core.compiled import SWITCH
 from stream_dedup.core.decode import InputFormat, RawRecord
 from stream_dedup.core.fingerprint import Fingerprinter
 from stream_dedup.core.profiles import PROFILES
 
-CHUNK_TEXTS = 64
-"""Texts in one call: what the worker hands to a process at once."""
 TURNS = 5
 ARTICLES, COMMENTS = 400, 8_000
 ENTRY_AIM = 0.2
@@ -42,8 +40,6 @@ INDEX_RUNS = {
 PIPELINE_FLAGS = ("--profile", "article", "--plain", "3000", "--latency-s", "0", "--filtered", "0")
 PIPELINE_AIM = 6
 """Times the plain consumer."""
-
-Work = Callable[[Sequence[str]], None]
 
 
 def measure_entries(_seeds: list[int]) -> tuple[str, list[Aim]]:
@@ -79,7 +75,7 @@ def _entries() -> tuple[str, list[Aim]]:
         ("article", "articles", data.articles()[:ARTICLES], data.ARTICLE_SHINGLE),
         ("comment", "comments", data.comments("zh")[:COMMENTS], data.COMMENT_SHINGLE),
     ):
-        times = _turns(_contenders(profile, shingle), texts)
+        times = microseconds(_contenders(profile, shingle), texts, TURNS)
         floor = times[MINHASH]
         size = sum(map(len, texts)) / len(texts)
         rows = []
@@ -139,18 +135,6 @@ def _minhash(size: int) -> Work:
             )
 
     return run
-
-
-def _turns(contenders: dict[str, Work], texts: Sequence[str]) -> dict[str, list[float]]:
-    """Microseconds a text of each one's turns, after one turn that loads dictionaries and meets the words."""
-    times: dict[str, list[float]] = {name: [] for name in contenders}
-    for turn in range(TURNS + 1):
-        for name, work in contenders.items():
-            start = time.perf_counter()
-            work(texts)
-            if turn:
-                times[name].append((time.perf_counter() - start) * 1e6 / len(texts))
-    return times
 
 
 def _index_aims(name: str, told: str) -> list[Aim]:

@@ -2,7 +2,7 @@
 
 Owns the step from input to entry: decode, checksum, fingerprint. What cannot be read becomes a
 rejected entry with its reason; no record is dropped, and the rows stand in the order of the
-records. The columns are what ``entry.make_batch`` takes; they travel between processes.
+records. The columns travel between processes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.core.decode import Article, InputFormat, RawRecord, Rejection, decode, key_id
+from stream_dedup.core.entry import Batch, make_batch
 from stream_dedup.core.fingerprint import Fingerprinter, Fingerprints
 from stream_dedup.core.model import SIGNATURE_BYTES, TABLE_COUNTS, TABLE_MARGIN_BYTES, Status, group_of
 from stream_dedup.core.scheme import FingerprintSettings
@@ -35,6 +36,34 @@ class Columns:
     def __len__(self) -> int:
         """Number of entries."""
         return len(self.ids)
+
+    def rows(self, rows: slice) -> Columns:
+        """These rows alone."""
+        return Columns(
+            self.checksums[rows],
+            self.statuses[rows],
+            self.groups[rows],
+            self.signatures[rows],
+            self.margins[rows],
+            self.ids[rows],
+            self.reasons[rows],
+        )
+
+    def batch(self, topic_id: bytes, topic: str, partition: int, offsets: Sequence[int] | NDArray[np.int64]) -> Batch:
+        """The batch of these entries at their coordinates; one offset for each."""
+        return make_batch(
+            topic_id=topic_id,
+            topic=topic,
+            partition=partition,
+            offsets=offsets,
+            checksums=self.checksums,
+            statuses=self.statuses,
+            groups=self.groups,
+            signatures=self.signatures,
+            margins=self.margins,
+            ids=self.ids,
+            reasons=self.reasons,
+        )
 
     @classmethod
     def concat(cls, parts: Sequence[Columns]) -> Columns:

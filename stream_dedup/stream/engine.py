@@ -30,7 +30,7 @@ import numpy as np
 
 from stream_dedup.core.columns import Columns, checksum, rejected_columns
 from stream_dedup.core.decode import RawRecord
-from stream_dedup.core.entry import Batch, Trim, make_batch
+from stream_dedup.core.entry import Batch, Trim
 from stream_dedup.core.model import ROW_BITS, Verdict, log_offset_of
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, UnavailableError
@@ -215,18 +215,8 @@ class Engine:
         stretch.sent = []
         for run in _runs(missing):
             rows = slice(stretch.rows.start + run.start, stretch.rows.start + run.stop)
-            batch = make_batch(
-                topic_id=flight.topic_id,
-                topic=flight.partition.topic,
-                partition=flight.partition.partition,
-                offsets=flight.offsets[rows],
-                checksums=columns.checksums[run],
-                statuses=columns.statuses[run],
-                groups=columns.groups[run],
-                signatures=columns.signatures[run],
-                margins=columns.margins[run],
-                ids=columns.ids[run],
-                reasons=columns.reasons[run],
+            batch = columns.rows(run).batch(
+                flight.topic_id, flight.partition.topic, flight.partition.partition, flight.offsets[rows]
             )
             stretch.sent.append(self._parts.appender.append(batch))
 

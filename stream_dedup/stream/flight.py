@@ -40,6 +40,14 @@ class Step(StrEnum):
     COMMITTED = "committed"
 
 
+class TrimStep(StrEnum):
+    """Points behind each effect of a trim, in order; tests end the process there, too."""
+
+    RESTATED = "rules-restated"
+    TRIM_APPENDED = "trim-appended"
+    CUT = "log-cut"
+
+
 @dataclass(slots=True, eq=False)
 class Assignment:
     """One term of office in the group: what was assigned, and the proof of membership.

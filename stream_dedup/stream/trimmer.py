@@ -21,6 +21,7 @@ from kafka.errors import KafkaError
 
 from stream_dedup.stream.audit_io import committed_offsets
 from stream_dedup.stream.client import make_admin
+from stream_dedup.stream.flight import TrimStep
 from stream_dedup.stream.topics import topic_ids
 
 if TYPE_CHECKING:
@@ -41,13 +42,21 @@ LONGEST_ROUND_S = 600.0
 class Trimmer:
     """``step`` does a round when one is due. One thread calls it: the one that owns the index."""
 
-    def __init__(self, config: Config, index: LogIndex, append: Callable[[Payload], object], first_offset: int) -> None:
+    def __init__(
+        self,
+        config: Config,
+        index: LogIndex,
+        append: Callable[[Payload], object],
+        first_offset: int,
+        on_step: Callable[[TrimStep], None],
+    ) -> None:
         """``first_offset`` is where the log begins now."""
         self._config = config
         self._index = index
         self._append = append
         self._admin = make_admin(config.kafka)
         self._cut = first_offset
+        self._on_step = on_step
         self._next_round = 0.0
 
     def step(self, now: float) -> None:
@@ -70,14 +79,17 @@ class Trimmer:
         # 1
         if self._index.batches_since_rules:
             self._append(self._index.rules)  # type: ignore[arg-type] # there are rules where there are batches
+            self._on_step(TrimStep.RESTATED)
         # 2, 3
         trim = self._index.restated_trim(self._owed_time())
         if trim is not None:
             log.info("trim: entries before log offset %d are forgotten", trim.before)
             self._append(trim)
+            self._on_step(TrimStep.TRIM_APPENDED)
         # 4
         if self._index.trimmed_before > self._cut:
             self._admin.delete_records({TopicPartition(self._config.log_topic, 0): self._index.trimmed_before})
+            self._on_step(TrimStep.CUT)
             self._cut = self._index.trimmed_before
 
     def _owed_time(self) -> int:

@@ -23,7 +23,7 @@ from stream_dedup.errors import UnavailableError
 from stream_dedup.stream.client import call_limit_s
 from stream_dedup.stream.committer import Committer, CommitterParts
 from stream_dedup.stream.engine import Engine, EngineParts
-from stream_dedup.stream.flight import Budget, Step
+from stream_dedup.stream.flight import Budget, Step, TrimStep
 from stream_dedup.stream.log import LogAppender
 from stream_dedup.stream.source import Source
 from stream_dedup.stream.survivors import settle_for_the_dead
@@ -65,7 +65,7 @@ class WorkerParts:
     processes: int
     metrics: Metrics
     stop: threading.Event
-    on_step: Callable[[Step], None] = lambda step: None  # noqa: ARG005 - a place to stand for tests
+    on_step: Callable[[Step | TrimStep], None] = lambda step: None  # noqa: ARG005 - a place to stand for tests
 
 
 class Worker:
@@ -83,7 +83,9 @@ class Worker:
         self._watch = TopicWatch(config, parts.opened.log_id, wake.set)
         self._tail = LogTail(parts.opened.reader, wake.set, config.kafka.broker_wait_s)
         self._appender = LogAppender(config.kafka, config.log_topic)
-        self._trimmer = Trimmer(config, parts.opened.index, self._appender.append, parts.opened.first_offset)
+        self._trimmer = Trimmer(
+            config, parts.opened.index, self._appender.append, parts.opened.first_offset, parts.on_step
+        )
         self._source = Source(config, self._watch, parts.transactional_id, self._logged_partitions)
         self._committer = Committer(
             CommitterParts(

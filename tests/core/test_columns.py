@@ -9,7 +9,7 @@ import xxhash
 
 from stream_dedup.core.columns import Columns, EntryMaker, rejected_columns
 from stream_dedup.core.decode import InputFormat, RawRecord
-from stream_dedup.core.entry import Batch, decode, encode, make_batch
+from stream_dedup.core.entry import Batch, decode, encode
 from stream_dedup.core.fingerprint import Fingerprinter
 from stream_dedup.core.model import Status, group_of
 from stream_dedup.core.profiles import PROFILES
@@ -85,19 +85,7 @@ def test_a_record_may_be_rejected_unseen() -> None:
 def test_columns_are_what_a_log_batch_takes() -> None:
     """There and back through the log record's bytes."""
     columns = EntryMaker()(RECORDS)
-    batch = make_batch(
-        topic_id=bytes(16),
-        topic="t",
-        partition=0,
-        offsets=range(5),
-        checksums=columns.checksums,
-        statuses=columns.statuses,
-        groups=columns.groups,
-        signatures=columns.signatures,
-        margins=columns.margins,
-        ids=columns.ids,
-        reasons=columns.reasons,
-    )
+    batch = columns.batch(bytes(16), "t", 0, range(5))
     read = decode(encode(batch))
     assert isinstance(read, Batch)
     assert [read.id(row) for row in range(5)] == columns.ids

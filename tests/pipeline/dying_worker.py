@@ -2,7 +2,7 @@
 
     python -m tests.pipeline.dying_worker CONFIG STEP N
 
-Steps are those of ``stream_dedup.stream.flight.Step``; N of 0 never ends it;
+Steps are those of ``Step`` and ``TrimStep`` in ``stream_dedup.stream.flight``; N of 0 never ends it;
 N below 0 stops it (SIGSTOP) the -N-th time, until somebody continues it.
 """
 
@@ -19,15 +19,17 @@ from stream_dedup.cli import exit_code_of
 from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.config import load_config
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.stream.flight import Step
+from stream_dedup.stream.flight import Step, TrimStep
+
+_STEPS: dict[str, Step | TrimStep] = {step.value: step for kind in (Step, TrimStep) for step in kind}
 
 
 def main(path: str, step: str, times: str) -> int:
-    wanted, left = Step(step), abs(int(times))
+    wanted, left = _STEPS[step], abs(int(times))
     how = signal.SIGKILL if int(times) > 0 else signal.SIGSTOP
     lock = threading.Lock()
 
-    def on_step(reached: Step) -> None:
+    def on_step(reached: Step | TrimStep) -> None:
         nonlocal left
         if reached is not wanted:
             return

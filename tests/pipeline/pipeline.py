@@ -18,7 +18,7 @@ from stream_dedup.core.headers import Stamp, parse_headers
 from stream_dedup.stream.asking import patiently
 from stream_dedup.stream.audit_io import committed_offsets
 from stream_dedup.stream.client import make_admin, make_consumer, make_producer
-from stream_dedup.stream.flight import Step
+from stream_dedup.stream.flight import Step, TrimStep
 from stream_dedup.stream.topics import ensure_topics
 from tests.waiting import wait_until
 
@@ -100,7 +100,9 @@ class Pipeline:
 
     # workers
 
-    def start(self, index: str = "main", die_at: Step = Step.POLLED, times: int = 0) -> subprocess.Popen[bytes]:
+    def start(
+        self, index: str = "main", die_at: Step | TrimStep = Step.POLLED, times: int = 0
+    ) -> subprocess.Popen[bytes]:
         assigned_before = self._assigned(index)
         path = self.folder / f"{index}.toml"
         path.write_text(toml_of(self.values(index)), "utf-8")

@@ -14,7 +14,7 @@ from stream_dedup.stream.devbroker.jvm import JvmBroker
 from stream_dedup.stream.devbroker.ports import free_ports
 from stream_dedup.stream.devbroker.settings import SMALL_HEAP_MIB
 from tests.pipeline.mixture import records
-from tests.pipeline.pipeline import Keys, Pipeline, toml_of
+from tests.pipeline.pipeline import Keys, pipeline, toml_of
 
 USER, PASSWORD = "worker", "worker-secret"
 STORE_PASSWORD = "store-secret"  # noqa: S105 - of a store that ends with the tests
@@ -76,8 +76,7 @@ def _kafka(certificate: Path, folder: Path, password: str) -> Keys:
 def test_articles_through_a_secured_broker(secured: tuple[str, Path], tmp_path: Path) -> None:
     """Every client that the worker and the audit make comes in by TLS and password."""
     address, certificate = secured
-    made = Pipeline(address, tmp_path, "secured", kafka=_kafka(certificate, tmp_path, PASSWORD))
-    try:
+    with pipeline(address, tmp_path, "secured", kafka=_kafka(certificate, tmp_path, PASSWORD)) as made:
         made.produce(records(100, 3))
         worker = made.start()
         made.wait_done()
@@ -85,8 +84,6 @@ def test_articles_through_a_secured_broker(secured: tuple[str, Path], tmp_path: 
         made.assert_sound()
         assert len(made.stamps()) == sum(made.ends().values())
         assert PASSWORD not in made.log()
-    finally:
-        made.close()
 
 
 @pytest.mark.parametrize(
