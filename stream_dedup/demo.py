@@ -39,6 +39,8 @@ from stream_dedup.core.model import Verdict
 from stream_dedup.errors import StreamDedupError, UnavailableError
 from stream_dedup.terminal import visible
 
+PROGRAM = (sys.executable, "-P", "-m", "stream_dedup")
+"""The program as installed: -P keeps Python from importing what lies in the current folder."""
 SAMPLE = Path(__file__).with_name("samples") / "articles.jsonl"
 SETTINGS = """\
 [input]
@@ -163,9 +165,7 @@ class _Worker:
     def __init__(self, flags: list[str], log: Path) -> None:
         self._log = log
         with log.open("wb") as out:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "stream_dedup", "run", *flags], stdout=out, stderr=out
-            )
+            self._process = subprocess.Popen([*PROGRAM, "run", *flags], stdout=out, stderr=out)
 
     def running(self) -> bool:
         return self._process.poll() is None
@@ -252,7 +252,7 @@ def _summary(shown: list[Shown]) -> None:
 
 
 def _audit(flags: list[str]) -> int:
-    command = [sys.executable, "-m", "stream_dedup", "audit", *flags]
+    command = [*PROGRAM, "audit", *flags]
     done = subprocess.run(command, capture_output=True, text=True, timeout=AUDIT_LIMIT_S, check=False)
     if done.returncode != EXIT_OK:
         write_lines(*(done.stdout + done.stderr).split("\n"))
@@ -262,7 +262,7 @@ def _audit(flags: list[str]) -> int:
 
 
 def _through_files(settings: Path) -> int:
-    command = [sys.executable, "-m", "stream_dedup", "filter", "--config", str(settings), str(SAMPLE)]
+    command = [*PROGRAM, "filter", "--config", str(settings), str(SAMPLE)]
     shown = []
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None  # noqa: S101 - asked for one line above
