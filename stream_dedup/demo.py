@@ -33,10 +33,14 @@ from typing import Any, Self
 import click
 
 from stream_dedup.cli import EXIT_OK, EXIT_UNAVAILABLE, exit_code_of
+from stream_dedup.cli.output import write_lines
 from stream_dedup.config import Config, load_config
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import StreamDedupError, UnavailableError
+from stream_dedup.terminal import visible
 
+PROGRAM = (sys.executable, "-P", "-m", "stream_dedup")
+"""The program as installed: -P keeps Python from importing what lies in the current folder."""
 SAMPLE = Path(__file__).with_name("samples") / "articles.jsonl"
 SETTINGS = """\
 [input]
@@ -75,12 +79,12 @@ class Shown:
     note: str
     detail: str
 
-    def line(self) -> str:
-        """Return the line for the terminal."""
-        head = click.style(f"{self.verdict:<10}", fg=COLOURS[self.verdict])
+    def write(self) -> None:
+        """Write the line: the verdict in its colour, then what others wrote, which brings no colour of its own."""
+        click.secho(f"  {self.verdict:<10}", fg=COLOURS[self.verdict], nl=False)  # noqa: TID251 - our own words
         title = self.text if len(self.text) <= TITLE_CHARACTERS else self.text[:TITLE_CHARACTERS] + "…"
         parts = [self.detail or title, f"({self.note})" if self.note else ""]
-        return f"  {head} {self.id:<20} " + "  ".join(part for part in parts if part)
+        write_lines(f" {visible(self.id):<20} " + "  ".join(part for part in parts if part))
 
 
 def main() -> int:
@@ -88,26 +92,27 @@ def main() -> int:
     try:
         return _show_the_stream()
     except StreamDedupError as error:
-        click.echo(f"make run: {error}", err=True)
+        write_lines(*f"make run: {error}".split("\n"), err=True)
         return exit_code_of(error)
     except KeyboardInterrupt:
-        click.echo("\ninterrupted", err=True)
+        write_lines("", "interrupted", err=True)
         return EXIT_OK
 
 
 def _show_the_stream() -> int:
     from stream_dedup.stream.devbroker import NoMachineryError, find_broker  # noqa: PLC0415 - loads the Kafka client
 
-    click.echo("The profile is article; beside it is set:\n\n    " + SETTINGS.strip().replace("\n", "\n    ") + "\n")
-    click.echo("Starting Kafka (the first time its image or its jars are fetched) …")
+    settings = (f"    {line}" for line in SETTINGS.splitlines())
+    write_lines("The profile is article; beside it is set:", "", *settings, "")
+    write_lines("Starting Kafka (the first time its image or its jars are fetched) …")
     try:
         broker = find_broker()
     except NoMachineryError as error:
-        click.echo(f"{error}. The same stream through files instead:\n")
+        write_lines(f"{error}. The same stream through files instead:", "")
         with tempfile.TemporaryDirectory(prefix="stream-dedup-demo-") as folder:
             return _through_files(_settings(Path(folder)))
     with broker:
-        click.echo(f"Kafka answers at {broker.bootstrap}, {broker.description}.")
+        write_lines(f"Kafka answers at {broker.bootstrap}, {broker.description}.")
         return _through_kafka(broker.bootstrap)
 
 
@@ -119,14 +124,14 @@ def _through_kafka(brokers: str) -> int:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-dedup-demo-")))
         flags = _flags(brokers, folder)
         showing = stack.enter_context(closing(Showing(_config(flags))))
-        click.echo("A worker: stream-dedup run " + " ".join(flags) + "\n")
+        write_lines("A worker: stream-dedup run " + " ".join(flags), "")
         with _Worker(flags, folder / "worker.log") as worker:
             worker.wait_until_ready()
             showing.feed(lines, PAUSE_S)
             shown, delays = _show(showing.outputs(len(lines), VERDICT_LIMIT_S, worker.running))
             worker.end()
         _summary(shown)
-        click.echo(f"From article to committed verdict: median {statistics.median(delays):.0f} ms.")
+        write_lines(f"From article to committed verdict: median {statistics.median(delays):.0f} ms.")
         return _audit(flags)
 
 
@@ -160,9 +165,7 @@ class _Worker:
     def __init__(self, flags: list[str], log: Path) -> None:
         self._log = log
         with log.open("wb") as out:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "stream_dedup", "run", *flags], stdout=out, stderr=out
-            )
+            self._process = subprocess.Popen([*PROGRAM, "run", *flags], stdout=out, stderr=out)
 
     def running(self) -> bool:
         return self._process.poll() is None
@@ -216,7 +219,7 @@ def _show(outputs: Iterator[Any]) -> tuple[list[Shown], list[int]]:
         fallback = f"{stamp.topic.rpartition('-')[2]}-{stamp.coordinates.partition}-{stamp.coordinates.offset}"
         shown.append(_shown(stamp.verdict, record, fallback, match or stamp.reason or ""))
         delays.append(output.time - stamp.timestamp)
-        click.echo(shown[-1].line())
+        shown[-1].write()
     return shown, delays
 
 
@@ -245,27 +248,27 @@ def _record(value: bytes | None) -> dict[str, Any]:
 def _summary(shown: list[Shown]) -> None:
     counts = Counter(one.verdict for one in shown)
     told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
-    click.echo(f"\n{len(shown)} records: {told}.")
+    write_lines("", f"{len(shown)} records: {told}.")
 
 
 def _audit(flags: list[str]) -> int:
-    command = [sys.executable, "-m", "stream_dedup", "audit", *flags]
+    command = [*PROGRAM, "audit", *flags]
     done = subprocess.run(command, capture_output=True, text=True, timeout=AUDIT_LIMIT_S, check=False)
     if done.returncode != EXIT_OK:
-        click.echo(done.stdout + done.stderr)
+        write_lines(*(done.stdout + done.stderr).split("\n"))
         return EXIT_UNAVAILABLE if done.returncode < 0 else done.returncode
-    click.echo("Audit: every verdict recomputed from the log; nothing missing, twice, wrong or self-matched.")
+    write_lines("Audit: every verdict recomputed from the log; nothing missing, twice, wrong or self-matched.")
     return EXIT_OK
 
 
 def _through_files(settings: Path) -> int:
-    command = [sys.executable, "-m", "stream_dedup", "filter", "--config", str(settings), str(SAMPLE)]
+    command = [*PROGRAM, "filter", "--config", str(settings), str(SAMPLE)]
     shown = []
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None  # noqa: S101 - asked for one line above
         for number, line in enumerate(process.stdout, 1):
             shown.append(_filtered(json.loads(line), f"line {number}"))
-            click.echo(shown[-1].line())
+            shown[-1].write()
     _summary(shown)
     return EXIT_OK
 

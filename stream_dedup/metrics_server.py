@@ -1,29 +1,50 @@
 """The HTTP server of /metrics, /healthz and /readyz.
 
-Owns one listening socket and its threads. What the two health pages say is asked of callables
+Owns one listening socket, its connections and their threads. What the two health pages say is asked of callables
 each time: they must answer at once and may be called from any thread. A page answers 200 when
 all is well, 503 with the reason in its body when not. The server never changes anything.
+
+Whoever reaches the port must not be able to harm the process. Rules:
+
+* There are ``Limits.connections`` connections at most; one more is closed at once, without a thread.
+* A connection has ``Limits.request_s`` from its beginning to the last byte of its answer, then it is shut down,
+  whatever it was at. It carries one request (HTTP/1.0), of ``MAX_HEAD_BYTES`` at most.
+* What clients do wrong, and what fails here, is logged: one line for each kind of fault in ``Limits.quiet_s``.
 """
 
 from __future__ import annotations
 
 import errno
 import logging
+import math
 import socket
+import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import LineTooLong
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from io import BufferedIOBase
+from threading import Event, Lock, Thread
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 
 from stream_dedup.config_checks import split_address
 from stream_dedup.errors import UserError
 
-REQUEST_TIMEOUT_S = 10
-"""A client that sends nothing for so long is hung up on: it must not hold a thread for ever."""
+MAX_HEAD_BYTES = 65_537
+"""Request line and headers: a byte more than the longest line that ``http.server`` takes. Prometheus sends 300."""
+ACCEPT_PAUSE_S = 0.5
+"""After a connection that could not be taken, seconds: it still waits, and would be tried again at once for ever."""
+MAX_DETAIL = 200
+"""Characters of a client's request that a log line quotes."""
+_TEXT = "text/plain; charset=utf-8"
 
 Check = Callable[[], tuple[bool, str]]
 """Whether all is well, and the reason."""
@@ -31,16 +52,37 @@ Check = Callable[[], tuple[bool, str]]
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What clients may take of the process."""
+
+    connections: int = 16
+    """Prometheus and a probe need two; each takes a file descriptor and a thread, of which the worker needs its own."""
+    request_s: float = 10.0
+    """From accepting a connection to the end of its answer: Prometheus waits as long; milliseconds are usual."""
+    quiet_s: float = 60.0
+    """After a line about one kind of fault, none about this kind for so long."""
+
+
 class MetricsServer:
     """Serves until it is closed; ``address`` is where, with the port that was bound."""
 
-    def __init__(self, address: str, registry: CollectorRegistry, healthy: Check, ready: Check) -> None:
+    def __init__(
+        self,
+        address: str,
+        registry: CollectorRegistry,
+        healthy: Check,
+        ready: Check,
+        limits: Limits = Limits(),
+    ) -> None:
         """Bind and begin to serve.
 
         Raises:
             UserError: the address cannot be bound.
         """
-        self._server = _bind(address, _handler(registry, healthy, ready))
+        faults = Faults(limits.quiet_s)
+        self._server = _bind(address, _handler(registry, {"/healthz": healthy, "/readyz": ready}, faults))
+        self._server.limit(limits, faults)
         host, port = self._server.server_address[:2]
         self.port = int(port)
         name = host.decode() if isinstance(host, (bytes, bytearray)) else host
@@ -49,8 +91,10 @@ class MetricsServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop serving and give the port back."""
+        """Stop serving, hang up on who is being served, and give the port back."""
+        self._server.closing.set()
         self._server.shutdown()
+        self._server.hang_up(math.inf)
         self._server.server_close()
         self._thread.join()
 
@@ -61,14 +105,99 @@ class MetricsServer:
         self.close()
 
 
+class Faults:
+    """One log line for each kind of fault, then silence about that kind for a while; any thread may call it."""
+
+    def __init__(self, quiet_s: float, now: Callable[[], float] = time.monotonic) -> None:
+        """``now`` gives seconds."""
+        self._quiet_s = quiet_s
+        self._now = now
+        self._lock = Lock()
+        self._last: dict[str, float] = {}
+        self._unsaid: dict[str, int] = {}
+
+    def note(self, kind: str, detail: object, level: int = logging.INFO) -> None:
+        """Log it, with how many of its kind were not logged since the last line, or count it."""
+        with self._lock:
+            now, unsaid = self._now(), self._unsaid.get(kind, 0)
+            if now - self._last.get(kind, -math.inf) < self._quiet_s:
+                self._unsaid[kind] = unsaid + 1
+                return
+            self._last[kind], self._unsaid[kind] = now, 0
+        more = f" ({unsaid} more since the last such line)" if unsaid else ""
+        _log.log(level, "metrics server: %s: %s%s", kind, detail, more)
+
+
 class _Server(ThreadingHTTPServer):
+    """Keeps the limits; ``_open`` has every connection that has a thread, with the time at which it is over."""
+
     daemon_threads = True
-    block_on_close = False  # an idle keep-alive connection must not hold up the worker's end
+    block_on_close = False  # a connection under way must not hold up the worker's end
     allow_reuse_address = True
+    request_queue_size = 128  # waiting in the kernel: with fewer, a flood delays a scrape by a second and more
 
     def __init__(self, family: socket.AddressFamily, target: Any, handler: type[BaseHTTPRequestHandler]) -> None:  # noqa: ANN401 - a socket address, as its family has it
         self.address_family = family
+        self.closing = Event()
+        self._open: dict[socket.socket, float] = {}
+        self._lock = Lock()
         super().__init__(target, handler)
+
+    def limit(self, limits: Limits, faults: Faults) -> None:
+        """Set the limits, before the first connection is taken."""
+        self._limits, self._faults = limits, faults
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Take a connection; where the process has no file descriptor for it, wait a little before the next try."""
+        try:
+            return super().get_request()
+        except OSError as error:
+            self._faults.note("a connection could not be taken", error.strerror, logging.WARNING)
+            self.closing.wait(ACCEPT_PAUSE_S)
+            raise
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ANN401 - as socketserver has them
+        """Let a connection in, or not: what is not let in is closed at once."""
+        with self._lock:
+            room = len(self._open) < self._limits.connections
+            if room:
+                self._open[request] = time.monotonic() + self._limits.request_s
+        if not room:
+            said = f"{self._limits.connections} are open already, that of {client_address[0]} was closed"
+            self._faults.note("too many connections", said, logging.WARNING)
+        return room
+
+    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401
+        """Forget a connection and close it: in this order, so that ``hang_up`` never meets a closed one."""
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Called by ``serve_forever`` twice a second."""
+        if late := self.hang_up(time.monotonic()):
+            self._faults.note("slow request", f"{late} not done within {self._limits.request_s:g} s, hung up")
+
+    def hang_up(self, now: float) -> int:
+        """Shut connections down whose time is over, which wakes and ends their threads; return how many."""
+        with self._lock:
+            late = [request for request, end in self._open.items() if end <= now]
+            for request in late:
+                self._open[request] = math.inf
+                with suppress(OSError):  # the client has gone already
+                    request.shutdown(socket.SHUT_RDWR)
+        return len(late)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        """Log what ended a connection, but for our own hanging up."""
+        error = sys.exception()
+        with self._lock:
+            hung_up = self._open.get(request) == math.inf
+        if isinstance(error, OSError):
+            if not hung_up:
+                self._faults.note("broken connection", f"{client_address[0]}: {error.strerror or error}")
+        else:
+            self._faults.note("a request failed", f"{type(error).__name__}: {error}", logging.WARNING)
 
     def server_bind(self) -> None:
         """Bind without the reverse look-up of the host's name, which may take seconds."""
@@ -99,12 +228,43 @@ def _refusal(address: str, error: Exception) -> str:
     )
 
 
-def _handler(registry: CollectorRegistry, healthy: Check, ready: Check) -> type[BaseHTTPRequestHandler]:
-    checks = {"/healthz": healthy, "/readyz": ready}
+class _Head:
+    """A request's line and headers, which end with an error where they are longer than ``MAX_HEAD_BYTES``."""
 
+    def __init__(self, stream: BufferedIOBase) -> None:
+        self._stream = stream
+        self._left = MAX_HEAD_BYTES
+
+    def readline(self, limit: int) -> bytes:
+        """The next line, or its beginning.
+
+        Raises:
+            LineTooLong: all that may be read was read before; answered as 431.
+        """
+        if self._left <= 0:
+            raise LineTooLong("request")  # noqa: EM101 - as http.client has it
+        line = self._stream.readline(min(limit, self._left))
+        self._left -= len(line)
+        return line
+
+    def close(self) -> None:
+        """As the stream's."""
+        self._stream.close()
+
+
+class _Page(NamedTuple):
+    status: int
+    content_type: str
+    content: bytes
+
+
+def _handler(registry: CollectorRegistry, checks: dict[str, Check], faults: Faults) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        timeout = REQUEST_TIMEOUT_S
+        protocol_version = "HTTP/1.0"  # one request for each connection
+
+        def setup(self) -> None:
+            super().setup()
+            self.rfile: Any = _Head(self.rfile)
 
         def do_GET(self) -> None:
             self._answer(body=True)
@@ -114,24 +274,41 @@ def _handler(registry: CollectorRegistry, healthy: Check, ready: Check) -> type[
 
         def _answer(self, *, body: bool) -> None:
             path = self.path.partition("?")[0]
-            if path == "/metrics":
-                encoder, content_type = choose_encoder(self.headers.get("Accept", ""))
-                self._send(200, content_type, encoder(registry), body=body)
-            elif path in checks:
-                good, reason = checks[path]()
-                self._send(200 if good else 503, "text/plain; charset=utf-8", f"{reason}\n".encode(), body=body)
-            else:
-                self._send(404, "text/plain; charset=utf-8", b"pages: /metrics /healthz /readyz\n", body=body)
-
-        def _send(self, status: int, content_type: str, content: bytes, *, body: bool) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", content_type)
-            self.send_header("Content-Length", str(len(content)))
+            try:
+                page = _page(registry, checks, path, self.headers.get("Accept", ""))
+            except Exception as error:  # noqa: BLE001 - whatever fails, the client is answered and the log says so
+                faults.note(f"{path} failed", f"{type(error).__name__}: {error}", logging.WARNING)
+                page = _Page(HTTPStatus.INTERNAL_SERVER_ERROR, _TEXT, b"failed; the log says why\n")
+            self.send_response(page.status)
+            self.send_header("Content-Type", page.content_type)
+            self.send_header("Content-Length", str(len(page.content)))
             self.end_headers()
             if body:
-                self.wfile.write(content)
+                self.wfile.write(page.content)
+
+        def log_error(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
+            faults.note("malformed request", f"{self.client_address[0]}: {format % args}"[:MAX_DETAIL])
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
             _log.debug(format, *args)
 
     return Handler
+
+
+def _page(registry: CollectorRegistry, checks: dict[str, Check], path: str, accept: str) -> _Page:
+    if path == "/metrics":
+        encoder, content_type = _encoder(accept)
+        return _Page(HTTPStatus.OK, content_type, encoder(registry))
+    if path in checks:
+        good, reason = checks[path]()
+        status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+        return _Page(status, _TEXT, f"{reason}\n".encode(errors="backslashreplace"))
+    return _Page(HTTPStatus.NOT_FOUND, _TEXT, b"pages: /metrics /healthz /readyz\n")
+
+
+def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
+    """What writes the metrics in a format that the client accepts, in the usual one where its header makes no sense."""
+    try:
+        return choose_encoder(" ".join(accept.split()))
+    except (TypeError, ValueError):  # a version that is no number
+        return choose_encoder("")

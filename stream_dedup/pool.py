@@ -183,9 +183,9 @@ class _Child:
     def __init__(self, lifeline: int, settings: tuple[FingerprintSettings | None, InputFormat | None]) -> None:
         self.ready: Future[None] = Future()
         self._connection, theirs = Pipe()
-        code = _CHILD.format(path=sys.path, connection=theirs.fileno(), lifeline=lifeline)
+        code = _CHILD.format(path=_import_path(), connection=theirs.fileno(), lifeline=lifeline)
         self.process = subprocess.Popen(  # noqa: S603 - this program itself
-            [sys.executable, "-c", code],
+            [sys.executable, "-P", "-c", code],  # -P: nothing is imported from the current folder
             env=os.environ | dict.fromkeys(_THREAD_SETTINGS, "1"),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -241,6 +241,11 @@ class _Child:
             f"fingerprinting process {self.process.pid} ended {how}: start again (if it was killed, see whether "
             "memory ran out)"
         )
+
+
+def _import_path() -> list[str]:
+    """Where this process imports from, without the current folder as Python adds it for ``-c`` and a prompt."""
+    return [entry for entry in sys.path if os.path.normpath(entry) != os.curdir]
 
 
 def serve(connection: int, lifeline: int) -> None:

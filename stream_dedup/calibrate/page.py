@@ -11,6 +11,7 @@ from stream_dedup.calibrate.figures import Cell, Figures
 from stream_dedup.calibrate.picture import Chart, Line, Series, bars, curves
 from stream_dedup.calibrate.report import Report
 from stream_dedup.core.probes import BLOCKS
+from stream_dedup.terminal import visible
 
 CURVES = 5
 """Numbers of look-ups drawn, beside the present one: more are not told apart."""
@@ -28,7 +29,7 @@ def page(report: Report) -> str:
 
 
 def _body(report: Report) -> Iterator[str]:
-    yield f"<h1>Calibration of {escape(', '.join(report.files))}</h1>"
+    yield f"<h1>Calibration of {', '.join(map(_foreign, report.files))}</h1>"
     yield (
         f'<p class="soft">{report.lines:,} lines: {report.articles:,} articles, {report.rejected:,} unreadable, '
         f"{report.featureless:,} without words. Scheme <code>{escape(report.scheme)}</code>, {report.search} search. "
@@ -203,7 +204,12 @@ def _pair(one: Shown) -> str:
     sizes = " and ".join(f"{size:,}" for size in one.lengths)
     return (
         f'<div class="pair"><p>{one.distance} bits · similarity {one.similarity:.2f} · '
-        f"<code>{escape(one.earlier)}</code> and <code>{escape(one.later)}</code> "
+        f"<code>{_foreign(one.earlier)}</code> and <code>{_foreign(one.later)}</code> "
         f'<span class="soft">({sizes} characters)</span></p>'
-        f'<p class="text">{escape(one.earlier_passage)}</p><p class="text">{escape(one.later_passage)}</p></div>'
+        f'<p class="text">{_foreign(one.earlier_passage)}</p><p class="text">{_foreign(one.later_passage)}</p></div>'
     )
+
+
+def _foreign(text: str) -> str:
+    """An id, a passage or a file name: hidden characters visible, and isolated, so that its direction ends with it."""
+    return f"<bdi>{escape(visible(text))}</bdi>"

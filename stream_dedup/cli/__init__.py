@@ -19,6 +19,7 @@ from typing import NamedTuple
 import click
 
 from stream_dedup import __version__
+from stream_dedup.cli.output import say, write_lines
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError, UserError
 
 EXIT_OK = 0
@@ -136,16 +137,16 @@ def _react(error: BaseException) -> int:
     elif isinstance(error, click.ClickException):
         code = _react_to_usage(error)
     elif isinstance(error, KeyboardInterrupt | click.Abort):
-        _say("interrupted")
+        say("interrupted")
         code = EXIT_INTERRUPTED
     elif isinstance(error, BrokenPipeError):
         code = EXIT_PIPE_CLOSED
     elif isinstance(error, StreamDedupError | OSError):  # a full disk, say: no bug, and it tells itself
-        _say(f"error: {error}")
+        say(f"error: {error}")
         code = exit_code_of(error)
     else:
-        traceback.print_exception(error)
-        _say(f"error: this is a bug: {type(error).__name__}: {error}")
+        trace = "".join(traceback.format_exception(error)).rstrip("\n")
+        say(f"error: this is a bug: {type(error).__name__}: {error}\n{trace}")
         code = EXIT_UNEXPECTED
     return code
 
@@ -155,8 +156,8 @@ def _react_to_usage(error: click.ClickException) -> int:
         error.show()
         return EXIT_USER
     if isinstance(error, click.UsageError) and error.ctx is not None:
-        click.echo(f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} --help'.", err=True)
-    _say(f"error: {error.format_message()}")
+        write_lines(*error.ctx.get_usage().split("\n"), f"Try '{error.ctx.command_path} --help'.", err=True)
+    say(f"error: {error.format_message()}")
     return EXIT_USER
 
 
@@ -182,10 +183,6 @@ def _open_standard_streams() -> None:
                 os.dup2(descriptor, number)
                 os.close(descriptor)
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
-
-
-def _say(message: str) -> None:
-    click.echo(f"stream-dedup: {message}", err=True)
 
 
 def _drop_stdout() -> None:

@@ -13,6 +13,7 @@ import click
 
 from stream_dedup.cli import EXIT_FOUND, EXIT_OK
 from stream_dedup.cli.options import FLAGS, config_options
+from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config import Config, parse_duration_ms
 
@@ -79,7 +80,10 @@ def command(
         report = run_audit(
             config, options, lambda stage, done, total: line.show(lambda _elapsed: f"{stage}: {done:,} of {total:,}")
         )
-    click.echo(_json(report, options) if as_json else _table(report, options))
+    if as_json:
+        write_json(_json(report, options))
+    else:
+        write_lines(*_table(report, options))
     return EXIT_FOUND if report.faults else EXIT_OK
 
 
@@ -95,7 +99,7 @@ def _rows(report: Report) -> list[tuple[str, int]]:
     return head + faults + [(kind, report.found[kind]) for kind in COUNTS if report.found[kind]]
 
 
-def _table(report: Report, options: AuditOptions) -> str:
+def _table(report: Report, options: AuditOptions) -> list[str]:
     rows = _rows(report)
     width = max(len(name) for name, _ in rows)
     numbers = max(len(f"{count:,}") for _, count in rows)
@@ -106,7 +110,7 @@ def _table(report: Report, options: AuditOptions) -> str:
         more = report.found[kind] - len(examples)
         lines += ["", *(f"{kind}: {text}" for text in examples)] if examples else []
         lines += [f"{kind}: {more:,} more"] if examples and more else []
-    return "\n".join([*lines, "", "nothing is wrong" if not report.faults else f"{report.faults:,} faults"])
+    return [*lines, "", "nothing is wrong" if not report.faults else f"{report.faults:,} faults"]
 
 
 def _json(report: Report, options: AuditOptions) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from stream_dedup.cli.output import write_lines
 from stream_dedup.errors import UnavailableError
 from stream_dedup.stream.devbroker import BrokerSettings, DevBroker, find_broker
 
@@ -36,8 +37,8 @@ def command(port: int | None, data: Path | None) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
     with find_broker(BrokerSettings(port=port, data=data), own=True) as broker:
-        click.echo(broker.bootstrap)
-        click.echo(f"Kafka is ready at {broker.bootstrap}, {broker.description}; Ctrl-C ends it.", err=True)
+        write_lines(broker.bootstrap)
+        write_lines(f"Kafka is ready at {broker.bootstrap}, {broker.description}; Ctrl-C ends it.", err=True)
         _wait(broker, stopped)
 
 

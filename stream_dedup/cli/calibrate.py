@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stream_dedup.cli.options import config_options
+from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config import Config
 from stream_dedup.errors import UserError
@@ -61,7 +62,7 @@ def command(
     else:
         _write_text(report)
     if html is not None:
-        click.echo(f"charts: {html}", err=True)
+        write_lines(f"charts: {html}", err=True)
 
 
 class _Progress:
@@ -93,11 +94,11 @@ def _write_page(report: Report, path: Path) -> None:
 def _write_json(report: Report) -> None:
     import orjson  # noqa: PLC0415 - only where JSON is asked for
 
-    click.echo(orjson.dumps(report, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_DATACLASS).decode())
+    write_json(orjson.dumps(report, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_DATACLASS).decode())
 
 
 def _write_text(report: Report) -> None:
     from stream_dedup.calibrate.text import lines  # noqa: PLC0415 - only where text is asked for
 
     for line in lines(report, max(LEAST_WIDTH, shutil.get_terminal_size((120, 24)).columns)):
-        click.echo(line)
+        write_lines(line)

@@ -9,11 +9,15 @@ import click
 from pydantic import BaseModel, SecretStr
 
 from stream_dedup.cli.options import FLAGS, config_options
+from stream_dedup.cli.output import write_lines
 from stream_dedup.config import Config
 from stream_dedup.config_profile import of_profile as profile_values
+from stream_dedup.terminal import replace_hidden
 
 MASK = "********"
 """What stands for a secret: of the same length for every one."""
+MAX_SHORT_ESCAPE = 0xFFFF
+"""Greatest character that TOML escapes with four digits."""
 
 _FLAGS = tuple(FLAGS)
 
@@ -30,7 +34,7 @@ def check(config: Config) -> None:
 
     Exit code 0 when it can be used, 2 when it cannot. No broker is asked.
     """
-    click.echo(f"configuration is right; log topic {config.log_topic}")
+    write_lines(f"configuration is right; log topic {config.log_topic}")
 
 
 @command.command()
@@ -40,7 +44,7 @@ def show(config: Config) -> None:
 
     Secrets are masked; a key that is not given is commented out, with what the profile makes of it.
     """
-    click.echo(to_toml(config), nl=False)
+    write_lines(*to_toml(config).rstrip("\n").split("\n"))
 
 
 def to_toml(config: Config) -> str:
@@ -73,4 +77,10 @@ def _toml_value(value: object) -> str:
         return "{" + ", ".join(f"{json.dumps(name)} = {_toml_value(one)}" for name, one in value.items()) + "}"
     if isinstance(value, SecretStr):
         value = MASK
-    return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)
+    text = json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)
+    return replace_hidden(text, _toml_escape)
+
+
+def _toml_escape(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code <= MAX_SHORT_ESCAPE else f"\\U{code:08x}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stream_dedup.cli.options import config_options
+from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.config import Config
 from stream_dedup.errors import UserError
 from stream_dedup.files_in import printable
@@ -108,13 +109,13 @@ def command(  # noqa: PLR0917 - one argument for each flag
     if as_json:
         import orjson  # noqa: PLC0415 - only where JSON is asked for
 
-        click.echo(orjson.dumps(to_json(explanation)).decode())
+        write_json(orjson.dumps(to_json(explanation)).decode())
         return
     from stream_dedup.explain_text import lines  # noqa: PLC0415 - only where text is asked for
 
     width = max(LEAST_WIDTH, shutil.get_terminal_size((110, 24)).columns)
     for line in lines(explanation, width, features):
-        click.echo(line)
+        write_lines(line)
 
 
 def _maker(config: Config, weights: str | None) -> tuple[Fingerprinter, Rules]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from stream_dedup.cli.options import config_options
+from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.config import Config
 from stream_dedup.core.model import FINGERPRINT_BITS, Status
 from stream_dedup.errors import UserError
@@ -69,7 +70,10 @@ def command(  # noqa: PLR0917 - one argument for each flag
     made = Fingerprinter(config.fingerprint_settings()).fingerprint([item.text for item in named])
     for row, item in enumerate(named):
         said = _say(made, row, signature=signature, margins=margins)
-        click.echo(_json_line(item, said) if as_json else _plain_line(item, said))
+        if as_json:
+            write_json(_json_line(item, said))
+        else:
+            write_lines(_plain_line(item, said))
 
 
 def _say(made: Fingerprints, row: int, *, signature: bool, margins: bool) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import click
 
 from stream_dedup.cli import EXIT_FOUND, EXIT_OK
 from stream_dedup.cli.options import JUDGING, config_options
+from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config import Config
 from stream_dedup.errors import UserError
@@ -36,11 +37,11 @@ def stats(config: Config, as_json: bool) -> None:
     with _opened(config) as index:
         values = index.stats()
     if as_json:
-        click.echo(json.dumps(values, ensure_ascii=False, default=str))
+        write_json(json.dumps(values, ensure_ascii=False, default=str))
         return
     width = max(len(name) for name in values)
     for name, value in values.items():
-        click.echo(f"{name:<{width}}  {f'{value:,}' if isinstance(value, int) else value}")
+        write_lines(f"{name:<{width}}  {f'{value:,}' if isinstance(value, int) else value}")
 
 
 @command.command()
@@ -53,11 +54,11 @@ def verify(config: Config) -> int:
     with _opened(config) as index, ProgressLine() as line:
         problems = index.verify(line.count)
     for problem in problems:
-        click.echo(problem)
+        write_lines(problem)
     if problems:
-        click.echo("rebuild it: stream-dedup index rebuild", err=True)
+        write_lines("rebuild it: stream-dedup index rebuild", err=True)
         return EXIT_FOUND
-    click.echo(f"index {config.index.path} is whole")
+    write_lines(f"index {config.index.path} is whole")
     return EXIT_OK
 
 
@@ -72,7 +73,7 @@ def rebuild(config: Config) -> None:
 
     with ProgressLine() as line:
         rebuild_index(config, line.count)
-    click.echo(f"index {config.index.path} holds the log {config.log_topic} to its end")
+    write_lines(f"index {config.index.path} holds the log {config.log_topic} to its end")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Where log lines go: standard error, one line each.
+"""Where log lines go: standard error, one line each; only a traceback adds further ones, which are indented.
 
 A level says what the operator must do: WARNING, nothing is lost, look; ERROR, act. The Kafka
 client's own chatter below WARNING is left out, whatever the level, and while a broker is away it says the same
@@ -11,6 +11,8 @@ import logging
 import sys
 import time
 from collections.abc import Callable
+
+from stream_dedup.terminal import visible
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 QUIET_S = 30.0
@@ -40,6 +42,18 @@ class ClientThinned(logging.Filter):
         return True
 
 
+class OneLine(logging.Formatter):
+    """Writes foreign text, of ours and of the Kafka client's lines, so that it can only be read."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """The line, on one line whatever its arguments hold."""
+        return visible(super().formatMessage(record))
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, and a traceback's lines indented: none of them looks like a line of the log."""
+        return "\n  ".join(map(visible, super().format(record).split("\n")))
+
+
 def set_up_logging(level: str) -> None:
     """Write lines from this level on to standard error; called again it takes the former one's place."""
     root = logging.getLogger()
@@ -47,7 +61,7 @@ def set_up_logging(level: str) -> None:
         root.removeHandler(handler)
     handler = logging.StreamHandler(sys.stderr)
     handler.name = _HANDLER
-    handler.setFormatter(logging.Formatter(FORMAT))
+    handler.setFormatter(OneLine(FORMAT))
     handler.addFilter(ClientThinned())
     root.addHandler(handler)
     root.setLevel(level.upper())

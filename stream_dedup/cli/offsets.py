@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from stream_dedup.cli.options import config_options
+from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config import Config
 
@@ -48,12 +49,12 @@ def show(config: Config, as_json: bool) -> None:
     with ProgressLine() as line:
         rows = read_offsets(config, lambda _stage, done, total: line.count(done, total))
     if as_json:
-        click.echo(json.dumps([_values(row) for row in rows], ensure_ascii=False))
+        write_json(json.dumps([_values(row) for row in rows], ensure_ascii=False))
         return
     table = [("partition", "first", "end", "committed", "logged"), *(_cells(row) for row in rows)]
     widths = [max(len(cells[column]) for cells in table) for column in range(len(table[0]))]
     for cells in table:
-        click.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip())
+        write_lines("  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip())
 
 
 @command.command("set")
@@ -77,7 +78,7 @@ def set_(config: Config, to: str | int, topic: str | None, partition: int | None
             config, cast("Target", to), topic, partition, lambda _stage, done, total: line.count(done, total)
         )
     for at, offset in done:
-        click.echo(f"{at.topic}-{at.partition}: {offset}")
+        write_lines(f"{at.topic}-{at.partition}: {offset}")
 
 
 def _cells(row: PartitionOffsets) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import BinaryIO
 import click
 
 from stream_dedup.cli.options import config_options
+from stream_dedup.cli.output import write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config import Config
 
@@ -37,4 +38,4 @@ def command(config: Config, topic: str | None, key_field: str | None, files: tup
             progress.show(lambda elapsed: f"{count:,} records sent ({count / elapsed:,.0f}/s)")
 
         sent = produce_lines(config, name, (line for source in sources for line in source), key_field, show)
-    click.echo(f"{sent} records sent to {name}")
+    write_lines(f"{sent} records sent to {name}")

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from stream_dedup.terminal import visible
+
 EVERY_S = 0.5
 """Seconds between two changes of the line: to be read, not to be watched."""
 
@@ -25,7 +27,7 @@ class ProgressLine:
         now = time.monotonic()
         if self._shown and now - self._last >= EVERY_S:
             self._last, self._dirty = now, True
-            sys.stderr.write(f"\r{text(now - self._begun)}\x1b[K")
+            sys.stderr.write(f"\r{visible(text(now - self._begun))}\x1b[K")
             sys.stderr.flush()
 
     def count(self, done: int, total: int) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stream_dedup.cli.options import JUDGING, config_options
+from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config import Config
 from stream_dedup.core.model import SIGNATURE_BITS
@@ -38,7 +39,7 @@ def show(config: Config, as_json: bool) -> None:
     with ProgressLine() as line:
         history = read_rules(config, line.count)
     if as_json:
-        click.echo(json.dumps(_history_values(history), ensure_ascii=False))
+        write_json(json.dumps(_history_values(history), ensure_ascii=False))
     else:
         _write_history(config, history)
 
@@ -58,13 +59,13 @@ def apply(config: Config) -> None:
     with ProgressLine() as line:
         change = apply_rules(config, line.count)
     if change.record is None:
-        click.echo(f"nothing to change: {config.log_topic} has these rules (revision {_revision(change.before)})")
+        write_lines(f"nothing to change: {config.log_topic} has these rules (revision {_revision(change.before)})")
         return
     if change.before is None:
-        click.echo(f"{config.log_topic} begins with these rules")
+        write_lines(f"{config.log_topic} begins with these rules")
     else:
-        click.echo("\n".join(_changes(change.before, change.now)))
-    click.echo(f"in force from log offset {change.record.offset} on (revision {change.now.revision})")
+        write_lines(*_changes(change.before, change.now))
+    write_lines(f"in force from log offset {change.record.offset} on (revision {change.now.revision})")
 
 
 def _revision(rules: Rules | None) -> int:
@@ -78,13 +79,15 @@ def _changes(before: Rules, now: Rules) -> list[str]:
 
 def _write_history(config: Config, history: RulesHistory) -> None:
     if history.in_force is None or history.since is None:
-        click.echo(f"{config.log_topic} is empty: it has no rules yet")
+        write_lines(f"{config.log_topic} is empty: it has no rules yet")
         return
-    click.echo(f"rules in force in {config.log_topic}, from log offset {history.since.offset} on:")
-    click.echo("\n".join(_lines(history.in_force)))
-    click.echo("\nhistory:")
+    write_lines(f"rules in force in {config.log_topic}, from log offset {history.since.offset} on:")
+    write_lines(*_lines(history.in_force))
+    write_lines("", "history:")
     for record in history.records:
-        click.echo(f"  offset {record.offset}  {_time(record.time)}  revision {record.rules.revision}  {record.effect}")
+        write_lines(
+            f"  offset {record.offset}  {_time(record.time)}  revision {record.rules.revision}  {record.effect}"
+        )
 
 
 def _lines(rules: Rules) -> list[str]:

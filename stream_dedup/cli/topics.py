@@ -8,6 +8,7 @@ import click
 
 from stream_dedup.cli import EXIT_FOUND, EXIT_OK
 from stream_dedup.cli.options import config_options
+from stream_dedup.cli.output import write_lines
 from stream_dedup.config import Config
 
 _FLAGS = ("brokers", "input", "unique", "duplicate", "rejected", "group")
@@ -34,9 +35,9 @@ def create(config: Config) -> None:
 
     with closing(make_admin(config.kafka)) as admin:
         for name in topics.create_topics(admin, config):
-            click.echo(f"made {name}")
+            write_lines(f"made {name}")
         topics.ensure_topics(admin, config)
-    click.echo("all topics are as they must be")
+    write_lines("all topics are as they must be")
 
 
 @command.command()
@@ -52,8 +53,8 @@ def check(config: Config) -> int:
     with closing(make_admin(config.kafka)) as admin:
         problems = check_topics(admin, config)
     for problem in problems:
-        click.echo(str(problem))
+        write_lines(str(problem))
     if problems:
         return EXIT_FOUND
-    click.echo("all topics are as they must be")
+    write_lines("all topics are as they must be")
     return EXIT_OK

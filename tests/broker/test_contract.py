@@ -1,6 +1,8 @@
 """The contract of a development broker, on every way that this machine has."""
 
+import os
 import socket
+import stat
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -124,6 +126,19 @@ def test_data_outlives_the_broker(way: MakeBroker, tmp_path: Path) -> None:
         write(first, topic, b"kept")
     with way(data=data) as second:
         assert read(second, topic, 1) == [b"kept"]
+
+
+def test_a_folder_that_is_there_is_used_as_it_is(way: MakeBroker, tmp_path: Path) -> None:
+    """Its mode and owner stay, no mode inside is open to all, and what is written there is the caller's."""
+    data = tmp_path / "a:b"
+    data.mkdir(0o700)
+    with way(data=data) as broker:
+        write(broker, new_topic(broker), b"kept")
+    inside = [path.stat() for path in data.rglob("*")]
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    assert {info.st_uid for info in [data.stat(), *inside]} == {os.geteuid()}
+    assert inside
+    assert not any(info.st_mode & stat.S_IWOTH for info in inside)
 
 
 def test_a_broker_that_cannot_start_says_why(way: MakeBroker, tmp_path: Path) -> None:

@@ -87,3 +87,11 @@ def test_java_home_comes_first(programs: Path, tmp_path: Path, monkeypatch: pyte
     ours = fake(tmp_path / "home" / "bin", "java", "#!/bin/sh\necho 'version \"17\"' >&2\n")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
     assert jars.find_java() == str(ours)
+
+
+@pytest.mark.parametrize("cache", ["", ".", "cache"])
+def test_jars_of_the_current_folder_are_not_run(cache: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache that is not named by an absolute path is not used: jars are run."""
+    monkeypatch.setenv("XDG_CACHE_HOME", cache)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert jars.cached_jars().parent == tmp_path / ".cache" / "stream-dedup"

@@ -4,6 +4,10 @@ The image follows Apache Kafka's own convention: it starts its broker from envir
 ``KAFKA_`` and the property's name in capitals with ``_`` for each dot, and ``CLUSTER_ID``; it formats
 ``/var/lib/kafka/data`` where that is new, and starts again on what is there.
 
+A folder of the caller's for its data is mounted there, and the broker runs as the caller, not as the image's user: the
+data is the caller's own, and no mode has to be changed. What else the image writes to, which is its own user's, lies
+elsewhere then: its configuration in the keeper's folder, the logs of Java in the container's ``/tmp``.
+
 The container is its own broker from ``start`` to ``close``: stopped, killed and started again, never made anew,
 so its data stays in it. testcontainers and the Docker client are imported when they are needed: they belong to
 the development extra.
@@ -13,6 +17,7 @@ import contextlib
 import functools
 import gc
 import importlib.util
+import os
 import time
 import warnings
 from pathlib import Path
@@ -20,6 +25,7 @@ from typing import Any
 
 from stream_dedup.errors import UnavailableError
 from stream_dedup.stream.devbroker.base import DevBroker
+from stream_dedup.stream.devbroker.folder import usable_folder
 from stream_dedup.stream.devbroker.keeper import OWNER_LABEL, TOKEN_LABEL, Keeper, remove_container
 from stream_dedup.stream.devbroker.ports import free_ports
 from stream_dedup.stream.devbroker.settings import (
@@ -33,6 +39,8 @@ from stream_dedup.stream.devbroker.settings import (
 )
 
 DATA_FOLDER = "/var/lib/kafka/data"
+CONFIG_FOLDER = "/opt/kafka/config"
+"""Where the image writes the properties that it makes of the environment, at every start."""
 
 
 def has_client() -> bool:
@@ -97,18 +105,20 @@ class ContainerBroker(DevBroker):
     """One node of Kafka in a container; the constructor makes its keeper, and starts nothing."""
 
     def __init__(self, settings: BrokerSettings, image: str) -> None:
+        self._data = None if settings.data is None else usable_folder(settings.data)
         controller_port, chosen_port = free_ports(2)
         self._port = settings.port or chosen_port
         self.bootstrap = f"127.0.0.1:{self._port}"
         self.description = f"the container image {image}"
         self._image = image
-        self._settings = settings
         self._keeper = Keeper(containers=True)
         properties = server_properties("0.0.0.0", self._port, controller_port, settings.properties)  # noqa: S104  (inside the container; it is bound to loopback outside)
         properties["log.dirs"] = DATA_FOLDER
         self._environment = {"KAFKA_" + name.upper().replace(".", "_"): value for name, value in properties.items()}
         self._environment["KAFKA_HEAP_OPTS"] = f"-Xms{settings.heap_mib // 2}m -Xmx{settings.heap_mib}m"
-        self._environment["CLUSTER_ID"] = _cluster_id(settings.data)
+        self._environment["CLUSTER_ID"] = _cluster_id(self._data)
+        if self._data is not None:
+            self._environment["LOG_DIR"] = "/tmp"  # noqa: S108  (inside the container: any user can write there)
         self._maker: Any = None
         self._container: Any = None
 
@@ -147,7 +157,7 @@ class ContainerBroker(DevBroker):
     def close(self) -> None:
         """Stop it in order where its data is kept; remove it."""
         if self._container is not None:
-            if self._settings.data is not None:
+            if self._data is not None:
                 self.stop()
             remove_container(self._container)
             self._maker.get_docker_client().client.close()
@@ -171,9 +181,9 @@ class ContainerBroker(DevBroker):
         self._maker = docker_container(self._image).with_envs(**self._environment)
         self._maker.ports[f"{self._port}/tcp"] = ("127.0.0.1", self._port)  # loopback alone, the same number
         labels = {TOKEN_LABEL: self._keeper.token, OWNER_LABEL: self._keeper.owner}
-        self._maker.with_kwargs(labels=labels, stop_signal="SIGTERM")
-        if self._settings.data is not None:
-            self._maker.with_volume_mapping(str(_open_folder(self._settings.data)), DATA_FOLDER, "rw")
+        self._maker.with_kwargs(
+            labels=labels, stop_signal="SIGTERM", **_run_as_caller(self._data, self._keeper.folder / "config")
+        )
         try:
             self._maker.start()
         except Exception as error:
@@ -195,11 +205,24 @@ def _testcontainers() -> Any:  # noqa: ANN401  (a class of an optional dependenc
     return DockerContainer
 
 
-def _open_folder(folder: Path) -> Path:
-    """Make a folder that the image's user, whoever that is, can write to."""
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o777)
-    return folder.absolute()
+def _run_as_caller(data: Path | None, config: Path) -> dict[str, Any]:
+    """Return what the engine is asked for beside, where the data lies in a folder of the caller's."""
+    if data is None:
+        return {}
+    from docker.types import Mount  # noqa: PLC0415
+
+    config.mkdir(exist_ok=True)
+    mounts = {DATA_FOLDER: data, CONFIG_FOLDER: config}
+    return {"user": _caller(), "mounts": [Mount(inside, str(folder), type="bind") for inside, folder in mounts.items()]}
+
+
+def _caller() -> str:
+    """Return the caller as the engine knows them: root, where the engine itself runs as the caller ("rootless")."""
+    import docker  # noqa: PLC0415
+
+    with contextlib.closing(docker.from_env(timeout=ENGINE_LIMIT_S)) as client:
+        rootless = any("name=rootless" in option for option in client.info().get("SecurityOptions") or ())
+    return "0:0" if rootless else f"{os.geteuid()}:{os.getegid()}"
 
 
 def _cluster_id(data: Path | None) -> str:

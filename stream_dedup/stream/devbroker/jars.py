@@ -23,7 +23,9 @@ JAVA_LIMIT_S = 20
 
 def cached_jars() -> Path:
     """Return the folder where the jars are, or will be."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not cache.is_absolute():  # jars are run: never those of the current folder
+        cache = Path.home() / ".cache"
     return cache / "stream-dedup" / f"kafka-{KAFKA_VERSION}"
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stream_dedup.errors import UnavailableError
 from stream_dedup.stream.devbroker.base import DevBroker
+from stream_dedup.stream.devbroker.folder import usable_folder
 from stream_dedup.stream.devbroker.keeper import TOKEN_ARGUMENT, Keeper
 from stream_dedup.stream.devbroker.ports import free_ports
 from stream_dedup.stream.devbroker.settings import (
@@ -28,13 +29,14 @@ class JvmBroker(DevBroker):
     """One node of Kafka in KRaft mode; the constructor makes its folder and its keeper, and starts nothing."""
 
     def __init__(self, settings: BrokerSettings, java: str, jars: Path) -> None:
+        data = None if settings.data is None else usable_folder(settings.data)
         controller_port, chosen_port = free_ports(2)
         port = settings.port or chosen_port
         self.bootstrap = f"127.0.0.1:{port}"
         self.description = f"Kafka {KAFKA_VERSION} from Maven's jars, {jars}"
         self._keeper = Keeper(containers=False)
-        self._data = (settings.data or self._keeper.folder / "data").absolute()
-        self._keeps_data = settings.data is not None
+        self._data = data or self._keeper.folder / "data"
+        self._keeps_data = data is not None
         self._log = self._keeper.folder / "broker.log"
         self._properties = self._keeper.folder / "server.properties"
         properties = server_properties("127.0.0.1", port, controller_port, settings.properties)

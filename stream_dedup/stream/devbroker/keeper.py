@@ -11,26 +11,38 @@ parent-death signal would fire when the thread that started it ends, and removes
    there, the next development broker on this machine finds it (``sweep``) and finishes the work. That
    is for the case that owner and keeper were killed together, or the machine was switched off.
 
+The folder for temporary files is everybody's. So a sweep looks only at folders of its own user, by name, owner and
+mode, and believes nothing of what lies in them (``_read_owner``); it kills processes and removes containers of that
+user alone.
+
 This file runs as a script of its own and imports nothing of the project.
 """
 
 import contextlib
 import os
+import re
 import select
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-PREFIX = "stream-dedup-broker-"
+PREFIX = f"stream-dedup-broker-{os.geteuid()}-"
+"""Of the names of this user's folders."""
+_TOKEN = re.compile(re.escape(PREFIX) + "[a-z0-9_]{1,32}")
+"""Such a name: as ``mkdtemp`` makes them, and nothing that means more than a name elsewhere."""
 TOKEN_ARGUMENT = "-Dstream_dedup.broker="  # noqa: S105  (a name of a process, no secret)
 TOKEN_LABEL = "stream-dedup.broker"  # noqa: S105  (the same)
 OWNER_LABEL = "stream-dedup.owner"
 OWNER_FILE = "owner"
+MAX_OWNER_BYTES = 512
+"""An identity has some 120 bytes; more of an owner file is not read."""
 WATCH_S = 1.0
 """Between two looks at the owner, seconds; the closing of the pipe is seen at once."""
 START_S = 0.3
@@ -86,10 +98,37 @@ def is_abandoned(owner: str) -> bool:
 def sweep(*, containers: bool) -> None:
     """Finish what owners left that were killed together with their keepers."""
     for folder in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
-        if is_abandoned(_read(folder / OWNER_FILE)):
+        if is_abandoned(_read_owner(folder)):
             clean(folder, containers=containers)
     if containers:
         _remove_containers({"label": TOKEN_LABEL}, abandoned_only=True)
+
+
+def _read_owner(folder: Path) -> str:
+    """The identity that a folder of this user names; empty where the folder or its owner file is anything else.
+
+    Never follows a link, waits for a pipe, or reads a file to its end.
+    """
+    with contextlib.suppress(OSError), _opened(folder, os.O_DIRECTORY) as inside:
+        if _TOKEN.fullmatch(folder.name) and _is_mine_alone(os.fstat(inside)):
+            with _opened(OWNER_FILE, os.O_NONBLOCK, inside) as owner:
+                if stat.S_ISREG(os.fstat(owner).st_mode):
+                    return os.read(owner, MAX_OWNER_BYTES).decode("ascii", "replace").strip()
+    return ""
+
+
+@contextlib.contextmanager
+def _opened(path: str | Path, flags: int, folder: int | None = None) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, dir_fd=folder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _is_mine_alone(info: os.stat_result) -> bool:
+    """Whether it belongs to this user, and no other may write to it."""
+    return info.st_uid == os.geteuid() and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def clean(folder: Path, *, containers: bool) -> None:
@@ -111,12 +150,14 @@ def _kill_processes(token: str) -> None:
 
 
 def _processes(token: str) -> list[int]:
+    """Process ids of this user's processes that carry the token; of another's not even the arguments are read."""
     argument = (TOKEN_ARGUMENT + token).encode()
     found = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):  # it ended while we looked, or is no process
-            if argument in (entry / "cmdline").read_bytes().split(b"\0"):
-                found.append(int(entry.name))
+            pid = int(entry.name)
+            if entry.stat().st_uid == os.geteuid() and argument in (entry / "cmdline").read_bytes().split(b"\0"):
+                found.append(pid)
     return found
 
 
@@ -126,10 +167,15 @@ def _remove_containers(filters: dict[str, str], *, abandoned_only: bool) -> None
     client = docker.from_env(timeout=ENGINE_LIMIT_S)
     try:
         for container in client.containers.list(all=True, filters=filters, ignore_removed=True):
-            if not abandoned_only or is_abandoned(container.labels.get(OWNER_LABEL, "")):
+            if not abandoned_only or _is_left(container.labels):
                 remove_container(container)
     finally:
         client.close()
+
+
+def _is_left(labels: dict[str, str]) -> bool:
+    """Whether a container is of this user, and of a broker whose owner is gone."""
+    return bool(_TOKEN.fullmatch(labels.get(TOKEN_LABEL, ""))) and is_abandoned(labels.get(OWNER_LABEL, ""))
 
 
 def remove_container(container: Any) -> None:  # noqa: ANN401  (docker has no types)
