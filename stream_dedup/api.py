@@ -11,12 +11,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,14 +58,23 @@ class _Article(NamedTuple):
 
 
 def fingerprint(text: str, profile: str | Profile = DEFAULT_PROFILE) -> int:
-    """The 64-bit SimHash of a text; 0 of a text without any feature."""
-    made = _fingerprinter(_profile(profile).settings).fingerprint([text])
+    """The 64-bit SimHash of a text; 0 of a text without any feature.
+
+    Raises:
+        TypeError: ``text`` is no string.
+    """
+    made = _fingerprinter(_profile(profile).settings).fingerprint([_string("text", text)])
     return int.from_bytes(made.signatures[0, :8].tobytes(), "big")
 
 
-def distance(a: int, b: int) -> int:
-    """Hamming distance of two fingerprints, in bits."""
-    return (a ^ b).bit_count()
+def distance(a: SupportsIndex, b: SupportsIndex) -> int:
+    """Hamming distance of two fingerprints, in bits.
+
+    Raises:
+        TypeError: one is no whole number.
+        ValueError: one is not in 0 to 2**64 - 1.
+    """
+    return (_number("a", a) ^ _number("b", b)).bit_count()
 
 
 class Index:
@@ -74,7 +85,9 @@ class Index:
     One process and one thread at a time. Text without any feature is near nothing and is not kept.
 
     A fingerprint known by its number can be added and searched for as well: within k bits of it (exact search),
-    among long texts.
+    among long texts. A whole number of NumPy is one; a bool is none.
+
+    A child that was forked has no index: it makes one of its own. What its parent added is the parent's to write.
     """
 
     def __init__(self, path: Path | str | None = None, profile: str | Profile = DEFAULT_PROFILE) -> None:
@@ -96,19 +109,25 @@ class Index:
 
     def __len__(self) -> int:
         """Articles held."""
+        self._check_open()
         self._settle()
         return len(self._tables)
 
-    def add(self, id: str, content: str | int, scope: str | None = None) -> None:  # noqa: A002 - the word for it
-        """Add an article by its text or its fingerprint."""
-        _check(content)
-        self._pending.append(_Article(id, content, scope))
+    def add(self, id: str, content: str | SupportsIndex, scope: str | None = None) -> None:  # noqa: A002 - the word for it
+        """Add an article by its text or its fingerprint.
+
+        Raises:
+            TypeError: an argument of another type; nothing is added.
+            ValueError: a fingerprint not in 0 to 2**64 - 1, or the index is closed.
+        """
+        self._check_open()
+        self._pending.append(_Article(_string("id", id), _content(content), _scope(scope)))
         if len(self._pending) >= _PENDING:
             self._settle()
 
     def search(
         self,
-        content: str | int,
+        content: str | SupportsIndex,
         scope: str | None = None,
         *,
         probes: int | None = None,
@@ -122,12 +141,16 @@ class Index:
         fingerprint, the search is exact.
 
         Raises:
-            ValueError: an argument that this search does not take, or out of its range.
+            TypeError: an argument of another type.
+            ValueError: an argument that this search does not take, or out of its range; or the index is closed.
         """
-        _check(content)
-        rules = self._rules(isinstance(content, int), probes, limit, k)
+        self._check_open()
+        asked = _Article("", _content(content), _scope(scope))
+        rules = self._rules(
+            isinstance(asked.content, int), _count("probes", probes), _count("limit", limit), _count("k", k)
+        )
         self._settle()
-        kept, made, groups = self._made([_Article("", content, scope)])
+        kept, made, groups = self._made([asked])
         if not len(kept):
             return []
         near = self._tables.near(rules, made.statuses, made.signatures, groups, made.margins)
@@ -137,18 +160,24 @@ class Index:
 
     def flush(self) -> None:
         """Make everything added durable."""
+        self._check_open()
         self._settle()
         self._tables.flush()
 
     def close(self) -> None:
-        """Make durable and let go; nothing the second time."""
-        if self._closed:
+        """Make durable and let go; nothing the second time, nor in a forked child."""
+        if self._closed or not self._tables.here:
             return
         self._closed = True
         try:
             self._settle()
         finally:
             self._tables.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            msg = "the index is closed: open it again"
+            raise ValueError(msg)
 
     def _rules(self, number: bool, probes: int | None, limit: int | None, k: int | None) -> Rules:  # noqa: FBT001
         profile = self._profile
@@ -189,10 +218,45 @@ class Index:
         return kept, Fingerprints(signatures[kept], margins[kept], statuses[kept]), np.array(groups, np.uint64)
 
 
-def _check(content: str | int) -> None:
-    if isinstance(content, int) and not 0 <= content < _FINGERPRINT_VALUES:
-        msg = f"fingerprint {content}: must be 0 to 2**64 - 1"
+def _content(content: object) -> str | int:
+    """A text, or a fingerprint as Python's own number."""
+    return content if isinstance(content, str) else _number("content", content, "a text or a fingerprint (str or int)")
+
+
+def _scope(scope: object) -> str | None:
+    return None if scope is None else _string("scope", scope, "a str or None")
+
+
+def _count(name: str, value: object) -> int | None:
+    """An optional number; its range is checked with the rules."""
+    return None if value is None else _whole(name, value, "an int or None")
+
+
+def _number(name: str, value: object, expected: str = "an int") -> int:
+    number = _whole(name, value, expected)
+    if not 0 <= number < _FINGERPRINT_VALUES:
+        msg = f"fingerprint {number}: must be 0 to 2**64 - 1"
         raise ValueError(msg)
+    return number
+
+
+def _whole(name: str, value: object, expected: str) -> int:
+    # True is 1 to Python; as a fingerprint it is a mistake.
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+        # An array has the method too, and most refuse.
+        with contextlib.suppress(TypeError):
+            return operator.index(value)
+    raise _wrong_type(name, value, expected)
+
+
+def _string(name: str, value: object, expected: str = "a str") -> str:
+    if isinstance(value, str):
+        return value
+    raise _wrong_type(name, value, expected)
+
+
+def _wrong_type(name: str, value: object, expected: str) -> TypeError:
+    return TypeError(f"{name}: must be {expected}, not {type(value).__name__}")
 
 
 def _first(*values: int | None) -> int | None:
@@ -210,7 +274,7 @@ def _similarity(a: U64, b: U64) -> float:
 def _profile(profile: str | Profile) -> Profile:
     if isinstance(profile, Profile):
         return profile
-    if profile not in PROFILES:
+    if _string("profile", profile, "a name or a Profile") not in PROFILES:
         msg = f"profile {profile!r}: must be one of {', '.join(PROFILES)}"
         raise ValueError(msg)
     return PROFILES[profile]

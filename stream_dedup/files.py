@@ -15,7 +15,6 @@ It must never write to an index that belongs to a log in Kafka.
 from __future__ import annotations
 
 import os
-import tempfile
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
@@ -47,6 +46,7 @@ from stream_dedup.files_in import (
 )
 from stream_dedup.files_out import Outputs, has_text, rejected_line, with_verdict
 from stream_dedup.index import LogIndex
+from stream_dedup.index.temporary import TemporaryFolder
 from stream_dedup.pool import FingerprintPool
 
 LOOK_AHEAD = 2
@@ -153,7 +153,7 @@ def _index(config: Config, path: Path | None) -> Iterator[LogIndex]:
     """The kept index, on a copy until it is committed; or one in a folder that goes with the call."""
     with ExitStack() as stack:
         if path is None:
-            path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-dedup-"))) / "index"
+            path = stack.enter_context(TemporaryFolder()) / "index"
         index = LogIndex.open(path, scheme=config.rules().scheme, settings=config.index_settings(), staged=True)
         stack.callback(index.close)
         if index.log_id is None:

@@ -145,12 +145,11 @@ def _held(config: Config, asked: _Asked, rules: Rules) -> list[Side]:
     from stream_dedup.index import LogIndex  # noqa: PLC0415 - loads RocksDB
 
     path = asked.index
-    if path is None or not path.is_dir() or not any(path.iterdir()):
-        msg = f"index {path}: there is none; name its folder with --index"
-        raise UserError(msg)
+    if path is None:
+        return []
     # No look-up is made, so nothing is loaded for it.
     settings = replace(config.index_settings(), image_mib=0)
-    with LogIndex.open(path, scheme=rules.scheme, settings=settings) as index:
+    with LogIndex.read(path, scheme=rules.scheme, settings=settings) as index:
         return [side_of_id(index, one, path) for one in asked.ids]
 
 

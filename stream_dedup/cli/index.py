@@ -14,7 +14,6 @@ from stream_dedup.cli.options import JUDGING, config_options
 from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config import Config
-from stream_dedup.errors import UserError
 
 if TYPE_CHECKING:
     from stream_dedup.index import LogIndex
@@ -26,6 +25,7 @@ def command() -> None:
 
     The worker that owns the index must be stopped. An index is a cache: deleting its folder loses
     nothing but the time to read the log again (that of `filter --index` has no other log: keep it).
+    `stats` and `verify` change nothing, and read an index where nothing can be written.
     """
 
 
@@ -67,7 +67,8 @@ def verify(config: Config) -> int:
 def rebuild(config: Config) -> None:
     """Delete the index's content and read the log from its beginning.
 
-    A worker does the same by itself when the folder is empty; this does it beforehand.
+    A worker does the same by itself when the folder is empty; this does it beforehand. An index that
+    `filter` keeps is refused: no log holds what it holds. Other files in the folder stay.
     """
     from stream_dedup.app import rebuild_index  # noqa: PLC0415 - loads the Kafka client
 
@@ -78,15 +79,8 @@ def rebuild(config: Config) -> None:
 
 @contextmanager
 def _opened(config: Config) -> Iterator[LogIndex]:
-    """The index that is there: looking must not make one."""
+    """The index that is there: looking changes nothing."""
     from stream_dedup.index import LogIndex  # noqa: PLC0415 - loads RocksDB
 
-    path = config.index.path
-    if not path.is_dir() or not any(path.iterdir()):
-        msg = f"index {path}: there is none; name its folder with --index"
-        raise UserError(msg)
-    index = LogIndex.open(path, scheme=None)
-    try:
+    with LogIndex.read(config.index.path, scheme=None) as index:
         yield index
-    finally:
-        index.close()

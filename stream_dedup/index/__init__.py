@@ -3,9 +3,10 @@
 A cache of the log: everything in it can be built again. Only ``store`` knows RocksDB.
 """
 
-from stream_dedup.index.folder import destroy, mark_corrupt
+from stream_dedup.index.folder import mark_corrupt
 from stream_dedup.index.log_index import LogIndex
+from stream_dedup.index.only_copy import only_copy_in
 from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.table_index import TableIndex
 
-__all__ = ["IndexSettings", "LogIndex", "TableIndex", "destroy", "mark_corrupt"]
+__all__ = ["IndexSettings", "LogIndex", "TableIndex", "mark_corrupt", "only_copy_in"]

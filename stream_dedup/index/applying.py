@@ -19,7 +19,7 @@ from stream_dedup.index.layout import U64, Head, offset_key
 from stream_dedup.index.row_column import RowColumn
 from stream_dedup.index.rows import Row, Rows
 from stream_dedup.index.segments import Coverage, Standing
-from stream_dedup.index.settings import IndexSettings
+from stream_dedup.index.settings import RANGES, IndexSettings
 from stream_dedup.index.state import State
 from stream_dedup.index.store import Store, WriteBatch
 from stream_dedup.index.tables import Progress, Tables
@@ -42,11 +42,24 @@ class Applied:
         self.rows = Rows(store)
         self.unflushed = 0
         self.doubt: str | None = None
+        self._check_state()
         current = self.history.current
         if current is not None:
             self._refuse_scheme(current.scheme)
         # An empty index learns with the first rules how many tables there are.
         self.tables = self._open_tables(TABLE_COUNTS[0] if current is None else current.scheme.tables, progress)
+
+    def _check_state(self) -> None:
+        """Hold the state against the records that it was written with, as far as one look at each end tells."""
+        first = next(self.rows.scan_heads(self.state.floor), None)
+        ordinal = self.state.next_ordinal if first is None else first[1].first
+        if ordinal != self.state.floor_ordinal:
+            reason = f"its entries begin at {ordinal}, its state says at {self.state.floor_ordinal}"
+            raise self.store.corrupt(reason)
+        last = max(self.rows.last_offset(), self.history.marks[-1].offset if self.history.marks else -1)
+        if last >= self.state.next_offset:
+            reason = f"it holds log record {last}, its state ends before {self.state.next_offset}"
+            raise self.store.corrupt(reason)
 
     def begin(self, log_id: str) -> None:
         """Bind an empty index to a log."""
@@ -86,6 +99,9 @@ class Applied:
 
     def _open_tables(self, count: int, progress: Progress | None = None) -> Tables:
         column = RowColumn(self.store, self.state.floor_ordinal, self.state.next_ordinal)
+        if (self.state.purge or 0) >= count * RANGES:
+            reason = f"its state purges stripe {self.state.purge}, its tables have {count * RANGES}"
+            raise self.store.corrupt(reason)
         tables = Tables(self.store, column, count, self.settings)
         tables.load(progress)
         return tables

@@ -1,26 +1,68 @@
-"""The index folder: who owns it, which data are current, and what is left over.
+"""The index folder: who has it open, which data are current, and what is left over.
 
     INDEX/
-      owner      locked while a process has the index open; holds that process's id
+      owner      locked while a process has the index open; holds the writer's process id
       current    JSON: format version, kind (``log`` or ``tables``), name of the current data folder
-      data-N/    RocksDB
+      data-N/    a mark and RocksDB's files (see ``data_folders``)
       corrupt    present after damage was found: why
+      worker-id  a worker's transactional id
 
-``current`` is replaced by an atomic rename, so a staged index becomes current at
-once or not at all. Every ``data-*`` that ``current`` does not name is left over from a killed process and
-is removed at the next opening.
+Rules:
+
+* A new index is made in a folder that is missing, or holds nothing but what a killed process left of a new index.
+* A writer removes a data folder if it is not current and this program made it, and nothing else.
+* A reader changes nothing, and needs no permission to.
+* ``data-N`` with committed data but without ``current`` is damage: the data stay.
+
+The order in which a data folder becomes current makes a crash between any two steps harmless:
+
+    1  ``data-N`` is made and marked ``staged``
+    2  its data are written and durable
+    3  ``current`` names it, by an atomic rename
+    4  its mark becomes ``committed``
+    5  ``corrupt`` and the data folders before it are removed
+
+Up to 3 the index is what it was, and ``data-N`` is removed at the next opening; from 3 on it is ``data-N``, and the
+next opening does the steps that are missing.
 """
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import json
-import os
-import shutil
+import reprlib
 from pathlib import Path
+from typing import NamedTuple
 
-from stream_dedup.errors import CorruptError, UnavailableError, UserError
+from stream_dedup.errors import CorruptError, UserError
+from stream_dedup.index import owner
+from stream_dedup.index.data_folders import (
+    data_folders,
+    holds_data,
+    is_data_name,
+    is_empty,
+    is_marked,
+    is_rocksdb,
+    make_data,
+    mark_committed,
+    remove_data,
+)
 from stream_dedup.index.layout import FORMAT_VERSION
+from stream_dedup.index.small_files import is_folder, read_text, replace_text, sync_folder
+
+ID_FILE = "worker-id"
+"""A worker's transactional id stands in its index folder; it stays when the index is emptied."""
+
+_CURRENT = "current"
+_CORRUPT = "corrupt"
+_OWN_FILES = frozenset({owner.FILE, _CORRUPT, ID_FILE} | {f"{name}.new" for name in (_CURRENT, _CORRUPT, ID_FILE)})
+_SHOWN = 3
+"""Names of other files shown where a folder is refused."""
+_REASON_CHARACTERS = 500
+"""Characters of a mark of damage that are shown."""
+
+_UNREADABLE = (ValueError, TypeError, KeyError, RecursionError, CorruptError)
+"""What reading ``current`` raises where its content is not what was written."""
 
 _REBUILD = "delete the folder or run `stream-dedup index rebuild`"
 _OTHER_FORMAT = (
@@ -29,136 +71,228 @@ _OTHER_FORMAT = (
 )
 
 
-class Folder:
-    """An index folder owned by this process until ``release``."""
+class _Pointer(NamedTuple):
+    """Content of ``current``."""
 
-    def __init__(self, path: Path, kind: str) -> None:
+    version: object
+    kind: object
+    data: str
+
+
+class Folder:
+    """An open index folder. Use ``write`` or ``read``; after that ``release``."""
+
+    def __init__(self, path: Path, kind: str, lock: owner.Owner, *, writable: bool) -> None:
         self.path = path
         self._kind = kind
-        self._owner = _own(path)
+        self._lock = lock
+        self.writable = writable
+        self._current: str | None = None
+        self._replaced: str | None = None
+
+    @classmethod
+    def write(cls, path: Path, kind: str, *, emptied: bool = False) -> Folder:
+        """Own an index folder alone; where there is no index, make a place for one.
+
+        With ``emptied`` what the index holds, damaged or not, is given up as soon as other data become current.
+
+        Raises:
+            UserError: another process has it open, it is of another kind, or the folder holds something else.
+            CorruptError: it is damaged or of an unknown format.
+        """
+        _make(path)
+        _refuse_others_folder(path)
+        folder = cls(path, kind, owner.Owner.write(path), writable=True)
         try:
-            self._refuse_corrupt()
-            self._current = self._read_current()
-            self._remove_leftovers()
+            folder._take(emptied=emptied)
         except BaseException:
-            self.release()
+            folder.release()
             raise
+        return folder
+
+    @classmethod
+    def read(cls, path: Path, kind: str) -> Folder:
+        """Share an index folder with others that read; nothing in it is made or changed.
+
+        Raises:
+            UserError: there is no index, a writer has it open, or it is of another kind.
+            CorruptError: it is damaged or of an unknown format.
+        """
+        if not _holds_index(path):
+            msg = f"index {path}: there is none; name its folder with --index"
+            raise UserError(msg)
+        folder = cls(path, kind, owner.Owner.read(path), writable=False)
+        try:
+            folder._refuse_corrupt()
+            folder._current = folder._read_current()
+            folder._refuse_data_without_current()
+        except BaseException:
+            folder.release()
+            raise
+        return folder
 
     @property
     def current(self) -> Path | None:
-        """The current data folder; None in a new index."""
+        """The current data folder; None in a new index, which only a writer has."""
         return None if self._current is None else self.path / self._current
 
-    def next_data(self) -> Path:
-        """Path of a data folder that does not exist yet."""
-        number = int(self._current.removeprefix("data-")) + 1 if self._current else 1
-        return self.path / f"data-{number}"
+    @property
+    def here(self) -> bool:
+        """Whether this process opened it; False in a child that was forked since."""
+        return self._lock.here
+
+    def make_data(self) -> Path:
+        """Make an empty data folder; it is left over until ``make_current``."""
+        return make_data(self.path)
 
     def make_current(self, data: Path) -> None:
-        """Let ``current`` name this data folder, atomically and durably; then remove the one before."""
+        """Make a data folder current, atomically and durably; then remove the ones before.
+
+        The data in it must be durable. Steps 1 and 2 (see the module) are done.
+        """
+        sync_folder(data)
         text = json.dumps({"format": FORMAT_VERSION, "kind": self._kind, "data": data.name})
-        # 1. The new pointer is whole on disk before it gets its name.
-        draft = self.path / "current.new"
-        with draft.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        # 2. The name changes at once.
-        draft.replace(self.path / "current")
-        _sync_folder(self.path)
-        # 3. What was current is left over.
+        # 3
+        replace_text(self.path / _CURRENT, text)
         self._current = data.name
+        # 4
+        mark_committed(data)
+        # 5
+        (self.path / _CORRUPT).unlink(missing_ok=True)
         self._remove_leftovers()
 
     def mark_corrupt(self, reason: str) -> None:
-        """Leave a mark; the next opening refuses with this reason."""
-        mark_corrupt(self.path, reason)
+        """Leave a mark; the next opening refuses with this reason. A reader leaves none."""
+        if self.writable and self.here:
+            mark_corrupt(self.path, reason)
 
     def release(self) -> None:
-        """Let another process own the folder."""
-        os.close(self._owner)
+        """Let another process open the folder."""
+        self._lock.release()
+
+    def _take(self, *, emptied: bool) -> None:
+        if emptied:
+            self._replaced = _data_of(self.path)
+            return
+        self._refuse_corrupt()
+        self._current = self._read_current()
+        self._refuse_data_without_current()
+        if self._current is not None and is_rocksdb(self.path / self._current):
+            # A crash between steps 3 and 4, or an index made before there were marks.
+            mark_committed(self.path / self._current)
+        self._remove_leftovers()
 
     def _refuse_corrupt(self) -> None:
-        mark = self.path / "corrupt"
-        if mark.exists():
-            msg = f"index {self.path} is damaged ({mark.read_text().strip()}): {_REBUILD}"
+        try:
+            reason = read_text(self.path / _CORRUPT)
+        except CorruptError as error:
+            reason = str(error)
+        if reason is not None:
+            msg = f"index {self.path} is damaged ({_shown(reason)}): {_REBUILD}"
             raise CorruptError(msg)
 
     def _read_current(self) -> str | None:
-        pointer = self.path / "current"
-        if not pointer.exists():
-            return None
         try:
-            content = json.loads(pointer.read_text())
-            version, kind, data = content["format"], content["kind"], str(content["data"])
-        except (ValueError, TypeError, KeyError) as error:
+            pointer = _read_pointer(self.path)
+        except _UNREADABLE as error:
             msg = f"index {self.path}: its file `current` cannot be read ({error}): {_REBUILD}"
             raise CorruptError(msg) from error
-        if version != FORMAT_VERSION:
+        if pointer is None:
+            return None
+        if pointer.version != FORMAT_VERSION:
+            version = reprlib.repr(pointer.version)
             msg = (
                 f"index {self.path} has format version {version}, this program knows {FORMAT_VERSION}: {_OTHER_FORMAT}"
             )
             raise CorruptError(msg)
-        if kind != self._kind:
-            msg = f"index {self.path} is of kind {kind!r}, not {self._kind!r}: name another folder"
+        if pointer.kind != self._kind:
+            msg = f"index {self.path} is of kind {reprlib.repr(pointer.kind)}, not {self._kind!r}: name another folder"
             raise UserError(msg)
-        if not (self.path / data).is_dir():
-            msg = f"index {self.path}: its data folder {data} is missing: {_REBUILD}"
+        if not is_data_name(pointer.data) or not is_folder(self.path / pointer.data):
+            data = reprlib.repr(pointer.data)
+            msg = f"index {self.path}: its data folder {data} is missing, or is none of its own: {_REBUILD}"
             raise CorruptError(msg)
-        return data
+        return pointer.data
+
+    def _refuse_data_without_current(self) -> None:
+        for data in data_folders(self.path):
+            if self._current is None and holds_data(data):
+                msg = (
+                    f"index {self.path}: {data.name} is there and the file `current` that names it is not: put it "
+                    f"back from a copy. If nothing of the index is needed, {_REBUILD}"
+                )
+                raise CorruptError(msg)
 
     def _remove_leftovers(self) -> None:
-        for data in self.path.glob("data-*"):
-            if data.name != self._current:
-                shutil.rmtree(data)
+        """Remove what is not current and was made by this program."""
+        for data in data_folders(self.path):
+            replaced = data.name == self._replaced and is_rocksdb(data)
+            if data.name != self._current and (replaced or is_marked(data)):
+                remove_data(data)
 
 
 def mark_corrupt(path: Path, reason: str = "damage was found") -> None:
-    """Leave a mark in an index folder; the next opening refuses with this reason."""
-    (path / "corrupt").write_text(reason + "\n")
+    """Leave a mark in an index folder; the next opening refuses with this reason.
+
+    Where it cannot be written nothing is lost: the next opening meets the damage itself.
+    """
+    with contextlib.suppress(OSError):
+        replace_text(path / _CORRUPT, reason + "\n")
 
 
-def destroy(path: Path) -> None:
-    """Remove the index in a folder, damaged or not, unless another process owns it; other files stay."""
-    if not path.exists():
-        return
-    owner = _own(path)
-    try:
-        (path / "current").unlink(missing_ok=True)
-        (path / "current.new").unlink(missing_ok=True)
-        for data in path.glob("data-*"):
-            shutil.rmtree(data)
-        (path / "corrupt").unlink(missing_ok=True)
-    finally:
-        os.close(owner)
-
-
-def _own(path: Path) -> int:
+def _make(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
-        owner = os.open(path / "owner", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         msg = f"index folder {path} cannot be made or written: {error}; name another with --index"
         raise UserError(msg) from error
+
+
+def _refuse_others_folder(path: Path) -> None:
+    """An index is made only where nothing else is: nothing may be mixed up, and nobody else cleared away."""
+    if _holds_index(path):
+        return
+    leftovers = {data.name for data in data_folders(path) if is_marked(data) or is_empty(data)}
+    expected = leftovers | (_OWN_FILES - {owner.FILE} if owner.is_others_file(path) else _OWN_FILES)
+    others = sorted({each.name for each in path.iterdir()} - expected)
+    if others:
+        shown = ", ".join(map(repr, others[:_SHOWN])) + (", ..." if len(others) > _SHOWN else "")
+        msg = (
+            f"index folder {path} holds other files ({shown}) and no index: name a folder that is missing or empty "
+            "with --index"
+        )
+        raise UserError(msg)
+
+
+def _holds_index(path: Path) -> bool:
+    """Whether there is an index in a folder, whole or damaged."""
     try:
-        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        pid = os.read(owner, 20).decode("ascii", "replace").strip()
-        os.close(owner)
-        msg = f"index {path} is in use by process {pid or '?'}: stop that process or name another folder"
-        raise UserError(msg) from error
+        return _data_of(path) is not None or any(holds_data(data) for data in data_folders(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
     except OSError as error:
-        os.close(owner)
-        msg = f"index {path} cannot be locked: {error}; put it on a local file system"
-        raise UnavailableError(msg) from error
-    os.ftruncate(owner, 0)
-    os.pwrite(owner, f"{os.getpid()}\n".encode(), 0)
-    return owner
+        msg = f"index folder {path} cannot be read: {error}; name another with --index"
+        raise UserError(msg) from error
 
 
-def _sync_folder(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
+def _data_of(path: Path) -> str | None:
+    """What ``current`` names as a data folder, whether it is there or not; None where nothing can be read."""
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        pointer = _read_pointer(path)
+    except _UNREADABLE:
+        return None
+    return pointer.data if pointer is not None else None
+
+
+def _read_pointer(path: Path) -> _Pointer | None:
+    text = read_text(path / _CURRENT)
+    if text is None:
+        return None
+    content = json.loads(text)
+    return _Pointer(content["format"], content["kind"], str(content["data"]))
+
+
+def _shown(reason: str) -> str:
+    """A mark of damage as one line: it may have been written by anybody."""
+    line = " ".join(reason[:_REASON_CHARACTERS].split())
+    return "".join(character if character.isprintable() else "?" for character in line)

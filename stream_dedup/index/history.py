@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from stream_dedup.core.entry import Trim
 from stream_dedup.core.rules import Rules
+from stream_dedup.errors import CorruptError
 from stream_dedup.index import layout
 from stream_dedup.index.store import Store, WriteBatch
 
@@ -42,8 +43,12 @@ class History:
             try:
                 value = json.loads(raw)
                 rules = Rules.from_json(value["rules"].encode())
-                self.marks.append(Mark(layout.offset_of(key), rules, value["before"], value["barred"]))
-            except (ValueError, KeyError, TypeError) as error:
+                before, barred = value["before"], value["barred"]
+                if not (before is None or type(before) is int) or type(barred) is not bool:
+                    msg = f"before {before!r}, barred {barred!r}"
+                    raise ValueError(msg)  # noqa: TRY301 - as what JSON itself refuses
+                self.marks.append(Mark(layout.offset_of(key), rules, before, barred))
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError, CorruptError) as error:
                 reason = f"rules record {layout.offset_of(key)} cannot be read: {error}"
                 raise store.corrupt(reason) from error
 

@@ -7,6 +7,7 @@ the article itself or another version of it, and what follows.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -14,7 +15,18 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_dedup.core import verdict
-from stream_dedup.core.model import MAX_ROWS, ROW_BITS, Judgement, Match, Status, Verdict, log_offset_of, row_of, signed
+from stream_dedup.core.model import (
+    FINGERPRINT_BITS,
+    MAX_ROWS,
+    ROW_BITS,
+    Judgement,
+    Match,
+    Status,
+    Verdict,
+    log_offset_of,
+    row_of,
+    signed,
+)
 from stream_dedup.core.rules import UPDATE, Rules
 from stream_dedup.core.simhash import similarity
 from stream_dedup.errors import RefusedError
@@ -24,6 +36,8 @@ from stream_dedup.index.layout import I64
 from stream_dedup.index.row_column import places_of
 from stream_dedup.index.rows import Row, id_hash
 from stream_dedup.index.scan import BEST, Asked, Near
+
+_FINGERPRINT_BYTES = FINGERPRINT_BITS // 8
 
 _UNIQUE = Judgement(Verdict.UNIQUE)
 
@@ -135,7 +149,7 @@ class Judge:
         return lambda query, place: not self._is_itself(int(own.places[query]), place)
 
     def _is_itself(self, own: int, place: int) -> bool:
-        return self._row(own).batch.coordinates(row_of(own)) == self._row(place).batch.coordinates(row_of(place))
+        return self._row(own).batch.coordinates(row_of(own)) == self._listed(place).batch.coordinates(row_of(place))
 
     def _is_version(self, own: _Own) -> Accept:
         """Equal hashes of ids are not enough."""
@@ -148,12 +162,16 @@ class Judge:
         return accept
 
     def _id(self, place: int) -> str:
-        return self._row(place).batch.id(row_of(place))
+        return self._listed(place).batch.id(row_of(place))
 
     def _match(self, own_place: int, found: _Found) -> Match:
         own = self._row(own_place).batch.signatures[row_of(own_place)]
-        row, at = self._row(found.place), row_of(found.place)
-        bits = int(np.bitwise_count(own ^ row.batch.signatures[at]).sum())
+        row, at = self._listed(found.place), row_of(found.place)
+        differing = np.bitwise_count(own ^ row.batch.signatures[at])
+        bits = int(differing.sum())
+        if found.distance not in {bits, int(differing[:_FINGERPRINT_BYTES].sum())}:
+            reason = f"the row of entry {at} of log record {row.offset} is not the one of the log"
+            raise self._applied.store.corrupt(reason)
         return Match(
             place=found.place,
             id=row.batch.id(at),
@@ -166,6 +184,17 @@ class Judge:
 
     def _row(self, place: int) -> Row:
         return self._applied.rows.get(log_offset_of(place))
+
+    def _listed(self, place: int) -> Row:
+        """The record of an entry that was found; that it is not there is damage."""
+        row = None
+        if place >= 0:
+            with contextlib.suppress(RefusedError):
+                row = self._row(place)
+        if row is None or row_of(place) >= len(row.batch):
+            reason = f"a row names place {place}, where no log record has an entry"
+            raise self._applied.store.corrupt(reason)
+        return row
 
     def _own(self, places: I64) -> _Own:
         offsets = places >> ROW_BITS

@@ -168,6 +168,11 @@ def chunk_key(chunk: int) -> bytes:
     return b"W" + chunk.to_bytes(4, "big")
 
 
+def chunk_of(key: bytes) -> int:
+    """Number of the chunk of such a key."""
+    return int.from_bytes(key[1:5], "big")
+
+
 def page_keys(table: int, pages: NDArray[np.integer]) -> list[bytes]:
     """Keys of these pages of one table."""
     keys = np.empty((len(pages), 4), np.uint8)

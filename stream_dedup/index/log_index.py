@@ -13,7 +13,7 @@ After any error that leaves a write in doubt the index refuses to go on: close i
 
 from __future__ import annotations
 
-import shutil
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +26,7 @@ from stream_dedup.core.model import MAX_ROWS, ROW_BITS, Judgement, log_offset_of
 from stream_dedup.core.rules import Rules, Scheme
 from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.applying import Applied
+from stream_dedup.index.data_folders import remove_data, take_copy
 from stream_dedup.index.folder import Folder
 from stream_dedup.index.judge import Judge
 from stream_dedup.index.layout import I64, U64
@@ -46,6 +47,7 @@ class LogIndex:
         self._applied = applied
         self._staged = staged
         self._judge = Judge(applied)
+        self._closed = False
 
     @classmethod
     def open(
@@ -55,20 +57,46 @@ class LogIndex:
         scheme: Scheme | None,
         settings: IndexSettings | None = None,
         staged: bool = False,
+        emptied: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> LogIndex:
         """Open or make an index.
 
-        With ``staged`` it works on a copy that ``commit`` makes current; without it every write counts.
+        With ``staged`` it works on a copy that ``commit`` makes current; without it every write counts. With
+        ``emptied`` a new one replaces what is there, damaged or not.
         ``progress(done, whole)`` is called now and then while the image is loaded.
 
         Raises:
-            UserError: another process owns it, or it holds another scheme.
+            UserError: another process owns it, it holds another scheme, or the folder holds other files and no index.
             CorruptError: it is damaged or of an unknown format.
             UnavailableError: the disk is full or failing.
         """
-        settings = settings or IndexSettings()
-        folder = Folder(path, _KIND)
+        folder = Folder.write(path, _KIND, emptied=emptied)
+        return cls._in(folder, scheme, settings or IndexSettings(), staged=staged, progress=progress)
+
+    @classmethod
+    def read(cls, path: Path, *, scheme: Scheme | None, settings: IndexSettings | None = None) -> LogIndex:
+        """Open an index that is there to look into it: nothing in its folder is made or changed.
+
+        Others may read it at the same time. What writes (``begin``, ``apply``, ``fold``) is not for such an index.
+
+        Raises:
+            UserError: there is none, a process that writes owns it, or it holds another scheme.
+            CorruptError: it is damaged or of an unknown format.
+        """
+        return cls._in(Folder.read(path, _KIND), scheme, settings or IndexSettings())
+
+    @classmethod
+    def _in(
+        cls,
+        folder: Folder,
+        scheme: Scheme | None,
+        settings: IndexSettings,
+        *,
+        staged: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> LogIndex:
+        """The index in an open folder, which is released if this raises."""
         try:
             data, store = _open_data(folder, settings, staged=staged)
         except BaseException:
@@ -216,8 +244,12 @@ class LogIndex:
     def close(self) -> None:
         """Make durable and let go. A staged index that was not committed is removed.
 
-        After an error that left a write in doubt, a further one while closing is not told: it is the same.
+        After an error that left a write in doubt, a further one while closing is not told: it is the same. In a
+        forked child this does nothing: the index is the parent's. Nor does it the second time.
         """
+        if self._closed or not self._folder.here:
+            return
+        self._closed = True
         try:
             self._close_store()
         except StreamDedupError:
@@ -225,7 +257,9 @@ class LogIndex:
                 raise
         finally:
             if self._staged is not None:
-                shutil.rmtree(self._staged, ignore_errors=True)
+                # What cannot be removed now is left over, and goes at the next opening.
+                with contextlib.suppress(OSError):
+                    remove_data(self._staged)
             self._folder.release()
 
     def stats(self) -> dict[str, int | float | str | None]:
@@ -307,14 +341,11 @@ class LogIndex:
 def _open_data(folder: Folder, settings: IndexSettings, *, staged: bool) -> tuple[Path, Store]:
     current = folder.current
     if current is not None and not staged:
-        return current, Store(current, settings, create=False, on_corrupt=folder.mark_corrupt)
-    data = folder.next_data()
+        read_only = not folder.writable
+        return current, Store(current, settings, create=False, on_corrupt=folder.mark_corrupt, read_only=read_only)
+    data = folder.make_data()
     if current is not None:
-        kept = Store(current, settings, create=False, on_corrupt=folder.mark_corrupt)
-        try:
-            kept.checkpoint(data)
-        finally:
-            kept.close()
+        _copy(current, data, settings, folder)
         return data, Store(data, settings, create=False, on_corrupt=folder.mark_corrupt)
     store = Store(data, settings, create=True, on_corrupt=folder.mark_corrupt)
     try:
@@ -324,10 +355,21 @@ def _open_data(folder: Folder, settings: IndexSettings, *, staged: bool) -> tupl
         store.flush(wait=True)
         if not staged:
             folder.make_current(data)
-    except StreamDedupError:
+    except BaseException:
         store.close()
         raise
     return data, store
+
+
+def _copy(current: Path, data: Path, settings: IndexSettings, folder: Folder) -> None:
+    """Copy the current data into an empty data folder, by hard links."""
+    kept = Store(current, settings, create=False, on_corrupt=folder.mark_corrupt)
+    copy = data / "copy"
+    try:
+        kept.checkpoint(copy)
+    finally:
+        kept.close()
+    take_copy(copy)
 
 
 def _refuse_gaps(topic_id: bytes, partition: int, offsets: I64, logged: I64, rows: I64) -> None:

@@ -11,11 +11,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from stream_dedup.errors import RefusedError
-from stream_dedup.index.layout import I64, MAX_ORDINALS, PLACE, ROW_BYTES, ROW_WORDS, U64, chunk_key
+from stream_dedup.index.layout import I64, MAX_ORDINALS, PLACE, ROW_BYTES, ROW_WORDS, U64, chunk_key, chunk_of
 from stream_dedup.index.scan import Rows
 from stream_dedup.index.settings import IMAGE_CHUNK_BITS, ROW_CHUNK
 from stream_dedup.index.store import Store, WriteBatch
 
+MAX_CHUNK = (1 << 32) - 1
+"""Number of a chunk that no index reaches."""
 _READ_CHUNKS = 1024
 """Chunks read at once: 4 MiB."""
 
@@ -29,6 +31,7 @@ class RowColumn:
         self.after = after
         self.held: HeldRows | None = None
         self._tail = np.empty((0, ROW_WORDS), np.uint64)
+        self._check_end()
         if after % ROW_CHUNK:
             start = after - after % ROW_CHUNK
             self._tail = self._read(np.array([start // ROW_CHUNK]))[: after - start].copy()
@@ -94,6 +97,15 @@ class RowColumn:
             whole = self._read(np.arange(chunk, -(-end // ROW_CHUNK)))
             yield start, whole[start - chunk * ROW_CHUNK : end - chunk * ROW_CHUNK]
             start = end
+
+    def _check_end(self) -> None:
+        """The last chunk on disk is that of the last ordinal: both are written in one batch."""
+        last = self._store.last(chunk_key(0), chunk_key(MAX_CHUNK))
+        end = 0 if last is None else chunk_of(last[0]) * ROW_CHUNK + len(last[1]) // ROW_BYTES
+        # Where every row is trimmed its chunk may be gone.
+        if end != self.after and not (last is None and self.first == self.after):
+            reason = f"its rows end at {end}, its state at {self.after}"
+            raise self._store.corrupt(reason)
 
     def _read(self, chunks: I64) -> U64:
         """Chunks, the last one at its end filled up to its full length."""

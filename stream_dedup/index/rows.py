@@ -120,6 +120,11 @@ class Rows:
         self.remember(row)
         return row
 
+    def last_offset(self) -> int:
+        """Log offset of the last record held, -1 of none."""
+        last = self._store.last(layout.offset_key(b"R", 0), b"R\xff")
+        return -1 if last is None else layout.offset_of(last[0])
+
     def scan(self, start: int, end: int | None = None) -> Iterator[Row]:
         """Records from a log offset on, in order, without keeping them."""
         stop = b"R\xff" if end is None else layout.offset_key(b"R", end)

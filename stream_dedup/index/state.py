@@ -3,10 +3,35 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from dataclasses import asdict, dataclass
 
-from stream_dedup.index.layout import STATE
+from stream_dedup.core.model import ROW_BITS, TABLE_COUNTS
+from stream_dedup.index.layout import MAX_ORDINALS, STATE
+from stream_dedup.index.settings import RANGES
 from stream_dedup.index.store import Store, WriteBatch
+
+MAX_LOG_OFFSET = 1 << (63 - ROW_BITS)
+"""Log offsets are below: a place holds one, and the number of a row, in 63 bits."""
+MAX_TIME = (1 << 63) - 1
+"""Greatest log time, ms."""
+MAX_STRIPES = max(TABLE_COUNTS) * RANGES
+"""Stripes of an index with the most tables."""
+
+_MAY_BE_NONE = frozenset({"log_id", "last_checksum", "start", "horizon", "newest", "purge"})
+_RANGES = {
+    "next_offset": (0, MAX_LOG_OFFSET),
+    "last_checksum": (0, (1 << 64) - 1),
+    "start": (0, MAX_LOG_OFFSET),
+    "floor": (0, MAX_LOG_OFFSET),
+    "bar": (-1, MAX_LOG_OFFSET),
+    "horizon": (-MAX_TIME, MAX_TIME),
+    "newest": (-MAX_TIME, MAX_TIME),
+    "articles": (0, MAX_LOG_OFFSET),
+    "purge": (0, MAX_STRIPES - 1),
+    "next_ordinal": (0, MAX_ORDINALS),
+    "floor_ordinal": (0, MAX_ORDINALS),
+}
 
 
 @dataclass(slots=True)
@@ -42,7 +67,28 @@ class State:
         """Read from the store; CorruptError where it cannot be read."""
         raw = store.get([STATE])[0]
         try:
-            return cls(**json.loads(raw))
-        except (ValueError, TypeError) as error:
+            state = cls(**json.loads(raw))
+        except (ValueError, TypeError, RecursionError) as error:
             reason = f"its state cannot be read: {error}"
             raise store.corrupt(reason) from error
+        wrong = state.wrong_fields()
+        if wrong:
+            reason = f"its state cannot be: {', '.join(wrong)}"
+            raise store.corrupt(reason)
+        return state
+
+    def wrong_fields(self) -> list[str]:
+        """Fields with values that no index has, each as ``name value``."""
+        wrong = [f"{name} {reprlib.repr(value)}" for name, value in asdict(self).items() if not _fits(name, value)]
+        if not wrong and self.floor_ordinal > self.next_ordinal:
+            wrong.append(f"floor_ordinal {self.floor_ordinal} beyond next_ordinal {self.next_ordinal}")
+        return wrong
+
+
+def _fits(name: str, value: object) -> bool:
+    if value is None:
+        return name in _MAY_BE_NONE
+    if name == "log_id":
+        return isinstance(value, str)
+    least, most = _RANGES[name]
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most

@@ -8,6 +8,10 @@ Rules:
 * Every error leaves here as one of ``errors``: damaged bytes as CorruptError (and reported to ``on_corrupt``, so that
   the folder is marked), a full or failing disk as UnavailableError.
 * Reads release the GIL.
+* A store opened to read changes nothing in its folder and needs no permission to: RocksDB is given a temporary folder
+  of links to the files, for it and its binding write small files wherever they open.
+* A forked child has no store: RocksDB's threads and locks are not forked with it. Its copy refuses, and is let go
+  without being closed, which would write to the parent's files.
 
 It must never interpret a key or a value.
 """
@@ -15,12 +19,15 @@ It must never interpret a key or a value.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
 from rocksdict import (
+    AccessType,
     BlockBasedOptions,
     Cache,
     Checkpoint,
@@ -33,8 +40,10 @@ from rocksdict import (
     WriteOptions,
 )
 
-from stream_dedup.errors import CorruptError, StreamDedupError, UnavailableError
+from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError
 from stream_dedup.index.settings import IndexSettings
+from stream_dedup.index.small_files import is_file
+from stream_dedup.index.temporary import TemporaryFolder
 
 __all__ = ["Store", "WriteBatch"]
 
@@ -49,24 +58,43 @@ _BACKGROUND_JOBS = 2
 _OPEN_FILES = -1
 """Every file stays open: sizes and indexes of all files are checked at opening."""
 
+_NOT_READ = frozenset({"LOCK", "LOG", "rocksdict-config.json"})
+"""Files that are written wherever a store is opened, and that no reader needs."""
+
 _DAMAGE = ("Corruption", "checksum mismatch", "Not implemented", "does not exist", "No such file")
 
 
 class Store:
     """An open RocksDB folder. Not thread-safe, apart from the compaction that it runs itself."""
 
-    def __init__(self, path: Path, settings: IndexSettings, *, create: bool, on_corrupt: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        settings: IndexSettings,
+        *,
+        create: bool,
+        on_corrupt: Callable[[str], None],
+        read_only: bool = False,
+    ) -> None:
         self._path = path
         self._on_corrupt = on_corrupt
         self._compaction: threading.Thread | None = None
-        with self._translated("open"):
-            options = _options(settings, create=create)
-            # Without naming the column family an existing folder is opened with the options that it was closed with.
-            self._db = Rdict(str(path), options, column_families={"default": options})
+        self._pid = os.getpid()
+        self._view = TemporaryFolder() if read_only else None
+        try:
+            self._db = self._open(_options(settings, create=create))
+        except BaseException:
+            self._remove_view()
+            raise
         no_wal = WriteOptions()
         # A property, which rocksdict's stubs draw as a method.
         no_wal.disable_wal = True  # type: ignore[method-assign, assignment]
         self._db.set_write_options(no_wal)
+
+    def __del__(self) -> None:
+        if os.getpid() != self._pid and hasattr(self, "_db"):
+            # One reference that is never given back: RocksDB would flush when it is let go, and wait for its threads.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
 
     @property
     def name(self) -> str:
@@ -113,7 +141,9 @@ class Store:
         return None
 
     def flush(self, *, wait: bool) -> None:
-        """Write what is in memory to files; with ``wait`` it is durable on return."""
+        """Write what is in memory to files; with ``wait`` it is durable on return. Nothing where it is read only."""
+        if self._view is not None:
+            return
         with self._translated("flush"):
             self._db.flush(wait)
 
@@ -136,7 +166,8 @@ class Store:
 
     def number(self, name: str) -> int:
         """RocksDB's property of this name, 0 where it has none."""
-        return self._db.property_int_value(name) or 0
+        with self._translated("read"):
+            return self._db.property_int_value(name) or 0
 
     def corrupt(self, reason: str) -> CorruptError:
         """Report damage that was found in a value, and give the error to raise."""
@@ -144,13 +175,36 @@ class Store:
         return CorruptError(f"index {self.name}: {reason}; delete the folder or run `stream-dedup index rebuild`")
 
     def close(self) -> None:
-        """Close without flushing more than RocksDB does itself; closed too where this raises."""
+        """Close without flushing more than RocksDB does itself; closed too where this raises.
+
+        In a forked child nothing is closed.
+        """
+        if os.getpid() != self._pid:
+            return
         self.finish_compaction()
         db = self._db
         # RocksDB writes out what it holds; where the disk is full only letting go of the object closes it.
         del self._db
-        with self._translated("close"):
-            db.close()
+        try:
+            with self._translated("close"):
+                db.close()
+        finally:
+            self._remove_view()
+
+    def _open(self, options: Options) -> Rdict:
+        path, access = self._path, AccessType.read_write()
+        if self._view is not None:
+            path, access = self._view.path, AccessType.read_only(error_if_log_file_exist=False)
+            for file in self._path.iterdir():
+                if is_file(file) and file.name not in _NOT_READ:
+                    (path / file.name).symlink_to(file.absolute())
+        with self._translated("open"):
+            # Without naming the column family an existing folder is opened with the options that it was closed with.
+            return Rdict(str(path), options, column_families={"default": options}, access_type=access)
+
+    def _remove_view(self) -> None:
+        if self._view is not None:
+            self._view.remove()
 
     def _compact(self, ranges: Sequence[tuple[bytes, bytes]]) -> None:
         options = CompactOptions()
@@ -162,13 +216,17 @@ class Store:
 
     @contextlib.contextmanager
     def _translated(self, doing: str) -> Iterator[None]:
+        if os.getpid() != self._pid:
+            msg = f"index {self.name} was opened by process {self._pid}: a forked child cannot use it; open another"
+            raise RefusedError(msg)
         try:
             yield
         except Exception as error:
             # rocksdict raises plain exceptions that carry RocksDB's status as text.
             if isinstance(error, StreamDedupError) or type(error) is not Exception:
                 raise
-            raise self._error(doing, str(error)) from error
+            text = str(error) if self._view is None else str(error).replace(str(self._view.path), str(self._path))
+            raise self._error(doing, text) from error
 
     def _error(self, doing: str, text: str) -> StreamDedupError:
         if any(sign in text for sign in _DAMAGE):

@@ -6,7 +6,6 @@ Places are counted from 0 by this index itself, and are the ordinals. What is ad
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.state import State
 from stream_dedup.index.store import Store
 from stream_dedup.index.tables import Tables
+from stream_dedup.index.temporary import TemporaryFolder
 
 _KIND = "tables"
 
@@ -46,20 +46,16 @@ class TableIndex:
         settings: IndexSettings | None = None,
     ) -> None:
         settings = settings or IndexSettings()
-        self._temporary = tempfile.TemporaryDirectory(prefix="stream-dedup-") if path is None else None
-        self._folder = Folder(path or Path(self._temporary.name if self._temporary else ""), _KIND)
+        self._temporary = None
+        if path is None:
+            self._temporary = TemporaryFolder()
+            path = self._temporary.path
         self._state = State(log_id=scheme)
         try:
-            self._store = self._open_store(scheme, settings)
+            self._folder = Folder.write(path, _KIND)
+            self._open(scheme, tables, settings)
         except BaseException:
-            self._folder.release()
-            raise
-        try:
-            self._tables = Tables(self._store, RowColumn(self._store, 0, self._state.next_ordinal), tables, settings)
-            self._tables.load()
-        except BaseException:
-            self._store.close()
-            self._folder.release()
+            self._remove_temporary()
             raise
 
     def __len__(self) -> int:
@@ -115,13 +111,37 @@ class TableIndex:
         self._store.flush(wait=True)
 
     def close(self) -> None:
-        """Make durable and let go; a temporary folder goes."""
+        """Make durable and let go; a temporary folder goes. In a forked child nothing: the index is the parent's."""
+        if not self.here:
+            return
         try:
             self._close_store()
         finally:
             self._folder.release()
-            if self._temporary is not None:
-                self._temporary.cleanup()
+            self._remove_temporary()
+
+    @property
+    def here(self) -> bool:
+        """Whether this process opened it; False in a child that was forked since."""
+        return self._folder.here
+
+    def _remove_temporary(self) -> None:
+        if self._temporary is not None:
+            self._temporary.remove()
+
+    def _open(self, scheme: str, tables: int, settings: IndexSettings) -> None:
+        try:
+            self._store = self._open_store(scheme, settings)
+        except BaseException:
+            self._folder.release()
+            raise
+        try:
+            self._tables = Tables(self._store, RowColumn(self._store, 0, self._state.next_ordinal), tables, settings)
+            self._tables.load()
+        except BaseException:
+            self._store.close()
+            self._folder.release()
+            raise
 
     def _close_store(self) -> None:
         try:
@@ -131,25 +151,36 @@ class TableIndex:
 
     def _open_store(self, scheme: str, settings: IndexSettings) -> Store:
         data = self._folder.current
-        if data is not None:
-            store = Store(data, settings, create=False, on_corrupt=self._folder.mark_corrupt)
+        if data is None:
+            return self._new_store(settings)
+        store = Store(data, settings, create=False, on_corrupt=self._folder.mark_corrupt)
+        try:
             self._state = State.read(store)
-            if self._state.log_id != scheme:
-                store.close()
-                held = self._state.log_id
-                msg = (
-                    f"index {self._folder.path} holds fingerprints of scheme {held}, not {scheme}: name another folder"
-                )
-                raise UserError(msg)
-            return store
-        data = self._folder.next_data()
-        store = Store(data, settings, create=True, on_corrupt=self._folder.mark_corrupt)
-        batch = store.batch()
-        self._state.put(batch)
-        store.write(batch)
-        store.flush(wait=True)
-        self._folder.make_current(data)
+            self._refuse_scheme(scheme)
+        except BaseException:
+            store.close()
+            raise
         return store
+
+    def _new_store(self, settings: IndexSettings) -> Store:
+        data = self._folder.make_data()
+        store = Store(data, settings, create=True, on_corrupt=self._folder.mark_corrupt)
+        try:
+            batch = store.batch()
+            self._state.put(batch)
+            store.write(batch)
+            store.flush(wait=True)
+            self._folder.make_current(data)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def _refuse_scheme(self, scheme: str) -> None:
+        held = self._state.log_id
+        if held != scheme:
+            msg = f"index {self._folder.path} holds fingerprints of scheme {held}, not {scheme}: name another folder"
+            raise UserError(msg)
 
 
 def signatures_of(fingerprints: U64) -> U8:

@@ -22,7 +22,9 @@ import xxhash
 
 from stream_dedup.core.model import FILES_LOG_PREFIX
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
-from stream_dedup.index import LogIndex, destroy
+from stream_dedup.index import LogIndex, only_copy_in
+from stream_dedup.index.folder import ID_FILE
+from stream_dedup.index.small_files import read_text, replace_text
 from stream_dedup.stream.asking import patiently
 from stream_dedup.stream.client import make_admin
 from stream_dedup.stream.log import LogAppender, LogReader
@@ -38,9 +40,6 @@ log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
 """Told what is done and what there is to do."""
-
-ID_FILE = "worker-id"
-"""File in the index folder with the worker's transactional id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +69,8 @@ def open_log(config: Config, progress: Progress, *, image: Progress | None = Non
     index = _emptied(config, rules) if rebuild else _open_index(config, rules, image)
     try:
         if not rebuild and (reason := _mismatch(config, index, reader, log_id, first, end)):
-            log.warning("index %s: %s; it is rebuilt from the log", config.index.path, reason)
             index.close()
-            index = _emptied(config, rules)
+            index = _emptied(config, rules, f"index {config.index.path}: {reason}")
         if index.log_id is None:
             index.begin(str(uuid.UUID(bytes=log_id)))
         # 3
@@ -90,14 +88,25 @@ def open_log(config: Config, progress: Progress, *, image: Progress | None = Non
 
 
 def worker_id(config: Config) -> str:
-    """Transactional id: it belongs to the index folder and stays over restarts."""
+    """Transactional id: it belongs to the index folder and stays over restarts.
+
+    Raises:
+        CorruptError: its file cannot be read, or holds none.
+    """
     path: Path = config.index.path / ID_FILE
-    if path.exists():
-        return path.read_text("utf-8").strip()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = f"{config.kafka.group}-{uuid.uuid4()}"
-    path.write_text(fresh + "\n", "utf-8")
-    return fresh
+    text = read_text(path)
+    if text is None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = f"{config.kafka.group}-{uuid.uuid4()}"
+        replace_text(path, fresh + "\n")
+        return fresh
+    if not text.strip().isprintable() or not text.strip():
+        msg = (
+            f"{path} holds no transactional id: put it back from a copy, or delete it once no worker has had this "
+            "index folder for the transaction time-out"
+        )
+        raise CorruptError(msg)
+    return text.strip()
 
 
 def _ensure(config: Config) -> bytes:
@@ -118,13 +127,24 @@ def _open_index(config: Config, rules: Rules, image: Progress | None) -> LogInde
     try:
         return LogIndex.open(config.index.path, scheme=rules.scheme, settings=settings, progress=image)
     except CorruptError as error:
-        log.warning("%s; it is rebuilt from the log", error)
-        return _emptied(config, rules)
+        return _emptied(config, rules, str(error))
 
 
-def _emptied(config: Config, rules: Rules) -> LogIndex:
-    destroy(config.index.path)
-    return LogIndex.open(config.index.path, scheme=rules.scheme, settings=config.index_settings())
+def _emptied(config: Config, rules: Rules, reason: str | None = None) -> LogIndex:
+    """A new index in place of what is there; the reason is logged."""
+    path = config.index.path
+    if only_copy_in(path):
+        raise _files_index(path)
+    if reason is not None:
+        log.warning("%s; it is rebuilt from the log", reason)
+    return LogIndex.open(path, scheme=rules.scheme, settings=config.index_settings(), emptied=True)
+
+
+def _files_index(path: Path) -> UserError:
+    return UserError(
+        f"index {path} was made by `stream-dedup filter` and holds what no log holds as well; "
+        "name another folder with --index"
+    )
 
 
 def _mismatch(  # noqa: PLR0911 - one argument and one answer for each thing that must agree
@@ -134,11 +154,7 @@ def _mismatch(  # noqa: PLR0911 - one argument and one answer for each thing tha
     if index.log_id is None:
         return None
     if index.log_id.startswith(FILES_LOG_PREFIX):
-        msg = (
-            f"index {config.index.path} was made by `stream-dedup filter` and holds what no log holds as well; "
-            "name another folder with --index"
-        )
-        raise UserError(msg)
+        raise _files_index(config.index.path)
     if index.log_id != str(uuid.UUID(bytes=log_id)):
         return f"it belongs to another log ({index.log_id})"
     if index.next_offset > end:

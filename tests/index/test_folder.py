@@ -11,7 +11,7 @@ import pytest
 
 from stream_dedup.core.model import place_of
 from stream_dedup.errors import CorruptError, UserError
-from stream_dedup.index import LogIndex, TableIndex, destroy, mark_corrupt
+from stream_dedup.index import LogIndex, TableIndex, mark_corrupt
 from tests.index.checks import build
 from tests.index.logs import SCHEME, START_TIME, batch_record, rules_record
 
@@ -39,7 +39,7 @@ def test_a_second_process_is_refused_and_told_who_owns_the_index(tmp_path: Path)
         with pytest.raises(UserError, match=f"in use by process {owner.pid}: stop that process"):
             LogIndex.open(tmp_path, scheme=SCHEME)
         with pytest.raises(UserError, match="in use"):
-            destroy(tmp_path)
+            LogIndex.open(tmp_path, scheme=SCHEME, emptied=True)
         owner.kill()
     LogIndex.open(tmp_path, scheme=SCHEME).close()
 
@@ -92,9 +92,10 @@ def test_a_new_index_can_be_staged(tmp_path: Path) -> None:
 
 
 def test_leftovers_of_a_killed_staged_call_are_removed(tmp_path: Path) -> None:
-    """A data folder that is not current goes at the next opening."""
+    """A data folder that is not current goes at the next opening, if it has the mark of this program."""
     build(LogIndex.open(tmp_path, scheme=SCHEME), RECORDS).close()
     (tmp_path / "data-7").mkdir()
+    (tmp_path / "data-7" / "staged").touch()
     (tmp_path / "data-7" / "CURRENT").write_text("MANIFEST-000001\n")
     index = LogIndex.open(tmp_path, scheme=SCHEME)
     assert index.next_offset == 2
@@ -121,16 +122,17 @@ def test_an_index_of_another_kind_is_refused(tmp_path: Path) -> None:
         TableIndex(tmp_path)
 
 
-def test_a_mark_of_damage_is_believed_until_the_index_is_destroyed(tmp_path: Path) -> None:
-    """A worker that met damage leaves a mark; rebuilding begins by destroying."""
+def test_a_mark_of_damage_is_believed_until_the_index_is_emptied(tmp_path: Path) -> None:
+    """A worker that met damage leaves a mark; rebuilding begins with a new index in the same folder."""
     build(LogIndex.open(tmp_path, scheme=SCHEME), RECORDS).close()
     (tmp_path / "mine.txt").write_text("not the index's")
     mark_corrupt(tmp_path, "a block's checksum is wrong")
     with pytest.raises(CorruptError, match=r"damaged \(a block's checksum is wrong\)"):
         LogIndex.open(tmp_path, scheme=SCHEME)
-    destroy(tmp_path)
-    destroy(tmp_path / "never there")
-    index = LogIndex.open(tmp_path, scheme=SCHEME)
+    index = LogIndex.open(tmp_path, scheme=SCHEME, emptied=True)
     assert index.next_offset == 0
     index.close()
-    assert (tmp_path / "mine.txt").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["current", "data-2", "mine.txt", "owner"]
+    assert (tmp_path / "mine.txt").read_text() == "not the index's"
+    LogIndex.open(tmp_path, scheme=SCHEME).close()
+    LogIndex.open(tmp_path / "never there", scheme=SCHEME, emptied=True).close()

@@ -1,0 +1,99 @@
+"""The data folders of an index: their names, the marks in them, and how they are made and removed.
+
+    data-N/
+      staged       this program made the folder; ``current`` has never named it
+      committed    this program made the folder; ``current`` names it, or named it
+      ...          RocksDB's files
+
+A mark is an empty file; a folder has one of the two, from before anything else is in it until after everything
+else was removed. There were no marks once: without one, a folder of RocksDB's files is this program's only if
+``current`` names it.
+
+Only real folders directly inside the index folder count, by their exact names. What has another name, is
+a link, or has no mark is never removed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+from stream_dedup.index.small_files import is_file, is_folder, sync_folder
+
+STAGED = "staged"
+COMMITTED = "committed"
+
+_NAME = re.compile(r"data-([1-9][0-9]{0,8})")
+
+
+def is_data_name(name: str) -> bool:
+    """Whether a data folder may have this name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def data_folders(index: Path) -> list[Path]:
+    """Real folders in an index folder that have the name of a data folder, whoever made them."""
+    return sorted(each for each in index.iterdir() if is_data_name(each.name) and is_folder(each))
+
+
+def holds_data(data: Path) -> bool:
+    """Whether a data folder holds what must not be lost: it was committed, or is RocksDB's without a mark."""
+    return is_file(data / COMMITTED) or (is_rocksdb(data) and not is_file(data / STAGED))
+
+
+def is_rocksdb(data: Path) -> bool:
+    """Whether RocksDB made files in this folder."""
+    return is_file(data / "CURRENT")
+
+
+def is_marked(data: Path) -> bool:
+    """Whether this program made the folder."""
+    return is_file(data / STAGED) or is_file(data / COMMITTED)
+
+
+def is_empty(data: Path) -> bool:
+    """Whether nothing is in a folder: left by a process that was killed before it marked it, or after it removed it."""
+    return not any(data.iterdir())
+
+
+def make_data(index: Path) -> Path:
+    """Make a data folder under a name that nothing has, marked as staged."""
+    taken = [int(match[1]) for each in index.iterdir() if (match := _NAME.fullmatch(each.name))]
+    data = index / f"data-{max(taken, default=0) + 1}"
+    data.mkdir()
+    (data / STAGED).touch(exist_ok=False)
+    sync_folder(data)
+    return data
+
+
+def mark_committed(data: Path) -> None:
+    """Mark a data folder that ``current`` names; nothing where it is marked."""
+    if is_file(data / STAGED):
+        (data / STAGED).replace(data / COMMITTED)
+    elif not is_file(data / COMMITTED):
+        (data / COMMITTED).touch(exist_ok=False)
+    else:
+        return
+    sync_folder(data)
+
+
+def remove_data(data: Path) -> None:
+    """Remove a data folder. Links in it are removed, not followed."""
+    # 1. Everything but the mark: until then the folder can be told from a stranger's.
+    for each in data.iterdir():
+        if each.name not in {STAGED, COMMITTED}:
+            shutil.rmtree(each) if is_folder(each) else each.unlink()
+    # 2. The mark.
+    for mark in (STAGED, COMMITTED):
+        (data / mark).unlink(missing_ok=True)
+    # 3. The empty folder.
+    data.rmdir()
+
+
+def take_copy(copy: Path) -> None:
+    """Move the files of a finished copy inside of a data folder up into that folder."""
+    for each in copy.iterdir():
+        os.rename(each, copy.parent / each.name)  # noqa: PTH104 - within one folder
+    copy.rmdir()

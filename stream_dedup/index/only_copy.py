@@ -1,0 +1,40 @@
+"""Whether an index is the only place of what it holds, asked before it is given up."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from stream_dedup.core.model import FILES_LOG_PREFIX
+from stream_dedup.errors import StreamDedupError
+from stream_dedup.index.data_folders import data_folders, holds_data
+from stream_dedup.index.settings import IndexSettings
+from stream_dedup.index.state import State
+from stream_dedup.index.store import Store
+
+
+def only_copy_in(path: Path) -> bool:
+    """Whether `filter` keeps its articles in an index folder, as far as that can be read; nothing is changed.
+
+    A damaged index usually still says so: its state is one value of thousands.
+    """
+    return any(log_id.startswith(FILES_LOG_PREFIX) for log_id in _log_ids(path))
+
+
+def _log_ids(path: Path) -> Iterator[str]:
+    if not path.is_dir():
+        return
+    for data in data_folders(path):
+        if holds_data(data):
+            # What cannot be read has nothing to say.
+            with contextlib.suppress(StreamDedupError, OSError):
+                yield _log_id(data) or ""
+
+
+def _log_id(data: Path) -> str | None:
+    store = Store(data, IndexSettings(), create=False, on_corrupt=lambda _: None, read_only=True)
+    try:
+        return State.read(store).log_id
+    finally:
+        store.close()

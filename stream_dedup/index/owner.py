@@ -1,0 +1,143 @@
+"""Who has an index folder open: one process that writes, or any number that only read.
+
+The lock is on the file ``owner``. A writer makes that file and leaves its process id in it; a reader locks the file
+that is there and changes nothing. A folder without one was never opened by a writer: a reader needs no lock then.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from pathlib import Path
+
+from stream_dedup.errors import CorruptError, StreamDedupError, UnavailableError, UserError
+from stream_dedup.index.small_files import open_file
+
+FILE = "owner"
+
+_PID_BYTES = 20
+_PID = re.compile(rb"[0-9]{0,19}\n?")
+"""What this program writes into the file; empty while it was only just made."""
+
+
+class Owner:
+    """A lock on an index folder, held until ``release``."""
+
+    def __init__(self, path: Path, handle: int | None) -> None:
+        self._path = path
+        self._handle = handle
+        self._pid = os.getpid()
+
+    @classmethod
+    def write(cls, path: Path) -> Owner:
+        """Own an existing folder alone.
+
+        Raises:
+            UserError: another process has it open, or the folder cannot be written.
+            CorruptError: ``owner`` is not a file that this program wrote; it is left as it is.
+            UnavailableError: the file system has no locks.
+        """
+        try:
+            handle = open_file(path / FILE, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            msg = f"index folder {path} cannot be made or written: {error}; name another with --index"
+            raise UserError(msg) from error
+        owner = cls(path, handle)
+        try:
+            owner._lock(handle, fcntl.LOCK_EX)
+            owner._put_pid(handle)
+        except BaseException:
+            os.close(handle)
+            raise
+        return owner
+
+    @classmethod
+    def read(cls, path: Path) -> Owner:
+        """Share an existing folder with others that read.
+
+        Raises:
+            UserError: a writer has it open, or ``owner`` cannot be read.
+            CorruptError: ``owner`` is no file.
+            UnavailableError: the file system has no locks.
+        """
+        try:
+            handle = open_file(path / FILE)
+        except FileNotFoundError:
+            return cls(path, None)
+        except OSError as error:
+            msg = f"index folder {path} cannot be read: {error}; name another with --index"
+            raise UserError(msg) from error
+        owner = cls(path, handle)
+        try:
+            owner._lock(handle, fcntl.LOCK_SH)
+        except BaseException:
+            os.close(handle)
+            raise
+        return owner
+
+    @property
+    def here(self) -> bool:
+        """Whether this process took the lock; False in a child that was forked since."""
+        return os.getpid() == self._pid
+
+    def release(self) -> None:
+        """Let others open the folder. In a forked child the parent keeps its lock."""
+        if self._handle is None:
+            return
+        if self.here:
+            # Closing is not enough: a forked child has the same lock open.
+            fcntl.flock(self._handle, fcntl.LOCK_UN)
+        os.close(self._handle)
+        self._handle = None
+
+    def _lock(self, handle: int, kind: int) -> None:
+        try:
+            fcntl.flock(handle, kind | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise self._in_use(handle, kind) from error
+        except OSError as error:
+            msg = f"index {self._path} cannot be locked: {error}; put it on a local file system"
+            raise UnavailableError(msg) from error
+
+    def _in_use(self, handle: int, kind: int) -> StreamDedupError:
+        if kind == fcntl.LOCK_EX and _is_only_read(handle):
+            return UserError(f"index {self._path} is in use by a process that reads it: wait for it to end")
+        pid = os.pread(handle, _PID_BYTES, 0).decode("ascii", "replace").strip()
+        return UserError(
+            f"index {self._path} is in use by process {pid if pid.isdigit() else '?'}: "
+            "stop that process or name another folder"
+        )
+
+    def _put_pid(self, handle: int) -> None:
+        if not _is_pid(handle):
+            msg = f"{self._path / FILE} is not a file that this program wrote: move it away, or name another folder"
+            raise CorruptError(msg)
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+
+
+def is_others_file(path: Path) -> bool:
+    """Whether a folder has a file of the lock's name that this program did not write."""
+    try:
+        handle = open_file(path / FILE)
+    except FileNotFoundError:
+        return False
+    except (OSError, CorruptError):
+        return True
+    try:
+        return not _is_pid(handle)
+    finally:
+        os.close(handle)
+
+
+def _is_pid(handle: int) -> bool:
+    return _PID.fullmatch(os.pread(handle, _PID_BYTES + 1, 0)) is not None
+
+
+def _is_only_read(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,101 @@
+"""Small files of an index folder: read and replaced whole, and never through a symbolic link.
+
+Every small file here is a few lines of text. A name that leads elsewhere, or to something that is no file, is
+damage: what it leads to is neither read nor changed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from stream_dedup.errors import CorruptError
+
+SMALL_BYTES = 1 << 16
+"""Longest small file: one of these holds a line or two, the reason of a damage perhaps a page."""
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_DRAFT = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def is_file(path: Path) -> bool:
+    """Whether a regular file has this name; False for a link to one."""
+    return stat.S_ISREG(_mode(path))
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder has this name; False for a link to one."""
+    return stat.S_ISDIR(_mode(path))
+
+
+def open_file(path: Path, flags: int = _READ) -> int:
+    """Descriptor of a regular file; a pipe or a device of this name is not waited for.
+
+    Raises:
+        CorruptError: the name is that of a link, or of no regular file.
+        OSError: there is no such file, or it cannot be opened.
+    """
+    if not is_file(path) and os.path.lexists(path):
+        raise _no_file(path)
+    handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise _no_file(path)
+    return handle
+
+
+def read_text(path: Path) -> str | None:
+    """Text of a small file, None where there is none.
+
+    Raises:
+        CorruptError: it is no regular file, longer than ``SMALL_BYTES``, or not UTF-8.
+    """
+    try:
+        handle = open_file(path)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(handle, "rb") as file:
+        raw = file.read(SMALL_BYTES + 1)
+    if len(raw) > SMALL_BYTES:
+        msg = f"file {path}: longer than the {SMALL_BYTES} bytes of any file that this program writes there"
+        raise CorruptError(msg)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        msg = f"file {path}: not UTF-8 at byte {error.start}"
+        raise CorruptError(msg) from error
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Replace a small file, atomically and durably; a link of its name is replaced, not followed."""
+    # 1. The new content is whole on disk before it gets its name. A draft left by a killed process goes.
+    draft = path.with_name(path.name + ".new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, _DRAFT, 0o644), "wb") as file:
+        file.write(text.encode("utf-8", "backslashreplace"))
+        file.flush()
+        os.fsync(file.fileno())
+    # 2. The name changes at once.
+    draft.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _mode(path: Path) -> int:
+    try:
+        return path.lstat().st_mode
+    except FileNotFoundError:
+        return 0
+
+
+def _no_file(path: Path) -> CorruptError:
+    return CorruptError(f"{path} is a link or no regular file: move it away")

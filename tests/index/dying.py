@@ -1,0 +1,115 @@
+"""Run as a process: does something to an index again and again, and dies after its first effect, its second, and so on.
+
+Every effect on the names of files and every flush counts. Each time a child is forked, which ends without any clearing
+up; what it leaves stands in a folder of its own: PATH/1, PATH/2, ... The last child comes to its end.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from stream_dedup.index import LogIndex
+from stream_dedup.index.store import Store
+from tests.index.checks import build
+from tests.index.logs import SCHEME, START_TIME, batch_record, rules_record
+
+RECORDS = [rules_record(0), batch_record(1, START_TIME, [3, 3], [0, 1])]
+EXTRA = batch_record(2, START_TIME, [3], [2])
+
+EFFECTS = [
+    *((Path, name) for name in ("mkdir", "touch", "replace", "unlink", "rmdir")),
+    (os, "rename"),
+    (os, "ftruncate"),
+    (os, "fsync"),
+    (shutil, "rmtree"),
+    (Store, "flush"),
+    (Store, "checkpoint"),
+]
+
+
+def kept(path: Path) -> None:
+    """Keep an index there."""
+    build(LogIndex.open(path, scheme=SCHEME), RECORDS).close()
+
+
+def make(path: Path) -> None:
+    kept(path)
+
+
+def stage_the_first(path: Path) -> None:
+    index = build(LogIndex.open(path, scheme=SCHEME, staged=True), RECORDS)
+    index.commit()
+    index.close()
+
+
+def stage(path: Path) -> None:
+    index = LogIndex.open(path, scheme=SCHEME, staged=True)
+    index.apply([EXTRA])
+    index.commit()
+    index.close()
+
+
+def give_up(path: Path) -> None:
+    LogIndex.open(path, scheme=SCHEME, staged=True).close()
+
+
+def empty(path: Path) -> None:
+    LogIndex.open(path, scheme=SCHEME, emptied=True).close()
+
+
+CALLS: dict[str, tuple[Callable[[Path], None], bool]] = {
+    "make": (make, False),
+    "stage the first": (stage_the_first, False),
+    "give up the first": (give_up, False),
+    "stage": (stage, True),
+    "give up": (give_up, True),
+    "empty": (empty, True),
+}
+"""What is called, and whether there is an index before."""
+
+
+def die_after(effects: int) -> None:
+    """From now on this process ends after so many effects."""
+    left = effects
+
+    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
+        def effect(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - of any function
+            nonlocal left
+            done = real(*args, **options)
+            left -= 1
+            if left == 0:
+                os._exit(9)
+            return done
+
+        return effect
+
+    for where, name in EFFECTS:
+        setattr(where, name, counted(getattr(where, name)))
+
+
+def run(call: Callable[[Path], None], path: Path, *, before: bool, effects: int) -> int:
+    """Fork a child that dies; its exit code."""
+    for work in ([kept] if before else []) + [call]:
+        pid = os.fork()
+        if pid == 0:
+            if work is call:
+                die_after(effects)
+            work(path)
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def main() -> None:
+    call, before = CALLS[sys.argv[1]]
+    effects = 1
+    while run(call, Path(sys.argv[2]) / str(effects), before=before, effects=effects) != 0:
+        effects += 1
+    sys.stdout.write(f"{effects}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Run as a process: an index is open, a child is forked and ends in one way, and the parent goes on.
+
+Prints what the parent finds afterwards.
+"""
+
+import gc
+import multiprocessing
+import os
+import sys
+from pathlib import Path
+
+from stream_dedup import Index
+from stream_dedup.errors import RefusedError
+
+TEXT = "the cat sat on the mat and looked at the rain for a long time before it fell asleep"
+OPEN: list[Index] = []
+"""The index, where it is found at the end of the interpreter too."""
+
+
+def child(way: str) -> None:
+    """What a forked child does with the index that it finds."""
+    index = OPEN[0]
+    if way == "close":
+        index.close()
+    elif way == "with":
+        with index:
+            pass
+    elif way == "delete":
+        OPEN.clear()
+        del index
+        gc.collect()
+    elif way == "use":
+        for call in (index.flush, lambda: len(index), lambda: index.search(TEXT)):
+            try:
+                call()
+            except RefusedError as error:
+                assert "a forked child cannot use it" in str(error)  # noqa: PT017 - it must be this one
+            else:
+                os._exit(1)
+    if way != "exit":
+        os._exit(0)
+    sys.exit(0)
+
+
+def fork(way: str) -> int:
+    """A child that ends in this way; its exit code, 99 if it never ends."""
+    if way == "multiprocessing":
+        process = multiprocessing.get_context("fork").Process(target=gc.collect)
+        process.start()
+        process.join(20)
+        return 99 if process.exitcode is None else process.exitcode
+    pid = os.fork()
+    if pid == 0:
+        import signal  # noqa: PLC0415 - in the child alone
+
+        signal.alarm(20)
+        child(way)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def main() -> None:
+    index = Index(None if sys.argv[2] == "-" else Path(sys.argv[2]))
+    OPEN.append(index)
+    index.add("flushed", TEXT)
+    index.flush()
+    index.add("written", TEXT)
+    assert len(index) == 2
+    index.add("pending", TEXT)
+    code = fork(sys.argv[1])
+    found = [one.id for one in index.search(TEXT)]
+    index.add("later", TEXT)
+    index.close()
+    sys.stdout.write(f"{code} {' '.join(found)}\n")
+
+
+if __name__ == "__main__":
+    main()

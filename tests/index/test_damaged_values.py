@@ -1,0 +1,116 @@
+"""Values that RocksDB's checksums call right and that no index has: told as damage before anything counts with them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rocksdict import Options, Rdict
+
+from stream_dedup.core.model import place_of
+from stream_dedup.errors import CorruptError
+from stream_dedup.index import IndexSettings, LogIndex
+from stream_dedup.index.layout import chunk_key, offset_key
+from tests.index.checks import build
+from tests.index.logs import SCHEME, START_TIME, batch_record, rules_record
+
+RECORDS = [rules_record(0), *(batch_record(at, START_TIME, [3] * 50, range(at * 50, at * 50 + 50)) for at in (1, 2, 3))]
+SETTINGS = IndexSettings(image_mib=0)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """An index of 150 equal articles in three records."""
+    build(LogIndex.open(tmp_path, scheme=SCHEME), RECORDS).close()
+    return tmp_path
+
+
+def change(path: Path, key: bytes, value: bytes) -> None:
+    """Write a value behind the index's back."""
+    store = Rdict(str(path / "data-1"), Options(raw_mode=True))
+    assert store[key]
+    store[key] = value
+    store.close()
+
+
+def value_of(path: Path, key: bytes) -> bytes:
+    store = Rdict(str(path / "data-1"), Options(raw_mode=True))
+    value = store[key]
+    store.close()
+    assert isinstance(value, bytes)
+    return value
+
+
+def judge_all(path: Path) -> None:
+    with LogIndex.open(path, scheme=SCHEME, settings=SETTINGS) as index:
+        index.judge(np.array([place_of(at, row) for at in (1, 2, 3) for row in range(50)]))
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("log_id", [-1, [], True]),
+        ("next_offset", [None, -1, "x", 0, 3, 1 << 63, True, 1.5]),
+        ("last_checksum", [-1, "x", 1 << 64]),
+        ("start", [-1, "x", 1 << 63]),
+        ("floor", [None, -1, "x", 1 << 63]),
+        ("bar", [None, -2, "x", 1 << 63]),
+        ("horizon", ["x", 1 << 63]),
+        ("newest", ["x", 1 << 63]),
+        ("articles", [None, -1, "x"]),
+        ("purge", [-1, "x", 64, 9001]),
+        ("next_ordinal", [None, -1, "x", 0, 5, 149, 151, 1 << 31, 1 << 40]),
+        ("floor_ordinal", [None, -1, "x", 5, 1 << 31]),
+        ("unknown", [1]),
+    ],
+)
+def test_a_state_that_no_index_has_is_damage(kept: Path, field: str, values: list[object]) -> None:
+    """Of a wrong type, out of its range, or not that of the records beside it."""
+    state = json.loads(value_of(kept, b"M"))
+    for value in values:
+        change(kept, b"M", json.dumps(state | {field: value}).encode())
+        with pytest.raises(CorruptError, match="index rebuild"):
+            judge_all(kept)
+        (kept / "corrupt").unlink()
+    change(kept, b"M", json.dumps(state).encode())
+    judge_all(kept)
+
+
+@pytest.mark.parametrize(
+    "change_of", [{"before": "x"}, {"barred": 5}, {"rules": 5}, {"rules": "{}"}, {"rules": "["}, {"rules": None}]
+)
+def test_a_rules_record_that_no_index_has_is_damage(kept: Path, change_of: dict[str, object]) -> None:
+    """Marked as such, so that the next opening refuses too."""
+    key = offset_key(b"U", 0)
+    change(kept, key, json.dumps(json.loads(value_of(kept, key)) | change_of).encode())
+    with pytest.raises(CorruptError, match="rules record 0 cannot be read"):
+        judge_all(kept)
+    with pytest.raises(CorruptError, match="is damaged"):
+        judge_all(kept)
+
+
+def change_rows(path: Path, word: int, value: int) -> None:
+    """Change a word of the first rows."""
+    raw = bytearray(value_of(path, chunk_key(0)))
+    for start in range(word * 8, len(raw), 64):
+        raw[start : start + 8] = value.to_bytes(8, "little")
+    change(path, chunk_key(0), bytes(raw))
+
+
+@pytest.mark.parametrize(
+    "place",
+    [0, place_of(9, 0), place_of(1, 77), (1 << 64) - 1],
+    ids=["before any", "of no record", "of no row", "below zero"],
+)
+def test_a_row_that_names_no_entry_is_damage(kept: Path, place: int) -> None:
+    """A match is looked up in the log record that its row names before it is given."""
+    change_rows(kept, 6, place)
+    with pytest.raises(CorruptError, match="a row names place"):
+        judge_all(kept)
+
+
+def test_a_row_with_another_signature_is_damage(kept: Path) -> None:
+    """The distance of a match is that of the log's signatures."""
+    change_rows(kept, 0, 2)
+    with pytest.raises(CorruptError, match="the row of entry 0 of log record 1 is not the one of the log"):
+        judge_all(kept)

@@ -1,0 +1,123 @@
+"""An index opened to be read: nothing changes, nothing is asked of the folder, and readers share it."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_dedup.core.model import place_of
+from stream_dedup.errors import CorruptError, UserError
+from stream_dedup.index import LogIndex, only_copy_in
+from tests.index.dying import RECORDS, kept
+from tests.index.logs import SCHEME, START_TIME, TOPICS
+from tests.index.trees import tree
+
+ROOT = Path(__file__).parents[2]
+
+
+def look_into(path: Path) -> None:
+    """Whatever a command that reads asks of an index."""
+    with LogIndex.read(path, scheme=SCHEME) as index:
+        assert index.next_offset == 2
+        assert index.stats()["articles"] == 2
+        assert index.verify() == []
+        assert index.entry(place_of(1, 1))[0].time == START_TIME
+        assert index.judge(np.array([place_of(1, 1)]))[0].match is not None
+        assert index.standing(TOPICS[0], 0, np.array([0])).tolist() == [place_of(1, 0)]
+
+
+def test_reading_changes_nothing(tmp_path: Path) -> None:
+    """No byte, no time stamp, no file, no lock; a temporary folder of links goes."""
+    kept(tmp_path)
+    before, temporary = tree(tmp_path), set(Path(tempfile.gettempdir()).glob("stream-dedup-*"))
+    look_into(tmp_path)
+    assert not only_copy_in(tmp_path)
+    assert tree(tmp_path) == before
+    (tmp_path / "owner").unlink()
+    before = tree(tmp_path)
+    look_into(tmp_path)
+    assert tree(tmp_path) == before
+    assert set(Path(tempfile.gettempdir()).glob("stream-dedup-*")) - temporary == set()
+
+
+def test_damage_found_by_a_reader_leaves_no_mark(tmp_path: Path) -> None:
+    """It is told, and the folder stays as it is."""
+    kept(tmp_path)
+    next(tmp_path.rglob("*.sst")).write_bytes(b"")
+    before = tree(tmp_path)
+    with pytest.raises(CorruptError, match="RocksDB could not open") as told:
+        LogIndex.read(tmp_path, scheme=SCHEME)
+    assert tree(tmp_path) == before
+    assert tempfile.gettempdir() + "/stream-dedup-" not in str(told.value)
+
+
+NOBODY = 65534
+READ_AS_NOBODY = """
+import os, sys
+from pathlib import Path
+from tests.index.test_reading import look_into
+if os.geteuid() == 0:
+    os.setuid(int(sys.argv[2]))
+assert not os.access(sys.argv[1], os.W_OK)
+look_into(Path(sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def read_only_index() -> Iterator[Path]:
+    """An index in folders that nobody may write, where everybody may read."""
+    with tempfile.TemporaryDirectory() as above:
+        Path(above).chmod(0o755)
+        path = Path(above) / "index"
+        kept(path)
+        for each in [*path.rglob("*"), path]:
+            each.chmod(0o555 if each.is_dir() else 0o444)
+        yield path
+        for each in [path, *path.rglob("*")]:
+            each.chmod(0o755 if each.is_dir() else 0o644)
+
+
+def test_an_index_is_read_where_nothing_can_be_written(read_only_index: Path) -> None:
+    """A backup on a read-only disk, or the index of another user."""
+    before = tree(read_only_index)
+    command = [sys.executable, "-c", READ_AS_NOBODY, str(read_only_index), str(NOBODY)]
+    environment = os.environ | {"NUMBA_CACHE_DIR": tempfile.gettempdir()}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert tree(read_only_index) == before
+
+
+def test_readers_share_an_index_and_keep_writers_out(tmp_path: Path) -> None:
+    """Any number of readers; a writer waits for them, and they for the writer."""
+    kept(tmp_path)
+    with LogIndex.read(tmp_path, scheme=SCHEME) as one, LogIndex.read(tmp_path, scheme=SCHEME) as other:
+        assert one.next_offset == other.next_offset == 2
+        with pytest.raises(UserError, match="in use by a process that reads it: wait for it to end"):
+            LogIndex.open(tmp_path, scheme=SCHEME)
+    with LogIndex.open(tmp_path, scheme=SCHEME) as writer:
+        with pytest.raises(UserError, match=f"in use by process {os.getpid()}"):
+            LogIndex.read(tmp_path, scheme=SCHEME)
+        writer.judge(np.array([place_of(1, 1)]))
+    look_into(tmp_path)
+
+
+def test_an_index_of_files_is_the_only_copy(tmp_path: Path) -> None:
+    """It says so while its state can be read, even without its pointer or marked as damaged."""
+    path = tmp_path / "index"
+    with LogIndex.open(path, scheme=SCHEME) as index:
+        index.begin("files-1")
+        index.apply(RECORDS)
+    (path / "current").unlink()
+    (path / "corrupt").write_text("damage was found\n")
+    before = tree(tmp_path)
+    assert only_copy_in(path)
+    assert tree(tmp_path) == before
+    assert not only_copy_in(tmp_path)
+    assert not only_copy_in(tmp_path / "missing")
+    next(path.rglob("MANIFEST-*")).write_bytes(b"")
+    assert not only_copy_in(path)

@@ -1,0 +1,91 @@
+"""A worker's index folder: what is emptied and what is not, and the id that stays in it."""
+
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.cli import run
+from stream_dedup.config import Config, load_config
+from stream_dedup.errors import CorruptError, UserError
+from stream_dedup.index import LogIndex, mark_corrupt
+from stream_dedup.stream import opening
+from tests.index.trees import tree
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    """A worker's configuration, its index not there yet."""
+    return load_config(overrides={"index": {"path": tmp_path / "index"}}, environment={})
+
+
+def open_index(config: Config) -> LogIndex:
+    return opening._open_index(config, config.rules(), None)
+
+
+@pytest.mark.expect_log("is damaged .* it is rebuilt from the log")
+def test_a_damaged_index_is_emptied(config: Config) -> None:
+    """It is a cache of the log; files beside it stay."""
+    with open_index(config) as index:
+        index.begin("8b8d2f6e-0000-4000-8000-000000000000")
+    mark_corrupt(config.index.path)
+    (config.index.path / "notes").write_text("a stranger's")
+    with open_index(config) as index:
+        assert index.log_id is None
+    assert (config.index.path / "notes").read_text() == "a stranger's"
+
+
+@pytest.mark.parametrize("damage", ["none", "marked", "pointer lost"])
+def test_an_index_of_filter_is_never_emptied(config: Config, tmp_path: Path, damage: str) -> None:
+    """No log holds what it holds: neither a worker nor ``index rebuild`` gives it up, damaged or not."""
+    path = config.index.path
+    (tmp_path / "lines").write_text('{"text":"ferry and bridge"}\n', "utf-8")
+    assert run(["filter", "--index", str(path), str(tmp_path / "lines")]) == 0
+    if damage == "marked":
+        mark_corrupt(path)
+    elif damage == "pointer lost":
+        (path / "current").unlink()
+    before = tree(path / "data-1")
+    with pytest.raises(UserError, match="was made by `stream-dedup filter` and holds what no log holds"):
+        opening._emptied(config, config.rules())
+    if damage != "none":
+        with pytest.raises(UserError, match="was made by `stream-dedup filter`"):
+            open_index(config)
+    assert tree(path / "data-1") == before
+
+
+def test_a_folder_of_something_else_is_not_emptied(config: Config) -> None:
+    """Neither made nor rebuilt there."""
+    (config.index.path / "data-2024").mkdir(parents=True)
+    (config.index.path / "data-2024" / "a.txt").write_text("a stranger's")
+    before = tree(config.index.path)
+    for call in (open_index, lambda config: opening._emptied(config, config.rules())):
+        with pytest.raises(UserError, match="holds other files"):
+            call(config)
+    assert tree(config.index.path) == before
+
+
+def test_a_transactional_id_stays_in_the_folder(config: Config) -> None:
+    """Made once, also before there is an index, for which it is no obstacle."""
+    first = opening.worker_id(config)
+    open_index(config).close()
+    opening._emptied(config, config.rules()).close()
+    assert opening.worker_id(config) == first
+    assert first.startswith(config.kafka.group)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe", b"one\ntwo\n", b"x" * 100_000])
+def test_a_damaged_transactional_id_is_damage(config: Config, content: bytes) -> None:
+    """An id that another worker may have, or none, would fence the wrong one."""
+    config.index.path.mkdir()
+    (config.index.path / "worker-id").write_bytes(content)
+    with pytest.raises(CorruptError, match="worker-id"):
+        opening.worker_id(config)
+
+
+def test_a_transactional_id_is_not_written_through_a_link(config: Config, tmp_path: Path) -> None:
+    """Nor read through one."""
+    config.index.path.mkdir()
+    (config.index.path / "worker-id").symlink_to(tmp_path / "outside")
+    with pytest.raises(CorruptError, match="worker-id is a link"):
+        opening.worker_id(config)
+    assert not (tmp_path / "outside").exists()
