@@ -67,6 +67,9 @@ FLAGS = {
 }
 
 
+OFFSET_DIGITS = 19
+"""Digits of the greatest offset in Kafka, 2**63 - 1: what is longer is none."""
+
 JUDGING = ("profile", "probes", "limit", "short_limit", "distance", "window", "scope", "recrawl", "observe")
 """Flags of all that the rules of a log are made of; a command that makes or needs them has every one."""
 
@@ -104,6 +107,13 @@ def config_from(flags: dict[str, Any]) -> Config:
             section, key = flag.key
             overrides.setdefault(section, {})[key] = list(value) if flag.multiple else value
     return load_config(None if path is None else Path(path), overrides)
+
+
+def settings_files(config: Config) -> tuple[Path, ...]:
+    """Files that the configuration of the present command is read from: no output may be one of them."""
+    given = click.get_current_context().params.get("flag_config")
+    named = (given, config.features.user_dictionary, config.features.stop_words)
+    return tuple(Path(one) for one in named if one is not None)
 
 
 def _option(name: str, flag: _Flag) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:

@@ -12,9 +12,8 @@ import pytest
 
 from stream_dedup.core.decode import InputFormat
 from stream_dedup.core.model import Coordinates, Judgement, Match, Verdict
-from stream_dedup.errors import UserError
 from stream_dedup.files_in import BATCH_LINES, MAX_LINE_BYTES, CutLine, LineBatch, Progress, read_batches
-from stream_dedup.files_out import Outputs, has_text, rejected_line, with_verdict, without_member
+from stream_dedup.files_out import has_text, rejected_line, with_verdict, without_member
 
 UNIQUE = Judgement(Verdict.UNIQUE)
 DUPLICATE = Judgement(
@@ -199,51 +198,3 @@ def test_base64_is_capped() -> None:
 def test_what_a_record_with_a_text_is(line: bytes, has: bool) -> None:
     """A JSON object whose text field is a string."""
     assert has_text(line, InputFormat()) is has
-
-
-def test_output_files_appear_when_finished(tmp_path: Path) -> None:
-    """Until then the old content stands; a discarded one leaves nothing behind."""
-    path = tmp_path / "unique.jsonl"
-    path.write_bytes(b"old")
-    outputs = Outputs({Verdict.UNIQUE: path}, [])
-    outputs.write(Verdict.UNIQUE, b"new\n")
-    outputs.flush()
-    assert path.read_bytes() == b"old"
-    outputs.finish()
-    outputs.discard()
-    assert path.read_bytes() == b"new\n"
-    Outputs({Verdict.UNIQUE: path}, []).discard()
-    assert [file.name for file in tmp_path.iterdir()] == ["unique.jsonl"]
-
-
-def test_two_verdicts_may_share_a_file(tmp_path: Path) -> None:
-    """Written in order to one file."""
-    path = tmp_path / "both"
-    outputs = Outputs({Verdict.UNIQUE: path, Verdict.REJECTED: path}, [])
-    for verdict, line in ((Verdict.UNIQUE, b"1\n"), (Verdict.REJECTED, b"2\n"), (Verdict.UNIQUE, b"3\n")):
-        outputs.write(verdict, line)
-    outputs.finish()
-    assert path.read_bytes() == b"1\n2\n3\n"
-
-
-def test_an_output_that_is_an_input_is_refused(tmp_path: Path) -> None:
-    """It would be overwritten with its own verdicts."""
-    path = tmp_path / "a"
-    path.write_bytes(b"{}\n")
-    with pytest.raises(UserError, match="it is an input too"):
-        Outputs({Verdict.UNIQUE: tmp_path / "." / "a"}, [path])
-
-
-def test_an_output_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    """With its name and the remedy; what was opened before it is cleared away."""
-    with pytest.raises(UserError, match="no/such: cannot be written"):
-        Outputs({Verdict.UNIQUE: tmp_path / "ok", Verdict.REJECTED: tmp_path / "no" / "such"}, [])
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_devices_are_written_as_they_are() -> None:
-    """/dev/null is no file to be replaced."""
-    outputs = Outputs({Verdict.DUPLICATE: Path("/dev/null")}, [])
-    outputs.write(Verdict.DUPLICATE, b"x\n")
-    outputs.finish()
-    assert Path("/dev/null").is_char_device()
