@@ -3,7 +3,7 @@
 The same core as the worker's, on a log that is not a topic but the call itself. Rules:
 
 * Each call is a new source with a new topic id; each input is a partition of it, each line an
-  offset (its number, from 1). So the same file given twice is twice as many articles.
+  offset (its number, from 1; blank lines are skipped). So the same file given twice is twice as many articles.
 * A log time is the time field where one is named, else the time of reading.
 * A kept index begins with its rules; a call with other rules changes them from its first line on.
 * The index is opened before the first line is read, and committed after the last one is written:
@@ -215,7 +215,7 @@ class _Call:
     def answer(self, lines: LineBatch, columns: Columns) -> None:
         """Log, judge and write one batch."""
         times = self._times(lines, columns)
-        batch = columns.batch(self._topic_id, lines.name, lines.source, range(lines.first, lines.first + len(lines.lines)))
+        batch = columns.batch(self._topic_id, lines.name, lines.source, lines.numbers)
         judgements = self._log.judge(batch, times)
         for line, judgement, fingerprint in zip(lines.lines, judgements, batch.fingerprints.tolist(), strict=True):
             where = Verdict.UNIQUE if self._observe else judgement.verdict
@@ -297,5 +297,5 @@ def _fingerprinted(
 def _records(lines: LineBatch) -> list[RawRecord]:
     return [
         RawRecord(None, line if isinstance(line, bytes) else line.head, f"{lines.name}:{number}")
-        for number, line in enumerate(lines.lines, lines.first)
+        for number, line in zip(lines.numbers, lines.lines, strict=True)
     ]

@@ -20,8 +20,8 @@ from stream_dedup.config import Config
 def command(config: Config, topic: str | None, key_field: str | None, files: tuple[BinaryIO, ...]) -> None:
     """Send each line of the files, or of standard input, as one record.
 
-    A line goes as it is, byte for byte without its line end; one that is no JSON too. Empty lines are
-    left out. All have been acknowledged when the command ends with exit code 0.
+    A line goes as it is, byte for byte without its line end; one that is no JSON too. Blank lines are
+    skipped. All have been acknowledged when the command ends with exit code 0.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""Lines in and out: how they are cut, spliced and put in their place."""
+"""Lines in and out: how they are cut and spliced."""
 
 from __future__ import annotations
 
@@ -31,14 +31,34 @@ def lines_of(path: Path, content: bytes) -> list[bytes | CutLine]:
 
 
 def test_lines_are_cut_at_line_ends(tmp_path: Path) -> None:
-    """White space around a line falls away, an empty line counts, a missing last line end does not matter."""
-    assert lines_of(tmp_path / "a", b'{"a":1}\r\n\n  {"b":2} \n{"c":3}') == [b'{"a":1}', b"", b'{"b":2}', b'{"c":3}']
+    """White space around a line falls away, a missing last line end does not matter."""
+    assert lines_of(tmp_path / "a", b'{"a":1}\r\n  {"b":2} \n{"c":3}') == [b'{"a":1}', b'{"b":2}', b'{"c":3}']
+
+
+BLANK = [b"", b" ", b"\t\r", b"\x0b\x0c \r"]
+NOT_BLANK = [b"\0", b"\x1c", b"\xc2\xa0", b"\xe3\x80\x80", b"\xef\xbb\xbf", b'""']
+
+
+def test_blank_lines_are_skipped_and_counted(tmp_path: Path) -> None:
+    """Nothing, or ASCII white space alone, is no record; the lines after it keep their numbers in the file."""
+    path = tmp_path / "a"
+    path.write_bytes(b"\n".join([b"1", *BLANK, b"6", *NOT_BLANK, b""]))
+    (batch,) = batches_of(path)
+    assert batch.numbers == [1, *range(6, 7 + len(NOT_BLANK))]
+    assert batch.lines == [b"1", b"6", *NOT_BLANK]
+
+
+def test_a_blank_line_too_long_to_hold_is_skipped(tmp_path: Path) -> None:
+    """However long it is."""
+    path = tmp_path / "a"
+    path.write_bytes(b" " * (MAX_LINE_BYTES + 1) + b"\nnext\n")
+    (batch,) = batches_of(path)
+    assert (batch.numbers, batch.lines) == ([2], [b"next"])
 
 
 def test_an_empty_file_has_no_line(tmp_path: Path) -> None:
-    """No bytes, no lines; a line end alone is one empty line."""
-    assert lines_of(tmp_path / "a", b"") == []
-    assert lines_of(tmp_path / "a", b"\n") == [b""]
+    """No bytes, no lines; blank lines alone are none, and so is a byte order mark alone."""
+    assert [lines_of(tmp_path / "a", content) for content in (b"", b"\n", b" \n\n", b"\xef\xbb\xbf")] == [[]] * 4
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
@@ -47,10 +67,10 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
 
 
 def test_batches_are_bounded_and_numbered(tmp_path: Path) -> None:
-    """A batch has at most so many lines and knows the number of its first."""
+    """A batch has at most so many lines and knows the number of each."""
     path = tmp_path / "a"
     path.write_bytes(b"x\n" * (2 * BATCH_LINES + 1))
-    assert [(batch.first, len(batch.lines)) for batch in batches_of(path)] == [
+    assert [(batch.numbers[0], len(batch.lines)) for batch in batches_of(path)] == [
         (1, BATCH_LINES),
         (BATCH_LINES + 1, BATCH_LINES),
         (2 * BATCH_LINES + 1, 1),
@@ -63,9 +83,9 @@ def test_a_batch_has_lines_of_one_input(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"3\n")
     names = [str(tmp_path / "a"), str(tmp_path / "b")]
     batches = [batch for batch in read_batches(names, Progress()) if batch is not None]
-    assert [(batch.source, batch.name, batch.first, batch.lines) for batch in batches] == [
-        (0, names[0], 1, [b"1", b"2"]),
-        (1, names[1], 1, [b"3"]),
+    assert [(batch.source, batch.name, batch.numbers, batch.lines) for batch in batches] == [
+        (0, names[0], [1, 2], [b"1", b"2"]),
+        (1, names[1], [1], [b"3"]),
     ]
 
 
