@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stream_dedup.cli.options import config_options
+from stream_dedup.cli.streams import write_json
 from stream_dedup.config import Config
 from stream_dedup.errors import UserError
 from stream_dedup.files_in import printable
@@ -106,9 +107,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
     a, b = _sides(config, asked, maker, rules)
     explanation = explain(a, b, rules)
     if as_json:
-        import orjson  # noqa: PLC0415 - only where JSON is asked for
-
-        click.echo(orjson.dumps(to_json(explanation)).decode())
+        write_json(to_json(explanation))
         return
     from stream_dedup.explain_text import lines  # noqa: PLC0415 - only where text is asked for
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from stream_dedup.cli.options import config_options
+from stream_dedup.cli.streams import write_json
 from stream_dedup.config import Config
 from stream_dedup.core.model import FINGERPRINT_BITS, Status
 from stream_dedup.errors import UserError
-from stream_dedup.files_in import printable
+from stream_dedup.files_in import is_blank, printable
 
 if TYPE_CHECKING:
     from stream_dedup.core.fingerprint import Fingerprints
@@ -69,7 +70,10 @@ def command(  # noqa: PLR0917 - one argument for each flag
     made = Fingerprinter(config.fingerprint_settings()).fingerprint([item.text for item in named])
     for row, item in enumerate(named):
         said = _say(made, row, signature=signature, margins=margins)
-        click.echo(_json_line(item, said) if as_json else _plain_line(item, said))
+        if as_json:
+            write_json(said | ({"text": item.text} if item.name is None else {"file": item.name}))
+        else:
+            click.echo(_plain_line(item, said))
 
 
 def _say(made: Fingerprints, row: int, *, signature: bool, margins: bool) -> dict[str, Any]:
@@ -81,13 +85,6 @@ def _say(made: Fingerprints, row: int, *, signature: bool, margins: bool) -> dic
     if margins:
         said["margins"] = [half for byte in made.margins[row].tolist() for half in (byte >> 4, byte & 15)]
     return said
-
-
-def _json_line(item: _Named, said: dict[str, Any]) -> str:
-    import orjson  # noqa: PLC0415 - only where JSON is asked for
-
-    name = {"text": item.text} if item.name is None else {"file": item.name}
-    return orjson.dumps(said | name).decode()
 
 
 def _plain_line(item: _Named, said: dict[str, Any]) -> str:
@@ -109,4 +106,8 @@ def _read(file: str, *, lines: bool) -> Sequence[_Named]:
     name = "stdin" if file == "-" else printable(file)
     if not lines:
         return [_Named(name, text)]
-    return [_Named(f"{name}:{number}", line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    return [
+        _Named(f"{name}:{number}", line)
+        for number, line in enumerate(text.split("\n"), 1)
+        if not is_blank(line.encode())
+    ]

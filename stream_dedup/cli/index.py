@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 from stream_dedup.cli import EXIT_FOUND, EXIT_OK
 from stream_dedup.cli.options import JUDGING, config_options
 from stream_dedup.cli.progress import ProgressLine
+from stream_dedup.cli.streams import write_json
 from stream_dedup.config import Config
 from stream_dedup.errors import UserError
 
@@ -36,7 +36,7 @@ def stats(config: Config, as_json: bool) -> None:
     with _opened(config) as index:
         values = index.stats()
     if as_json:
-        click.echo(json.dumps(values, ensure_ascii=False, default=str))
+        write_json(values)
         return
     width = max(len(name) for name in values)
     for name, value in values.items():

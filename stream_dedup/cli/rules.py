@@ -11,6 +11,7 @@ import click
 
 from stream_dedup.cli.options import JUDGING, config_options
 from stream_dedup.cli.progress import ProgressLine
+from stream_dedup.cli.streams import write_json
 from stream_dedup.config import Config
 from stream_dedup.core.model import SIGNATURE_BITS
 
@@ -38,7 +39,7 @@ def show(config: Config, as_json: bool) -> None:
     with ProgressLine() as line:
         history = read_rules(config, line.count)
     if as_json:
-        click.echo(json.dumps(_history_values(history), ensure_ascii=False))
+        write_json(_history_values(history))
     else:
         _write_history(config, history)
 
