@@ -16,6 +16,8 @@ from stream_dedup.cli.streams import write_json
 from stream_dedup.config import Config
 from stream_dedup.errors import UserError
 from stream_dedup.files_in import printable
+from stream_dedup.output_file import STDOUT
+from stream_dedup.same_file import refuse_inputs_as_outputs
 
 if TYPE_CHECKING:
     from stream_dedup.core.fingerprint import Explained, Fingerprinter
@@ -202,6 +204,7 @@ def _content(given: str) -> str:
     """A text as given, or the content of the file that it names."""
     if not given.startswith("@"):
         return printable(given)
+    refuse_inputs_as_outputs([STDOUT], [given[1:]])
     try:
         return Path(given[1:]).read_bytes().decode("utf-8-sig")
     except OSError as error:

@@ -15,6 +15,8 @@ from stream_dedup.config import Config
 from stream_dedup.core.model import FINGERPRINT_BITS, Status
 from stream_dedup.errors import UserError
 from stream_dedup.files_in import is_blank, printable
+from stream_dedup.output_file import STDOUT
+from stream_dedup.same_file import refuse_inputs_as_outputs
 
 if TYPE_CHECKING:
     from stream_dedup.core.fingerprint import Fingerprints
@@ -94,6 +96,7 @@ def _plain_line(item: _Named, said: dict[str, Any]) -> str:
 
 
 def _read(file: str, *, lines: bool) -> Sequence[_Named]:
+    refuse_inputs_as_outputs([STDOUT], [file])
     try:
         content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         text = content.decode("utf-8-sig")

@@ -23,6 +23,7 @@ import click
 
 from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.config import Config, load_config
+from stream_dedup.same_file import STREAM, refuse_inputs_as_outputs
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -98,8 +99,10 @@ def config_from(flags: dict[str, Any]) -> Config:
 
     Raises:
         ConfigError: with every problem there is.
+        UserError: the configuration file is standard output too (``config show --config c.toml > c.toml``).
     """
     path = flags.get("config")
+    refuse_inputs_as_outputs([STREAM], [] if path is None else [path])
     overrides: dict[str, Any] = {"log_level": flags.get("log_level")}
     for name, flag in FLAGS.items():
         value = flags.get(name)

@@ -10,6 +10,8 @@ import click
 from stream_dedup.cli.options import config_options
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config import Config
+from stream_dedup.output_file import STDOUT
+from stream_dedup.same_file import STREAM, refuse_inputs_as_outputs
 
 
 @click.command()
@@ -29,6 +31,7 @@ def command(config: Config, topic: str | None, key_field: str | None, files: tup
     """  # noqa: D301 - \b keeps click from folding the example
     from stream_dedup.stream.produce import produce_lines  # noqa: PLC0415 - loads the Kafka client
 
+    refuse_inputs_as_outputs([STDOUT], [str(file.name) for file in files] or [STREAM])
     sources = files or (sys.stdin.buffer,)
     name = topic or config.topics.input[0]
     with ProgressLine() as progress:

@@ -80,6 +80,28 @@ def test_a_non_blocking_reader_gets_all_of_a_long_line(unbuffered: bool) -> None
     assert process.wait(60) == 0
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["fingerprint", "--file", "{file}"],
+        ["explain", "@{file}", "the ferry"],
+        ["config", "show", "--config", "{file}"],
+        ["produce", "{file}"],
+        ["calibrate", "{file}"],
+        ["filter", "{file}"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_file_that_is_read_is_no_standard_output(command: list[str], tmp_path: Path) -> None:
+    """`stream-dedup COMMAND file >> file`, in every command that reads one: refused, the file as it was."""
+    file = tmp_path / "file"
+    file.write_text('log_level = "info"\n')
+    with file.open("ab") as out:
+        done = called([part.format(file=file) for part in command], unbuffered=False, stdout=out)
+    assert (done.returncode, b"output standard output: it is an input too" in done.stderr) == (2, True)
+    assert file.read_text() == 'log_level = "info"\n'
+
+
 def test_a_full_standard_error_does_not_change_the_exit_code() -> None:
     """What cannot be said is still told by the code."""
     args = [sys.executable, "-m", "stream_dedup", "filter", "no-such-file"]
