@@ -3,6 +3,7 @@
 # make lint   all lint rules, the format, strict types
 # make bench  figures beside peers (benchmarks/README.md)
 # make quality  whether the verdicts are right, beside peers: writes benchmarks/quality.md (STREAM_DEDUP_DATA: the texts)
+# make fuzz   200,000 lines that nobody would write through filter (ARGS="--lines 5000 --seed 3")
 # make image  the worker's container image; make kafka-image: Kafka's, where apache/kafka cannot be pulled
 
 PYTHON ?= python3
@@ -18,7 +19,7 @@ PROMETHEUS_IMAGE ?= stream-dedup/prometheus
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench quality image kafka-image prometheus-image clean
+.PHONY: help setup run test lint bench quality fuzz image kafka-image prometheus-image clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -53,6 +54,9 @@ bench: $(VENV)/.bench
 
 quality: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks.quality $(ARGS)
+
+fuzz: setup
+	@$(BIN)/python -m tests.cli.fuzzed $(ARGS)
 
 # deploy/certs/README: what to do where the network puts its own certificates before PyPI's.
 image:

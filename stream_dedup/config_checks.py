@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, SecretStr, ValidationError
 
+from stream_dedup.core.rules import MAX_WINDOW_MS
 from stream_dedup.errors import UserError
 
 MAX_DISTANCE = 11
@@ -74,13 +75,17 @@ def parse_duration_ms(text: str) -> int:
     """Milliseconds of a duration such as ``90s``, ``15m``, ``24h``, ``7d``.
 
     Raises:
-        ValueError: no number with one of the units, or nothing at all.
+        ValueError: no number with one of the units, nothing at all, or more than rules can hold.
     """
     match = _DURATION.fullmatch(text.strip())
     if match is None or int(match[1]) == 0:
         msg = "no duration"
         raise ValueError(msg)
-    return int(match[1]) * _UNIT_MS[match[2]]
+    found = int(match[1]) * _UNIT_MS[match[2]]
+    if found > MAX_WINDOW_MS:
+        msg = f"longer than {MAX_WINDOW_MS // _UNIT_MS['d']} days"
+        raise ValueError(msg)
+    return found
 
 
 def duration(text: str) -> str:
@@ -150,7 +155,7 @@ def split_weights(value: object) -> object:
 
 def whole(value: object) -> object:
     """A text of digits (from the environment) as a number; anything else as it is."""
-    return int(value) if isinstance(value, str) and value.isdecimal() else value
+    return int(value) if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value) else value
 
 
 def field_weights(weights: dict[str, int]) -> dict[str, int]:

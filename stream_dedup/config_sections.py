@@ -28,7 +28,7 @@ _SIZE = f"0 to {MAX_SIZE}"
 
 _Topic = Annotated[str, AfterValidator(checks.topic_name)]
 _Topics = Annotated[list[_Topic], BeforeValidator(checks.split_list), Field(min_length=1)]
-_Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+_Seconds = Annotated[float, Field(ge=0.001, le=86_400, allow_inf_nan=False)]
 
 
 def key(default: Any, meaning: str, give: str, **constraints: Any) -> Any:  # noqa: ANN401 - as pydantic's Field
@@ -71,13 +71,15 @@ class KafkaConfig(Section):
     sasl_password: SecretStr | None = key(None, "password", "a text, better in sasl_password_file")
     sasl_password_file: Path | None = key(None, "file that holds the password", "a readable file")
     session_timeout_s: _Seconds = key(
-        10, "silence after which the group gives a worker's partitions away", "seconds, above 0"
+        10, "silence after which the group gives a worker's partitions away", "seconds, 0.001 to 86400"
     )
     transaction_timeout_s: _Seconds = key(
-        30, "age at which the broker aborts an open transaction", "seconds, above 0; the broker allows 900 by default"
+        30,
+        "age at which the broker aborts an open transaction",
+        "seconds, 0.001 to 86400; the broker allows 900 by default",
     )
     broker_wait_s: _Seconds = key(
-        60, "how long the worker waits for a broker that is away before it stops", "seconds, above 0"
+        60, "how long the worker waits for a broker that is away before it stops", "seconds, 0.001 to 86400"
     )
     max_record_bytes: int = key(
         1_048_576,
@@ -276,7 +278,7 @@ class WorkerConfig(Section):
     )
     batch_records: int = key(500, "records in one batch at most", "1 to 10000", ge=1, le=10_000)
     max_inflight_batches: int = key(32, "batches under way at once", "1 to 1000", ge=1, le=1000)
-    shutdown_s: _Seconds = key(20, "how long a stop may take before it is cut short", "seconds, above 0")
+    shutdown_s: _Seconds = key(20, "how long a stop may take before it is cut short", "seconds, 0.001 to 86400")
     clock_allowance_s: float = key(
         60,
         "how far a broker's clock may be set back before a trim could change a verdict",
@@ -285,7 +287,7 @@ class WorkerConfig(Section):
         le=86_400,
         allow_inf_nan=False,
     )
-    watchdog_s: _Seconds = key(60, "a call to the broker that takes longer stops the worker", "seconds, above 0")
+    watchdog_s: _Seconds = key(60, "a call to the broker that takes longer stops the worker", "seconds, 0.001 to 86400")
 
 
 class MetricsConfig(Section):

@@ -3,7 +3,7 @@
 The same core as the worker's, on a log that is not a topic but the call itself. Rules:
 
 * Each call is a new source with a new topic id; each input is a partition of it, each line an
-  offset (its number, from 1). So the same file given twice is twice as many articles.
+  offset (its number, from 1; blank lines are skipped). So the same file given twice is twice as many articles.
 * A log time is the time field where one is named, else the time of reading.
 * A kept index begins with its rules; a call with other rules changes them from its first line on.
 * The index is opened before the first line is read, and committed after the last one is written:
@@ -47,7 +47,9 @@ from stream_dedup.files_in import (
 from stream_dedup.files_out import Outputs, has_text, rejected_line, with_verdict
 from stream_dedup.index import LogIndex
 from stream_dedup.index.temporary import TemporaryFolder
+from stream_dedup.output_file import STDOUT
 from stream_dedup.pool import FingerprintPool
+from stream_dedup.same_file import refuse_inputs_as_outputs, refuse_outputs_inside
 
 LOOK_AHEAD = 2
 """Batches under way for each process: one in work, one that waits; more would only hold memory."""
@@ -70,6 +72,8 @@ class FilterOptions:
     index: Path | None = None
     time_field: str | None = None
     outputs: Mapping[Verdict, Path | None] = field(default_factory=dict)
+    settings: tuple[Path, ...] = ()
+    """Files that the configuration comes from: inputs too, which no output may be."""
 
 
 @dataclass(slots=True)
@@ -109,9 +113,9 @@ def filter_files(config: Config, options: FilterOptions, clock: Clock, report: C
     tally.progress.total = total_bytes(options.inputs)
     with ExitStack() as stack:
         index = stack.enter_context(_index(config, options.index))
-        files = [Path(name) for name in options.inputs if name != STDIN]
-        outputs = Outputs(options.outputs, files)
+        outputs = Outputs(options.outputs)
         stack.callback(outputs.discard)
+        outputs.open()
         pool = FingerprintPool(_processes(config, tally), config.fingerprint_settings(), config.input_format())
         stack.callback(pool.close)
         call = _Call(_Log(index, config, clock), outputs, tally, options.time_field, config)
@@ -138,6 +142,14 @@ def _check(config: Config, options: FilterOptions) -> None:
         )
         raise UserError(msg)
     check_inputs(options.inputs)
+    _check_outputs(options)
+
+
+def _check_outputs(options: FilterOptions) -> None:
+    outputs = [options.outputs.get(verdict) or STDOUT for verdict in Verdict]
+    refuse_inputs_as_outputs(outputs, (*options.inputs, *options.settings))
+    if options.index is not None:
+        refuse_outputs_inside(outputs, options.index)
 
 
 def _processes(config: Config, tally: Tally) -> int:
@@ -203,9 +215,7 @@ class _Call:
     def answer(self, lines: LineBatch, columns: Columns) -> None:
         """Log, judge and write one batch."""
         times = self._times(lines, columns)
-        batch = columns.batch(
-            self._topic_id, lines.name, lines.source, range(lines.first, lines.first + len(lines.lines))
-        )
+        batch = columns.batch(self._topic_id, lines.name, lines.source, lines.numbers)
         judgements = self._log.judge(batch, times)
         for line, judgement, fingerprint in zip(lines.lines, judgements, batch.fingerprints.tolist(), strict=True):
             where = Verdict.UNIQUE if self._observe else judgement.verdict
@@ -287,5 +297,5 @@ def _fingerprinted(
 def _records(lines: LineBatch) -> list[RawRecord]:
     return [
         RawRecord(None, line if isinstance(line, bytes) else line.head, f"{lines.name}:{number}")
-        for number, line in enumerate(lines.lines, lines.first)
+        for number, line in zip(lines.numbers, lines.lines, strict=True)
     ]

@@ -2,26 +2,33 @@
 
 Owns how lines are read. Rules:
 
+* Each input is opened once and read once, from its beginning to its end: a named pipe is an input like a file.
 * A batch never holds lines of two inputs, and never more than its limits.
 * ``None`` between batches says that the input is slow: nothing is there to read now. What was
   read so far came before it as a batch, however small, so that slow input is answered at once.
 * A line longer than ``MAX_LINE_BYTES`` is never held: its beginning and its length are.
 * The bytes of a line are passed on as they came, without the white space around them (a
   byte order mark at an input's beginning is white space too).
+* A blank line (nothing, or ASCII white space alone) is no record: it is skipped, and counted in the numbers of
+  the lines after it.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import stat
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
-from stream_dedup.errors import UserError
+from stream_dedup.errors import UnavailableError, UserError
+from stream_dedup.output_file import write_all
 
 STDIN = "-"
 STDIN_NAME = "stdin"
@@ -56,12 +63,12 @@ class CutLine:
 
 @dataclass(slots=True)
 class LineBatch:
-    """Lines of one input. ``first`` is the number of the first one, counted from 1."""
+    """Lines of one input, each with its number in that input, counted from 1; blank lines are left out."""
 
     source: int
     name: str
-    first: int
     lines: list[bytes | CutLine] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -73,15 +80,31 @@ class Progress:
 
 
 def check_inputs(names: Sequence[str]) -> None:
-    """See that every input can be opened, before anything else is begun.
+    """Check that every input can be opened, before anything else begins. Nothing is opened: a pipe has one beginning.
 
     Raises:
         UserError: one cannot.
     """
     for name in names:
         if name != STDIN:
-            with _opened(name):
-                pass
+            _check_input(name)
+
+
+def _check_input(name: str) -> None:
+    try:
+        if stat.S_ISDIR(Path(name).stat().st_mode):
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        if not os.access(name, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise _unreadable(name, error) from error
+
+
+def _unreadable(name: str, error: OSError) -> UserError:
+    return UserError(
+        f"input {printable(name)}: cannot be read ({error.strerror}); "
+        "name a file of JSON Lines, or - for standard input"
+    )
 
 
 def total_bytes(names: Sequence[str]) -> int | None:
@@ -95,11 +118,82 @@ def total_bytes(names: Sequence[str]) -> int | None:
     return total
 
 
-def read_batches(names: Sequence[str], progress: Progress) -> Iterator[LineBatch | None]:
-    """Every line of every input, in order; ``None`` where nothing is there to read now."""
+class Copies:
+    """Copies of what was read from inputs that cannot be read again: pipes, and standard input.
+
+    Each is a temporary file without a name, so that it goes with the process, however that ends.
+    """
+
+    def __init__(self) -> None:
+        self._files: dict[int, IO[bytes]] = {}
+
+    def add(self, source: int, chunk: bytes) -> None:
+        """Add what was read next of this input.
+
+        Raises:
+            UnavailableError: it cannot be kept (a full disk).
+        """
+        try:
+            if source not in self._files:
+                self._files[source] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - `close` closes it
+            write_all(self._files[source].fileno(), chunk)
+        except OSError as error:
+            msg = (
+                f"temporary folder {tempfile.gettempdir()}: a pipe's content cannot be kept there ({error.strerror}); "
+                "make room, set TMPDIR to another folder, or name a file as input"
+            )
+            raise UnavailableError(msg) from error
+
+    def rewound(self, source: int) -> int | None:
+        """Descriptor of the copy, at its beginning; None where this input has none."""
+        if source not in self._files:
+            return None
+        self._files[source].seek(0)
+        return self._files[source].fileno()
+
+    def close(self) -> None:
+        """Give the space back."""
+        for file in self._files.values():
+            file.close()
+
+
+def read_batches(names: Sequence[str], progress: Progress, copies: Copies | None = None) -> Iterator[LineBatch | None]:
+    """Every line of every input that is not blank, in order; ``None`` where nothing is there to read now.
+
+    Args:
+        names: paths, or ``-`` for standard input.
+        progress: told how many bytes were read.
+        copies: where what cannot be read again is kept; None where nothing is read again.
+
+    Raises:
+        UserError: an input cannot be opened.
+    """
     for source, name in enumerate(names):
         with _opened(name) as descriptor:
-            yield from _batches(descriptor, source, STDIN_NAME if name == STDIN else printable(name), progress)
+            waits = not stat.S_ISREG(os.fstat(descriptor).st_mode)
+            chunks = _chunks(descriptor, progress, waits=waits)
+            if copies is not None and (waits or name == STDIN):
+                chunks = _copied(chunks, copies, source)
+            yield from _batches(chunks, source, STDIN_NAME if name == STDIN else printable(name))
+
+
+def read_batches_again(names: Sequence[str], copies: Copies) -> Iterator[LineBatch]:
+    """The same lines once more: of inputs that have a copy from there, else from the file.
+
+    Raises:
+        UserError: a file cannot be opened any more.
+    """
+    for source, name in enumerate(names):
+        copy = copies.rewound(source)
+        with _opened(name) if copy is None else nullcontext(copy) as descriptor:
+            chunks = _chunks(descriptor, Progress(), waits=False)
+            batches = _batches(chunks, source, STDIN_NAME if name == STDIN else printable(name))
+            yield from (batch for batch in batches if batch is not None)
+
+
+def is_blank(line: bytes) -> bool:
+    """Whether a line is nothing, or ASCII white space alone."""
+    return not line or line.isspace()
 
 
 def printable(argument: str) -> str:
@@ -114,77 +208,101 @@ def _opened(name: str) -> Iterator[int]:
         return
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise IsADirectoryError(0, "it is a folder")
     except OSError as error:
-        msg = f"input {name}: cannot be read ({error.strerror}); name a file of JSON Lines, or - for standard input"
-        raise UserError(msg) from error
+        raise _unreadable(name, error) from error
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _batches(descriptor: int, source: int, name: str, progress: Progress) -> Iterator[LineBatch | None]:
-    batch, size = LineBatch(source, name, 1), 0
-    for line in _lines(descriptor, progress):
-        if line is not None:
+def _batches(chunks: Iterator[bytes | None], source: int, name: str) -> Iterator[LineBatch | None]:
+    batch, size = LineBatch(source, name), 0
+    for numbered in _lines(chunks):
+        if numbered is not None:
+            number, line = numbered
             batch.lines.append(line)
+            batch.numbers.append(number)
             size += len(line) if isinstance(line, bytes) else len(line.head)
-        idle = line is None
+        idle = numbered is None
         if batch.lines and (idle or len(batch.lines) == BATCH_LINES or size >= BATCH_BYTES):
             yield batch
-            batch, size = LineBatch(source, name, batch.first + len(batch.lines)), 0
+            batch, size = LineBatch(source, name), 0
         if idle:
             yield None
     if batch.lines:
         yield batch
 
 
-def _lines(descriptor: int, progress: Progress) -> Iterator[bytes | CutLine | None]:
-    """Lines without the white space around them; ``None`` before a read that would wait."""
-    waits = not stat.S_ISREG(os.fstat(descriptor).st_mode)
-    tail = _Tail()
-    first = True
+def _chunks(descriptor: int, progress: Progress, *, waits: bool) -> Iterator[bytes | None]:
+    """Bytes as they are read; ``None`` before a read that would wait."""
+    ready = select.poll()
+    ready.register(descriptor, select.POLLIN)
     while True:
-        if waits and not select.select([descriptor], [], [], IDLE_S)[0]:
+        if waits and not ready.poll(IDLE_S * 1000):
             yield None
-            while not select.select([descriptor], [], [], SIGNAL_S)[0]:
+            while not ready.poll(SIGNAL_S * 1000):
                 # Waiting is done here and not in read(): a signal that comes just before that call would be
                 # seen only with the next line.
                 continue
-        chunk = os.read(descriptor, READ_BYTES)
-        progress.read += len(chunk)
+        try:
+            chunk = os.read(descriptor, READ_BYTES)
+        except BlockingIOError:  # another reader of a non-blocking pipe was faster
+            continue
         if not chunk:
-            break
-        if first:
-            chunk, first = chunk.removeprefix(_MARK), False
-        pieces = chunk.split(b"\n")
-        if len(pieces) > 1:
-            tail.add(pieces[0])
-            yield tail.take()
-            yield from (piece.strip(_SPACE) for piece in pieces[1:-1])
-        tail.add(pieces[-1])
-    if tail.length:
-        yield tail.take()
+            return
+        progress.read += len(chunk)
+        yield chunk
+
+
+def _copied(chunks: Iterator[bytes | None], copies: Copies, source: int) -> Iterator[bytes | None]:
+    copies.add(source, b"")  # an empty pipe has a copy too: to open it again could wait for ever
+    for chunk in chunks:
+        if chunk is not None:
+            copies.add(source, chunk)
+        yield chunk
+
+
+def _lines(chunks: Iterator[bytes | None]) -> Iterator[tuple[int, bytes | CutLine] | None]:
+    """Number and content of each line that is not blank, without the white space around it; ``None`` as it comes."""
+    tail, number = _Tail(), 1
+    for chunk in chunks:
+        if chunk is None:
+            yield None
+            continue
+        *ended, rest = chunk.split(b"\n")
+        for piece in ended:
+            tail.add(piece)
+            if (line := tail.take()) is not None:
+                yield number, line
+            number += 1
+        tail.add(rest)
+    if (line := tail.take()) is not None:
+        yield number, line
 
 
 class _Tail:
-    """A line that has not ended yet."""
+    """A line that has not ended yet. The first one of an input may begin with a byte order mark."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
-        self.length = 0
+        self._length = 0
+        self._mark = _MARK
+        self._blank = True
 
     def add(self, piece: bytes) -> None:
-        self.length += len(piece)
-        if piece and (self.length <= MAX_LINE_BYTES or not self._pieces):
+        """Add what comes next of the line."""
+        self._length += len(piece)
+        self._blank = self._blank and is_blank(piece)
+        if piece and (self._length <= MAX_LINE_BYTES or not self._pieces):
             self._pieces.append(piece)
         elif piece and len(self._pieces) > 1:
             self._pieces = [b"".join(self._pieces)[:KEPT_BYTES]]
 
-    def take(self) -> bytes | CutLine:
-        whole, length = b"".join(self._pieces), self.length
-        self._pieces, self.length = [], 0
+    def take(self) -> bytes | CutLine | None:
+        """End the line and give it; None if it is blank."""
+        whole, length, blank = b"".join(self._pieces).removeprefix(self._mark), self._length, self._blank
+        self._pieces, self._length, self._mark, self._blank = [], 0, b"", True
+        if blank or is_blank(whole):
+            return None
         return CutLine(whole[:KEPT_BYTES], length) if length > MAX_LINE_BYTES else whole.strip(_SPACE)

@@ -12,36 +12,28 @@ version); ``reason`` on rejected ones. Where a line's bytes are
 no UTF-8, ``line_base64`` stands in place of ``line``, at most ``KEPT_BYTES`` of it, and
 ``line_bytes`` says its length where something was left out.
 
-Output files appear whole or not at all: they are written beside their place and moved
-there when the call has succeeded. What is no regular file (a pipe, a device) is written to as it is.
+Output files appear whole or not at all, when the call has succeeded (``output_file`` says how).
 """
 
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
-import os
 import re
-import shutil
-import stat
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import orjson
 
 from stream_dedup.core.decode import InputFormat, parse_object
 from stream_dedup.core.model import Judgement, Verdict
-from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.files_in import KEPT_BYTES, CutLine
+from stream_dedup.output_file import STDOUT, Output, output_to, unwritten
 
 MEMBER = "dedup"
 SIMILARITY_DECIMALS = 4
 """As in the headers of the stream."""
-PART = ".part"
-"""What an output file's name ends with until the call has succeeded."""
 
 _PLAIN = b'"dedup"'
 _ESCAPED = b"\\u00"
@@ -126,33 +118,24 @@ def _as_json(line: bytes) -> dict[str, Any]:
 class Outputs:
     """Where each verdict goes: a file of its own, else standard output.
 
-    Two verdicts may share one file. Used as: open, ``write``…, ``finish``; ``discard`` in any case.
+    Two verdicts may share one file. Used as: construct, ``open``, ``write``…, ``finish``; ``discard`` in any case.
     """
 
-    def __init__(self, paths: Mapping[Verdict, Path | None], inputs: list[Path]) -> None:
+    def __init__(self, paths: Mapping[Verdict, Path | None]) -> None:
+        """Nothing is opened yet: what ``discard`` has to remove is known before it is made."""
+        outputs = {verdict: output_to(paths.get(verdict) or Path(STDOUT)) for verdict in Verdict}
+        # Verdicts with one file share one output.
+        self._outputs = {output.key: output for output in outputs.values()}
+        self._of = {verdict: self._outputs[output.key] for verdict, output in outputs.items()}
+
+    def open(self) -> None:
         """Open the files.
 
         Raises:
-            UserError: one cannot be written, or is an input too.
+            UserError: one cannot be written.
         """
-        self._files: dict[Path, _OutputFile] = {}
-        self._sinks: dict[Verdict, BinaryIO] = {}
-        try:
-            for verdict in Verdict:
-                path = paths.get(verdict)
-                self._sinks[verdict] = sys.stdout.buffer if path is None else self._file(path, inputs).stream
-        except BaseException:
-            self.discard()
-            raise
-
-    def _file(self, path: Path, inputs: list[Path]) -> _OutputFile:
-        resolved = path.resolve()
-        if any(resolved == source.resolve() for source in inputs):
-            msg = f"output {path}: it is an input too; name another file"
-            raise UserError(msg)
-        if resolved not in self._files:
-            self._files[resolved] = _OutputFile(resolved)
-        return self._files[resolved]
+        for output in self._outputs.values():
+            output.open()
 
     def write(self, verdict: Verdict, line: bytes) -> None:
         """Write one line to its place.
@@ -161,74 +144,33 @@ class Outputs:
             UnavailableError: it cannot be written (a full disk).
             BrokenPipeError: whoever read it has gone.
         """
+        output = self._of[verdict]
         try:
-            self._sinks[verdict].write(line)
+            output.stream.write(line)
         except OSError as error:
-            raise _unwritten(self._sinks[verdict], error) from error
-
-    @property
-    def on_terminal(self) -> bool:
-        """Whether any verdict is written to a terminal."""
-        return sys.stdout.buffer in self._sinks.values() and sys.stdout.isatty()
+            raise unwritten(output.name, error) from error
 
     def flush(self) -> None:
         """Hand what was written to the system."""
-        for sink in self._sinks.values():
-            try:
-                sink.flush()
-            except OSError as error:
-                raise _unwritten(sink, error) from error
+        self._each(lambda output: output.stream.flush())
 
     def finish(self) -> None:
         """Put every file in its place.
 
-        1. All is flushed, so that an error (a full disk, a closed pipe) shows before any file moves.
+        1. All is written, and files are on the disk: an error (a full disk, a closed pipe) shows before any file moves.
         2. The files move.
         """
-        self.flush()
-        for file in self._files.values():
-            file.finish()
+        self._each(lambda output: output.sync())
+        self._each(lambda output: output.publish())
 
     def discard(self) -> None:
         """Remove what was not finished."""
-        for file in self._files.values():
-            file.discard()
+        for output in self._outputs.values():
+            output.discard()
 
-
-def _unwritten(sink: BinaryIO, error: OSError) -> Exception:
-    if isinstance(error, BrokenPipeError):
-        return error
-    return UnavailableError(f"output {sink.name}: {error.strerror}; make room or name another file, and call again")
-
-
-class _OutputFile:
-    """A file that appears under its name when it is finished."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._whole = not path.exists() or stat.S_ISREG(path.stat().st_mode)
-        self._part = path.with_name(path.name + PART) if self._whole else path
-        self._done = False
-        try:
-            self.stream: BinaryIO = self._part.open("wb")
-        except OSError as error:
-            msg = f"output {path}: cannot be written ({error.strerror}); name a file in a folder that is there"
-            raise UserError(msg) from error
-
-    def finish(self) -> None:
-        if self._whole:
-            os.fsync(self.stream.fileno())
-        self.stream.close()
-        if self._whole:
-            if self._path.exists():
-                shutil.copymode(self._path, self._part)
-            self._part.replace(self._path)
-        self._done = True
-
-    def discard(self) -> None:
-        if self._done:
-            return
-        with contextlib.suppress(OSError):  # what is thrown away need not be written
-            self.stream.close()
-        if self._whole:
-            self._part.unlink(missing_ok=True)
+    def _each(self, do: Callable[[Output], None]) -> None:
+        for output in self._outputs.values():
+            try:
+                do(output)
+            except OSError as error:
+                raise unwritten(output.name, error) from error

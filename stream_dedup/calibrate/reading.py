@@ -1,7 +1,8 @@
 """Articles in: JSON Lines to the columns that are compared, and back to the texts of a few of them.
 
 Owns what is held in memory: of each article its entry, its id and where it stands, some 200 bytes, and no text. The
-texts of the pairs that are shown are read from the files again, so input must be files. Rules:
+texts of the pairs that are shown are read again: from the files, and of a pipe or standard input from a copy that is
+kept on disk meanwhile. Rules:
 
 * Articles stand in the order of the lines, the files one after the other, as in ``filter``.
 * What cannot be read, and text without features, is counted and left out: it is near nothing.
@@ -27,7 +28,16 @@ from stream_dedup.core.columns import Columns
 from stream_dedup.core.decode import Article, InputFormat, RawRecord, decode, parse_object
 from stream_dedup.core.model import Status, signed
 from stream_dedup.errors import UserError
-from stream_dedup.files_in import STDIN, CutLine, LineBatch, Progress, check_inputs, read_batches, total_bytes
+from stream_dedup.files_in import (
+    Copies,
+    CutLine,
+    LineBatch,
+    Progress,
+    check_inputs,
+    read_batches,
+    read_batches_again,
+    total_bytes,
+)
 from stream_dedup.pool import FingerprintPool
 
 MAX_ARTICLES = 2_000_000
@@ -61,15 +71,20 @@ class Collected:
 
 
 def collect(
-    config: Config, files: Sequence[str], original: str | None, report: Callable[[int, Progress], None]
+    config: Config,
+    files: Sequence[str],
+    original: str | None,
+    report: Callable[[int, Progress], None],
+    copies: Copies,
 ) -> Collected:
     """Read and fingerprint every line.
 
     Args:
         config: scheme, format of the input, processes.
-        files: files of JSON Lines.
+        files: files of JSON Lines, or ``-``.
         original: field that names the article's original, None for none.
         report: told, after each batch, how many lines are done and how many bytes are read.
+        copies: keeps what cannot be read again.
 
     Raises:
         StreamDedupError: a file cannot be read, or the fingerprinting failed.
@@ -81,36 +96,34 @@ def collect(
     with ExitStack() as stack:
         pool = FingerprintPool(_processes(config, progress), config.fingerprint_settings(), config.input_format())
         stack.callback(pool.close)
-        for batch, columns in _fingerprinted(read_batches(files, progress), pool, _processes(config, progress)):
+        for batch, columns in _fingerprinted(read_batches(files, progress, copies), pool, _processes(config, progress)):
             parts.append(_part(batch, columns, original, config.input_format()))
             lines += len(batch.lines)
             report(lines, progress)
             if lines >= MAX_ARTICLES:
                 break
-    return _joined(parts, original, whole=progress.read == progress.total)
+    return _joined(parts, original, whole=lines < MAX_ARTICLES or progress.read == progress.total)
 
 
 def check(config: Config, files: Sequence[str]) -> None:
-    """See that the input is what can be read twice.
+    """See that the input is what can be read.
 
     Raises:
         UserError: it is not.
     """
-    if STDIN in files:
-        msg = "standard input can be read only once, and the pairs at the edge are read again: name a file"
-        raise UserError(msg)
     if config.input.format != "json":
         msg = f"input.format = {config.input.format!r}: calibrate reads JSON Lines; leave it out or set it to json"
         raise UserError(msg)
     check_inputs(files)
 
 
-def texts_at(files: Sequence[str], wanted: set[Where], fmt: InputFormat) -> dict[Where, str]:
+def texts_at(files: Sequence[str], wanted: set[Where], fmt: InputFormat, copies: Copies) -> dict[Where, str]:
     """The texts in these lines, read again; what cannot be read any more is left out."""
     found: dict[Where, str] = {}
-    for batch in read_batches(files, Progress()):
-        for at, line in enumerate(batch.lines if batch else ()):
-            place = Where(batch.source, batch.first + at) if batch else Where(0, 0)
+    last = max((place.file for place in wanted), default=-1)
+    for batch in read_batches_again(files[: last + 1], copies):
+        for number, line in zip(batch.numbers, batch.lines, strict=True):
+            place = Where(batch.source, number)
             if place in wanted and isinstance(line, bytes):
                 article = decode(RawRecord(None, line, ""), fmt)
                 if isinstance(article, Article):
@@ -131,7 +144,7 @@ class _Part(NamedTuple):
 
 def _part(batch: LineBatch, columns: Columns, original: str | None, fmt: InputFormat) -> _Part:
     rows = np.flatnonzero(signed(columns.statuses))
-    where = np.stack((np.full(len(rows), batch.source), batch.first + rows), axis=1)
+    where = np.stack((np.full(len(rows), batch.source), np.asarray(batch.numbers, np.int64)[rows]), axis=1)
     chosen = rows.tolist()
     kept = Columns(
         columns.checksums[rows],
@@ -200,5 +213,5 @@ def _records(lines: LineBatch) -> list[RawRecord]:
     """Records as ``filter`` makes them, so that ids are the same."""
     return [
         RawRecord(None, line if isinstance(line, bytes) else line.head, f"{lines.name}:{number}")
-        for number, line in enumerate(lines.lines, lines.first)
+        for number, line in zip(lines.numbers, lines.lines, strict=True)
     ]

@@ -12,7 +12,7 @@ The window of the rules is not applied (an article may be near any earlier one),
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,7 +28,7 @@ from stream_dedup.core.model import Status
 from stream_dedup.core.rules import MAX_MASKS, Rules
 from stream_dedup.core.simhash import similarity
 from stream_dedup.errors import UserError
-from stream_dedup.files_in import Progress
+from stream_dedup.files_in import Copies, Progress, printable
 
 COMPARISONS = 2_000_000_000
 """Signatures compared at most; all of 63,000 articles, or 4,000 of a million."""
@@ -86,9 +86,14 @@ def calibrate(config: Config, options: Options, listener: Listener) -> Report:
         UserError: a file cannot be used, holds fewer than two articles, or no labels where they are named.
         StreamDedupError: fingerprinting failed.
     """
+    with closing(Copies()) as copies:
+        return _report(config, options, listener, copies)
+
+
+def _report(config: Config, options: Options, listener: Listener, copies: Copies) -> Report:
     begun = time.monotonic()
     rules = config.rules()
-    collected = collect(config, options.files, options.original, listener.reading)
+    collected = collect(config, options.files, options.original, listener.reading, copies)
     entries = collected.entries
     _check(collected, options)
     queries = _asked(entries, options.comparisons)
@@ -97,10 +102,11 @@ def calibrate(config: Config, options: Options, listener: Listener) -> Report:
     measured = Measured(rules, search, near, _labels(collected))
     kinds = [kind for kind in (Status.LONG, Status.SHORT) if (entries.statuses[queries] == kind).any()]
     rows = {kind: np.flatnonzero(entries.statuses[queries] == kind) for kind in kinds}
-    shown = [one for kind in kinds for one in _pairs(config, options, collected, measured, (kind, rows[kind]))]
+    shower = _Shower(config, options, collected, measured, copies)
+    shown = [one for kind in kinds for one in shower.pairs(kind, rows[kind])]
     exact = np.flatnonzero(entries.statuses[queries] == Status.EXACT)
     return Report(
-        files=options.files,
+        files=tuple(map(printable, options.files)),
         scheme=rules.scheme.id,
         search=rules.search,
         probes=rules.probes,
@@ -125,7 +131,8 @@ def _check(collected: Collected, options: Options) -> None:
     if len(collected.entries) < 2:  # noqa: PLR2004 - two make a pair
         count = "only one article" if len(collected.entries) else "no article"
         of = f"of {collected.statuses.total():,} lines"
-        msg = f"{', '.join(options.files)}: {count} with words {of}; calibrate needs two, and says more with thousands"
+        files = ", ".join(map(printable, options.files))
+        msg = f"{files}: {count} with words {of}; calibrate needs two, and says more with thousands"
         raise UserError(msg)
 
 
@@ -169,37 +176,37 @@ def _notes(config: Config, collected: Collected, queries: I64) -> list[str]:
     return notes
 
 
-def _pairs(
-    config: Config, options: Options, collected: Collected, measured: Measured, asked: tuple[Status, I64]
-) -> list[edge.Shown]:
-    """The pairs at the edge of one kind, with their texts."""
-    kind, rows = asked
-    lists = edge.at_edge(measured, rows, kind, collected.entries.signatures, options.pairs)
-    numbers = {number for pairs in lists.values() for pair in pairs for number in (pair.earlier, pair.later)}
-    places = {number: Where(*collected.where[number].tolist()) for number in numbers}
-    texts = texts_at(options.files, set(places.values()), config.input_format())
-    shower = _Shower(measured, kind, collected.ids, {number: texts.get(place, "") for number, place in places.items()})
-    return [shower.show(pair, side) for side, pairs in lists.items() for pair in pairs]
-
-
 @dataclass(frozen=True, slots=True)
 class _Shower:
-    """What is needed to show pairs of one kind."""
+    """What is needed to show the pairs at the edge, with their texts."""
 
+    config: Config
+    options: Options
+    collected: Collected
     measured: Measured
-    kind: Status
-    ids: Sequence[str]
-    texts: dict[int, str]
+    copies: Copies
 
-    def show(self, pair: edge.Edge, side: edge.Side) -> edge.Shown:
+    def pairs(self, kind: Status, rows: I64) -> list[edge.Shown]:
+        """Those of one kind of text."""
+        lists = edge.at_edge(self.measured, rows, kind, self.collected.entries.signatures, self.options.pairs)
+        texts = self._texts({number for pairs in lists.values() for pair in pairs for number in pair[:2]})
+        return [self._show(pair, side, kind, texts) for side, pairs in lists.items() for pair in pairs]
+
+    def _texts(self, numbers: set[int]) -> dict[int, str]:
+        """Texts of these articles; of one that cannot be read any more an empty one."""
+        places = {number: Where(*self.collected.where[number].tolist()) for number in numbers}
+        texts = texts_at(self.options.files, set(places.values()), self.config.input_format(), self.copies)
+        return {number: texts.get(place, "") for number, place in places.items()}
+
+    def _show(self, pair: edge.Edge, side: edge.Side, kind: Status, texts: dict[int, str]) -> edge.Shown:
         """A pair with its passages."""
-        earlier, later = self.texts[pair.earlier], self.texts[pair.later]
+        earlier, later = texts[pair.earlier], texts[pair.later]
         passages = edge.passages(earlier, later)
         return edge.Shown(
-            kind=self.kind.name.lower(),
+            kind=kind.name.lower(),
             side=side,
-            earlier=self.ids[pair.earlier],
-            later=self.ids[pair.later],
+            earlier=self.collected.ids[pair.earlier],
+            later=self.collected.ids[pair.later],
             distance=pair.distance,
             similarity=similarity(pair.distance, self.measured.search.width),
             earlier_passage=passages[0],

@@ -11,7 +11,6 @@ Owns the list of commands and the exit codes. Rules:
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import traceback
 from typing import NamedTuple
@@ -20,6 +19,7 @@ import click
 
 from stream_dedup import __version__
 from stream_dedup.cli.output import say, write_lines
+from stream_dedup.cli.streams import close_standard_streams, give_up, open_standard_streams
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError, UserError
 
 EXIT_OK = 0
@@ -30,11 +30,15 @@ EXIT_FOUND = 3
 EXIT_REFUSED = 4
 EXIT_UNAVAILABLE = 5
 EXIT_CORRUPT = 6
+EXIT_HUNG_UP = 129
+"""As a program that SIGHUP ended (128 + 1)."""
 EXIT_INTERRUPTED = 130
 EXIT_PIPE_CLOSED = 141
 """As a program that SIGPIPE ended (128 + 13)."""
 EXIT_TERMINATED = 143
 """As a program that SIGTERM ended (128 + 15)."""
+
+_ENDED_BY_SIGNAL = frozenset((EXIT_HUNG_UP, EXIT_INTERRUPTED, EXIT_TERMINATED))
 
 EXIT_CODES: dict[type[StreamDedupError], int] = {
     UserError: EXIT_USER,
@@ -109,12 +113,11 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point of the program."""
-    _open_standard_streams()
+    open_standard_streams()
     code = run()
-    try:
-        sys.stdout.flush()
-    except OSError:  # told already; Python would tell it again at its end, with a code of its own
-        _drop_stdout()
+    if code in _ENDED_BY_SIGNAL:  # whoever ends it does not wait for a reader that has stopped reading
+        give_up(sys.stdout, 1)
+    close_standard_streams()
     sys.exit(code)
 
 
@@ -127,6 +130,8 @@ def run(args: list[str] | None = None) -> int:
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the outermost frame
         return _react(error)
+    except SystemExit as ended:  # by a signal
+        return ended.code if isinstance(ended.code, int) else EXIT_UNEXPECTED
     return code if isinstance(code, int) else EXIT_OK
 
 
@@ -169,24 +174,3 @@ def exit_code_of(error: StreamDedupError | OSError) -> int:
         if isinstance(error, kind):
             return code
     return EXIT_UNEXPECTED
-
-
-def _open_standard_streams() -> None:
-    """Give each standard stream that the caller closed a null device.
-
-    Else the next file opened would get its number, and what is printed would go into it.
-    """
-    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
-        if getattr(sys, name) is None:
-            descriptor = os.open(os.devnull, os.O_RDWR)
-            if descriptor != number:
-                os.dup2(descriptor, number)
-                os.close(descriptor)
-            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
-
-
-def _drop_stdout() -> None:
-    """Send what Python still wants to flush at its end nowhere: it cannot be written."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)

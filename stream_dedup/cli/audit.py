@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from contextlib import suppress
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stream_dedup.cli import EXIT_FOUND, EXIT_OK
-from stream_dedup.cli.options import FLAGS, config_options
+from stream_dedup.cli.options import FLAGS, OFFSET_DIGITS, config_options
 from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config import Config, parse_duration_ms
@@ -30,7 +29,7 @@ def _since(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
     """The time in ms, or the log offset."""
     if text is None:
         return None, None
-    if text.isdecimal():
+    if text.isdecimal() and len(text) <= OFFSET_DIGITS:
         return None, int(text)
     with suppress(ValueError):
         return int(time.time() * 1000) - parse_duration_ms(text), None
@@ -81,7 +80,7 @@ def command(
             config, options, lambda stage, done, total: line.show(lambda _elapsed: f"{stage}: {done:,} of {total:,}")
         )
     if as_json:
-        write_json(_json(report, options))
+        write_json(_values(report, options))
     else:
         write_lines(*_table(report, options))
     return EXIT_FOUND if report.faults else EXIT_OK
@@ -113,8 +112,8 @@ def _table(report: Report, options: AuditOptions) -> list[str]:
     return [*lines, "", "nothing is wrong" if not report.faults else f"{report.faults:,} faults"]
 
 
-def _json(report: Report, options: AuditOptions) -> str:
+def _values(report: Report, options: AuditOptions) -> dict[str, object]:
     values: dict[str, object] = {name.replace(" ", "_").replace("-", "_"): count for name, count in _rows(report)}
     values |= {"sample": options.sample, "seed": options.seed if options.sample is not None else None}
     values["examples"] = {kind: examples for kind, examples in report.examples.items() if examples}
-    return json.dumps(values, ensure_ascii=False)
+    return values

@@ -16,6 +16,8 @@ from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.config import Config
 from stream_dedup.errors import UserError
 from stream_dedup.files_in import printable
+from stream_dedup.output_file import STDOUT
+from stream_dedup.same_file import refuse_inputs_as_outputs
 
 if TYPE_CHECKING:
     from stream_dedup.core.fingerprint import Explained, Fingerprinter
@@ -107,9 +109,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
     a, b = _sides(config, asked, maker, rules)
     explanation = explain(a, b, rules)
     if as_json:
-        import orjson  # noqa: PLC0415 - only where JSON is asked for
-
-        write_json(orjson.dumps(to_json(explanation)).decode())
+        write_json(to_json(explanation))
         return
     from stream_dedup.explain_text import lines  # noqa: PLC0415 - only where text is asked for
 
@@ -203,6 +203,7 @@ def _content(given: str) -> str:
     """A text as given, or the content of the file that it names."""
     if not given.startswith("@"):
         return printable(given)
+    refuse_inputs_as_outputs([STDOUT], [given[1:]])
     try:
         return Path(given[1:]).read_bytes().decode("utf-8-sig")
     except OSError as error:

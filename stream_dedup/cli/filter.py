@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from stream_dedup.cli import EXIT_FOUND, EXIT_OK, EXIT_TERMINATED
-from stream_dedup.cli.options import config_options
+from stream_dedup.cli import EXIT_FOUND, EXIT_OK
+from stream_dedup.cli.options import config_options, settings_files
 from stream_dedup.cli.progress import ProgressLine
+from stream_dedup.cli.signals import terminable
 from stream_dedup.config import Config
 from stream_dedup.core.model import Verdict
 
@@ -51,8 +49,9 @@ def command(  # noqa: PLR0917 - one argument for each flag
     line that is no object with a text becomes {"dedup": {"verdict": "rejected", "reason": …, "line": …}}, in
     its place.
 
-    With --unique, --duplicate or --rejected those verdicts go to a FILE, which appears when the call has
-    succeeded; the others still go to standard output.
+    With --unique, --duplicate or --rejected those verdicts go to a FILE (- is standard output), which appears whole
+    when the call has succeeded; the others still go to standard output. A call that is killed may leave a file
+    .stream-dedup-*.tmp beside it. No FILE may be an input too. Blank lines are skipped.
 
     --index DIR keeps what was seen for later calls; a call that fails leaves it as it was. The rules
     (--limit, --window and so on) are those of this call, for its own lines; the profile stays what it was.
@@ -76,26 +75,13 @@ def command(  # noqa: PLR0917 - one argument for each flag
         index=index,
         time_field=time_field,
         outputs={Verdict.UNIQUE: unique, Verdict.DUPLICATE: duplicate, Verdict.REJECTED: rejected},
+        settings=settings_files(config),
     )
-    with _terminable(), ProgressLine(hidden=sys.stdout.isatty()) as line:
+    with terminable(), ProgressLine(hidden=sys.stdout.isatty()) as line:
         tally = filter_files(
             config, options, _now_ms, lambda so_far: line.show(lambda elapsed: _progress(so_far, elapsed))
         )
     return EXIT_FOUND if tally.verdicts[Verdict.REJECTED] else EXIT_OK
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Let SIGTERM end the call as Ctrl-C does: what is not finished is cleared away."""
-
-    def stop(*_: object) -> None:
-        raise SystemExit(EXIT_TERMINATED)
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _now_ms() -> int:

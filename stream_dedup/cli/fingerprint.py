@@ -14,7 +14,9 @@ from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.config import Config
 from stream_dedup.core.model import FINGERPRINT_BITS, Status
 from stream_dedup.errors import UserError
-from stream_dedup.files_in import printable
+from stream_dedup.files_in import is_blank, printable
+from stream_dedup.output_file import STDOUT
+from stream_dedup.same_file import refuse_inputs_as_outputs
 
 if TYPE_CHECKING:
     from stream_dedup.core.fingerprint import Fingerprints
@@ -71,7 +73,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
     for row, item in enumerate(named):
         said = _say(made, row, signature=signature, margins=margins)
         if as_json:
-            write_json(_json_line(item, said))
+            write_json(said | ({"text": item.text} if item.name is None else {"file": item.name}))
         else:
             write_lines(_plain_line(item, said))
 
@@ -87,13 +89,6 @@ def _say(made: Fingerprints, row: int, *, signature: bool, margins: bool) -> dic
     return said
 
 
-def _json_line(item: _Named, said: dict[str, Any]) -> str:
-    import orjson  # noqa: PLC0415 - only where JSON is asked for
-
-    name = {"text": item.text} if item.name is None else {"file": item.name}
-    return orjson.dumps(said | name).decode()
-
-
 def _plain_line(item: _Named, said: dict[str, Any]) -> str:
     margins = "".join(f"{margin:x}" for margin in said.get("margins", ()))
     name = " ".join(item.text.split())[:SHOWN_CHARACTERS] if item.name is None else item.name
@@ -101,6 +96,7 @@ def _plain_line(item: _Named, said: dict[str, Any]) -> str:
 
 
 def _read(file: str, *, lines: bool) -> Sequence[_Named]:
+    refuse_inputs_as_outputs([STDOUT], [file])
     try:
         content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         text = content.decode("utf-8-sig")
@@ -113,4 +109,8 @@ def _read(file: str, *, lines: bool) -> Sequence[_Named]:
     name = "stdin" if file == "-" else printable(file)
     if not lines:
         return [_Named(name, text)]
-    return [_Named(f"{name}:{number}", line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    return [
+        _Named(f"{name}:{number}", line)
+        for number, line in enumerate(text.split("\n"), 1)
+        if not is_blank(line.encode())
+    ]

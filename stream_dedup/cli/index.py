@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -37,7 +36,7 @@ def stats(config: Config, as_json: bool) -> None:
     with _opened(config) as index:
         values = index.stats()
     if as_json:
-        write_json(json.dumps(values, ensure_ascii=False, default=str))
+        write_json(values)
         return
     width = max(len(name) for name in values)
     for name, value in values.items():

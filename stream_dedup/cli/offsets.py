@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from typing import TYPE_CHECKING, cast
 
 import click
 
-from stream_dedup.cli.options import config_options
+from stream_dedup.cli.options import OFFSET_DIGITS, config_options
 from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config import Config
@@ -24,7 +23,7 @@ def _target(_ctx: click.Context, _param: click.Parameter, text: str) -> str | in
     """The word, or the offset as a number."""
     if text in _WORDS:
         return text
-    if text.isdecimal():
+    if text.isdecimal() and len(text) <= OFFSET_DIGITS:
         return int(text)
     msg = f"{text!r} is none of {', '.join(_WORDS)}, and no offset"
     raise click.BadParameter(msg)
@@ -49,7 +48,7 @@ def show(config: Config, as_json: bool) -> None:
     with ProgressLine() as line:
         rows = read_offsets(config, lambda _stage, done, total: line.count(done, total))
     if as_json:
-        write_json(json.dumps([_values(row) for row in rows], ensure_ascii=False))
+        write_json([_values(row) for row in rows])
         return
     table = [("partition", "first", "end", "committed", "logged"), *(_cells(row) for row in rows)]
     widths = [max(len(cells[column]) for cells in table) for column in range(len(table[0]))]

@@ -23,6 +23,7 @@ import click
 
 from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.config import Config, load_config
+from stream_dedup.same_file import STREAM, refuse_inputs_as_outputs
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -67,6 +68,9 @@ FLAGS = {
 }
 
 
+OFFSET_DIGITS = 19
+"""Digits of the greatest offset in Kafka, 2**63 - 1: what is longer is none."""
+
 JUDGING = ("profile", "probes", "limit", "short_limit", "distance", "window", "scope", "recrawl", "observe")
 """Flags of all that the rules of a log are made of; a command that makes or needs them has every one."""
 
@@ -95,8 +99,10 @@ def config_from(flags: dict[str, Any]) -> Config:
 
     Raises:
         ConfigError: with every problem there is.
+        UserError: the configuration file is standard output too (``config show --config c.toml > c.toml``).
     """
     path = flags.get("config")
+    refuse_inputs_as_outputs([STREAM], [] if path is None else [path])
     overrides: dict[str, Any] = {"log_level": flags.get("log_level")}
     for name, flag in FLAGS.items():
         value = flags.get(name)
@@ -104,6 +110,13 @@ def config_from(flags: dict[str, Any]) -> Config:
             section, key = flag.key
             overrides.setdefault(section, {})[key] = list(value) if flag.multiple else value
     return load_config(None if path is None else Path(path), overrides)
+
+
+def settings_files(config: Config) -> tuple[Path, ...]:
+    """Files that the configuration of the present command is read from: no output may be one of them."""
+    given = click.get_current_context().params.get("flag_config")
+    named = (given, config.features.user_dictionary, config.features.stop_words)
+    return tuple(Path(one) for one in named if one is not None)
 
 
 def _option(name: str, flag: _Flag) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:

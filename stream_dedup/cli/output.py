@@ -7,9 +7,17 @@ around, not look like a line of ours. ``filter`` is the exception: its output is
 
 from __future__ import annotations
 
+import json
+import re
+from contextlib import suppress
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
 import click
 
 from stream_dedup.terminal import visible, visible_json
+
+_HALF_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def write_lines(*lines: str, err: bool = False) -> None:
@@ -17,9 +25,25 @@ def write_lines(*lines: str, err: bool = False) -> None:
     _write("\n".join(map(visible, lines)), err=err)
 
 
-def write_json(text: str) -> None:
-    """Write JSON, its hidden characters escaped: the same value, to a terminal or not."""
-    _write(visible_json(text))
+def write_json(values: object, *, indented: bool = False) -> None:
+    """Write values as one JSON text and a line end, in UTF-8 whatever the locale is, hidden characters escaped."""
+    _write(visible_json(json_text(values, indented=indented)).encode())
+
+
+def json_text(values: object, *, indented: bool = False) -> str:
+    r"""Values as JSON that every reader takes.
+
+    Half surrogates (of a cut emoji, or bytes of a file name that are no UTF-8) are no characters and stand in no JSON
+    text: each is written out, as ``\ud83d``, in the way in which ids are kept in an index. A dataclass becomes an
+    object; what JSON has no form for becomes its text.
+    """
+    form: dict[str, Any] = {"indent": 2} if indented else {"separators": (",", ":")}
+    text = json.dumps(values, ensure_ascii=False, allow_nan=False, default=_plain, **form)
+    return _HALF_SURROGATE.sub(lambda half: f"\\\\u{ord(half[0]):04x}", text)
+
+
+def _plain(value: Any) -> object:  # noqa: ANN401 - whatever JSON has no form for
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 def say(message: str) -> None:
@@ -28,12 +52,13 @@ def say(message: str) -> None:
     Lines after the first are indented, so that none of them, whatever it quotes, looks like a message of its own.
     """
     first, *more = message.split("\n")
-    write_lines(f"stream-dedup: {first}", *map(_indented, more), err=True)
+    with suppress(OSError):  # where standard error cannot be written, the exit code still says it
+        write_lines(f"stream-dedup: {first}", *map(_indented, more), err=True)
 
 
 def _indented(line: str) -> str:
     return line if line.startswith(" ") or not line else f"  {line}"
 
 
-def _write(text: str, *, err: bool = False) -> None:
+def _write(text: str | bytes, *, err: bool = False) -> None:
     click.echo(text, err=err)  # noqa: TID251 - the one place

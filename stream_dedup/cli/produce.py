@@ -11,6 +11,8 @@ from stream_dedup.cli.options import config_options
 from stream_dedup.cli.output import write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config import Config
+from stream_dedup.output_file import STDOUT
+from stream_dedup.same_file import STREAM, refuse_inputs_as_outputs
 
 
 @click.command()
@@ -21,8 +23,8 @@ from stream_dedup.config import Config
 def command(config: Config, topic: str | None, key_field: str | None, files: tuple[BinaryIO, ...]) -> None:
     """Send each line of the files, or of standard input, as one record.
 
-    A line goes as it is, byte for byte without its line end; one that is no JSON too. Empty lines are
-    left out. All have been acknowledged when the command ends with exit code 0.
+    A line goes as it is, byte for byte without its line end; one that is no JSON too. Blank lines are
+    skipped. All have been acknowledged when the command ends with exit code 0.
 
     \b
     Example:
@@ -30,6 +32,7 @@ def command(config: Config, topic: str | None, key_field: str | None, files: tup
     """  # noqa: D301 - \b keeps click from folding the example
     from stream_dedup.stream.produce import produce_lines  # noqa: PLC0415 - loads the Kafka client
 
+    refuse_inputs_as_outputs([STDOUT], [str(file.name) for file in files] or [STREAM])
     sources = files or (sys.stdin.buffer,)
     name = topic or config.topics.input[0]
     with ProgressLine() as progress:

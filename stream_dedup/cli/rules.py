@@ -39,7 +39,7 @@ def show(config: Config, as_json: bool) -> None:
     with ProgressLine() as line:
         history = read_rules(config, line.count)
     if as_json:
-        write_json(json.dumps(_history_values(history), ensure_ascii=False))
+        write_json(_history_values(history))
     else:
         _write_history(config, history)
 

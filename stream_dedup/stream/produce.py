@@ -15,6 +15,7 @@ import orjson
 from kafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError, RecordListTooLargeError
 
 from stream_dedup.errors import UnavailableError, UserError
+from stream_dedup.files_in import is_blank
 from stream_dedup.stream.asking import patiently
 from stream_dedup.stream.client import CLOSE_TIMEOUT_S, make_admin, make_producer
 from stream_dedup.stream.topics import topic_ids
@@ -37,7 +38,7 @@ LINGER_MS = 20
 def produce_lines(
     config: Config, topic: str, lines: Iterable[bytes], key_field: str | None, progress: Callable[[int], None]
 ) -> int:
-    """Send each line that is not empty as one record; their number when all were acknowledged.
+    """Send each line that is not blank as one record; their number when all were acknowledged.
 
     Raises:
         UserError: the topic is not there, or a line is larger than it takes.
@@ -52,7 +53,7 @@ def produce_lines(
     try:
         for line in lines:
             value = line.rstrip(b"\r\n")
-            if value:
+            if not is_blank(value):
                 window.add(_send(producer, topic, value, key_field, window), len(value))
                 progress(window.count)
         window.wait_for_all()

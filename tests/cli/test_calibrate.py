@@ -1,9 +1,14 @@
 """``calibrate``: the same decisions as ``filter``, counts by plain definition, labels, and what is wrong told."""
 
 import json
+import os
+import subprocess
+import sys
+import tempfile
 from collections import Counter
 from itertools import chain
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -16,6 +21,8 @@ from stream_dedup.core.columns import EntryMaker
 from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.model import signed
 from tests.calibrate.corpus import article, records, write
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def calibrated(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
@@ -230,11 +237,11 @@ def test_too_few_articles_are_told(content: str, said: str, tmp_path: Path, caps
 
 
 def test_what_cannot_be_used_is_told(long_texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A label that no line has, a missing file, standard input, a page that cannot be written."""
+    """A label that no line has, a missing file, a page that cannot be written, two reports in one place."""
     for args, said in (
         (["--original", "copied", str(long_texts)], "--original copied: no article has an id in that field"),
         ([str(tmp_path / "none")], "cannot be read"),
-        (["-"], "read only once"),
+        (["--html", "-", "--json", str(long_texts)], "both would be on standard output"),
         (["--html", str(tmp_path / "no" / "page.html"), str(long_texts)], "cannot be written"),
         (["--profile", "simhash", "--probes", "8", str(long_texts)], "probes"),
     ):
@@ -269,3 +276,71 @@ def test_duplicates_that_the_labels_deny_are_shown(tmp_path: Path, capsys: pytes
     assert ("a0", "unlabelled") in denied
     families = {row["id"]: row["copy_of"] for row in rows}
     assert all(families[later] != earlier for earlier, later in denied)
+
+
+def test_a_page_over_its_input_leaves_the_input(
+    long_texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Under another name of the same file too."""
+    before = long_texts.read_bytes()
+    (tmp_path / "hard").hardlink_to(long_texts)
+    (tmp_path / "link").symlink_to(long_texts)
+    for name in (long_texts.name, "hard", "link"):
+        assert run(["calibrate", "--html", str(tmp_path / name), str(long_texts)]) == 2
+        assert "it is an input too" in capsys.readouterr().err
+    assert long_texts.read_bytes() == before
+
+
+def without_time(said: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in said.items() if name not in {"files", "seconds"}}
+
+
+def test_a_named_pipe_says_what_the_file_says(
+    long_texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read once: the texts of the pairs come from a copy, of which nothing is left."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    contents = {tmp_path / "pipe": long_texts.read_bytes(), tmp_path / "empty": b""}
+    writers = [Thread(target=pipe.write_bytes, args=[content]) for pipe, content in contents.items()]
+    for pipe, writer in zip(contents, writers, strict=True):
+        os.mkfifo(pipe)
+        writer.start()
+    read = without_time(calibrated(capsys, *map(str, contents)))
+    for writer in writers:
+        writer.join()
+    assert read == without_time(calibrated(capsys, str(long_texts)))
+    assert all(one["earlier_passage"] and one["later_passage"] for one in read["pairs"])
+    assert read["notes"] == []
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_standard_input_says_what_the_file_says(long_texts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And its page on standard output is the page alone."""
+    command = [sys.executable, "-m", "stream_dedup", "calibrate", "--processes", "0", "-"]
+    content = long_texts.read_bytes()
+    out = subprocess.run([*command, "--json"], input=content, capture_output=True, check=True, cwd=ROOT).stdout
+    assert without_time(json.loads(out)) == without_time(calibrated(capsys, str(long_texts)))
+    page = subprocess.run([*command, "--html", "-"], input=content, capture_output=True, check=True, cwd=ROOT)
+    assert page.stdout.startswith(b"<!DOCTYPE html>")
+    assert (page.stdout.endswith(b"</html>\n"), page.stderr) == (True, b"")
+
+
+def test_blank_lines_are_no_articles(long_texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As in `filter`: neither counted nor rejected, and the pairs are still those of their lines."""
+    spaced = tmp_path / "spaced.jsonl"
+    spaced.write_bytes(long_texts.read_bytes().replace(b"\n", b"\n\n \t\x0b\n"))
+    assert without_time(calibrated(capsys, str(spaced))) == without_time(calibrated(capsys, str(long_texts)))
+
+
+def test_half_surrogates_and_odd_names_become_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A cut emoji in ids and texts, a file name that is no UTF-8: JSON and page say them, and nothing raises."""
+    path = Path(os.fsdecode(bytes(tmp_path) + b"/\xff.jsonl"))
+    texts = [f"the ferry runs to the island and back \\ud83d {word}" for word in ("once", "twice")]
+    path.write_text("".join(f'{{"id":"\\ude00{text[-3:]}","text":"{text}"}}\n' for text in texts), "utf-8")
+    said = calibrated(capsys, str(path))
+    assert said["files"] == [f"{tmp_path}/\\xff.jsonl"]
+    assert said["pairs"][0]["earlier"] == "\\ude00nce"
+    assert "\\ud83d" in said["pairs"][0]["later_passage"]
+    assert run(["calibrate", "--html", str(tmp_path / "p.html"), str(path)]) == 0
+    assert "\\ud83d" in (tmp_path / "p.html").read_text("utf-8")

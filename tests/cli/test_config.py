@@ -386,3 +386,48 @@ def test_an_exact_search_over_a_directed_profile_needs_a_distance_only(tmp_path:
     """A profile can be changed: its text and features, another search."""
     config = load_config(write(tmp_path, '[match]\nsearch = "exact"\ndistance = 7\n'), {}, {})
     assert (config.rules().search, config.rules().distance, config.rules().scheme.name) == ("exact", 7, "article")
+
+
+@pytest.mark.parametrize("window", ["104249991d", "999999999h"])
+def test_a_window_that_is_taken_can_be_kept(window: str) -> None:
+    """What `config check` takes, the rules of a log take."""
+    rules = load_config(None, {"match": {"window": window}}, {}).rules()
+    assert Rules.from_json(rules.to_json()).window_ms == parse_duration_ms(window)
+
+
+@pytest.mark.parametrize("window", ["104249992d", "999999999d"])
+def test_a_window_that_no_rules_can_hold_is_told(window: str) -> None:
+    """With the longest."""
+    with pytest.raises(ConfigError, match=f"match.window = '{window}' .*longer than 104249991 days"):
+        load_config(None, {"match": {"window": window}}, {})
+
+
+def numeric_keys() -> dict[str, tuple[float | None, float | None]]:
+    """Least and greatest value of every key that is a number."""
+    schema = Config.model_json_schema()
+    found = {}
+    for part in (one for one in schema["properties"].values() if "$ref" in one or "default" in one):
+        section = part.get("$ref", "").rpartition("/")[2]
+        name = next((name for name, one in schema["properties"].items() if one is part), "")
+        for key, inner in schema["$defs"].get(section, {}).get("properties", {}).items():
+            for one in (inner, *inner.get("anyOf", ())):
+                if one.get("type") in {"integer", "number"} and "enum" not in inner:
+                    found[f"{name}.{key}"] = (one.get("minimum"), one.get("maximum"))
+    return found
+
+
+@pytest.mark.parametrize("name", numeric_keys())
+def test_every_number_has_two_ends(name: str) -> None:
+    """Beyond them it is told as wrong; a text of thousands of digits too."""
+    least, most = numeric_keys()[name]
+    assert least is not None
+    assert most is not None
+    section, _, key = name.partition(".")
+    for wrong in (least - 1, most + 1, "9" * 5000, "1e999"):
+        with pytest.raises(ConfigError, match=f"{section}.{key} ="):
+            load_config(None, {section: {key: str(wrong)}}, {})
+
+
+def test_the_numbers_are_found() -> None:
+    """The check above is about all of them."""
+    assert {"kafka.session_timeout_s", "match.limit", "worker.processes", "features.seed"} <= set(numeric_keys())

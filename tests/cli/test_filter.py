@@ -124,7 +124,7 @@ def test_a_missing_id_is_the_inputs_name_and_line(tmp_path: Path, call: Filter) 
 
 def test_unreadable_lines_keep_their_place(tmp_path: Path, call: Filter) -> None:
     """Each comes out rejected, with its line and a reason, and the rest goes on; the exit code is 3."""
-    bad = [b"", b"not json", b"[1]", b'{"id":1}', b'{"text":5}', b'"text"', b'{"text":"x"']
+    bad = [b"not json", b"[1]", b'{"id":1}', b'{"text":5}', b'"text"', b'{"text":"x"']
     outs = call(write(tmp_path / "a", record("a", STORY), *bad, record("b", STORY)))
     assert [out["dedup"]["verdict"] for out in outs] == ["unique", *["rejected"] * len(bad), "duplicate"]
     assert [out["dedup"]["line"].encode() for out in outs[1:-1]] == bad

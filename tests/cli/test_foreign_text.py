@@ -51,6 +51,12 @@ def articles(tmp_path: Path) -> Path:
     return write(folder / FILE_NAME, rows)
 
 
+@pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is looked for stands on the screen, wherever the tests run."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+
 def output(capsys: pytest.CaptureFixture[str], *args: str, code: int = 0) -> str:
     assert run(list(args)) == code
     said = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""Lines in and out: how they are cut, spliced and put in their place."""
+"""Lines in and out: how they are cut and spliced."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import pytest
 
 from stream_dedup.core.decode import InputFormat
 from stream_dedup.core.model import Coordinates, Judgement, Match, Verdict
-from stream_dedup.errors import UserError
 from stream_dedup.files_in import BATCH_LINES, MAX_LINE_BYTES, CutLine, LineBatch, Progress, read_batches
-from stream_dedup.files_out import Outputs, has_text, rejected_line, with_verdict, without_member
+from stream_dedup.files_out import has_text, rejected_line, with_verdict, without_member
 
 UNIQUE = Judgement(Verdict.UNIQUE)
 DUPLICATE = Judgement(
@@ -32,14 +31,34 @@ def lines_of(path: Path, content: bytes) -> list[bytes | CutLine]:
 
 
 def test_lines_are_cut_at_line_ends(tmp_path: Path) -> None:
-    """White space around a line falls away, an empty line counts, a missing last line end does not matter."""
-    assert lines_of(tmp_path / "a", b'{"a":1}\r\n\n  {"b":2} \n{"c":3}') == [b'{"a":1}', b"", b'{"b":2}', b'{"c":3}']
+    """White space around a line falls away, a missing last line end does not matter."""
+    assert lines_of(tmp_path / "a", b'{"a":1}\r\n  {"b":2} \n{"c":3}') == [b'{"a":1}', b'{"b":2}', b'{"c":3}']
+
+
+BLANK = [b"", b" ", b"\t\r", b"\x0b\x0c \r"]
+NOT_BLANK = [b"\0", b"\x1c", b"\xc2\xa0", b"\xe3\x80\x80", b"\xef\xbb\xbf", b'""']
+
+
+def test_blank_lines_are_skipped_and_counted(tmp_path: Path) -> None:
+    """Nothing, or ASCII white space alone, is no record; the lines after it keep their numbers in the file."""
+    path = tmp_path / "a"
+    path.write_bytes(b"\n".join([b"1", *BLANK, b"6", *NOT_BLANK, b""]))
+    (batch,) = batches_of(path)
+    assert batch.numbers == [1, *range(6, 7 + len(NOT_BLANK))]
+    assert batch.lines == [b"1", b"6", *NOT_BLANK]
+
+
+def test_a_blank_line_too_long_to_hold_is_skipped(tmp_path: Path) -> None:
+    """However long it is."""
+    path = tmp_path / "a"
+    path.write_bytes(b" " * (MAX_LINE_BYTES + 1) + b"\nnext\n")
+    (batch,) = batches_of(path)
+    assert (batch.numbers, batch.lines) == ([2], [b"next"])
 
 
 def test_an_empty_file_has_no_line(tmp_path: Path) -> None:
-    """No bytes, no lines; a line end alone is one empty line."""
-    assert lines_of(tmp_path / "a", b"") == []
-    assert lines_of(tmp_path / "a", b"\n") == [b""]
+    """No bytes, no lines; blank lines alone are none, and so is a byte order mark alone."""
+    assert [lines_of(tmp_path / "a", content) for content in (b"", b"\n", b" \n\n", b"\xef\xbb\xbf")] == [[]] * 4
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
@@ -48,10 +67,10 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
 
 
 def test_batches_are_bounded_and_numbered(tmp_path: Path) -> None:
-    """A batch has at most so many lines and knows the number of its first."""
+    """A batch has at most so many lines and knows the number of each."""
     path = tmp_path / "a"
     path.write_bytes(b"x\n" * (2 * BATCH_LINES + 1))
-    assert [(batch.first, len(batch.lines)) for batch in batches_of(path)] == [
+    assert [(batch.numbers[0], len(batch.lines)) for batch in batches_of(path)] == [
         (1, BATCH_LINES),
         (BATCH_LINES + 1, BATCH_LINES),
         (2 * BATCH_LINES + 1, 1),
@@ -64,9 +83,9 @@ def test_a_batch_has_lines_of_one_input(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"3\n")
     names = [str(tmp_path / "a"), str(tmp_path / "b")]
     batches = [batch for batch in read_batches(names, Progress()) if batch is not None]
-    assert [(batch.source, batch.name, batch.first, batch.lines) for batch in batches] == [
-        (0, names[0], 1, [b"1", b"2"]),
-        (1, names[1], 1, [b"3"]),
+    assert [(batch.source, batch.name, batch.numbers, batch.lines) for batch in batches] == [
+        (0, names[0], [1, 2], [b"1", b"2"]),
+        (1, names[1], [1], [b"3"]),
     ]
 
 
@@ -199,51 +218,3 @@ def test_base64_is_capped() -> None:
 def test_what_a_record_with_a_text_is(line: bytes, has: bool) -> None:
     """A JSON object whose text field is a string."""
     assert has_text(line, InputFormat()) is has
-
-
-def test_output_files_appear_when_finished(tmp_path: Path) -> None:
-    """Until then the old content stands; a discarded one leaves nothing behind."""
-    path = tmp_path / "unique.jsonl"
-    path.write_bytes(b"old")
-    outputs = Outputs({Verdict.UNIQUE: path}, [])
-    outputs.write(Verdict.UNIQUE, b"new\n")
-    outputs.flush()
-    assert path.read_bytes() == b"old"
-    outputs.finish()
-    outputs.discard()
-    assert path.read_bytes() == b"new\n"
-    Outputs({Verdict.UNIQUE: path}, []).discard()
-    assert [file.name for file in tmp_path.iterdir()] == ["unique.jsonl"]
-
-
-def test_two_verdicts_may_share_a_file(tmp_path: Path) -> None:
-    """Written in order to one file."""
-    path = tmp_path / "both"
-    outputs = Outputs({Verdict.UNIQUE: path, Verdict.REJECTED: path}, [])
-    for verdict, line in ((Verdict.UNIQUE, b"1\n"), (Verdict.REJECTED, b"2\n"), (Verdict.UNIQUE, b"3\n")):
-        outputs.write(verdict, line)
-    outputs.finish()
-    assert path.read_bytes() == b"1\n2\n3\n"
-
-
-def test_an_output_that_is_an_input_is_refused(tmp_path: Path) -> None:
-    """It would be overwritten with its own verdicts."""
-    path = tmp_path / "a"
-    path.write_bytes(b"{}\n")
-    with pytest.raises(UserError, match="it is an input too"):
-        Outputs({Verdict.UNIQUE: tmp_path / "." / "a"}, [path])
-
-
-def test_an_output_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    """With its name and the remedy; what was opened before it is cleared away."""
-    with pytest.raises(UserError, match="no/such: cannot be written"):
-        Outputs({Verdict.UNIQUE: tmp_path / "ok", Verdict.REJECTED: tmp_path / "no" / "such"}, [])
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_devices_are_written_as_they_are() -> None:
-    """/dev/null is no file to be replaced."""
-    outputs = Outputs({Verdict.DUPLICATE: Path("/dev/null")}, [])
-    outputs.write(Verdict.DUPLICATE, b"x\n")
-    outputs.finish()
-    assert Path("/dev/null").is_char_device()

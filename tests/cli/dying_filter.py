@@ -1,0 +1,48 @@
+"""Run as a process that ends itself at one effect of `filter`: at the Nth of those that make the end of a call.
+
+    python -m tests.cli.dying_filter N filter ARGUMENTS…
+
+The effects are counted from 0, each when it has happened: a file that reaches the disk or gets its name, the commit
+of the index. Where N is more than there are, the call comes to its end, and its exit code is `filter`'s.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from stream_dedup.cli import main
+from stream_dedup.index import LogIndex
+
+_EFFECTS = ((os, "fsync"), (os, "replace"), (LogIndex, "commit"))
+
+
+def _dying(effect: Callable[..., Any], reached: Callable[[], None]) -> Callable[..., Any]:
+    def run(*args: Any, **more: Any) -> Any:  # noqa: ANN401 - whatever the effect takes and gives
+        done = effect(*args, **more)
+        reached()
+        return done
+
+    return run
+
+
+def die_at(number: int) -> None:
+    """Let this process kill itself when so many effects were reached."""
+    left = number
+
+    def reached() -> None:
+        nonlocal left
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left -= 1
+
+    for owner, name in _EFFECTS:
+        setattr(owner, name, _dying(getattr(owner, name), reached))
+
+
+if __name__ == "__main__":
+    die_at(int(sys.argv.pop(1)))
+    main()

@@ -1,0 +1,307 @@
+"""`filter` whose output does not go well: nothing is remembered that did not leave, and the exit code is true."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from typing import IO, Any
+
+import pytest
+
+from stream_dedup.cli import run
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+LINES = 60
+"""Some 20 KB each: many times what a pipe holds."""
+PIPE_BYTES = 4096
+
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Lines of which each is unlike the others."""
+    path = tmp_path / "in.jsonl"
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(LINES):
+            words = " ".join(f"{word}x{number * 7919 % 9973 + word}" for word in range(1800))
+            file.write(json.dumps({"id": number, "text": words}) + "\n")
+    return path
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts `filter` as a process of its own; one that still runs at the end is killed."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def begin(*args: object, module: str = "stream_dedup", unbuffered: bool = False, **more: Any) -> Any:  # noqa: ANN401
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1" if unbuffered else ""}
+        command = [sys.executable, "-m", module, *map(str, args)]
+        running.append(subprocess.Popen(command, env=env, stderr=subprocess.PIPE, **more))
+        return running[-1]
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def ended(process: subprocess.Popen[bytes]) -> tuple[int, str]:
+    """Exit code and what was said on standard error."""
+    _, told = process.communicate(timeout=60)
+    return process.returncode, told.decode()
+
+
+def flags(tmp_path: Path, *, indexed: bool) -> list[object]:
+    return ["filter", "--processes", 0, *(["--index", tmp_path / "index"] if indexed else [])]
+
+
+def verdicts_of_the_next_call(tmp_path: Path, source: Path) -> set[str]:
+    """What another call on the same index says of the same lines, and that it succeeds."""
+    out = tmp_path / "next.jsonl"
+    out.unlink(missing_ok=True)
+    args = ["--unique", out, "--duplicate", out, "--rejected", out, "--index", tmp_path / "index", source]
+    assert run(["filter", "--processes", "0", *map(str, args)]) == 0
+    lines = out.read_bytes().splitlines()
+    assert len(lines) == LINES
+    return {json.loads(line)["dedup"]["verdict"] for line in lines}
+
+
+def small_pipe() -> tuple[int, int]:
+    """Ends of a pipe that a few lines fill."""
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    return reader, writer
+
+
+def temporary_files(folder: Path) -> list[Path]:
+    return list(folder.glob(".stream-dedup-*"))
+
+
+both = pytest.mark.parametrize("indexed", [False, True], ids=["no index", "index"])
+either = pytest.mark.parametrize("unbuffered", [False, True], ids=["buffered", "unbuffered"])
+
+
+@both
+@either
+def test_a_full_device(tmp_path: Path, source: Path, start: Start, indexed: bool, unbuffered: bool) -> None:
+    """Exit code 5, with the reason; nothing is remembered."""
+    with Path("/dev/full").open("wb") as full:
+        process = start(*flags(tmp_path, indexed=indexed), source, stdout=full, unbuffered=unbuffered)
+    code, told = ended(process)
+    assert code == 5
+    assert told == (
+        "stream-dedup: error: output standard output: No space left on device; "
+        "make room or name another file, and call again\n"
+    )
+    if indexed:
+        assert verdicts_of_the_next_call(tmp_path, source) == {"unique"}
+
+
+@both
+@either
+def test_a_disk_that_gets_full(tmp_path: Path, source: Path, start: Start, indexed: bool, unbuffered: bool) -> None:
+    """The last write before it is full takes only a part: that is no success."""
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (300_000, 300_000))
+    out = tmp_path / "out"
+    with out.open("wb") as file:
+        process = start(*flags(tmp_path, indexed=indexed), source, stdout=file, unbuffered=unbuffered, preexec_fn=limit)
+    code, told = ended(process)
+    assert code == 5, told
+    assert "output standard output: File too large" in told
+    assert out.stat().st_size == 300_000
+    if indexed:
+        assert verdicts_of_the_next_call(tmp_path, source) == {"unique"}
+
+
+@both
+@either
+def test_a_non_blocking_pipe(tmp_path: Path, source: Path, start: Start, indexed: bool, unbuffered: bool) -> None:
+    """Its reader is slower than `filter`: it waits, and every line arrives."""
+    reader, writer = small_pipe()
+    fcntl.fcntl(writer, fcntl.F_SETFL, os.O_NONBLOCK)
+    process = start(*flags(tmp_path, indexed=indexed), source, stdout=writer, unbuffered=unbuffered)
+    wait_until(lambda: _waiting_bytes(reader) == PIPE_BYTES, 60, "a full pipe")
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        lines = file.read().splitlines()
+    assert ended(process) == (0, "")
+    assert [json.loads(line)["id"] for line in lines] == list(range(LINES))
+    if indexed:
+        assert verdicts_of_the_next_call(tmp_path, source) == {"duplicate"}
+
+
+@both
+@either
+def test_a_reader_that_has_gone(tmp_path: Path, source: Path, start: Start, indexed: bool, unbuffered: bool) -> None:
+    """Exit code 141, as a program that SIGPIPE ended, and no word of it."""
+    process = start(*flags(tmp_path, indexed=indexed), source, stdout=subprocess.PIPE, unbuffered=unbuffered)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    process.stdout = None
+    assert ended(process) == (141, "")
+    if indexed:
+        assert verdicts_of_the_next_call(tmp_path, source) == {"unique"}
+
+
+@both
+def test_a_closed_standard_output(tmp_path: Path, source: Path, start: Start, indexed: bool) -> None:
+    """What would have gone there is lost, so the call fails."""
+    process = start(*flags(tmp_path, indexed=indexed), source, preexec_fn=partial(os.close, 1))
+    code, told = ended(process)
+    assert (code, "output standard output: Bad file descriptor" in told) == (5, True)
+    if indexed:
+        assert verdicts_of_the_next_call(tmp_path, source) == {"unique"}
+
+
+@both
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130), (signal.SIGKILL, -9)],
+)
+def test_a_signal_while_it_waits_for_its_reader(
+    tmp_path: Path, source: Path, start: Start, indexed: bool, number: int, expected: int
+) -> None:
+    """It ends at once though nobody reads; no file of it is left, but for what SIGKILL gives no time to remove."""
+    reader, writer = small_pipe()
+    unique = tmp_path / "out" / "unique.jsonl"
+    unique.parent.mkdir()
+    args = ["--duplicate", unique, source]
+    process = start(*flags(tmp_path, indexed=indexed), *args, stdout=writer)
+    os.close(writer)
+    wait_until(lambda: _waiting_bytes(reader) == PIPE_BYTES, 60, "a full pipe")
+    assert len(temporary_files(unique.parent)) == 1
+    process.send_signal(number)
+    code, told = ended(process)
+    os.close(reader)
+    assert (code, told) == (expected, "stream-dedup: interrupted\n" if number == signal.SIGINT else "")
+    assert not unique.exists()
+    assert len(temporary_files(unique.parent)) == (number == signal.SIGKILL)
+    if indexed:
+        assert verdicts_of_the_next_call(tmp_path, source) == {"unique"}
+
+
+@pytest.mark.timeout(300)
+def test_a_crash_between_any_two_effects_of_the_end(tmp_path: Path, source: Path, start: Start) -> None:
+    """What the index remembers is in the files, whole: they have their names before it is committed.
+
+    1. The files reach the disk, then standard output does. 2. They get their names. 3. The index is committed.
+    """
+    out, index, unique = tmp_path / "stdout", tmp_path / "index", tmp_path / "unique.jsonl"
+    steps = []
+    for step in range(100):
+        for path in (out, unique):
+            path.unlink(missing_ok=True)
+        subprocess.run(["rm", "-rf", index], check=True)
+        with out.open("wb") as file:
+            args = ["--unique", unique, "--duplicate", tmp_path / "d", source, source]
+            process = start(step, *flags(tmp_path, indexed=True), *args, module="tests.cli.dying_filter", stdout=file)
+        code, told = ended(process)
+        assert code in {0, -9}, told
+        remembered = verdicts_of_the_next_call(tmp_path, source) == {"duplicate"}
+        whole = unique.exists() and unique.read_bytes().count(b"\n") == LINES
+        assert whole == unique.exists()
+        assert whole or not remembered
+        steps.append((whole, remembered))
+        if code == 0:
+            break
+    assert steps == sorted(steps)
+    assert {(False, False), (True, False), (True, True)} == set(steps)
+    assert len(steps) > 8
+
+
+def test_signals_that_are_ignored_stay_ignored(tmp_path: Path, source: Path, start: Start) -> None:
+    """`nohup stream-dedup filter` goes on when its terminal goes away."""
+    reader, writer = small_pipe()
+    ignore = partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
+    process = start(*flags(tmp_path, indexed=False), source, stdout=writer, preexec_fn=ignore)
+    os.close(writer)
+    wait_until(lambda: _waiting_bytes(reader) > 0, 60, "the first lines")
+    process.send_signal(signal.SIGHUP)
+    lines: list[bytes] = []
+    with os.fdopen(reader, "rb") as file:
+        lines += file
+    assert (ended(process), len(lines)) == ((0, ""), LINES)
+
+
+def test_standard_output_may_be_a_file_of_the_call(tmp_path: Path, source: Path, start: Start) -> None:
+    """`filter --unique out a b > out`: neither the verdicts of the file nor those of standard output are lost."""
+    out = tmp_path / "out"
+    with out.open("wb") as file:
+        process = start(*flags(tmp_path, indexed=False), "--unique", out, source, source, stdout=file)
+    assert ended(process) == (0, "")
+    told = [json.loads(line)["dedup"]["verdict"] for line in out.read_bytes().splitlines()]
+    assert told == ["unique"] * LINES + ["duplicate"] * LINES
+
+
+@pytest.mark.parametrize("opened", ["ab", "r+b"])
+@pytest.mark.parametrize("named", [True, False])
+def test_standard_output_that_is_an_input_is_refused(
+    tmp_path: Path, source: Path, start: Start, opened: str, named: bool
+) -> None:
+    """`filter a >> a`, `filter < a >> a`: it would read what it writes."""
+    before = source.read_bytes()
+    stdin: IO[bytes]
+    with source.open(opened) as stdout, source.open("rb") as stdin:
+        args = [source] if named else []
+        process = start(*flags(tmp_path, indexed=False), *args, stdin=stdin, stdout=stdout)
+    code, told = ended(process)
+    assert (code, "output standard output: it is an input too" in told) == (2, True)
+    assert source.read_bytes() == before
+
+
+@pytest.mark.parametrize("flag", ["--unique", "--duplicate", "--rejected"])
+def test_a_dash_is_standard_output(
+    tmp_path: Path, flag: str, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it is standard input among the inputs: no file of that name is made."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").write_text('{"text":"the ferry runs"}\n' * 2 + "bad\n")
+    assert run(["filter", flag, "-", "a"]) == 3
+    assert len(capsysbinary.readouterr().out.splitlines()) == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_an_output_that_destroys_what_is_read_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An input, a second name of it, the configuration, its word lists, and files of the index stay as they are."""
+    (tmp_path / "a").write_text('{"text":"the ferry runs"}\n')
+    (tmp_path / "hard").hardlink_to(tmp_path / "a")
+    (tmp_path / "words").write_text("ferry\n")
+    (tmp_path / "c.toml").write_text(f'[features]\nstop_words = "{tmp_path}/words"\n')
+    given = ["filter", "--config", str(tmp_path / "c.toml"), "--index", str(tmp_path / "index")]
+    assert run([*given, str(tmp_path / "a")]) == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for name in ("a", "hard", "words", "c.toml", "index/current", "index/new"):
+        assert run([*given, "--unique", str(tmp_path / name), str(tmp_path / "a")]) == 2
+        assert f"output {tmp_path / name}: it is " in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_named_pipe_is_read_once(tmp_path: Path, source: Path, start: Start) -> None:
+    """It is opened once: its writer does not lose its reader before the first line."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = Thread(target=lambda: pipe.write_bytes(source.read_bytes()))
+    writer.start()
+    process = start(*flags(tmp_path, indexed=False), pipe, source, stdout=subprocess.PIPE)
+    out, told = process.communicate(timeout=60)
+    writer.join()
+    verdicts = [json.loads(line)["dedup"]["verdict"] for line in out.splitlines()]
+    assert (process.returncode, told, verdicts) == (0, b"", ["unique"] * LINES + ["duplicate"] * LINES)
+
+
+def _waiting_bytes(reader: int) -> int:
+    """Bytes in a pipe."""
+    return int.from_bytes(fcntl.ioctl(reader, termios.FIONREAD, bytes(4)), sys.byteorder)
