@@ -111,16 +111,21 @@ def test_a_full_device(tmp_path: Path, source: Path, start: Start, indexed: bool
 
 @both
 @either
-def test_a_disk_that_gets_full(tmp_path: Path, source: Path, start: Start, indexed: bool, unbuffered: bool) -> None:
-    """The last write before it is full takes only a part: that is no success."""
-    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (300_000, 300_000))
-    out = tmp_path / "out"
+@pytest.mark.parametrize("missing", [1, 1_000_000], ids=["at the last byte", "early"])
+def test_a_disk_that_gets_full(
+    tmp_path: Path, source: Path, start: Start, indexed: bool, unbuffered: bool, missing: int
+) -> None:
+    """The last write before it is full takes only a part: that is no success, least of all when it is the very last."""
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    assert run(["filter", "--processes", "0", "--unique", str(whole), str(source)]) == 0
+    room = whole.stat().st_size - missing
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (room, room))
     with out.open("wb") as file:
         process = start(*flags(tmp_path, indexed=indexed), source, stdout=file, unbuffered=unbuffered, preexec_fn=limit)
     code, told = ended(process)
     assert code == 5, told
     assert "output standard output: File too large" in told
-    assert out.stat().st_size == 300_000
+    assert out.stat().st_size == room
     if indexed:
         assert verdicts_of_the_next_call(tmp_path, source) == {"unique"}
 
@@ -193,6 +198,7 @@ def test_a_signal_while_it_waits_for_its_reader(
         assert verdicts_of_the_next_call(tmp_path, source) == {"unique"}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_crash_between_any_two_effects_of_the_end(tmp_path: Path, source: Path, start: Start) -> None:
     """What the index remembers is in the files, whole: they have their names before it is committed.

@@ -10,6 +10,7 @@ SEED = 20261122
 LINES = 1_500
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_each_line_has_one_right_answer(setting: str) -> None:
