@@ -276,3 +276,10 @@ def test_addresses_are_those_of_the_definition(
 def test_tags_are_those_of_the_definition(text: str) -> None:
     """A comment ends where the first end within its limit is, and what is inside of it begins nothing."""
     assert drop_tags(text) == plain_drop_tags(text)
+
+
+@pytest.mark.parametrize(("length", "expected"), [(2000, " "), (2001, "<!--{}-->")])
+def test_a_comment_has_a_longest_length(length: int, expected: str) -> None:
+    """A lone beginning does not reach through the text."""
+    inside = "中" * length
+    assert drop_tags(f"<!--{inside}-->") == expected.format(inside)
