@@ -80,9 +80,11 @@ _BLOCKS = _names(
     "details dir div dl dt embed fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header "
     "hgroup hr html iframe img input keygen li link listing main marquee menu meta nav noembed noframes noscript "
     "object ol p param plaintext pre script search section select source style summary table tbody td template "
-    "textarea tfoot th thead title tr track ul wbr xmp mi mo mn ms mtext annotation-xml foreignobject desc"
+    "textarea tfoot th thead title tr track ul wbr xmp"
 )
 """The elements that the standard calls special."""
+_MAYBE_BLOCKS = _BLOCKS | _names("mi mo mn ms mtext annotation-xml foreignobject desc")
+"""With those that are special inside of a formula or a picture."""
 
 
 def too_deep(html: str) -> bool:
@@ -220,12 +222,12 @@ def _in_the_way(name: str, between: list[str]) -> bool:
     if not between:
         return False
     if name in _FORMATTING:
-        return not _WALLS.isdisjoint(between) or sum(one in _BLOCKS for one in between) >= _MOST_BLOCKS
+        return not _WALLS.isdisjoint(between) or sum(one in _MAYBE_BLOCKS for one in between) >= _MOST_BLOCKS
     if name in _TABLE:
         return not _TABLE_WALLS.isdisjoint(between)
     if name == "li":
         return not _LIST_WALLS.isdisjoint(between)
-    return not (_WALLS if name in _BLOCKS else _WALLS | _BLOCKS).isdisjoint(between)
+    return not (_WALLS if name in _BLOCKS else _WALLS | _MAYBE_BLOCKS).isdisjoint(between)
 
 
 def _raw_end(html: str, start: int, name: str) -> int | None:

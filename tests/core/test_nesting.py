@@ -118,6 +118,8 @@ def test_the_bound_is_never_too_low(seed: int, monkeypatch: pytest.MonkeyPatch) 
         "<div><style></div></style>" * 2 * MAX_DEPTH,
         "<svg>" + "<source>" * 2 * MAX_DEPTH,
         "<b><div>" * 2 * MAX_DEPTH,
+        "<annotation-xml><li></annotation-xml>" * 2 * MAX_DEPTH,
+        "".join(f"<b x={n}>{'<div>' * 9}</b>{'</div>' * 9}" for n in range(MAX_DEPTH)),
         "<p>" + "".join(f"<b x={n}>" for n in range(1000)) + "</p><p>x" * 1000,
         "<a " + " ".join(f"a{n}" for n in range(16 * MAX_ATTRIBUTES)) + ">",
         "".join(f"<body a{n}>" for n in range(2 * MAX_ATTRIBUTES)),
