@@ -91,7 +91,9 @@ def _start(
         print(f"metrics: http://{server.address}/metrics", file=sys.stderr, flush=True)  # noqa: T201 - asked for by a port of 0
     wait_for_broker(config.kafka, stop.is_set)
     processes = _processes(config)
-    pool = FingerprintPool(processes, config.fingerprint_settings(), config.input_format())
+    pool = FingerprintPool(
+        processes, config.fingerprint_settings(), config.input_format(), config.worker.article_limit_s
+    )
     stack.callback(pool.close)
     opened = open_log(config, _Progress("reading the log", "records"), image=_Progress("loading the image", "parts"))
     stack.callback(opened.index.close)

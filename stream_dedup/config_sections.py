@@ -276,6 +276,14 @@ class WorkerConfig(Section):
         ge=0,
         le=256,
     )
+    article_limit_s: float = key(
+        10,
+        "how long one article may take to be fingerprinted; one that takes longer is rejected",
+        "seconds, 1 to 3600",
+        ge=1,
+        le=3600,
+        allow_inf_nan=False,
+    )
     batch_records: int = key(500, "records in one batch at most", "1 to 10000", ge=1, le=10_000)
     max_inflight_batches: int = key(32, "batches under way at once", "1 to 1000", ge=1, le=1000)
     shutdown_s: _Seconds = key(20, "how long a stop may take before it is cut short", "seconds, 0.001 to 86400")

@@ -116,7 +116,12 @@ def filter_files(config: Config, options: FilterOptions, clock: Clock, report: C
         outputs = Outputs(options.outputs)
         stack.callback(outputs.discard)
         outputs.open()
-        pool = FingerprintPool(_processes(config, tally), config.fingerprint_settings(), config.input_format())
+        pool = FingerprintPool(
+            _processes(config, tally),
+            config.fingerprint_settings(),
+            config.input_format(),
+            config.worker.article_limit_s,
+        )
         stack.callback(pool.close)
         call = _Call(_Log(index, config, clock), outputs, tally, options.time_field, config)
         limit = LOOK_AHEAD * max(1, _processes(config, tally))

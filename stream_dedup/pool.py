@@ -12,8 +12,13 @@ Rules:
 * A child imports the core and nothing else (no Kafka, no RocksDB, not the program's
   ``__main__``, which ``multiprocessing``'s spawn would run again), and BLAS keeps to one thread in it: the
   processes are the parallelism.
-* A child that dies is not replaced. What it worked on fails, and so does all that follows: the caller
-  stops, and starts anew from what was committed.
+* An article that takes longer than its limit is rejected, and no other for its sake: what could not be done together
+  within the limit is done again, one record after the other, each with the whole limit.
+* A child sets itself an alarm that ends it, whatever it is doing, and another takes its place. A child that dies
+  otherwise is not replaced. What it worked on fails, and so does all that follows: the caller stops, and starts anew
+  from what was committed.
+* With 0 processes the alarm interrupts the main thread, but no single call into a library that is not written in
+  Python, and no other thread. Nothing more is to be had without a process.
 
 The queue has no limit of its own: callers bound the work that they have under way.
 """
@@ -25,16 +30,18 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as WaitedTooLong
+from contextlib import contextmanager
 from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from queue import Empty, SimpleQueue
+from types import FrameType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from stream_dedup.core.columns import Columns, EntryMaker
+from stream_dedup.core.columns import Columns, EntryMaker, rejected_columns
 from stream_dedup.core.decode import InputFormat, RawRecord
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.errors import StreamDedupError, UnavailableError
@@ -43,6 +50,9 @@ START_SECONDS = 60
 """Longest wait for children to load: it takes part of a second, longer where all cores are taken."""
 CLOSE_SECONDS = 5
 """Longest wait for work under way when the pool closes: a batch takes a fraction of it."""
+ARTICLE_LIMIT_S = 10.0
+"""Seconds that one article may take: the slowest of a megabyte takes less, the usual one a thousandth."""
+TOO_SLOW = "takes longer than {limit:g} s to fingerprint"
 
 _THREAD_SETTINGS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 _CHILD = """\
@@ -58,6 +68,10 @@ serve({connection}, {lifeline})
 _T = TypeVar("_T")
 
 
+class LateError(Exception):
+    """Records took longer than the limit of one article; who worked on them has to be renewed."""
+
+
 class _Task(NamedTuple):
     records: Sequence[RawRecord]
     future: Future[Columns]
@@ -67,15 +81,20 @@ class FingerprintPool:
     """Makes columns of records, in ``processes`` children or, with 0, in the caller's thread."""
 
     def __init__(
-        self, processes: int, settings: FingerprintSettings | None = None, fmt: InputFormat | None = None
+        self,
+        processes: int,
+        settings: FingerprintSettings | None = None,
+        fmt: InputFormat | None = None,
+        article_limit_s: float = ARTICLE_LIMIT_S,
     ) -> None:
         """Start the children; they load what they need while the caller goes on."""
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
         self._broken: StreamDedupError | None = None
         self._closed = False
-        self._maker = EntryMaker(settings, fmt) if processes == 0 else None
+        made = _Made(settings, fmt, article_limit_s)
+        self._here = _Here(made) if processes == 0 else None
         self._lifeline = os.pipe()
-        self._children = [_Child(self._lifeline[0], (settings, fmt)) for _ in range(processes)]
+        self._children = [_Child(self._lifeline[0], made) for _ in range(processes)]
         self._drivers = [threading.Thread(target=self._drive, args=(one,), daemon=True) for one in self._children]
         for driver in self._drivers:
             driver.start()
@@ -92,8 +111,8 @@ class FingerprintPool:
             UserError: a package or its data are missing.
             UnavailableError: a child died, or did not load within ``START_SECONDS``.
         """
-        if self._maker is not None:
-            self._maker.warm()
+        if self._here is not None:
+            self._here.warm()
         for child in self._children:
             try:
                 child.ready.result(START_SECONDS)
@@ -116,10 +135,10 @@ class FingerprintPool:
         if self._broken is not None:
             raise type(self._broken)(*self._broken.args)
         task = _Task(records, Future())
-        if self._maker is None:
+        if self._here is None:
             self._tasks.put(task)
         else:
-            _settle(task.future, partial(self._maker, records))
+            _settle(task.future, partial(_columns, self._here, records))
         return task.future
 
     def close(self) -> None:
@@ -137,7 +156,7 @@ class FingerprintPool:
             self._tasks.put(None)
         for child, driver in zip(self._children, self._drivers, strict=True):
             driver.join(CLOSE_SECONDS)
-            child.process.kill()
+            child.kill()
             driver.join()
         self._cancel_queued()
         for end in self._lifeline:
@@ -166,7 +185,7 @@ class FingerprintPool:
             if self._broken is not None:
                 task.future.set_exception(self._broken)
                 continue
-            _settle(task.future, partial(child.ask, task.records))
+            _settle(task.future, partial(_columns, child, task.records))
             self._note(task.future)
         child.end()
 
@@ -177,30 +196,100 @@ class FingerprintPool:
             self._broken = error
 
 
-class _Child:
-    """One child process and the parent's end of the connection to it."""
+class _Made(NamedTuple):
+    """How columns are made."""
 
-    def __init__(self, lifeline: int, settings: tuple[FingerprintSettings | None, InputFormat | None]) -> None:
+    settings: FingerprintSettings | None
+    fmt: InputFormat | None
+    article_limit_s: float
+
+    def maker(self) -> EntryMaker:
+        """What makes them."""
+        return EntryMaker(self.settings, self.fmt)
+
+    def late(self, record: RawRecord) -> Columns:
+        """The entry of a record that takes too long."""
+        tables = (self.settings or FingerprintSettings()).tables
+        return rejected_columns(record, TOO_SLOW.format(limit=self.article_limit_s), tables)
+
+
+class _Here:
+    """This thread as one that makes columns."""
+
+    def __init__(self, made: _Made) -> None:
+        self.made = made
+        self._maker = made.maker()
+
+    def warm(self) -> None:
+        self._maker.warm()
+
+    def ask(self, records: Sequence[RawRecord]) -> Columns:
+        """Columns of these records.
+
+        Raises:
+            LateError: they took longer than the limit, as far as it can be noticed here.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return self._maker(records)
+        with _interrupted_after(self.made.article_limit_s):
+            return self._maker(records)
+
+    def renew(self) -> None:
+        """Make a new maker: the old one may have been interrupted while it noted what it knows."""
+        self._maker = self.made.maker()
+
+
+class _Child:
+    """A child process and the parent's end of the connection to it; a new process where one is renewed."""
+
+    def __init__(self, lifeline: int, made: _Made) -> None:
         self.ready: Future[None] = Future()
+        self.made = made
+        self._lifeline = lifeline
+        self._killed = False
+        self._start = threading.Lock()
+        self._spawn()
+
+    def _spawn(self) -> None:
         self._connection, theirs = Pipe()
-        code = _CHILD.format(path=_import_path(), connection=theirs.fileno(), lifeline=lifeline)
+        code = _CHILD.format(path=_import_path(), connection=theirs.fileno(), lifeline=self._lifeline)
         self.process = subprocess.Popen(  # noqa: S603 - this program itself
             [sys.executable, "-P", "-c", code],  # -P: nothing is imported from the current folder
             env=os.environ | dict.fromkeys(_THREAD_SETTINGS, "1"),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(), lifeline),
+            pass_fds=(theirs.fileno(), self._lifeline),
             # A group of its own, out of a terminal's reach from the first moment.
             process_group=0,
         )
         theirs.close()
-        self._connection.send(settings)
+        self._connection.send(self.made)
+
+    def renew(self) -> None:
+        """Start a process in place of one that is gone, and wait until it has loaded.
+
+        Raises:
+            UnavailableError: the pool is closing, or the new one died.
+        """
+        with self._start:
+            if self._killed:
+                raise self._death()
+            self._connection.close()
+            self._spawn()
+        self.receive()
+
+    def kill(self) -> None:
+        """End the process now, and start no other."""
+        with self._start:
+            self._killed = True
+            self.process.kill()
 
     def ask(self, records: Sequence[RawRecord]) -> Columns:
         """Columns of these records; blocks.
 
         Raises:
-            UnavailableError: the child died.
+            LateError: they took longer than the limit, and the child is gone.
+            UnavailableError: the child died otherwise.
         """
         try:
             self._connection.send(records)
@@ -213,7 +302,7 @@ class _Child:
         """The child's next answer; blocks.
 
         Raises:
-            UnavailableError: the child died.
+            LateError, UnavailableError: as ``ask``.
             Exception: what it raised.
         """
         try:
@@ -229,13 +318,16 @@ class _Child:
         self._connection.close()
         self.process.wait()
 
-    def _death(self) -> UnavailableError:
+    def _death(self) -> LateError | UnavailableError:
+        """What the end of the process means to its caller."""
         try:
             code = self.process.wait(CLOSE_SECONDS)
         except subprocess.TimeoutExpired:
             # Its connection is closed and it is not gone: no use to anyone.
             self.process.kill()
             code = self.process.wait()
+        if code == -signal.SIGALRM and not self._killed:
+            return LateError()
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         return UnavailableError(
             f"fingerprinting process {self.process.pid} ended {how}: start again (if it was killed, see whether "
@@ -248,6 +340,46 @@ def _import_path() -> list[str]:
     return [entry for entry in sys.path if os.path.normpath(entry) != os.curdir]
 
 
+def _columns(asked: _Here | _Child, records: Sequence[RawRecord]) -> Columns:
+    """Columns of these records; one that takes too long is rejected.
+
+    1. All are asked for together.
+    2. Where that took too long for one article, each is asked for by itself.
+    3. One that takes too long by itself is rejected.
+
+    Raises:
+        UnavailableError: as ``_Child.ask``.
+    """
+    try:
+        return asked.ask(records)
+    except LateError:
+        asked.renew()
+    if len(records) == 1:
+        return asked.made.late(records[0])
+    return Columns.concat([_columns(asked, [record]) for record in records])
+
+
+@contextmanager
+def _interrupted_after(seconds: float) -> Iterator[None]:
+    """Raise ``LateError`` in the main thread if the block takes longer; an alarm set before goes on after it."""
+    armed = True
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        if armed:
+            raise LateError
+
+    handler = signal.signal(signal.SIGALRM, interrupt)
+    before = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        try:
+            yield
+        finally:
+            armed = False
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *before)
+        signal.signal(signal.SIGALRM, handler)
+
+
 def serve(connection: int, lifeline: int) -> None:
     """A child's life: settings in, then for each list of records its columns out.
 
@@ -256,12 +388,18 @@ def serve(connection: int, lifeline: int) -> None:
         lifeline: file descriptor of the pipe that closes when the parent ends.
     """
     threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
+    # The system ends the process, so that not even a loop that never returns to Python goes on.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGALRM,))
     parent = Connection(connection)
     try:
-        maker = EntryMaker(*parent.recv())
+        made: _Made = parent.recv()
+        maker = made.maker()
         _answer(parent, maker.warm)
         while True:
-            _answer(parent, partial(maker, parent.recv()))
+            records = parent.recv()
+            signal.setitimer(signal.ITIMER_REAL, made.article_limit_s)
+            _answer(parent, partial(maker, records))
     except (EOFError, OSError):
         return  # the parent closed the pool, or is gone
 
@@ -276,6 +414,8 @@ def _answer(parent: Connection, work: Callable[[], object]) -> None:
         answer: tuple[bool, object] = (True, work())
     except Exception as error:  # noqa: BLE001 - raised again in the parent
         answer = (False, error)
+    # The parent takes its time.
+    signal.setitimer(signal.ITIMER_REAL, 0)
     parent.send(answer)
 
 

@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 from stream_dedup import pool as module
+from stream_dedup.core import columns
 from stream_dedup.core.columns import Columns, EntryMaker
-from stream_dedup.core.decode import InputFormat, RawRecord
+from stream_dedup.core.decode import InputFormat, RawRecord, decode
+from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.errors import UnavailableError
 from stream_dedup.pool import FingerprintPool
@@ -146,6 +148,82 @@ def test_close_cancels_what_is_queued_and_gives_up_on_long_work(monkeypatch: pyt
     wait_until_gone(pool.pids)
     assert isinstance(futures[0].exception(), UnavailableError)
     assert all(future.cancelled() for future in futures[1:])
+
+
+SLOW_STEP = """\
+import re, time
+from stream_dedup.core import columns
+read = columns.decode
+def slowly(record, fmt):
+    if b"endless" in (record.value or b""):
+        re.match("(a|aa)+$", "a" * 200 + "b")
+    until = time.monotonic() + (0.5 if b"leisurely" in (record.value or b"") else 0)
+    while time.monotonic() < until:
+        sum(range(1000))
+    return read(record, fmt)
+columns.decode = slowly
+"""
+"""A step that never returns, in a loop that is not made of Python, and one that takes half a second."""
+LIMIT_S = 2.0
+ENDLESS = RawRecord(b"e", b'{"id": "own", "text": "endless"}', "t-0-4")
+
+
+@pytest.fixture(params=[0, 1])
+def slow_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Number of processes of a pool whose children, or this process, take the slow step."""
+    monkeypatch.setattr(columns, "decode", decode)
+    processes: int = request.param
+    if processes:
+        monkeypatch.setattr(module, "_CHILD", module._CHILD.replace("serve({", SLOW_STEP + "serve({"))
+    else:
+        exec(SLOW_STEP, {})  # noqa: S102 - what the children are given
+    return processes
+
+
+def test_an_article_that_takes_too_long_is_rejected_and_no_other(slow_processes: int) -> None:
+    """With a reason that says the limit; what came with it and what comes after it is as it would be without it."""
+    with FingerprintPool(slow_processes, FingerprintSettings(tables=8), article_limit_s=LIMIT_S) as pool:
+        pool.warm()
+        futures = [pool.submit([RECORDS[0], ENDLESS, *RECORDS[1:]]), pool.submit([ENDLESS]), pool.submit(RECORDS)]
+        late, alone, after = (future.result() for future in futures)
+    expected = EntryMaker(FingerprintSettings(tables=8))(RECORDS)
+    reason = "takes longer than 2 s to fingerprint"
+    assert (late.ids[1], late.reasons[1], late.statuses[1]) == ("e", reason, Status.REJECTED)
+    assert same(Columns.concat([late.rows(slice(0, 1)), late.rows(slice(2, None))]), expected)
+    assert (alone.ids, alone.reasons) == (["e"], [reason])
+    assert same(after, expected)
+
+
+def test_a_batch_that_is_slow_only_as_a_whole_loses_no_article(slow_processes: int) -> None:
+    """Each record has the whole limit."""
+    leisurely = [RawRecord(str(n).encode(), b'{"text": "leisurely"}', "t-0-0") for n in range(6)]
+    with FingerprintPool(slow_processes, article_limit_s=LIMIT_S) as pool:
+        pool.warm()
+        assert pool.submit(leisurely).result().reasons == [""] * 6
+
+
+def test_a_pool_that_closes_starts_no_other_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is late while the pool closes fails."""
+    monkeypatch.setattr(module, "_CHILD", module._CHILD.replace("serve({", SLOW_STEP + "serve({"))
+    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.2)
+    pool = FingerprintPool(1, article_limit_s=3600)
+    pool.warm()
+    future = pool.submit([ENDLESS])
+    while not future.running():
+        assert not future.done()
+    pool.close()
+    wait_until_gone(pool.pids)
+    assert isinstance(future.exception(), UnavailableError)
+
+
+def test_an_alarm_that_was_set_before_goes_on() -> None:
+    """Of this process, where it fingerprints in its own thread: its time and what it does."""
+    handler, timer = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)
+    with FingerprintPool(0, article_limit_s=LIMIT_S) as pool:
+        pool.submit(RECORDS)
+    assert signal.getsignal(signal.SIGALRM) == handler
+    after = signal.getitimer(signal.ITIMER_REAL)
+    assert (after[0] == pytest.approx(timer[0], abs=60), after[1]) == (True, timer[1])
 
 
 PARENT = """\

@@ -94,7 +94,12 @@ def collect(
     parts: list[_Part] = []
     lines = 0
     with ExitStack() as stack:
-        pool = FingerprintPool(_processes(config, progress), config.fingerprint_settings(), config.input_format())
+        pool = FingerprintPool(
+            _processes(config, progress),
+            config.fingerprint_settings(),
+            config.input_format(),
+            config.worker.article_limit_s,
+        )
         stack.callback(pool.close)
         for batch, columns in _fingerprinted(read_batches(files, progress, copies), pool, _processes(config, progress)):
             parts.append(_part(batch, columns, original, config.input_format()))

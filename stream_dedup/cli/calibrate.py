@@ -26,7 +26,7 @@ LEAST_WIDTH = 60
 
 
 @click.command()
-@config_options("profile", "probes", "limit", "short_limit", "distance", "scope", "processes")
+@config_options("profile", "probes", "limit", "short_limit", "distance", "scope", "processes", "article_limit")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--original", metavar="FIELD", help="Field with the id of the article that a line is a copy of.")
 @click.option("--pairs", metavar="N", type=click.IntRange(0, 1000), default=10, help="Pairs in each list (10).")

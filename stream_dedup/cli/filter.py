@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@config_options("profile", "probes", "limit", "short_limit", "distance", "window", "scope", "recrawl", "processes")
+@config_options(
+    "profile", "probes", "limit", "short_limit", "distance", "window", "scope", "recrawl", "processes", "article_limit"
+)
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option(
     "--index", "index", metavar="DIR", type=click.Path(path_type=Path), help="Keep the index there for later calls."

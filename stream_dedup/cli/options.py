@@ -64,6 +64,9 @@ FLAGS = {
         switch=True,
     ),
     "processes": _Flag(("worker", "processes"), "N", "Fingerprinting processes, 0 for none (one a core)."),
+    "article_limit": _Flag(
+        ("worker", "article_limit_s"), "SECONDS", "Reject an article that takes longer to be fingerprinted (10)."
+    ),
     "metrics": _Flag(("metrics", "address"), "ADDRESS", "host:port for /metrics; port 0 for any free one; or off."),
 }
 

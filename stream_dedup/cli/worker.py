@@ -19,6 +19,7 @@ from stream_dedup.config import Config
     "index",
     *JUDGING,
     "processes",
+    "article_limit",
     "metrics",
 )
 def command(config: Config) -> int:

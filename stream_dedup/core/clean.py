@@ -59,7 +59,9 @@ _NARROW = [wide for wide in range(0xFF01, 0xFF5F) if chr(wide) not in _WIDE_SIGN
 _NARROWER = 0xFF01 - 0x21
 
 # What an attribute holds, and a comment, is bounded: a lone < or quotation mark shall not reach through the text.
-_TAG = re.compile(r"</?[a-z][^<>]{0,500}>|<!--.{0,2000}?-->", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"</?[a-z][^<>]{0,500}>", re.IGNORECASE)
+_TAG_OR_COMMENT = re.compile(rf"{_TAG.pattern}|<!--", re.IGNORECASE)
+_COMMENT_CHARACTERS = 2000
 _ENTITY = re.compile(r"&(?:[a-z]{2,8}|#[0-9]{1,6}|#x[0-9a-f]{1,5});", re.IGNORECASE)
 _LINK_TARGET = re.compile(r"\]\([^()\s]{0,2000}(?:\s+\"[^\"]{0,300}\")?\)")
 
@@ -142,7 +144,9 @@ def drop_tags(text: str) -> str:
     """Without tags, comments and entities of HTML, and without the targets of Markdown's links."""
     if "](" in text:
         text = _LINK_TARGET.sub("] ", text)
-    if "<" in text:
+    if "<!--" in text:
+        text = _replace(text, _TAG_OR_COMMENT, _tag_at, " ")
+    elif "<" in text:
         text = _TAG.sub(" ", text)
     return _ENTITY.sub(" ", text) if "&" in text else text
 
@@ -250,21 +254,36 @@ def _before(text: str, at: int, pattern: re.Pattern[str]) -> int:
     return at if found is None else at - len(found.group())
 
 
+# What stands before a landmark is bounded and comes first. What stands behind it may go on to the end of the text with
+# many landmarks in it, so it is matched only where the landmark belongs to an address for certain: a match behind it
+# then takes all of these with it, and no character is matched twice.
+
+
 def _url_at(text: str, start: int, end: int) -> tuple[int, int] | None:
-    begin, body = _before(text, start, _URL_SCHEME), _URL_BODY.match(text, end)
-    return None if begin == start or body is None else (begin, body.end())
+    begin = _before(text, start, _URL_SCHEME)
+    body = None if begin == start else _URL_BODY.match(text, end)
+    return None if body is None else (begin, body.end())
 
 
 def _host_at(text: str, start: int, end: int) -> tuple[int, int] | None:
-    begin, tail = _before(text, start, _URL_HOST), _URL_TAIL.match(text, end)
-    if begin == start or tail is None or text[begin - 1 : begin] == "@":
+    begin = _before(text, start, _URL_HOST)
+    if begin == start or text[begin - 1 : begin] == "@":
         return None
-    return begin, tail.end()
+    tail = _URL_TAIL.match(text, end)
+    return None if tail is None else (begin, tail.end())
 
 
 def _email_at(text: str, start: int, end: int) -> tuple[int, int] | None:
-    begin, host = _before(text, start, _MAIL_LOCAL), _MAIL_HOST.match(text, end)
-    return None if begin == start or host is None else (begin, host.end())
+    begin = _before(text, start, _MAIL_LOCAL)
+    host = None if begin == start else _MAIL_HOST.match(text, end)
+    return None if host is None else (begin, host.end())
+
+
+def _tag_at(text: str, start: int, end: int) -> tuple[int, int] | None:
+    if text[end - 1] == ">":
+        return start, end
+    close = text.find("-->", end, end + _COMMENT_CHARACTERS + len("-->"))
+    return None if close < 0 else (start, close + len("-->"))
 
 
 def _user_at(text: str, start: int, end: int) -> tuple[int, int] | None:

@@ -16,24 +16,36 @@ the wrong scope would be compared with the wrong ones.
 JSON is read by orjson. Where orjson refuses, the standard library is asked once more: it
 reads half surrogates (``"\ud83d"``, what is left where a crawler cut an emoji in two), which are
 valid JSON by the grammar and no reason to lose an article. NaN and Infinity are no JSON.
+
+Which of the two reads a record must not show. Both have limits that differ: orjson stops at 1,024 levels, the standard
+library where the call stack ends, and at whole numbers of some 4,300 digits. So nesting is counted beforehand, against
+a limit below both; the standard library reads whole numbers as orjson does; and where its caller
+has left it too little of the call stack, it reads on a stack of its own.
 """
 
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
 from typing import Any, Literal, NamedTuple, NoReturn
 
 import orjson
 
 MAX_ID_BYTES = 512
 """Longest id in UTF-8: a URL fits, and a log batch of 500 entries stays far below a record's limit."""
+MAX_NESTING = 512
+"""Levels of objects and arrays: half of what either parser reads, and many times what a record of an article has."""
 
 TOMBSTONE = "tombstone: the record has no value"
 TOO_LONG = "too long: {size} bytes, the limit is {limit}"
 NOT_UTF8 = "invalid UTF-8 at byte {at}"
 NOT_JSON = "invalid JSON"
+TOO_DEEP = f"JSON nested deeper than {MAX_NESTING}"
 NOT_OBJECT = "JSON value is no object but {kind}"
 NO_TEXT = "text field {field} is missing"
 NOT_TEXT = "text field {field} is no text but {kind}"
@@ -41,6 +53,13 @@ NO_TEXTS = "none of the text fields {fields} is there"
 NOT_SCOPE = "scope field {field} is neither text nor a number but {kind}"
 EMPTY_TEXT = "empty text"
 LONG_ID = "id too long: {size} bytes, the limit is {limit}"
+
+# A string that does not end goes to the end of the text: nothing is read twice.
+_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_STEPS = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
+_MOST_CHARACTERS = 20
+_WHOLE_NUMBERS = range(-(1 << 63), 1 << 64)
+"""What orjson reads as a whole number, of ``_MOST_CHARACTERS``; beyond it a whole number becomes a float."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _KINDS = {dict: "an object", list: "an array", str: "text", bool: "a boolean", type(None): "null"}
@@ -125,24 +144,30 @@ def decode_object(obj: dict[str, Any], fallback_id: str, fmt: InputFormat) -> Ar
 
 
 def parse_object(value: bytes, fmt: InputFormat) -> dict[str, Any] | str:
-    """The JSON object in these bytes, or the reason why there is none."""
-    obj: Any
+    """The JSON object in these bytes, or the reason why there is none; the same at any depth of the call stack."""
     value = value.removeprefix(_BYTE_ORDER_MARK)
+    if nested_too_deep(value):
+        return TOO_DEEP
     try:
-        obj = orjson.loads(value)
+        obj = _parse(value)
+    except UnicodeDecodeError as error:
+        return NOT_UTF8.format(at=error.start)
     except ValueError:
-        try:
-            obj = json.loads(value.decode(), parse_constant=_no_constant)
-        except UnicodeDecodeError as error:
-            return NOT_UTF8.format(at=error.start)
-        except (ValueError, RecursionError):
-            return NOT_JSON
+        return NOT_JSON
     if not isinstance(obj, dict):
         return NOT_OBJECT.format(kind=_kind(obj))
     for field in (fmt.id_field, fmt.scope_field):
         if field is not None and isinstance(obj.get(field), float):
             obj[field] = _as_written(value, field)
     return obj
+
+
+def nested_too_deep(value: bytes) -> bool:
+    """Whether brackets outside of strings are nested more than ``MAX_NESTING`` deep."""
+    if value.count(b"[") + value.count(b"{") <= MAX_NESTING:
+        return False
+    steps = (_STEPS.get(token[0], 0) for token in _STRING_OR_BRACKET.finditer(value))
+    return max(accumulate(steps), default=0) > MAX_NESTING
 
 
 def key_id(record: RawRecord) -> str:
@@ -204,9 +229,41 @@ def _id_of(obj: dict[str, Any], fmt: InputFormat) -> str:
 
 def _as_written(value: bytes, field: str) -> str:
     """The number in this field with all its digits: a float keeps 17, and adds an exponent."""
-    with suppress(ValueError, RecursionError):
-        return str(json.loads(value.decode(), parse_float=str)[field])
-    return ""
+    text = value.decode()
+    return str(_on_enough_stack(partial(json.loads, text, parse_int=_digits, parse_float=str))[field])
+
+
+def _parse(value: bytes) -> Any:  # noqa: ANN401 - any JSON value
+    """The value, by orjson or, where that refuses, by the standard library.
+
+    Raises:
+        ValueError: it is no JSON, or no UTF-8 (``UnicodeDecodeError``).
+    """
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        text = value.decode()
+        return _on_enough_stack(partial(json.loads, text, parse_int=_whole, parse_constant=_no_constant))
+
+
+def _on_enough_stack(read: Callable[[], Any]) -> Any:  # noqa: ANN401 - what it gives
+    """What ``read`` gives, in a thread of its own where the caller's stack does not reach."""
+    try:
+        return read()
+    except RecursionError:
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(read).result()
+
+
+def _whole(digits: str) -> int | float:
+    """A whole number as orjson reads it."""
+    if len(digits) <= _MOST_CHARACTERS and (number := int(digits)) in _WHOLE_NUMBERS:
+        return number
+    return float(digits)
+
+
+def _digits(digits: str) -> str:
+    return "0" if digits == "-0" else digits
 
 
 def _no_constant(name: str) -> NoReturn:

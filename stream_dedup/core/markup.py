@@ -5,8 +5,8 @@ breaks and cells of tables stand apart from what is around them, inline elements
 one word). The parser (selectolax's lexbor) reads any bytes as browsers do: broken markup, entities, fragments without a
 body, comments.
 
-Its time grows with the square of the nesting depth, so a text that is nested more deeply than any
-page is stripped of its tags by a plain loop over them instead: which way is a function of the text alone.
+Some pages would take it time with the square of their length (``nesting``). These are stripped of their tags by a plain
+loop over them instead: which way is a function of the text alone.
 
 Must never fetch anything.
 """
@@ -15,12 +15,9 @@ from __future__ import annotations
 
 import re
 from html import unescape
-from itertools import accumulate
 
 from stream_dedup.core.assigned import join_halves
-
-MAX_DEPTH = 2_000
-"""Nesting up to which a page is parsed: browsers stop at some 500; a tenth of a second at this depth."""
+from stream_dedup.core.nesting import too_deep
 
 _BLOCKS = (
     "address,article,aside,blockquote,br,caption,center,dd,details,dialog,dir,div,dl,dt,fieldset,figcaption,figure,"
@@ -28,21 +25,27 @@ _BLOCKS = (
     "table,tbody,td,tfoot,th,thead,tr,ul"
 )
 _UNSEEN = "script,style,noscript,template,iframe,object,svg,math,head,textarea,select,[hidden]"
-_VOID = "area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr"
-_TAG = re.compile(rf"<(?:(/)[a-z]|(?!(?:{_VOID})\b)[a-z])", re.IGNORECASE)
-_RAW = re.compile(r"<!--.*?-->|<(script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
+_RAW = re.compile(r"<!--|<(script|style)\b", re.IGNORECASE)
+_RAW_ENDS = {
+    None: re.compile("-->"),
+    "script": re.compile(r"</script\s*>", re.IGNORECASE),
+    "style": re.compile(r"</style\s*>", re.IGNORECASE),
+}
 _ANY_TAG = re.compile(r"<[/!?a-z][^>]*>?", re.IGNORECASE)
+_LONG_REFERENCE = re.compile("&#[0-9]{1000,};?")
+"""Beyond every character, and beyond what Python reads as a number."""
 
 
 def text_of(html: str) -> str:
     """The text of a page or of a part of one; blocks are on lines of their own."""
     if "<" not in html and "&" not in html:
         return html
+    html = join_halves(html)
     if too_deep(html):
-        return unescape(_ANY_TAG.sub("\n", _RAW.sub("\n", html)))
+        return _stripped(html)
     from selectolax.lexbor import LexborHTMLParser  # noqa: PLC0415 - only where fields are HTML
 
-    tree = LexborHTMLParser(join_halves(html))
+    tree = LexborHTMLParser(html)
     body = tree.body
     if body is None:
         return ""
@@ -55,8 +58,23 @@ def text_of(html: str) -> str:
     return str(body.text())
 
 
-def too_deep(html: str) -> bool:
-    """Whether more tags are open at once somewhere than ``MAX_DEPTH``, as far as counting tells."""
-    if html.count("<") <= MAX_DEPTH:
-        return False
-    return max(accumulate(-1 if tag.group(1) else 1 for tag in _TAG.finditer(html)), default=0) > MAX_DEPTH
+def _stripped(html: str) -> str:
+    """The text without tags, comments, scripts and styles; no structure is looked at."""
+    return unescape(_LONG_REFERENCE.sub("\ufffd", _ANY_TAG.sub("\n", _without_raw(html))))
+
+
+def _without_raw(html: str) -> str:
+    """The text without comments, scripts and styles that end."""
+    parts, done, endless = [], 0, set()
+    for begin in _RAW.finditer(html):
+        kind = begin[1] and begin[1].lower()
+        if begin.start() < done or kind in endless:
+            continue
+        end = _RAW_ENDS[kind].search(html, begin.end())
+        if end is None:
+            # Nor has any that follows an end.
+            endless.add(kind)
+            continue
+        parts += [html[done : begin.start()], "\n"]
+        done = end.end()
+    return "".join([*parts, html[done:]])

@@ -1,6 +1,8 @@
 """Addresses, names, numbers, pictures, invisible characters: each step by itself."""
 
+import re
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -210,3 +212,74 @@ def test_real_texts_keep_their_words() -> None:
 def test_signs_inside_of_numbers_go(text: str, expected: str) -> None:
     """So that a date or a price is one word, and another one another word."""
     assert prepare(text, Normalisation(join_numbers=True)) == expected
+
+
+# The steps as they are defined, plainly: each finds all that may belong to an address before it asks whether it is one.
+# They take time with the square of the text's length.
+
+
+def plain_url(text: str, start: int, end: int) -> tuple[int, int] | None:
+    begin, body = clean._before(text, start, clean._URL_SCHEME), clean._URL_BODY.match(text, end)
+    return None if begin == start or body is None else (begin, body.end())
+
+
+def plain_host(text: str, start: int, end: int) -> tuple[int, int] | None:
+    begin, tail = clean._before(text, start, clean._URL_HOST), clean._URL_TAIL.match(text, end)
+    return None if begin == start or tail is None or text[begin - 1 : begin] == "@" else (begin, tail.end())
+
+
+def plain_email(text: str, start: int, end: int) -> tuple[int, int] | None:
+    begin, host = clean._before(text, start, clean._MAIL_LOCAL), clean._MAIL_HOST.match(text, end)
+    return None if begin == start or host is None else (begin, host.end())
+
+
+PLAIN_TAG = re.compile(r"</?[a-z][^<>]{0,500}>|<!--.{0,2000}?-->", re.IGNORECASE | re.DOTALL)
+
+
+def plain_drop_tags(text: str) -> str:
+    return clean._ENTITY.sub(" ", PLAIN_TAG.sub(" ", clean._LINK_TARGET.sub("] ", text)))
+
+
+def made_of(*pieces: str) -> st.SearchStrategy[str]:
+    return st.lists(st.sampled_from(pieces), max_size=25).map("".join)
+
+
+ADDRESSES = made_of(
+    "/", "//", "http:", "：", "x", "a", "1", ".", ".cn", ".com", "www.", "@", "_", "-", "?", ":80", " ", "中", "K"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "plain", "step"),
+    [
+        ("_url_at", plain_url, replace_urls),
+        ("_host_at", plain_host, replace_urls),
+        ("_email_at", plain_email, replace_emails),
+    ],
+)
+@given(text=ADDRESSES)
+def test_addresses_are_those_of_the_definition(
+    name: str, plain: Callable[[str, int, int], object], step: Callable[[str, str], str], text: str
+) -> None:
+    """What is not matched any more, because nothing before the landmark makes it an address, changes nothing."""
+    found = step(text, "U")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clean, name, plain)
+        assert found == step(text, "U")
+
+
+@given(
+    made_of(
+        "<", "<!--", "-->", "--", ">", "<a ", "</b>", "a", "-", "!", "](", ")", "&lt;", "b" * 495, "中" * 1990, "12345"
+    )
+)
+def test_tags_are_those_of_the_definition(text: str) -> None:
+    """A comment ends where the first end within its limit is, and what is inside of it begins nothing."""
+    assert drop_tags(text) == plain_drop_tags(text)
+
+
+@pytest.mark.parametrize(("length", "expected"), [(2000, " "), (2001, "<!--{}-->")])
+def test_a_comment_has_a_longest_length(length: int, expected: str) -> None:
+    """A lone beginning does not reach through the text."""
+    inside = "中" * length
+    assert drop_tags(f"<!--{inside}-->") == expected.format(inside)

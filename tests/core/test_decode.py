@@ -1,7 +1,10 @@
 """Every way in which a record can be read or not."""
 
+import inspect
 import json
-from typing import Any
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
@@ -9,12 +12,15 @@ from hypothesis import strategies as st
 
 from stream_dedup.core.decode import (
     MAX_ID_BYTES,
+    MAX_NESTING,
     Article,
     InputFormat,
     RawRecord,
     Rejection,
     decode,
     decode_object,
+    nested_too_deep,
+    parse_object,
 )
 
 JSON = InputFormat()
@@ -57,8 +63,8 @@ def test_json_that_can_be_read(value: bytes, expected: Article) -> None:
         (b"{", "invalid JSON"),
         (b'{"text": NaN}', "invalid JSON"),
         (b'{"text": "a"} {}', "invalid JSON"),
-        (b"[" * 100_000, "invalid JSON"),
-        (b"[" * 2000 + b"]" * 2000, "invalid JSON"),
+        (b"[" * 100_000, "JSON nested deeper than 512"),
+        (b"[" * 2000 + b"]" * 2000, "JSON nested deeper than 512"),
         (b'{"text": "\xff"}', "invalid UTF-8 at byte 10"),
         (b'{"text": "\xed\xa0\xbd"}', "invalid UTF-8 at byte 10"),
         (b"[]", "JSON value is no object but an array"),
@@ -205,3 +211,116 @@ FIELDS = InputFormat(fields=("title", "body"), scope_field="site")
 def test_several_fields_and_a_scope(value: bytes, expected: Article | Rejection) -> None:
     """A missing field is empty text as long as one is there; a scope is text or a number as it is written."""
     assert read(value, fmt=FIELDS) == expected
+
+
+TOO_DEEP = Rejection("key", "JSON nested deeper than 512")
+_T = TypeVar("_T")
+FRAMES_LEFT = 40
+"""Of the call stack: enough to ask for the answer, far too few for a parser that goes down a frame a level."""
+
+
+def at_the_end_of_the_stack(ask: Callable[[], _T]) -> _T:
+    """What ``ask`` gives where the call stack has ``FRAMES_LEFT`` left."""
+
+    def descend(levels: int) -> _T:
+        return ask() if levels <= 0 else descend(levels - 1)
+
+    return descend(sys.getrecursionlimit() - len(inspect.stack(0)) - FRAMES_LEFT)
+
+
+def nested(levels: int, head: str, *, opening: str = "[", closing: str = "]") -> bytes:
+    """A record that begins with ``head`` and is nested so deep, its own braces among the levels."""
+    inner = opening * (levels - 1) + ("1" if ":" in opening else "") + closing * (levels - 1)
+    return f'{{{head}, "x": {inner}}}'.encode()
+
+
+@pytest.mark.parametrize("head", ['"text": "a"', '"text": "\\ud83d"', '"id": 1.50, "text": "a"'])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}"), ('[{"a":', "}]")])
+def test_nesting_has_a_limit_of_its_own(head: str, opening: str, closing: str) -> None:
+    """Whichever parser reads the record, and wherever on the call stack it is asked: one level more is too deep."""
+    each = opening.count("[") + opening.count("{")
+    levels = (MAX_NESTING - 1) // each
+    fits, deeper = (nested(1 + count, head, opening=opening, closing=closing) for count in (levels, levels + 1))
+    for answer in (read, lambda value: at_the_end_of_the_stack(lambda: read(value))):
+        assert isinstance(answer(fits), Article)
+        assert answer(deeper) == TOO_DEEP
+
+
+def test_an_id_and_a_scope_of_a_nested_record_are_not_lost() -> None:
+    """Numbers are read as written by the standard library: not even at the end of the call stack do they vanish."""
+    value = nested(MAX_NESTING, '"id": 1.50, "site": 2.50, "title": "t"')
+    expected = Article("1.50", ("t", ""), "2.50")
+    assert read(value, fmt=FIELDS) == expected
+    assert at_the_end_of_the_stack(lambda: read(value, fmt=FIELDS)) == expected
+
+
+@pytest.mark.parametrize("levels", [600, 980, 990, 1000, 1010, 1020, 1023])
+@pytest.mark.parametrize("head", ['"text": "a"', '"text": "\\ud83d"', '"id": 1.50, "text": "a"'])
+def test_no_parser_comes_to_its_own_limit(levels: int, head: str) -> None:
+    """Between the two limits of the parsers an answer would depend on the parser, or on the call stack."""
+    assert read(nested(levels, head)) == TOO_DEEP
+
+
+def test_brackets_in_strings_are_no_nesting() -> None:
+    """Nor are those that stand side by side; a string that does not end holds all that follows."""
+    brackets = "[{" * MAX_NESTING
+    assert read(json.dumps({"text": f'{brackets}"{brackets}\\'}).encode()) == Article(
+        "key", (f'{brackets}"{brackets}\\',)
+    )
+    assert isinstance(read(b'{"text": "a", "x": [' + b"[]," * MAX_NESTING + b"[]]}"), Article)
+    assert read(b'{"text": "' + brackets.encode()) == Rejection("key", "invalid JSON")
+
+
+@given(st.lists(st.sampled_from(["[", "]", "{", "}", '"', "\\", "a", "\n"]), max_size=40), st.integers(1, 4))
+def test_nesting_is_counted_as_by_hand(pieces: list[str], limit: int) -> None:
+    """Character by character; whatever the text."""
+    depth = deepest = 0
+    inside = escaped = False
+    for sign in "".join(pieces):
+        if inside:
+            inside, escaped = escaped or sign != '"', not escaped and sign == "\\"
+        elif sign == '"':
+            inside = True
+        else:
+            depth += (sign in "[{") - (sign in "]}")
+            deepest = max(deepest, depth)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stream_dedup.core.decode.MAX_NESTING", limit)
+        assert nested_too_deep("".join(pieces).encode()) == (deepest > limit)
+
+
+NUMBERS = ["-0", "7", "1.50", "-1E-9", "1e400", "18446744073709551615", "18446744073709551616", "-9223372036854775808"]
+NUMBERS += ["-9223372036854775809", "9" * 25, "9" * 308, "9" * 309, "9" * 511]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_number_does_not_tell_which_parser_read_it(number: str) -> None:
+    """As id and scope it is as it is written, elsewhere of one type and value; half a surrogate changes nothing."""
+    one, other = (
+        f'{{"id": {number}, "site": {number}, "at": {number}, "title": "{text}"}}'.encode() for text in ("a", "\\ud83d")
+    )
+    written = "0" if number == "-0" else number
+    assert read(one, fmt=FIELDS) == Article(written, ("a", ""), written)
+    assert read(other, fmt=FIELDS) == Article(written, ("\ud83d", ""), written)
+    values = [parse_object(value, FIELDS) for value in (one, other)]
+    assert [repr(value["at"]) for value in values if isinstance(value, dict)] in (
+        [repr(json.loads(number))] * 2,
+        [repr(float(number))] * 2,
+    )
+
+
+@pytest.mark.parametrize("digits", [4300, 4301, 100_000])
+def test_a_number_may_have_any_length(digits: int) -> None:
+    """Python's own limit of 4,300 digits, which its environment can change, is none of a record's."""
+    number = "9" * digits
+    assert read(f'{{"text": "a", "x": {number}}}'.encode()) == Article("key", ("a",))
+    assert read(f'{{"title": "a", "site": {number}}}'.encode(), fmt=FIELDS) == Article("key", ("a", ""), number)
+
+
+@pytest.mark.parametrize("text", ["a", "\\ud83d"])
+@pytest.mark.parametrize(
+    "value", ["NaN", "Infinity", "-Infinity", "01", "+1", ".5", "1.", "'a'", '"\t"', "nul", "[1,]"]
+)
+def test_what_is_no_json_is_none_for_either_parser(value: str, text: str) -> None:
+    """Half a surrogate beside it makes no difference."""
+    assert read(f'{{"text": "{text}", "x": {value}}}'.encode()) == Rejection("key", "invalid JSON")

@@ -17,8 +17,9 @@ from stream_dedup.errors import UserError
 
 ALLOWED = set(
     """
-    __future__ collections contextlib dataclasses enum functools importlib itertools json math pathlib re struct sys
-    html operator typing unicodedata uuid warnings numpy xxhash orjson jieba rjieba opencc selectolax stream_dedup
+    __future__ collections concurrent contextlib dataclasses enum functools importlib itertools json math pathlib re
+    struct sys html operator typing unicodedata uuid warnings numpy xxhash orjson jieba rjieba opencc selectolax
+    stream_dedup
     """.split()  # noqa: SIM905 - a list of this length is read as prose
 )
 COMPILED = {"numba", "llvmlite", "os", "inspect"}

@@ -1,0 +1,44 @@
+"""The limit of time of one article, in commands."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stream_dedup import pool
+from stream_dedup.cli import run
+from stream_dedup.config import ConfigError, load_config
+
+ENDLESS_STEP = """\
+import re
+from stream_dedup.core import columns
+read = columns.decode
+def slowly(record, fmt):
+    if b"endless" in record.value:
+        re.match("(a|aa)+$", "a" * 200 + "b")
+    return read(record, fmt)
+columns.decode = slowly
+"""
+
+
+def test_filter_rejects_what_takes_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line out for each line in, in order; the slow one says why, and the others have their verdicts."""
+    monkeypatch.setattr(pool, "_CHILD", pool._CHILD.replace("serve({", ENDLESS_STEP + "serve({"))
+    source = tmp_path / "a.jsonl"
+    texts = ["the river froze early that year", "endless", "the river froze early that year"]
+    source.write_text("".join(f'{{"text":"{text}"}}\n' for text in texts))
+    assert run(["filter", "--processes", "1", "--article-limit", "1", str(source)]) == 3
+    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["dedup"]["verdict"] for one in said] == ["unique", "rejected", "duplicate"]
+    assert said[1]["dedup"]["reason"] == "takes longer than 1 s to fingerprint"
+    assert [one["text"] for one in said] == texts
+
+
+@pytest.mark.parametrize("value", [0, 0.5, 3601, "nan"])
+def test_the_limit_has_a_range(value: object) -> None:
+    """From a second to an hour."""
+    with pytest.raises(ConfigError, match=r"worker\.article_limit_s"):
+        load_config(overrides={"worker": {"article_limit_s": value}}, environment={})
+    assert load_config(environment={}).worker.article_limit_s == pool.ARTICLE_LIMIT_S
