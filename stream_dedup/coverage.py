@@ -63,11 +63,6 @@ class Coverage:
         pieces = self._pieces.get(source, [])
         return next((piece.first for piece in pieces if piece.time >= time and piece.log_offset >= log_offset), None)
 
-    def bounds(self, source: tuple[bytes, int]) -> tuple[int, int] | None:
-        """First and last covered offset of a source."""
-        pieces = self._pieces.get(source)
-        return (pieces[0].first, pieces[-1].last) if pieces else None
-
 
 def _first(piece: Piece) -> int:
     return piece.first

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from stream_dedup.core.model import Status
+from stream_dedup.core.model import Judgement, Status, Verdict
 
 PREFIX = "stream_dedup_"
 
@@ -268,6 +268,15 @@ class Metrics:
         """Count entries that were made, by kind."""
         for kind, count in zip(KINDS, np.bincount(statuses, minlength=len(KINDS)).tolist(), strict=True):
             self.texts.labels(kind).inc(count)
+
+    def count_verdicts(self, judgements: Iterable[Judgement]) -> None:
+        """Count the verdicts of a committed batch."""
+        for judgement in judgements:
+            self.articles.labels(str(judgement.verdict)).inc()
+            if judgement.verdict is Verdict.UNIQUE and judgement.match is not None:
+                self.updates.inc()
+            if judgement.verdict is Verdict.REJECTED:
+                self.count_rejected(judgement.reason or "")
 
     def count_rejected(self, reason: str) -> None:
         """Count a rejected article under its reason, what follows a colon left out."""

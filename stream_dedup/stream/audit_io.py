@@ -14,24 +14,23 @@ Nothing is written and no group is joined: an audit may run beside workers.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafka import TopicPartition
 from kafka.errors import OffsetOutOfRangeError
-from kafka.protocol.consumer import OffsetSpec
 
 from stream_dedup.audit import Audit, Output, Report, Scope, audited, to_recompute
-from stream_dedup.core.headers import topic_id_of_metadata
 from stream_dedup.core.model import Coordinates, Verdict
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.plain import PlainLog, Source
 from stream_dedup.stream.asking import patiently
 from stream_dedup.stream.client import make_admin, make_consumer
-from stream_dedup.stream.log import LogReader
-from stream_dedup.stream.topics import partition_counts, topic_ids
+from stream_dedup.stream.group_offsets import Bounds, committed_offsets, offset_bounds, partitions_of
+from stream_dedup.stream.log import Progress, read_whole_log
+from stream_dedup.stream.topics import topic_ids
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, KafkaConsumer
@@ -46,11 +45,6 @@ GAP_FETCH_BYTES = 64 << 10
 """Bytes asked for where only a few offsets are of interest; a larger record comes all the same."""
 NEVER_KEPT = 1 << 62
 """Later than any log time: an output topic that holds nothing any more."""
-
-Progress = Callable[[str, int, int], None]
-"""Told the stage, what is done of it and what there is to do."""
-Bounds = dict[TopicPartition, tuple[int, int]]
-"""First offset and the offset after the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,38 +104,9 @@ def read_log(config: Config, progress: Progress) -> PlainLog:
             msg = f"there is no log {config.log_topic}; name the group whose work is meant with --group"
             raise UserError(msg)
     log = PlainLog()
-    with closing(LogReader(config.kafka, config.log_topic)) as reader:
-        first, end = reader.bounds(config.kafka.broker_wait_s)
-        for records in reader.read(first, end, config.kafka.broker_wait_s):
-            for record in records:
-                log.feed(record)
-            progress("log records read", log.end - first, end - first)
+    for record in read_whole_log(config, progress):
+        log.feed(record)
     return log
-
-
-def committed_offsets(admin: KafkaAdminClient, group: str) -> dict[TopicPartition, tuple[int, bytes | None]]:
-    """Committed offsets of a group, and the topic id that each names as its own, None where it names none."""
-    offsets = admin.list_group_offsets({group: None})[group]
-    return {
-        partition: (int(found.offset), topic_id_of_metadata(found.metadata))
-        for partition, found in offsets.items()
-        if found.offset >= 0
-    }
-
-
-def bounds(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> Bounds:
-    """First offsets and ends, open transactions included."""
-    if not partitions:
-        return {}
-    begin = admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
-    end = admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
-    return {partition: (begin[partition].offset, end[partition].offset) for partition in partitions}
-
-
-def partitions_of(admin: KafkaAdminClient, names: list[str]) -> list[TopicPartition]:
-    """Every partition of the topics that exist."""
-    counts = partition_counts(admin, names)
-    return [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]
 
 
 def _snapshot(admin: KafkaAdminClient, config: Config) -> _Snapshot:
@@ -152,9 +117,9 @@ def _snapshot(admin: KafkaAdminClient, config: Config) -> _Snapshot:
     known = {at: (offset, named or ids.get(at.topic)) for at, (offset, named) in raw.items()}
     committed = {at: (offset, topic_id) for at, (offset, topic_id) in known.items() if topic_id is not None}
     # 2
-    outputs = bounds(admin, partitions_of(admin, list(dict.fromkeys(_output_topics(config).values()))))
+    outputs = offset_bounds(admin, partitions_of(admin, list(dict.fromkeys(_output_topics(config).values()))))
     there = set(partitions_of(admin, names))
-    sources = bounds(admin, [partition for partition in committed if partition in there])
+    sources = offset_bounds(admin, [partition for partition in committed if partition in there])
     return _Snapshot(committed, ids, outputs, sources)
 
 

@@ -35,7 +35,6 @@ from stream_dedup.core.headers import OmittedValue, offset_metadata, output_head
 from stream_dedup.core.model import Coordinates, Judgement, Verdict
 from stream_dedup.errors import RefusedError, UnavailableError
 from stream_dedup.stream.client import REQUEST_TIMEOUT_MS, call_limit_s, discard, make_producer
-from stream_dedup.stream.engine import count_verdicts
 from stream_dedup.stream.flight import Assignment, Flight, Step
 from stream_dedup.stream.record import record_bytes
 
@@ -209,7 +208,7 @@ class Committer:
         metrics = self._parts.metrics
         metrics.transactions.labels("committed").inc()
         for flight in flights:
-            count_verdicts(metrics, flight)
+            metrics.count_verdicts(flight.judgements)
             delay_s = max(0.0, (now_ms - flight.records[0].timestamp) / 1000)
             metrics.passed("end_to_end", delay_s)
             self._parts.drop(flight)

@@ -31,7 +31,7 @@ import numpy as np
 from stream_dedup.core.columns import Columns, checksum, rejected_columns
 from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.entry import Batch, Trim
-from stream_dedup.core.model import ROW_BITS, Verdict, log_offset_of
+from stream_dedup.core.model import ROW_BITS, log_offset_of
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, UnavailableError
 from stream_dedup.stream.flight import Flight, Step, Stretch
@@ -356,16 +356,6 @@ class Engine:
 
     def _standing(self, flight: Flight) -> NDArray[np.int64]:
         return self._parts.index.standing(flight.topic_id, flight.partition.partition, flight.offsets)
-
-
-def count_verdicts(metrics: Metrics, flight: Flight) -> None:
-    """Count a committed batch's verdicts."""
-    for judgement in flight.judgements:
-        metrics.articles.labels(str(judgement.verdict)).inc()
-        if judgement.verdict is Verdict.UNIQUE and judgement.match is not None:
-            metrics.updates.inc()
-        if judgement.verdict is Verdict.REJECTED:
-            metrics.count_rejected(judgement.reason or "")
 
 
 def _raw(flight: Flight, record: ConsumerRecord) -> RawRecord:

@@ -11,7 +11,8 @@ logged twice are one article.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from kafka import KafkaProducer, TopicPartition
@@ -25,7 +26,7 @@ from stream_dedup.stream.topics import LOG_MESSAGE_BYTES
 if TYPE_CHECKING:
     from kafka.future import Future
 
-    from stream_dedup.config import KafkaConfig
+    from stream_dedup.config import Config, KafkaConfig
     from stream_dedup.stream.record import ConsumerRecord
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,10 @@ LOG_APPEND_TIME = 1
 """Kafka's timestamp type of a topic whose broker sets the time."""
 READ_BACK_MS = 1_000
 """One wait for a record that is known to stand in the log."""
+
+
+Progress = Callable[[str, int, int], None]
+"""Called with the stage, how much of it is done and how much there is to do."""
 
 
 class LogReader:
@@ -138,6 +143,21 @@ class LogReader:
     def close(self) -> None:
         """Let go of the broker."""
         self._consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1000))
+
+
+def read_whole_log(config: Config, progress: Progress) -> Iterator[LogRecord]:
+    """Read every record that the log holds now, in order.
+
+    Raises:
+        UnavailableError: the broker did not answer in time.
+        RefusedError: the log was cut while it was read.
+        CorruptError: a record cannot be read.
+    """
+    with closing(LogReader(config.kafka, config.log_topic)) as reader:
+        first, end = reader.bounds(config.kafka.broker_wait_s)
+        for records in reader.read(first, end, config.kafka.broker_wait_s):
+            yield from records
+            progress("log records read", records[-1].offset + 1 - first, end - first)
 
 
 class LogAppender:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Literal
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka.errors import NoError
 
+from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.stream.asking import patiently
-from stream_dedup.stream.audit_io import Progress, bounds, committed_offsets, partitions_of, read_log
 from stream_dedup.stream.client import make_admin
+from stream_dedup.stream.group_offsets import committed_offsets, offset_bounds, partitions_of
+from stream_dedup.stream.log import Progress, read_whole_log
 from stream_dedup.stream.topics import topic_ids
 
 if TYPE_CHECKING:
@@ -97,16 +99,28 @@ def _read(admin: KafkaAdminClient, config: Config, progress: Progress) -> list[P
     if not partitions:
         msg = f"there is none of the topics {', '.join(names)}; name the group's with --input"
         raise UserError(msg)
-    edges = bounds(admin, partitions)
+    edges = offset_bounds(admin, partitions)
     committed = committed_offsets(admin, config.kafka.group)
-    log = read_log(config, progress) if config.log_topic in topic_ids(admin, [config.log_topic]) else None
+    logged = _logged(config, progress) if config.log_topic in topic_ids(admin, [config.log_topic]) else {}
     rows = []
     for at in partitions:
         offset, named = committed.get(at, (None, None))
         belongs_to = None if offset is None else named or ids[at.topic]
-        logged = None if log is None else log.ever.bounds((ids[at.topic], at.partition))
-        rows.append(PartitionOffsets(at, ids[at.topic], *edges[at], offset, belongs_to, logged))
+        source = (ids[at.topic], at.partition)
+        rows.append(PartitionOffsets(at, ids[at.topic], *edges[at], offset, belongs_to, logged.get(source)))
     return rows
+
+
+def _logged(config: Config, progress: Progress) -> dict[tuple[bytes, int], tuple[int, int]]:
+    """First and last offset of each source partition, by topic id and partition, that any log record holds."""
+    ranges: dict[tuple[bytes, int], tuple[int, int]] = {}
+    for record in read_whole_log(config, progress):
+        batch = record.payload
+        if isinstance(batch, Batch):
+            source, first, last = (batch.topic_id, batch.partition), int(batch.offsets[0]), int(batch.offsets[-1])
+            low, high = ranges.get(source, (first, last))
+            ranges[source] = min(low, first), max(high, last)
+    return ranges
 
 
 def _chosen(row: PartitionOffsets, topic: str | None, partition: int | None) -> bool:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
-from stream_dedup.stream.audit_io import committed_offsets
 from stream_dedup.stream.client import make_admin
 from stream_dedup.stream.flight import TrimStep
+from stream_dedup.stream.group_offsets import committed_offsets
 from stream_dedup.stream.topics import topic_ids
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from kafka import TopicPartition
 from stream_dedup.config import Config, load_config
 from stream_dedup.core.headers import Stamp, parse_headers
 from stream_dedup.stream.asking import patiently
-from stream_dedup.stream.audit_io import committed_offsets
 from stream_dedup.stream.client import make_admin, make_consumer, make_producer
 from stream_dedup.stream.flight import Step, TrimStep
+from stream_dedup.stream.group_offsets import committed_offsets
 from stream_dedup.stream.topics import ensure_topics
 from tests.waiting import wait_until
 

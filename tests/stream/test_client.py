@@ -9,9 +9,9 @@ from kafka import TopicPartition
 from kafka.admin import NewTopic
 
 from stream_dedup.config import load_config
-from stream_dedup.stream.audit_io import committed_offsets
 from stream_dedup.stream.client import make_admin
 from stream_dedup.stream.devbroker import DevBroker
+from stream_dedup.stream.group_offsets import committed_offsets
 from tests.waiting import wait_until
 
 AT = TopicPartition("articles", 0)

@@ -16,10 +16,10 @@ from stream_dedup.config import Config, load_config
 from stream_dedup.core.model import Judgement, Verdict
 from stream_dedup.metrics import Metrics
 from stream_dedup.stream import committer as module
-from stream_dedup.stream.audit_io import committed_offsets
 from stream_dedup.stream.client import make_consumer
 from stream_dedup.stream.committer import Committer, CommitterParts
 from stream_dedup.stream.flight import Assignment, Flight
+from stream_dedup.stream.group_offsets import committed_offsets
 from stream_dedup.stream.topics import ensure_topics
 from stream_dedup.stream.watchdog import Watchdog
 from tests.waiting import wait_until

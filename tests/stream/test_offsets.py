@@ -13,8 +13,8 @@ from stream_dedup.cli import EXIT_OK, EXIT_REFUSED, EXIT_USER, run
 from stream_dedup.config import Config
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.stream.asking import patiently
-from stream_dedup.stream.audit_io import committed_offsets
 from stream_dedup.stream.client import make_consumer
+from stream_dedup.stream.group_offsets import committed_offsets
 from stream_dedup.stream.log import LogAppender
 from stream_dedup.stream.produce import produce_lines
 from stream_dedup.stream.topics import ensure_topics, topic_ids

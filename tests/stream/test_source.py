@@ -16,11 +16,11 @@ from kafka.errors import KafkaTimeoutError
 
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.errors import RefusedError
-from stream_dedup.stream.audit_io import committed_offsets
 from stream_dedup.stream.beginnings import Beginnings
 from stream_dedup.stream.client import make_admin
 from stream_dedup.stream.devbroker import DevBroker
 from stream_dedup.stream.flight import Assignment, Flight
+from stream_dedup.stream.group_offsets import committed_offsets
 from stream_dedup.stream.source import Source
 from stream_dedup.stream.topic_watch import TopicWatch
 from stream_dedup.stream.topics import topic_ids
