@@ -42,7 +42,6 @@ from stream_dedup.core.probes import BLOCKS as BLOCKS_A_WORD
 from stream_dedup.core.probes import exact
 from stream_dedup.core.rules import DIRECTED, Rules, Scheme
 from stream_dedup.index import IndexSettings, LogIndex
-from stream_dedup.index.scan import compiled_available
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -149,7 +148,7 @@ def main() -> None:
     options = _options()
     logging.getLogger("simhash").setLevel(logging.ERROR)
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, one thread; ", end="")
-    print(f"batches of {options.batch}; {'compiled' if compiled_available() else 'NumPy'}\n")
+    print(f"batches of {options.batch}\n")
     for tables in options.tables:
         measured, sizes, held = list[Measured](), list[str](), list[Fingerprints]()
         stream = Stream(options.batch, tables)

@@ -1,4 +1,4 @@
-"""Plan and look-up in memory: the compiled implementation beside NumPy.
+"""Plan and look-up in memory.
 
     python -m benchmarks.scan [--sizes 1000000,10000000] [--probes 64] [--tables 4] [--batches 500,10]
 
@@ -16,29 +16,19 @@ import argparse
 import platform
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from types import ModuleType
 
 import numpy as np
 
-from stream_dedup.core import probes_compiled
 from stream_dedup.core.model import BLOCK_BITS
-from stream_dedup.core.probes import BLOCKS, U32, U64, keys, plain_directed
+from stream_dedup.core.probes import BLOCKS, U32, U64, directed, keys
 from stream_dedup.core.simhash import MARGIN_SCALE, MAX_MARGIN, pack_margins
-from stream_dedup.index import scan_compiled, scan_numpy
-from stream_dedup.index.scan import (
-    I64,
-    LISTS,
-    PARTS,
-    ROW_WORDS,
-    Asked,
-    Level,
-    Lists,
-    Rows,
-    Source,
-)
+from stream_dedup.index.layout import I64, ROW_WORDS
+from stream_dedup.index.posting_lists import LISTS, PARTS, Level, Lists, Source
+from stream_dedup.index.query import Query
+from stream_dedup.index.row import Rows
+from stream_dedup.index.scan import scan
 
 SEED = 7
 OLDER, YOUNG = 131_072, 4_096
@@ -51,21 +41,7 @@ SECONDS = 2.0
 MOST_BATCHES = 200
 
 
-@dataclass(frozen=True)
-class Way:
-    """One implementation."""
-
-    name: str
-    module: ModuleType
-    plan: Callable[[np.ndarray, int], U32]
-    fetched: bool = False
-
-
-WAYS = (
-    Way("numba", scan_compiled, probes_compiled.directed),
-    Way("numba, rows fetched", scan_compiled, probes_compiled.directed, fetched=True),
-    Way("NumPy", scan_numpy, plain_directed),
-)
+WAYS = ("rows held", "rows fetched")
 
 
 class World:
@@ -140,7 +116,7 @@ def _numbers(text: str) -> list[int]:
     return [int(number) for number in text.split(",")]
 
 
-def _print_row(world: World, batch: int, way: Way, probes: int) -> None:
+def _print_row(world: World, batch: int, way: str, probes: int) -> None:
     plans: list[float] = []
     scans: list[float] = []
     candidates = found = 0
@@ -148,9 +124,9 @@ def _print_row(world: World, batch: int, way: Way, probes: int) -> None:
     while len(scans) < 3 or (time.perf_counter() - begin < SECONDS and len(scans) < MOST_BATCHES):
         signatures, margins = world.queries(batch)
         start = time.perf_counter()
-        plan = way.plan(margins, probes)
+        plan = directed(margins, probes)
         middle = time.perf_counter()
-        near = way.module.scan(_asked(world, signatures, plan), world.lists, _rows(world, way))
+        near = scan(_query(world, signatures, plan), world.lists, _rows(world, way))
         end = time.perf_counter()
         plans.append((middle - start) / batch * 1e6)
         scans.append((end - middle) / batch * 1e6)
@@ -158,22 +134,22 @@ def _print_row(world: World, batch: int, way: Way, probes: int) -> None:
         found += len(np.unique(near.queries))
     articles = len(scans) * batch
     print(
-        f"| {len(world.rows):,} | {batch} | {way.name} | {median(plans):.1f} | {median(scans):.1f} "
+        f"| {len(world.rows):,} | {batch} | {way} | {median(plans):.1f} | {median(scans):.1f} "
         f"| {candidates / articles:,.0f} | {found / articles:.3f} |",
         flush=True,
     )
 
 
-def _asked(world: World, signatures: np.ndarray, plan: U32) -> Asked:
+def _query(world: World, signatures: np.ndarray, plan: U32) -> Query:
     n = len(signatures)
     groups = np.zeros(n, np.uint64)
     before: I64 = np.full(n, len(world.rows))
     reach: I64 = np.full(n, REACH)
-    return Asked(keys(signatures, groups), groups, before, plan, directed=True, reach=reach, bucket_limit=BUCKET_LIMIT)
+    return Query(keys(signatures, groups), groups, before, plan, directed=True, reach=reach, bucket_limit=BUCKET_LIMIT)
 
 
-def _rows(world: World, way: Way) -> Rows | Callable[[I64], U64]:
-    return world.rows.__getitem__ if way.fetched else Rows.of(world.rows)
+def _rows(world: World, way: str) -> Rows | Callable[[I64], U64]:
+    return world.rows.__getitem__ if way == "rows fetched" else Rows.of(world.rows)
 
 
 if __name__ == "__main__":

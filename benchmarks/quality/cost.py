@@ -7,7 +7,6 @@ the way through the broker are measured by ``benchmarks.index`` and ``benchmarks
 from __future__ import annotations
 
 import math
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -21,7 +20,6 @@ from benchmarks.quality.report import Aim
 from benchmarks.quality.seeds import alone
 from benchmarks.turns import CHUNK_TEXTS, Work, microseconds
 from stream_dedup.core.columns import EntryMaker
-from stream_dedup.core.compiled import SWITCH
 from stream_dedup.core.decode import InputFormat, RawRecord
 from stream_dedup.core.fingerprint import Fingerprinter
 from stream_dedup.core.profiles import PROFILES
@@ -33,9 +31,8 @@ ENTRY_AIM = 0.2
 INDEX_AIMS = {("image", 1_000_000): 40, ("image", 10_000_000): 120, ("no image", 1_000_000): 150}
 """Microseconds an article."""
 INDEX_RUNS = {
-    "compiled, image": (("--sizes", "1000000,10000000", "--images", "4096"), {}),
-    "compiled, no image": (("--sizes", "1000000", "--images", "0"), {}),
-    "NumPy, image": (("--sizes", "1000000", "--images", "4096"), {SWITCH: "off"}),
+    "image": ("--sizes", "1000000,10000000", "--images", "4096"),
+    "no image": ("--sizes", "1000000", "--images", "0"),
 }
 PIPELINE_FLAGS = ("--profile", "article", "--plain", "3000", "--latency-s", "0", "--filtered", "0")
 PIPELINE_AIM = 6
@@ -51,10 +48,9 @@ def measure_index(_seeds: list[int]) -> tuple[str, list[Aim]]:
     """Look-up and insert."""
     parts = ["## Look-up and insert\n"]
     aims = []
-    for name, (flags, environment) in INDEX_RUNS.items():
-        told = _run("benchmarks.index", *flags, "--probes=64", "--distances=", "--no-peer", **environment)
-        settings = "".join(f"{variable}={value} " for variable, value in environment.items())
-        command = f"{settings}python -m benchmarks.index {' '.join(flags)} --probes=64 --distances= --no-peer"
+    for name, flags in INDEX_RUNS.items():
+        told = _run("benchmarks.index", *flags, "--probes=64", "--distances=", "--no-peer")
+        command = f"python -m benchmarks.index {' '.join(flags)} --probes=64 --distances= --no-peer"
         parts += [f"{name}: `{command}`\n", told.strip(), ""]
         aims += _index_aims(name, told)
     return "\n".join([*parts, alone(lsh.section, "MinHash LSH")]), aims
@@ -137,12 +133,11 @@ def _minhash(size: int) -> Work:
     return run
 
 
-def _index_aims(name: str, told: str) -> list[Aim]:
+def _index_aims(where: str, told: str) -> list[Aim]:
     """Means over batches: the folding of lists is in them."""
     aims = []
-    implementation, where = name.split(", ")
     for row in _rows(told):
-        if len(row) > 3 and row[1] == "64 probes" and implementation == "compiled":
+        if len(row) > 3 and row[1] == "64 probes":
             articles = int(row[0].replace(",", ""))
             size = 10 ** round(math.log10(articles))
             value = float(row[4].replace(",", ""))
@@ -157,9 +152,9 @@ def _rows(told: str) -> list[list[str]]:
     ]
 
 
-def _run(module: str, *flags: str, **environment: str) -> str:
+def _run(module: str, *flags: str) -> str:
     """What another benchmark prints; its progress goes to standard error."""
     print(f"{module} {' '.join(flags)} …", file=sys.stderr, flush=True)
     command = [sys.executable, "-m", module, *flags]
-    done = subprocess.run(command, env=os.environ | environment, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout

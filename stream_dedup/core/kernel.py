@@ -1,4 +1,4 @@
-"""How functions are compiled, and the instructions for which Python has no words. Needs numba.
+"""How functions are compiled, and the instructions for which Python has no words. Importing it loads the compiler.
 
 Every compiled function is given its types, so that it is compiled when its module is imported and never while an
 article waits; its machine code is kept in numba's cache (beside the source, or in the user's cache folder

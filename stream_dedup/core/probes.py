@@ -26,17 +26,14 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import combinations
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core import compiled
 from stream_dedup.core.model import TABLE_MARGIN_BYTES
 from stream_dedup.core.rules import MAX_MASKS
-from stream_dedup.core.simhash import unpack_margins
-
-_COMPILED = "stream_dedup.core.probes_compiled"
 
 BLOCKS = 4
 """Blocks of one word, and tables over the fingerprint."""
@@ -65,10 +62,6 @@ COST_SHIFT = 20
 """A look-up's rank is ``cost << 20 | table << 16 | mask``: plans are in rising order of it."""
 LOOKUP_MASK = (1 << COST_SHIFT) - 1
 """The look-up in its rank."""
-NO_BIT = BLOCK_BITS
-"""Position that flips nothing, at no cost: pads the subsets of fewer than ``MASK_BITS`` bits."""
-CHUNK_RANKS = 1 << 20
-"""Ranks drawn at once: 4 MiB, and as much again to choose the least of them."""
 
 U16 = NDArray[np.uint16]
 U32 = NDArray[np.uint32]
@@ -134,27 +127,15 @@ def directed(margins: NDArray[np.uint8], probes: int) -> U32:
         ValueError: there are no such many look-ups.
     """
     _check_probes(margins, probes)
-    fast = compiled.load(_COMPILED)
-    plans: U32 = fast.directed(margins, probes) if fast else plain_directed(margins, probes)
+    plans: U32 = load_plan_kernel().directed(margins, probes)
     return plans
 
 
-def warm() -> None:
-    """Compile now, or load what was compiled, so that no article waits for it."""
-    compiled.load(_COMPILED)
+def load_plan_kernel() -> ModuleType:
+    """Compile the plans now, or load what was compiled, so that no article waits for it."""
+    from stream_dedup.core import plan_kernel  # noqa: PLC0415 - loads the compiler
 
-
-def plain_directed(margins: NDArray[np.uint8], probes: int) -> U32:
-    """``directed`` in NumPy, where ``probes`` is known to be good."""
-    tables = margins.shape[1] // TABLE_MARGIN_BYTES
-    subsets = _subsets(probes)
-    plans = np.empty((len(margins), probes), np.uint32)
-    step = max(1, CHUNK_RANKS // (tables * len(subsets.first)))
-    for start in range(0, len(margins), step):
-        ranks = _ranks(margins[start : start + step], subsets)
-        least = np.partition(ranks, probes - 1, axis=1)[:, :probes]
-        plans[start : start + step] = np.sort(least, axis=1) & LOOKUP_MASK
-    return plans
+    return plan_kernel
 
 
 def _check_probes(margins: NDArray[np.uint8], probes: int) -> None:
@@ -167,50 +148,6 @@ def _check_probes(margins: NDArray[np.uint8], probes: int) -> None:
     if not 1 <= probes <= most:
         msg = f"{probes} probes: directed search takes 1 to {most}"
         raise ValueError(msg)
-
-
-class _Subsets(NamedTuple):
-    """Positions that each subset flips, in a block's order of cost; ``NO_BIT`` where it flips fewer than three."""
-
-    first: NDArray[np.intp]
-    second: NDArray[np.intp]
-    third: NDArray[np.intp]
-
-
-@cache
-def _subsets(probes: int) -> _Subsets:
-    """Subsets of a block's positions that can be among its ``probes`` first, positions ordered by (cost, bit).
-
-    Subset A stands before B whenever A's positions, one by one from the last, are not behind B's (a missing one
-    is before every other): each costs no more, and where all cost the same, each bit is no higher, so the mask is
-    lower. So B can be among the first only if fewer than ``probes`` subsets stand before it in that way.
-    """
-    of_size = [combinations(range(BLOCK_BITS), bits) for bits in range(MASK_BITS + 1)]
-    every = np.array([(-1,) * (MASK_BITS - len(one)) + one for size in of_size for one in size])
-    before = (every[:, np.newaxis, :] <= every[np.newaxis, :, :]).all(axis=2).sum(axis=0) - 1
-    possible = every[before < probes]
-    possible[possible < 0] = NO_BIT
-    return _Subsets(*(np.ascontiguousarray(column, np.intp) for column in possible.T))
-
-
-def _ranks(margins: NDArray[np.uint8], subsets: _Subsets) -> U32:
-    """Rank of every subset in every table, shape (n, tables * subsets)."""
-    costs, bits = _ordered(margins)
-    tables = np.arange(costs.shape[1], dtype=np.uint32)[:, np.newaxis] << BLOCK_BITS
-    # A cost in the high bits and a bit of the mask in the low ones add up without a carry: each bit occurs once.
-    singles = costs << COST_SHIFT | bits
-    ranks: U32 = singles[:, :, subsets.first] + singles[:, :, subsets.second] + singles[:, :, subsets.third] + tables
-    return ranks.reshape(len(margins), -1)
-
-
-def _ordered(margins: NDArray[np.uint8]) -> tuple[U32, U32]:
-    """Costs and mask bits of each block's positions by (cost, bit), then ``NO_BIT``; shape (n, tables, 17)."""
-    costs = COSTS.astype(np.uint32)[unpack_margins(margins)].reshape(len(margins), -1, BLOCK_BITS)
-    place = np.arange(BLOCK_BITS - 1, -1, -1, dtype=np.uint32)
-    order = np.sort(costs << np.uint32(4) | place, axis=2)
-    nothing = np.zeros((*order.shape[:2], 1), np.uint32)
-    bits = np.uint32(1) << (order & np.uint32(BLOCK_BITS - 1))
-    return np.concatenate((order >> np.uint32(4), nothing), axis=2), np.concatenate((bits, nothing), axis=2)
 
 
 def _frozen(plan: NDArray[Any]) -> NDArray[Any]:

@@ -16,9 +16,9 @@ import numpy as np
 
 from stream_dedup.index.layout import STRIPE_BLOCKS
 from stream_dedup.index.pages import merge_places
+from stream_dedup.index.posting_lists import Level, Source
 from stream_dedup.index.row_column import HeldRows, RowColumn
 from stream_dedup.index.runs import Run
-from stream_dedup.index.scan import Level, Source
 from stream_dedup.index.settings import RANGES
 
 MIB = 1 << 20

@@ -31,11 +31,10 @@ from stream_dedup.core.rules import UPDATE, Rules
 from stream_dedup.core.simhash import similarity
 from stream_dedup.errors import RefusedError
 from stream_dedup.index.applying import Applied
-from stream_dedup.index.asking import Articles, asked_of, part
 from stream_dedup.index.layout import I64
+from stream_dedup.index.query import BEST, Articles, Near, Query, query_of
 from stream_dedup.index.row_column import places_of
 from stream_dedup.index.rows import Row, id_hash
-from stream_dedup.index.scan import BEST, Asked, Near
 
 _FINGERPRINT_BYTES = FINGERPRINT_BITS // 8
 
@@ -91,9 +90,9 @@ class Judge:
 
     def _judge_signed(self, rules: Rules, own: _Own) -> Iterator[tuple[int, Judgement]]:
         """Those that are near something, by number."""
-        asked = asked_of(own.articles, rules, self._applied.tables.floor)
-        found = self._nearest(asked, self._is_other(own))
-        again = self._versions(asked, own, found) if rules.recrawl == UPDATE else {}
+        query = query_of(own.articles, rules, self._applied.tables.floor)
+        found = self._nearest(query, self._is_other(own))
+        again = self._versions(query, own, found) if rules.recrawl == UPDATE else {}
         for number, nearest in found.items():
             version = again.get(number)
             match = self._match(int(own.places[number]), version or nearest)
@@ -103,21 +102,21 @@ class Judge:
             )
             yield number, judgement
 
-    def _nearest(self, asked: Asked, accept: Accept | None) -> dict[int, _Found]:
+    def _nearest(self, query: Query, accept: Accept | None) -> dict[int, _Found]:
         """The first near entry of each query that will do, whatever number of them will not."""
         found: dict[int, _Found] = {}
-        waiting = np.arange(len(asked))
+        waiting = np.arange(len(query))
         while len(waiting):
-            near = self._applied.tables.near(asked)
+            near = self._applied.tables.near(query)
             again = []
             for number, candidates in self._candidates(near, first_only=accept is None):
-                query = int(waiting[number])
-                chosen = next((one for one in candidates if accept is None or accept(query, one.place)), None)
+                article = int(waiting[number])
+                chosen = next((one for one in candidates if accept is None or accept(article, one.place)), None)
                 if chosen is not None:
-                    found[query] = chosen
-                elif len(candidates) == asked.best:
+                    found[article] = chosen
+                elif len(candidates) == query.best:
                     again.append(number)
-            waiting, asked = waiting[again], replace(part(asked, np.array(again, np.int64)), best=asked.best * BEST)
+            waiting, query = waiting[again], replace(query.part(np.array(again, np.int64)), best=query.best * BEST)
         return found
 
     def _candidates(self, near: Near, *, first_only: bool) -> Iterator[tuple[int, list[_Found]]]:
@@ -132,14 +131,14 @@ class Judge:
             yield number, found[start:end]
             start = end
 
-    def _versions(self, asked: Asked, own: _Own, found: dict[int, _Found]) -> dict[int, _Found]:
+    def _versions(self, query: Query, own: _Own, found: dict[int, _Found]) -> dict[int, _Found]:
         """Of the articles near something: the nearest entries of their own ids."""
         numbers = np.array(list(found), np.int64)
         if not len(numbers):
             return {}
         near = own.of(numbers)
         ids = np.array([id_hash(self._id(place)) for place in near.places.tolist()], np.uint64)
-        versions = self._nearest(replace(part(asked, numbers), own_ids=ids), self._is_version(near))
+        versions = self._nearest(replace(query.part(numbers), own_ids=ids), self._is_version(near))
         return {int(numbers[at]): version for at, version in versions.items()}
 
     def _is_other(self, own: _Own) -> Accept | None:

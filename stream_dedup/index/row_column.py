@@ -12,7 +12,7 @@ import numpy as np
 
 from stream_dedup.errors import RefusedError
 from stream_dedup.index.layout import I64, MAX_ORDINALS, PLACE, ROW_BYTES, ROW_WORDS, U64, chunk_key, chunk_of
-from stream_dedup.index.scan import Rows
+from stream_dedup.index.row import Rows
 from stream_dedup.index.settings import IMAGE_CHUNK_BITS, ROW_CHUNK
 from stream_dedup.index.store import Store, WriteBatch
 

@@ -14,7 +14,7 @@ import numpy as np
 from stream_dedup.core.probes import BLOCKS as BLOCKS_A_WORD
 from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.index.layout import BLOCKS, I64, U16, U32, U64
-from stream_dedup.index.scan import Level, Source
+from stream_dedup.index.posting_lists import Level, Source
 
 _FEW = 8_192
 """Entries up to which a step for each is faster than one for each block: a tenth of the time for a small batch."""

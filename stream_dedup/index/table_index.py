@@ -17,12 +17,11 @@ from stream_dedup.core.model import SIGNATURE_BYTES, TABLE_COUNTS
 from stream_dedup.core.probes import words
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import UserError
-from stream_dedup.index.asking import Articles, asked_of
 from stream_dedup.index.folder import Folder
 from stream_dedup.index.layout import GROUP, I64, ID_HASH, PLACE, ROW_WORDS, TIME, U64, offset_key
+from stream_dedup.index.query import BEST, Articles, Near, query_of
 from stream_dedup.index.row_column import RowColumn
 from stream_dedup.index.rows import id_hash
-from stream_dedup.index.scan import BEST, Near
 from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.state import State
 from stream_dedup.index.store import Store
@@ -85,11 +84,11 @@ class TableIndex:
     def near(self, rules: Rules, statuses: U8, signatures: U8, groups: U64, margins: U8) -> Near:
         """Every near entry of each article, as many as there are: nearest first, then earliest."""
         now, times = np.full(len(groups), len(self)), np.zeros(len(groups), np.int64)
-        asked = asked_of(Articles(statuses, groups, signatures, margins, now, times), rules, 0)
-        near = self._tables.near(asked)
-        while np.bincount(near.queries, minlength=1).max() == asked.best:
-            asked = replace(asked, best=asked.best * BEST)
-            near = self._tables.near(asked)
+        query = query_of(Articles(statuses, groups, signatures, margins, now, times), rules, 0)
+        near = self._tables.near(query)
+        while np.bincount(near.queries, minlength=1).max() == query.best:
+            query = replace(query, best=query.best * BEST)
+            near = self._tables.near(query)
         return near
 
     def signatures(self, places: I64) -> U64:

@@ -26,9 +26,11 @@ from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.index.folded import Folded, Reach
 from stream_dedup.index.image import Image, starts_of
 from stream_dedup.index.layout import BLOCKS, GROUP, I64, STRIPE_BLOCKS, U64
+from stream_dedup.index.posting_lists import Level, Lists, Source
+from stream_dedup.index.query import Near, Query
 from stream_dedup.index.row_column import HeldRows, RowColumn
 from stream_dedup.index.runs import Memory
-from stream_dedup.index.scan import Asked, Level, Lists, Near, Source, scan
+from stream_dedup.index.scan import scan
 from stream_dedup.index.settings import RANGES, YOUNG_ENTRIES, IndexSettings
 from stream_dedup.index.store import Store
 
@@ -115,9 +117,9 @@ class Tables:
         self.folded.purge(stripe, self.floor)
         self.image.forget(stripe, self.floor)
 
-    def near(self, asked: Asked) -> Near:
+    def near(self, query: Query) -> Near:
         """The near entries of every query."""
-        stored = self._stored(asked)
+        stored = self._stored(query)
         young = self.memory.young()
         lists = Lists(
             [
@@ -126,20 +128,20 @@ class Tables:
             ]
         )
         held = self.rows.held
-        near = scan(asked, lists, self.rows.fetch if held is None else held.rows)
-        self.counters.lookups += len(asked)
+        near = scan(query, lists, self.rows.fetch if held is None else held.rows)
+        self.counters.lookups += len(query)
         self.counters.lists += near.lists
         self.counters.candidates += near.candidates
         return near
 
-    def _stored(self, asked: Asked) -> list[Level]:
+    def _stored(self, query: Query) -> list[Level]:
         """What the look-ups need of the stripes that are not in the image."""
         if self.image.stripes == self.stripes:
             return [Level()] * self.count
         absent = [not self.image.holds(stripe) and state.folded > 0 for stripe, state in enumerate(self.folded.stripes)]
-        wanted = _wanted(asked, self.count)
+        wanted = _wanted(query, self.count)
         wanted &= np.repeat(np.array(absent).reshape(self.count, RANGES), STRIPE_BLOCKS, axis=1)
-        reach = Reach(asked.bucket_limit, int(asked.before.min()), int(asked.before.max()))
+        reach = Reach(query.bucket_limit, int(query.before.min()), int(query.before.max()))
         return [self._stored_in(table, np.flatnonzero(wanted[table]), reach) for table in range(self.count)]
 
     def _stored_in(self, table: int, blocks: I64, reach: Reach) -> Level:
@@ -207,12 +209,12 @@ def _ordinals(first: int, rows: U64) -> NDArray[np.uint32]:
     return np.arange(first, first + len(rows)).astype(np.uint32)
 
 
-def _wanted(asked: Asked, tables: int) -> NDArray[np.bool_]:
+def _wanted(query: Query, tables: int) -> NDArray[np.bool_]:
     """Which lists are looked up, shape (tables, blocks)."""
     wanted = np.zeros((tables, BLOCKS), bool)
-    own = np.concatenate([blocks_of(asked.keys[:, word]) for word in range(tables // BLOCKS_A_WORD)], axis=1)
-    number = (asked.plan >> np.uint32(16)).astype(np.intp)
-    masks = asked.plan.astype(np.uint16)
-    queries = np.arange(len(asked))[:, np.newaxis]
-    wanted[np.broadcast_to(number, (len(asked), number.shape[1])), own[queries, number] ^ masks] = True
+    own = np.concatenate([blocks_of(query.keys[:, word]) for word in range(tables // BLOCKS_A_WORD)], axis=1)
+    number = (query.plan >> np.uint32(16)).astype(np.intp)
+    masks = query.plan.astype(np.uint16)
+    queries = np.arange(len(query))[:, np.newaxis]
+    wanted[np.broadcast_to(number, (len(query), number.shape[1])), own[queries, number] ^ masks] = True
     return wanted

@@ -15,8 +15,8 @@ from stream_dedup.core.probes import BLOCKS as BLOCKS_A_WORD
 from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.layout import BLOCKS, I64, STRIPE_BLOCKS, U32, U64
+from stream_dedup.index.posting_lists import Source
 from stream_dedup.index.rows import Row, Rows
-from stream_dedup.index.scan import Source
 from stream_dedup.index.segments import Coverage
 from stream_dedup.index.settings import RANGES
 from stream_dedup.index.state import State

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from stream_dedup.core import compiled
 from stream_dedup.core.entry import LogRecord, Trim, encode
 from stream_dedup.core.model import Judgement, log_offset_of
 from stream_dedup.core.rules import Rules, Scheme
@@ -37,8 +35,7 @@ def opened(path: str, seed: int, scheme: Scheme) -> Iterator[LogIndex]:
     """An index of one of several makes; every make must give the same answers."""
     draw = random.Random(seed)
     settings = IndexSettings(fold_entries=draw.choice([1, 3, 10, 100_000]), image_mib=draw.choice([0, 0, 1, 2, 64]))
-    chosen = patch.object(compiled, "load", lambda _module: None) if draw.random() < 0.5 else nullcontext()
-    with chosen, LogIndex.open(Path(path), scheme=scheme, settings=settings) as index:
+    with LogIndex.open(Path(path), scheme=scheme, settings=settings) as index:
         if index.log_id is None:
             index.begin("log")
         yield index

@@ -45,7 +45,7 @@ def golden(name: str) -> dict[str, Any]:
     settings = VARIANT if name == "variant" else PROFILES[name].settings
     texts = VARIANT_TEXTS if name == "variant" else (*SAMPLE, *MORE)
     made = Fingerprinter(settings).fingerprint(texts)
-    plans = probes.plain_directed(made.margins, PROBES)
+    plans = probes.directed(made.margins, PROBES)
     return {
         "scheme": scheme_of(settings).id,
         "entries": [

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stream_dedup.core import kernel, probes_compiled
+from stream_dedup.core import kernel
 from stream_dedup.core.probes import (
     COSTS,
     KEY_FACTORS,
@@ -21,7 +21,6 @@ from stream_dedup.core.probes import (
     exact,
     exact_plan,
     keys,
-    plain_directed,
     words,
 )
 from stream_dedup.core.simhash import MAX_MARGIN, pack_margins
@@ -107,12 +106,6 @@ def test_costs_are_small_whole_numbers_that_rise_with_the_margin() -> None:
     assert costs[-1] <= 255
 
 
-@pytest.fixture(scope="module", params=["numpy", "compiled"])
-def planning(request: pytest.FixtureRequest) -> Directed:
-    """Each implementation."""
-    return {"numpy": plain_directed, "compiled": probes_compiled.directed}[request.param]
-
-
 def sorted_plan(margins: list[int], probes: int) -> list[int]:
     """Every look-up there is, by cost, then table, then mask."""
     every = []
@@ -129,23 +122,21 @@ def sorted_plan(margins: list[int], probes: int) -> list[int]:
     kinds=st.integers(1, 16),
     probes=st.one_of(st.integers(1, 200), st.sampled_from([4 * 697, 2000])),
 )
-def test_the_plan_is_the_least_of_all_look_ups(
-    planning: Directed, seed: int, tables: int, kinds: int, probes: int
-) -> None:
+def test_the_plan_is_the_least_of_all_look_ups(seed: int, tables: int, kinds: int, probes: int) -> None:
     """Few kinds of margin make many equal costs: then the lower table, then the lower mask."""
     rng = np.random.default_rng(seed)
     margins = rng.choice(16, kinds, replace=False)[rng.integers(0, kinds, (3, 16 * tables))].astype(np.uint8)
-    plans = planning(pack_margins(margins), probes)
+    plans = directed(pack_margins(margins), probes)
     assert plans.dtype == np.uint32
     assert [sorted_plan(row, probes) for row in margins.tolist()] == plans.tolist()
 
 
-def test_a_batch_is_planned_like_its_articles(planning: Directed) -> None:
+def test_a_batch_is_planned_like_its_articles() -> None:
     """Also one that takes several steps, and an empty one."""
     margins = np.random.default_rng(9).integers(0, 256, (3000, 32), dtype=np.uint8)
-    plans = planning(margins, 64)
-    assert (plans[2995:] == planning(margins[2995:], 64)).all()
-    assert planning(margins[:0], 64).shape == (0, 64)
+    plans = directed(margins, 64)
+    assert (plans[2995:] == directed(margins[2995:], 64)).all()
+    assert directed(margins[:0], 64).shape == (0, 64)
 
 
 @pytest.mark.parametrize("probes", [0, 4 * 697 + 1])

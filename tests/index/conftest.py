@@ -1,6 +1,6 @@
 import pytest
 
-from stream_dedup.index import folded, image, row_column, scan_numpy, tables
+from stream_dedup.index import folded, image, row_column, tables
 
 
 @pytest.fixture
@@ -12,4 +12,3 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_column, "IMAGE_CHUNK_BITS", 5)
     monkeypatch.setattr(image, "MIB", 50_000)
     monkeypatch.setattr(tables, "YOUNG_ENTRIES", 8)
-    monkeypatch.setattr(scan_numpy, "PORTION", 100)

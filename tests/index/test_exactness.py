@@ -8,7 +8,7 @@ import pytest
 
 from stream_dedup.core.probes import exact_plan, keys
 from stream_dedup.index import IndexSettings, TableIndex
-from stream_dedup.index.scan import Asked
+from stream_dedup.index.query import Query
 from stream_dedup.index.table_index import signatures_of
 from tests.index.logs import Fingerprints
 from tests.index.plain import plain_near
@@ -23,9 +23,9 @@ def add(index: TableIndex, values: list[int]) -> list[int]:
     return places
 
 
-def asked(values: list[int], places: list[int], k: int, limit: int, best: int = 2_000) -> Asked:
+def query(values: list[int], places: list[int], k: int, limit: int, best: int = 2_000) -> Query:
     groups = np.zeros(len(values), np.uint64)
-    return Asked(
+    return Query(
         keys=keys(signatures_of(np.array(values, np.uint64)), groups),
         groups=groups,
         before=np.array(places, np.int64),
@@ -37,7 +37,7 @@ def asked(values: list[int], places: list[int], k: int, limit: int, best: int = 
     )
 
 
-def found(index: TableIndex, question: Asked) -> list[list[tuple[int, int]]]:
+def found(index: TableIndex, question: Query) -> list[list[tuple[int, int]]]:
     near = index.tables.near(question)
     lists: list[list[tuple[int, int]]] = [[] for _ in range(len(question))]
     for number, place, distance in zip(near.queries, near.ordinals, near.distances, strict=True):
@@ -63,7 +63,7 @@ def test_near_is_what_brute_force_finds(tmp_path: Path, k: int, kind: str) -> No
         as_of = [rng.randint(0, len(entries)) for _ in wanted]
         for limit in (1, 5, 16_384):
             expected = [plain_near(entries, v, p, k, limit) for v, p in zip(wanted, as_of, strict=True)]
-            assert found(index, asked(wanted, as_of, k, limit)) == expected
+            assert found(index, query(wanted, as_of, k, limit)) == expected
     index.close()
 
 
@@ -75,8 +75,8 @@ def test_the_best_of_each_query_are_the_first_of_all(tmp_path: Path) -> None:
     index = TableIndex(tmp_path, settings=IndexSettings(fold_entries=64))
     add(index, values)
     wanted = [source.draw() for _ in range(20)]
-    everything = found(index, asked(wanted, [200] * 20, 7, 50))
-    assert found(index, asked(wanted, [200] * 20, 7, 50, best=3)) == [each[:3] for each in everything]
+    everything = found(index, query(wanted, [200] * 20, 7, 50))
+    assert found(index, query(wanted, [200] * 20, 7, 50, best=3)) == [each[:3] for each in everything]
     index.close()
 
 
@@ -96,7 +96,7 @@ def test_a_reopened_index_finds_the_same(tmp_path: Path, fold_entries: int, imag
     index = TableIndex(tmp_path, settings=settings)
     wanted = [source.draw() for _ in range(20)]
     expected = [plain_near(entries, value, len(entries), 5, 9) for value in wanted]
-    assert found(index, asked(wanted, [len(entries)] * 20, 5, 9)) == expected
+    assert found(index, query(wanted, [len(entries)] * 20, 5, 9)) == expected
     index.close()
 
 
@@ -104,7 +104,7 @@ def test_candidates_are_counted(tmp_path: Path) -> None:
     """Candidates are the entries of the lists that are looked up, as often as they are met."""
     index = TableIndex(tmp_path)
     add(index, [5, 5 ^ (1 << 63), 1 << 40])
-    index.tables.near(asked([5], [3], 3, 16_384))
+    index.tables.near(query([5], [3], 3, 16_384))
     # Equal in block 0: a, c; in block 1: a, b; in block 2: all; in block 3: a, b.
     assert index.tables.counters.candidates == 2 + 2 + 3 + 2
     assert (index.tables.counters.lookups, index.tables.counters.lists) == (1, 4)

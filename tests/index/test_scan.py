@@ -1,12 +1,11 @@
-"""The look-up of near entries: both implementations against a plain loop over all entries."""
+"""The look-up of near entries: against a plain loop over all entries."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,31 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_dedup.core import compiled
 from stream_dedup.core.probes import SIEVE_BITS, directed, exact_plan, keys, words
-from stream_dedup.index import scan_compiled, scan_numpy
-from stream_dedup.index.scan import (
-    FETCH_ROWS,
-    I64,
-    LISTS,
-    PART_LISTS,
-    PARTS,
-    ROW_GROUP,
-    ROW_ID,
-    ROW_TIME,
-    U32,
-    U64,
-    Asked,
-    Level,
-    Lists,
-    Near,
-    Rows,
-    Source,
-    compiled_available,
-    scan,
-)
+from stream_dedup.index.layout import GROUP, I64, ID_HASH, TIME, U32, U64
+from stream_dedup.index.posting_lists import LISTS, PART_LISTS, PARTS, Level, Lists, Source
+from stream_dedup.index.query import Near, Query
+from stream_dedup.index.row import Rows
+from stream_dedup.index.scan import FETCH_ROWS, scan
 
-Scan = Callable[[Asked, Lists, Any], Near]
 Found = list[list[tuple[int, int]]]
 """Of each query (distance, ordinal)."""
 
@@ -70,10 +51,10 @@ def make_world(rng: np.random.Generator, n: int, tables: int, flips: int) -> Wor
     groups = rng.choice(np.array([0, 0, 0, 1, 0xFFFF_0000_1234_5678], np.uint64), n)
     rows = np.zeros((n, 8), np.uint64)
     rows[:, :4] = words(signatures)
-    rows[:, ROW_GROUP] = groups
-    rows[:, ROW_ID] = rng.integers(0, 5, n)
+    rows[:, GROUP] = groups
+    rows[:, ID_HASH] = rng.integers(0, 5, n)
     rows[:, 6] = np.arange(n) * 1000
-    rows[:, ROW_TIME] = rng.integers(-50, 50, n).view(np.uint64)
+    rows[:, TIME] = rng.integers(-50, 50, n).view(np.uint64)
     return World(signatures, rng.integers(0, 256, (n, 8 * tables), dtype=np.uint8), rows, keys(signatures, groups))
 
 
@@ -105,12 +86,12 @@ def _block(of: U64, table: int) -> I64:
     return ((of[:, table // 4] >> np.uint64(48 - table % 4 * 16)) & np.uint64(0xFFFF)).astype(np.int64)
 
 
-def ask(world: World, queries: I64, plan: U32, **changes: Any) -> Asked:  # noqa: ANN401 - fields of several types
+def ask(world: World, queries: I64, plan: U32, **changes: Any) -> Query:  # noqa: ANN401 - fields of several types
     """These entries, each as of its own ordinal."""
     return replace(
-        Asked(
+        Query(
             keys=world.keys[queries],
-            groups=world.rows[queries, ROW_GROUP],
+            groups=world.rows[queries, GROUP],
             before=queries,
             plan=plan,
             directed=True,
@@ -121,35 +102,41 @@ def ask(world: World, queries: I64, plan: U32, **changes: Any) -> Asked:  # noqa
     )
 
 
-def by_plain_loop(asked: Asked, world: World) -> Found:
+def by_plain_loop(query: Query, world: World) -> Found:
     """The definition, entry by entry."""
-    return [_of_one(asked, world, query) for query in range(len(asked))]
+    return [_of_one(query, world, article) for article in range(len(query))]
 
 
-def _of_one(asked: Asked, world: World, query: int) -> list[tuple[int, int]]:
+def _of_one(query: Query, world: World, article: int) -> list[tuple[int, int]]:
     near = set()
-    for lookup in asked.plan[query if len(asked.plan) > 1 else 0].tolist():
-        table, mask = lookup >> 16, lookup & 0xFFFF
-        wanted = int(_block(asked.keys[query : query + 1], table)[0]) ^ mask
-        standing = np.flatnonzero(world.blocks(table)[: asked.before[query]] == wanted)
-        for ordinal in standing[-asked.bucket_limit :].tolist():
-            distance = _distance(asked, world, query, ordinal, table)
-            if ordinal >= asked.floor and distance is not None:
+    for table, found in _entries(query, world, article):
+        for ordinal in found:
+            distance = _distance(query, world, article, ordinal, table)
+            if ordinal >= query.floor and distance is not None:
                 near.add((distance, ordinal))
-    return sorted(near)[: asked.best]
+    return sorted(near)[: query.best]
 
 
-def _distance(asked: Asked, world: World, query: int, ordinal: int, table: int) -> int | None:
+def _entries(query: Query, world: World, article: int) -> Iterator[tuple[int, list[int]]]:
+    """Of each posting list of the plan its table and the entries that are compared."""
+    for lookup in query.plan[article if len(query.plan) > 1 else 0].tolist():
+        table, mask = lookup >> 16, lookup & 0xFFFF
+        wanted = int(_block(query.keys[article : article + 1], table)[0]) ^ mask
+        earlier = np.flatnonzero(world.blocks(table)[: query.before[article]] == wanted)
+        yield table, earlier[-query.bucket_limit :].tolist()
+
+
+def _distance(query: Query, world: World, article: int, ordinal: int, table: int) -> int | None:
     row = world.rows[ordinal]
-    if row[ROW_GROUP] != asked.groups[query] or (asked.own_ids is not None and row[ROW_ID] != asked.own_ids[query]):
+    if row[GROUP] != query.groups[article] or (query.own_ids is not None and row[ID_HASH] != query.own_ids[article]):
         return None
-    if asked.oldest is not None and int(row[ROW_TIME : ROW_TIME + 1].view(np.int64)[0]) < asked.oldest[query]:
+    if query.oldest is not None and int(row[TIME : TIME + 1].view(np.int64)[0]) < query.oldest[article]:
         return None
-    differing = np.bitwise_count(row[:4] ^ asked.words[query]).tolist()
-    if asked.directed and differing[table // 4] > SIEVE_BITS:
+    differing = np.bitwise_count(row[:4] ^ query.words[article]).tolist()
+    if query.directed and differing[table // 4] > SIEVE_BITS:
         return None
-    distance = sum(differing) if asked.directed else differing[0]
-    return distance if distance <= asked.reach[query] else None
+    distance = sum(differing) if query.directed else differing[0]
+    return distance if distance <= query.reach[article] else None
 
 
 def listed(near: Near, queries: int) -> Found:
@@ -162,14 +149,8 @@ def listed(near: Near, queries: int) -> Found:
     return found
 
 
-@pytest.fixture(scope="module", params=["numpy", "compiled"])
-def scanning(request: pytest.FixtureRequest) -> Scan:
-    """Each implementation."""
-    return {"numpy": scan_numpy.scan, "compiled": scan_compiled.scan}[request.param]
-
-
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[World, Lists, Asked]:
+def cases(draw: st.DrawFn) -> tuple[World, Lists, Query]:
     """Entries in levels, and queries of every kind."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     tables = draw(st.sampled_from([4, 8, 16]))
@@ -182,7 +163,7 @@ def cases(draw: st.DrawFn) -> tuple[World, Lists, Asked]:
     else:
         plan, is_directed = exact_plan(draw(st.integers(0, 11))), False
     reach = draw(st.sampled_from([0, 3, 11, 40, 64, 256]))
-    asked = ask(
+    query = ask(
         world,
         queries,
         plan,
@@ -194,7 +175,7 @@ def cases(draw: st.DrawFn) -> tuple[World, Lists, Asked]:
         own_ids=rng.integers(0, 5, len(queries)).astype(np.uint64) if draw(st.booleans()) else None,
         best=draw(st.sampled_from([1, 3, 8, 200])),
     )
-    return world, lists, replace(asked, floor=draw(st.integers(0, int(min(asked.before, default=0)))))
+    return world, lists, replace(query, floor=draw(st.integers(0, int(min(query.before, default=0)))))
 
 
 def rows_of(world: World, kind: str, base: int = 0) -> Any:  # noqa: ANN401
@@ -210,21 +191,24 @@ def rows_of(world: World, kind: str, base: int = 0) -> Any:  # noqa: ANN401
 
 @settings(deadline=None, max_examples=300)
 @given(case=cases(), kind=st.sampled_from(["array", "chunks", "fetched"]))
-def test_gives_what_a_plain_loop_gives(scanning: Scan, case: tuple[World, Lists, Asked], kind: str) -> None:
+def test_gives_what_a_plain_loop_gives(case: tuple[World, Lists, Query], kind: str) -> None:
     """Whatever the levels, the plan, the limits; rows held or fetched."""
-    world, lists, asked = case
-    near = scanning(asked, lists, rows_of(world, kind, asked.floor))
-    assert by_plain_loop(asked, world) == listed(near, len(asked))
+    world, lists, query = case
+    near = scan(query, lists, rows_of(world, kind, query.floor))
+    assert by_plain_loop(query, world) == listed(near, len(query))
 
 
 @settings(deadline=None, max_examples=100)
 @given(case=cases())
-def test_both_say_the_same_of_what_they_looked_at(case: tuple[World, Lists, Asked]) -> None:
-    """Lists looked up, and entries compared."""
-    world, lists, asked = case
-    one, other = (module.scan(asked, lists, Rows.of(world.rows)) for module in (scan_numpy, scan_compiled))
-    assert (one.lists, one.candidates) == (other.lists, other.candidates)
-    assert one.lists == len(asked) * asked.plan.shape[1]
+def test_what_was_compared_is_counted(case: tuple[World, Lists, Query]) -> None:
+    """Posting lists looked up, and entries compared: those at or after the article's own only in short lists."""
+    world, lists, query = case
+    near = scan(query, lists, Rows.of(world.rows))
+    assert near.lists == len(query) * query.plan.shape[1]
+    compared = sum(len(found) for article in range(len(query)) for _, found in _entries(query, world, article))
+    everything = replace(query, before=np.full(len(query), len(world.rows)))
+    most = sum(len(found) for article in range(len(query)) for _, found in _entries(everything, world, article))
+    assert compared <= near.candidates <= most
 
 
 def test_the_cases_find_something() -> None:
@@ -251,69 +235,67 @@ def flood(size: int) -> tuple[World, Lists]:
 
 @pytest.mark.parametrize("is_directed", [True, False])
 @pytest.mark.parametrize(("limit", "first"), [(10**6, 0), (1000, 48_999)])
-def test_a_flood_gives_the_earliest_within_the_bucket_limit(
-    scanning: Scan, limit: int, first: int, *, is_directed: bool
-) -> None:
+def test_a_flood_gives_the_earliest_within_the_bucket_limit(limit: int, first: int, *, is_directed: bool) -> None:
     """Of the newest entries as of the query, not those that are newest now."""
     world, lists = flood(60_000)
     queries = np.array([49_999, 3])
     plan = directed(world.margins[queries], 64) if is_directed else exact_plan(3)
-    asked = ask(world, queries, plan, directed=is_directed, bucket_limit=limit)
+    query = ask(world, queries, plan, directed=is_directed, bucket_limit=limit)
     expected = [[(0, first + at) for at in range(8)], [(0, at) for at in range(3)]]
-    assert expected == listed(scanning(asked, lists, Rows.of(world.rows)), 2)
+    assert expected == listed(scan(query, lists, Rows.of(world.rows)), 2)
 
 
 @pytest.mark.parametrize("kind", ["array", "fetched"])
-def test_scratch_memory_is_bounded_in_a_flood(scanning: Scan, kind: str) -> None:
+def test_scratch_memory_is_bounded_in_a_flood(kind: str) -> None:
     """Eight million candidates that all pass the sieve, and of which none counts: at most 64 MiB."""
     world, lists = flood(400_000)
     queries = np.full(5, 399_999)
-    asked = ask(world, queries, exact_plan(3), directed=False, bucket_limit=10**6, oldest=np.full(5, 10**6))
+    query = ask(world, queries, exact_plan(3), directed=False, bucket_limit=10**6, oldest=np.full(5, 10**6))
     rows = rows_of(world, kind)
     tracemalloc.start()
-    near = scanning(asked, lists, rows)
+    near = scan(query, lists, rows)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (len(near.queries), near.candidates) == (0, 8_000_000)
     assert peak < 64 << 20
 
 
-def test_rows_are_fetched_in_bulk(scanning: Scan) -> None:
+def test_rows_are_fetched_in_bulk() -> None:
     """Distinct ordinals in rising order, as many at a time as memory allows."""
     world, lists = flood(60_000)
-    asked = ask(world, np.array([59_999]), exact_plan(0), directed=False, bucket_limit=10**6, oldest=np.array([10**6]))
+    query = ask(world, np.array([59_999]), exact_plan(0), directed=False, bucket_limit=10**6, oldest=np.array([10**6]))
     calls: list[I64] = []
 
     def fetch(ordinals: I64) -> U64:
         calls.append(ordinals)
         return world.rows[ordinals]
 
-    scanning(asked, lists, fetch)
+    scan(query, lists, fetch)
     assert all((np.diff(ordinals) > 0).all() for ordinals in calls)
     assert max(map(len, calls)) <= FETCH_ROWS
     assert len(calls) <= 2 * (4 * 60_000 // FETCH_ROWS + 1)
 
 
-def test_arrays_of_any_layout_are_taken(scanning: Scan) -> None:
+def test_arrays_of_any_layout_are_taken() -> None:
     """Columns of larger arrays, and arrays that may not be written."""
     world = make_world(np.random.default_rng(4), 50, 4, 10)
     lists = make_lists(world, 4, np.full((4, PARTS), 25), 40)
-    asked = ask(world, np.arange(50), directed(world.margins, 8), own_ids=world.rows[:, ROW_ID])
-    wide = np.repeat(asked.keys, 2, axis=1)
+    query = ask(world, np.arange(50), directed(world.margins, 8), own_ids=world.rows[:, ID_HASH])
+    wide = np.repeat(query.keys, 2, axis=1)
     wide.setflags(write=False)
-    plan = np.asfortranarray(asked.plan)
-    strided = replace(asked, keys=wide[:, ::2], plan=plan, reach=np.broadcast_to(np.int64(60), 50))
+    plan = np.asfortranarray(query.plan)
+    strided = replace(query, keys=wide[:, ::2], plan=plan, reach=np.broadcast_to(np.int64(60), 50))
     rows = Rows.of(world.rows)
-    assert listed(scanning(asked, lists, rows), 50) == listed(scanning(strided, lists, rows), 50)
+    assert listed(scan(query, lists, rows), 50) == listed(scan(strided, lists, rows), 50)
 
 
-def test_an_empty_index_has_nothing(scanning: Scan) -> None:
+def test_an_empty_index_has_nothing() -> None:
     """No level, or none with an entry; no row."""
     world = make_world(np.random.default_rng(5), 3, 4, 0)
-    asked = ask(world, np.zeros(3, np.int64), exact_plan(3), directed=False)
+    query = ask(world, np.zeros(3, np.int64), exact_plan(3), directed=False)
     none = Rows.of(np.empty((0, 8), np.uint64))
     for lists in (Lists([[]] * 4), Lists([[Level()]] * 4), make_lists(world, 4, np.zeros((4, PARTS)), 3)):
-        assert listed(scanning(asked, lists, none), 3) == [[], [], []]
+        assert listed(scan(query, lists, none), 3) == [[], [], []]
 
 
 @pytest.mark.parametrize(
@@ -353,11 +335,11 @@ def test_missing_rows_are_refused() -> None:
     """Entries that exist for a query must have a row: from the floor to its own ordinal."""
     world = make_world(np.random.default_rng(6), 10, 4, 0)
     lists = make_lists(world, 4, np.zeros((4, PARTS)), 0)
-    asked = ask(world, np.array([9]), exact_plan(0), directed=False)
-    with pytest.raises(ValueError, match="rows of 0 to 8: asked for 0 to 9"):
-        scan(asked, lists, world.rows[:8])
-    with pytest.raises(ValueError, match="rows of 4 to 10: asked for 0 to 9"):
-        scan(asked, lists, Rows((world.rows[4:],), 20, 4))
+    query = ask(world, np.array([9]), exact_plan(0), directed=False)
+    with pytest.raises(ValueError, match="rows of 0 to 8 are held, the query needs 0 to 9"):
+        scan(query, lists, world.rows[:8])
+    with pytest.raises(ValueError, match="rows of 4 to 10: query for 0 to 9"):
+        scan(query, lists, Rows((world.rows[4:],), 20, 4))
 
 
 def test_rows_of_another_shape_are_refused() -> None:
@@ -369,31 +351,19 @@ def test_rows_of_another_shape_are_refused() -> None:
             Rows(chunks, 2)
 
 
-@pytest.mark.parametrize(("switch", "served"), [("off", "False"), ("", "True")])
-def test_the_compiled_one_serves_unless_it_is_switched_off(switch: str, served: str) -> None:
-    """Numba is installed here; a process that does not use it does not load it."""
+def test_the_compiler_is_loaded_by_the_first_query() -> None:
+    """Not before: a command that looks nothing up does not wait for it."""
     command = (
-        "import sys; from stream_dedup.index import scan; scan.warm(); "
-        "assert ('numba' in sys.modules) == scan.compiled_available(); print(scan.compiled_available())"
+        "import sys; from stream_dedup.index import scan; before = 'numba' in sys.modules; scan.warm(); "
+        "print(before, 'numba' in sys.modules)"
     )
-    environment = os.environ | {compiled.SWITCH: switch}
-    done = subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == served
-
-
-def test_without_numba_numpy_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it is not installed, or does not go with this NumPy (then it raises ImportError)."""
-    monkeypatch.setitem(sys.modules, "numba", None)
-    monkeypatch.setattr(compiled, "find_spec", lambda _: object())
-    assert compiled.load.__wrapped__("stream_dedup.index.scan_compiled") is None
-    monkeypatch.setattr(compiled, "find_spec", lambda _: None)
-    assert compiled.load.__wrapped__("stream_dedup.index.scan_compiled") is None
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
 
 
 def test_scan_takes_rows_as_an_array() -> None:
-    """Whichever serves."""
+    """As one chunk."""
     world = make_world(np.random.default_rng(7), 60, 4, 10)
     lists = make_lists(world, 4, np.full((4, PARTS), 30), 50)
-    asked = ask(world, np.arange(60), directed(world.margins, 32))
-    assert compiled_available()
-    assert by_plain_loop(asked, world) == listed(scan(asked, lists, world.rows), 60)
+    query = ask(world, np.arange(60), directed(world.margins, 32))
+    assert by_plain_loop(query, world) == listed(scan(query, lists, world.rows), 60)

@@ -1,4 +1,4 @@
-"""Plans of directed search, compiled. Needs numba.
+"""Plans of directed search, compiled. Importing it loads the compiler.
 
 The least look-ups are taken one by one from a heap (Lv et al., VLDB 2007). In each table the positions of the
 block stand by (cost, bit). From a subset whose last position is j two more are made: j moved on by one,

@@ -1,0 +1,128 @@
+"""A query: what the rules ask of the posting lists for a batch of articles, and the answer's shape.
+
+What counts for an article, in this order:
+
+1. Of each posting list of its plan the entries from before its own place, of all levels together, the newest
+   ``bucket_limit`` of them. Nothing else is ever compared.
+2. An entry that is not trimmed (``floor``), whose group is the article's, which has not expired, and has the article id
+   asked for, if one is.
+3. Exact search: the fingerprints are within ``reach`` bits, and that is the distance. Directed search: the key words of
+   the table are within ``SIEVE_BITS`` (a sieve, before the row is fetched), and the signatures within ``reach``.
+
+Of these each article gets its ``best`` nearest, among equals the earliest, each entry once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.core.model import Status
+from stream_dedup.core.probes import KEY_FACTORS, directed, exact_plan, keys
+from stream_dedup.core.rules import Rules
+from stream_dedup.index.layout import I64, U16, U32, U64
+
+BEST = 8
+"""Near entries kept of each article: the first is nearly always the match."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Articles:
+    """Signed articles as columns: what a query takes of them."""
+
+    statuses: NDArray[np.uint8]
+    groups: U64
+    signatures: NDArray[np.uint8]
+    margins: NDArray[np.uint8]
+    before: I64
+    """First ordinal that does not exist for it."""
+    times: I64
+    """Log times, ms."""
+
+    def of(self, chosen: I64) -> Articles:
+        """Some of them."""
+        return Articles(*(getattr(self, name)[chosen] for name in self.__slots__))
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """What is looked up for n articles.
+
+    Attributes:
+        keys: shape (n, 4), as ``core.probes.keys`` gives them.
+        groups: of each article.
+        before: first ordinal that does not exist for the article (as of its place; its own, if it has one).
+        plan: look-ups ``table << 16 | mask``, shape (n, probes), or (1, probes) for the same for every article.
+        directed: directed search, else exact.
+        reach: of each article, greatest distance in bits.
+        bucket_limit: newest entries of each posting list that are compared.
+        floor: entries with a lower ordinal are trimmed.
+        oldest: log time of each article before which entries have expired; None: nothing expires.
+        own_ids: of each article, the hash of the article id that an entry must have; None: any.
+        best: near entries given of each article.
+    """
+
+    keys: U64
+    groups: U64
+    before: I64
+    plan: U32
+    directed: bool
+    reach: I64
+    bucket_limit: int
+    floor: int = 0
+    oldest: I64 | None = None
+    own_ids: U64 | None = None
+    best: int = BEST
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def words(self) -> U64:
+        """Words of the articles' signatures, shape (n, 4)."""
+        return self.keys ^ (self.groups[:, np.newaxis] * KEY_FACTORS)
+
+    def part(self, chosen: I64) -> Query:
+        """The same for some of the articles."""
+        return replace(
+            self,
+            keys=self.keys[chosen],
+            groups=self.groups[chosen],
+            before=self.before[chosen],
+            plan=self.plan if len(self.plan) == 1 else self.plan[chosen],
+            reach=self.reach[chosen],
+            oldest=None if self.oldest is None else self.oldest[chosen],
+            own_ids=None if self.own_ids is None else self.own_ids[chosen],
+        )
+
+
+class Near(NamedTuple):
+    """Near entries by article, then nearest, then earliest; and what was compared."""
+
+    queries: I64
+    """Which of the articles each is near to."""
+    ordinals: I64
+    distances: U16
+    lists: int
+    """Posting lists looked up."""
+    candidates: int
+    """Entries of these lists that were compared, those that turned out not to count included."""
+
+
+def query_of(articles: Articles, rules: Rules, floor: int) -> Query:
+    """The query of these articles under these rules; entries before the ordinal ``floor`` do not exist."""
+    reaches = np.array([0 if status is Status.REJECTED else rules.reach(status) for status in Status], np.int64)
+    return Query(
+        keys=keys(articles.signatures, articles.groups),
+        groups=articles.groups,
+        before=articles.before,
+        plan=directed(articles.margins, rules.probes or 1) if rules.directed else exact_plan(rules.distance or 0),
+        directed=rules.directed,
+        reach=reaches[articles.statuses],
+        bucket_limit=rules.bucket_limit,
+        floor=floor,
+        oldest=None if rules.window_ms is None else articles.times - rules.window_ms,
+    )

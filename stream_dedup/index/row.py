@@ -1,0 +1,68 @@
+"""Rows held in memory, as a look-up reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from stream_dedup.index.layout import I64, ROW_WORDS, U64
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows held in memory, in chunks of ``2**chunk_bits`` rows each but the last, which may be shorter or longer.
+
+    A row is 8 words of uint64: signature (4, not XORed with the group), group, hash of the article id, place, log time.
+    ``base`` is the ordinal of the first row; entries before it must be trimmed, that is below the floor.
+
+    Raises:
+        ValueError: a chunk of another type or size.
+    """
+
+    chunks: Sequence[U64]
+    chunk_bits: int = 62
+    base: int = 0
+
+    def __post_init__(self) -> None:
+        for chunk in self.chunks:
+            if chunk.dtype != np.uint64 or chunk.shape[1:] != (ROW_WORDS,) or not chunk.flags.c_contiguous:
+                msg = f"rows: chunks must be contiguous arrays of {ROW_WORDS} words of uint64"
+                raise ValueError(msg)
+        if any(len(chunk) != 1 << self.chunk_bits for chunk in self.chunks[:-1]):
+            msg = f"rows: chunks of {[len(chunk) for chunk in self.chunks]} rows, must have {1 << self.chunk_bits}"
+            raise ValueError(msg)
+
+    @classmethod
+    def of(cls, rows: U64) -> Rows:
+        """All rows in one array."""
+        return cls((rows,))
+
+    @property
+    def end(self) -> int:
+        """First ordinal that has no row."""
+        if not self.chunks:
+            return self.base
+        return self.base + ((len(self.chunks) - 1) << self.chunk_bits) + len(self.chunks[-1])
+
+    @cached_property
+    def addresses(self) -> I64:
+        """Of the chunks; good as long as these rows live."""
+        return np.array([chunk.__array_interface__["data"][0] for chunk in self.chunks], np.int64)
+
+    def take(self, ordinals: I64) -> U64:
+        """Rows of these ordinals."""
+        if len(self.chunks) == 1:
+            return self.chunks[0][ordinals - self.base]
+        taken = np.empty((len(ordinals), ROW_WORDS), np.uint64)
+        numbers = np.minimum((ordinals - self.base) >> self.chunk_bits, len(self.chunks) - 1)
+        for number in np.unique(numbers).tolist():
+            here = np.flatnonzero(numbers == number)
+            taken[here] = self.chunks[number][ordinals[here] - self.base - (number << self.chunk_bits)]
+        return taken
+
+
+Fetch = Callable[[I64], U64]
+"""Rows of distinct ordinals in rising order, as an array of shape (n, 8)."""

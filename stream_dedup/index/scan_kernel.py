@@ -1,0 +1,222 @@
+"""The look-up of ``scan``, compiled. Importing it loads the compiler.
+
+Article by article the bounds of its posting lists are read, then their key words compared; what passes the sieve waits,
+and is checked against its row some hundred candidates at a time. A look-up is mostly waiting for memory,
+so addresses are asked for (``prefetch``) a step before they are read.
+
+Arrays that make up the posting lists are read by address (``Lists.directory``): a tuple of so many would be unpacked at
+every call. Their owner checked their types and ends, ``scan.scan`` checked that every ordinal has a row. Numbers
+are int64 and words uint64: mixed they would become floats. The records are drawn in ``scan``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import boolean, from_dtype, int64, uint32, void
+from numpy.typing import NDArray
+
+from stream_dedup.core.kernel import compiled, inlined, load_half, load_word, popcount, prefetch, read, written
+from stream_dedup.core.probes import BLOCK_BITS, BLOCKS, U32, U64
+from stream_dedup.index.layout import GROUP, I64, ID_HASH, ROW_BYTES, TIME
+from stream_dedup.index.posting_lists import ADDRESSES, LISTS, PART_LISTS
+from stream_dedup.index.scan import ARTICLE, CURSOR, DISTANCE_SHIFT, ORDINAL, SPAN, WAITING
+
+AHEAD = 4
+"""Posting lists whose keys are asked for before they are compared."""
+AHEAD_LINES = 8
+"""Most cache lines of one list that are asked for ahead; the processor itself foresees the rest."""
+
+LINE = 64
+"""Bytes of a cache line."""
+WORD, HALF = 8, 4
+"""Bytes of a key, of an ordinal or a start."""
+GROUP_AT, ID_AT, TIME_AT = WORD * GROUP, WORD * ID_HASH, WORD * TIME
+
+_ARTICLE, _SPAN, _WAITING, _CURSOR, _ADDRESSES = map(from_dtype, (ARTICLE, SPAN, WAITING, CURSOR, ADDRESSES))
+
+
+Record = Any
+"""One record, by its columns' names."""
+Records = NDArray[Any]
+
+
+@inlined
+def _wanted(key: U64, lookup: np.uint32) -> tuple[np.int64, np.int64]:
+    """Table and block of a look-up."""
+    table = np.int64(lookup) >> BLOCK_BITS
+    shift = (BLOCKS - 1 - table % BLOCKS) * BLOCK_BITS
+    block = np.int64(key[table // BLOCKS] >> np.uint64(shift)) ^ np.int64(lookup)
+    return table, block & (LISTS - 1)
+
+
+@compiled(int64, written(_SPAN), int64, int64)
+def _limit(spans: Records, before: int, limit: int) -> int:
+    """Of the parts of one list, oldest first, leave the newest entries before an ordinal; gives how many are left."""
+    left = limit
+    for part in range(len(spans) - 1, -1, -1):
+        span = spans[part]
+        low, high = 0, span.entries
+        while low < high:
+            middle = (low + high) // 2
+            if load_half(span.ordinals + middle * HALF) < before:
+                low = middle + 1
+            else:
+                high = middle
+        skipped = max(low - left, 0)
+        span.keys += skipped * WORD
+        span.ordinals += skipped * HALF
+        span.entries = low - skipped
+        left -= low - skipped
+    return limit - left
+
+
+@compiled(int64, _ARTICLE, read(uint32), read(_ADDRESSES, 3), written(_SPAN), written(_CURSOR))
+def _spans(article: Record, plan: U32, directory: Records, spans: Records, cursor: Records) -> int:
+    """Parts of an article's posting lists; gives how many."""
+    levels, key = directory.shape[1], article.keys
+    for lookup in range(len(plan)):
+        table, block = _wanted(key, plan[lookup])
+        for level in range(levels):
+            prefetch(directory[table, level, block // PART_LISTS].starts + block * HALF)
+    count = 0
+    for lookup in range(len(plan)):
+        table, block = _wanted(key, plan[lookup])
+        total, first = 0, count
+        for level in range(levels):
+            source = directory[table, level, block // PART_LISTS]
+            if source.starts == 0:
+                continue
+            start = load_half(source.starts + block * HALF)
+            entries = load_half(source.starts + block * HALF + HALF) - start
+            if entries:
+                span = spans[count]
+                span.keys = source.keys + start * WORD
+                span.ordinals = source.ordinals + start * HALF
+                span.entries = entries
+                span.word = table // BLOCKS
+                total += entries
+                count += 1
+        if total > article.limit:
+            total = _limit(spans[first:count], article.before, article.limit)
+        cursor[0].candidates += total
+    cursor[0].lists += len(plan)
+    return count
+
+
+@inlined
+def _ask_for(spans: Records, part: int, count: int) -> None:
+    """Prefetch the keys of a part of a list."""
+    if part < count:
+        end = min(spans[part].entries * WORD, AHEAD_LINES * LINE)
+        for at in range(0, end, LINE):
+            prefetch(spans[part].keys + at)
+
+
+@compiled(
+    int64,
+    read(_ARTICLE),
+    read(uint32, 2),
+    read(_ADDRESSES, 3),
+    written(_SPAN),
+    written(_CURSOR),
+    written(_WAITING),
+)
+def collect(
+    articles: Records, plan: U32, directory: Records, spans: Records, cursors: Records, waiting: Records
+) -> int:
+    """Step 1: fill ``waiting``; stops when it is full, and the cursor says where to go on."""
+    waits, cursor = 0, cursors[0]
+    while cursor.article < len(articles):
+        number = cursor.article
+        article = articles[number]
+        key, sieve = article.keys, article.sieve
+        lists, candidates = cursor.lists, cursor.candidates
+        count = _spans(article, plan[min(number, len(plan) - 1)], directory, spans, cursors)
+        begin = cursor.span
+        for part in range(begin, begin + AHEAD):
+            _ask_for(spans, part, count)
+        for part in range(begin, count):
+            _ask_for(spans, part + AHEAD, count)
+            span = spans[part]
+            at, ordinals, mine = span.keys, span.ordinals, key[span.word]
+            for entry in range(cursor.entry, span.entries):
+                distance = popcount(load_word(at + entry * WORD) ^ mine)
+                if distance <= sieve:
+                    if waits == len(waiting):
+                        cursor.span, cursor.entry = part, entry
+                        cursor.lists, cursor.candidates = lists, candidates  # counted when the article is done
+                        return waits
+                    one = waiting[waits]
+                    one.article, one.rank, one.at = number, distance, ordinals + entry * HALF
+                    prefetch(ordinals + entry * HALF)
+                    waits += 1
+            cursor.entry = 0
+        cursor.span = 0
+        cursor.article += 1
+    return waits
+
+
+@compiled(int64, written(_WAITING), read(_ARTICLE), int64, read(int64, 2))
+def resolve(waiting: Records, articles: Records, floor: int, best: I64) -> int:
+    """Step 2; gives how many are left, which stand first then."""
+    left, last = 0, best.shape[1] - 1
+    for number in range(len(waiting)):
+        article = waiting[number].article
+        ordinal = load_half(waiting[number].at)
+        # The distance over more bits is no smaller: what is behind the last of the best now cannot come before it.
+        rank = waiting[number].rank << DISTANCE_SHIFT | ordinal
+        if floor <= ordinal < articles[article].before and rank < best[article, last]:
+            one = waiting[left]
+            one.article, one.rank, one.at = article, rank, ordinal
+            left += 1
+    return left
+
+
+@compiled(void, written(_WAITING), read(int64), int64, int64)
+def locate(waiting: Records, chunks: I64, chunk_bits: int, base: int) -> None:
+    """Ordinals become addresses of their rows."""
+    for number in range(len(waiting)):
+        place = waiting[number].at - base
+        chunk = min(place >> chunk_bits, len(chunks) - 1)
+        address = chunks[chunk] + (place - (chunk << chunk_bits)) * ROW_BYTES
+        waiting[number].at = address
+        prefetch(address)
+
+
+@inlined
+def _keep(best: I64, rank: int) -> None:
+    """Insert a rank in its order, once."""
+    low, high = 0, len(best)
+    while low < high:
+        middle = (low + high) // 2
+        if best[middle] < rank:
+            low = middle + 1
+        else:
+            high = middle
+    if low < len(best) and best[low] != rank:
+        for at in range(len(best) - 1, low, -1):
+            best[at] = best[at - 1]
+        best[low] = rank
+
+
+@compiled(void, read(_WAITING), read(_ARTICLE), boolean, written(int64, 2))
+def check(waiting: Records, articles: Records, directed: bool, best: I64) -> None:  # noqa: FBT001 - compiled: no names
+    """Step 3, with the addresses of the rows."""
+    for number in range(len(waiting)):
+        rank, row = waiting[number].rank, waiting[number].at
+        article = articles[waiting[number].article]
+        if load_word(row + GROUP_AT) != article.group or np.int64(load_word(row + TIME_AT)) < article.oldest:
+            continue
+        if (load_word(row + ID_AT) ^ article.own_id) & article.own_id_mask:
+            continue
+        if directed:
+            distance = 0
+            words = article.words
+            for word in range(BLOCKS):
+                distance += popcount(load_word(row + word * WORD) ^ words[word])
+            if distance > article.reach:
+                continue
+            rank = distance << DISTANCE_SHIFT | rank & ORDINAL
+        _keep(best[waiting[number].article], rank)
