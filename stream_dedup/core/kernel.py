@@ -25,6 +25,9 @@ from numba.core import cgutils
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _get_or_insert: Any = cgutils.get_or_insert_function
+not_kept: list[str] = []
+"""Why machine code could not be kept, for each function compiled anew: whoever may log says so once."""
+
 _WORD = ir.IntType(64)
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
@@ -47,7 +50,8 @@ def compiled(result: Any, *arguments: Any) -> Callable[[Function], Function]:  #
         function.__qualname__ += f"_{_taken_over(function)}"
         try:
             return cast("Function", njit(signature, cache=True, **_OPTIONS)(function))
-        except Exception:  # noqa: BLE001 - no folder to keep code in, a full disk, or kept code that is damaged
+        except Exception as error:  # noqa: BLE001 - no folder to keep code in, a full disk, or kept code that is damaged
+            not_kept.append(str(error) or type(error).__name__)
             return cast("Function", njit(signature, **_OPTIONS)(function))
 
     return decorate

@@ -11,6 +11,9 @@ costs time, up to the bucket limit.
 
 from __future__ import annotations
 
+import logging
+from functools import cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,8 @@ from stream_dedup.index.layout import ROW_BYTES, U64
 from stream_dedup.index.posting_lists import Lists
 from stream_dedup.index.query import Near, Query
 from stream_dedup.index.row import Fetch, Rows
+
+log = logging.getLogger(__name__)
 
 FETCH_ROWS = 1 << 14
 """Rows fetched at once where they are not held in memory: 1 MiB."""
@@ -87,18 +92,30 @@ def scan(query: Query, lists: Lists, rows: Rows | U64 | Fetch) -> Near:
 
 def warm() -> None:
     """Compile now, or load what was compiled, so that no article waits for it: seconds the first time."""
-    from stream_dedup.index import scan_kernel  # noqa: F401, PLC0415 - loads the compiler
-
     load_plan_kernel()
+    _load_kernel()
+
+
+@cache
+def _load_kernel() -> ModuleType:
+    """Load the compiled functions; says once where their machine code cannot be kept for the next start."""
+    from stream_dedup.core.kernel import not_kept  # noqa: PLC0415 - loads the compiler
+    from stream_dedup.index import scan_kernel  # noqa: PLC0415 - the same
+
+    if not_kept:
+        log.warning(
+            "the search is compiled anew at each start, which takes some seconds: its machine code cannot be kept "
+            "(%s); let NUMBA_CACHE_DIR name a folder that can be written",
+            not_kept[0],
+        )
+    return scan_kernel
 
 
 class _Scan:
     """The query as the compiled functions take it, and scratch memory."""
 
     def __init__(self, query: Query, lists: Lists, rows: Rows | Fetch) -> None:
-        from stream_dedup.index import scan_kernel  # noqa: PLC0415 - loads the compiler
-
-        self._kernel = scan_kernel
+        self._kernel = _load_kernel()
         self._rows, self._floor = rows, query.floor
         self._articles = _articles(query)
         self._plan, self._directory = np.ascontiguousarray(query.plan), lists.directory

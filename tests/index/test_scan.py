@@ -338,7 +338,7 @@ def test_missing_rows_are_refused() -> None:
     query = ask(world, np.array([9]), exact_plan(0), directed=False)
     with pytest.raises(ValueError, match="rows of 0 to 8 are held, the query needs 0 to 9"):
         scan(query, lists, world.rows[:8])
-    with pytest.raises(ValueError, match="rows of 4 to 10: query for 0 to 9"):
+    with pytest.raises(ValueError, match="rows of 4 to 10 are held, the query needs 0 to 9"):
         scan(query, lists, Rows((world.rows[4:],), 20, 4))
 
 
@@ -359,6 +359,20 @@ def test_the_compiler_is_loaded_by_the_first_query() -> None:
     )
     done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True"]
+
+
+def test_a_search_whose_code_cannot_be_kept_says_so_once_and_works() -> None:
+    """A read-only file system, no home: compiled at each start, with the remedy."""
+    code = (
+        "from numba.core.caching import CacheImpl; CacheImpl._locator_classes = []; "
+        "import numpy as np; from stream_dedup.index import scan; from stream_dedup.core.probes import directed; "
+        "import logging; logging.basicConfig(); scan.warm(); scan.warm(); "
+        "print(directed(np.zeros((1, 32), np.uint8), 1).tolist())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[[0]]\n"
+    assert done.stderr.count("compiled anew at each start") == 1
+    assert "NUMBA_CACHE_DIR" in done.stderr
 
 
 def test_scan_takes_rows_as_an_array() -> None:
