@@ -22,6 +22,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
 from stream_dedup.errors import UnavailableError
+from stream_dedup.stream.workarounds import end_sender, keep_transaction_requests
 
 if TYPE_CHECKING:
     from stream_dedup.config import Config, KafkaConfig
@@ -93,7 +94,7 @@ def make_producer(kafka: KafkaConfig, **settings: Any) -> KafkaProducer:  # noqa
             | settings,
         ),
     )
-    _keep_requests(producer)
+    keep_transaction_requests(producer)
     return producer
 
 
@@ -134,7 +135,7 @@ def discard(producer: KafkaProducer) -> None:
     except KafkaError as error:
         # The client gives up closing when something is left to send, and its thread goes on: end that, too.
         log.debug("a producer that is given up: %r", error)
-        producer._sender.force_close()  # noqa: SLF001 - close gives no other way
+        end_sender(producer)
 
 
 @contextmanager
@@ -150,26 +151,6 @@ def failures_told(kafka: KafkaConfig) -> Iterator[None]:
 def call_limit_s(config: Config) -> float:
     """How long one call to the broker may take before the worker ends: never shorter than a broker is waited for."""
     return max(config.worker.watchdog_s, config.kafka.broker_wait_s + CLOSE_TIMEOUT_S)
-
-
-def _keep_requests(producer: KafkaProducer) -> None:
-    """Keep a transaction's requests from being lost where its coordinator is away.
-
-    kafka-python 3.0.12 takes a request from its queue, waits for a connection to the coordinator, and puts the request
-    back where there is none yet; but where the wait fails with an error (connection refused) it forgets
-    it, and a commit waits for an answer to what was never sent. So a failed wait is told as "not yet".
-    """
-    client = producer._sender._client  # noqa: SLF001 - nothing public stands between sender and connection
-    wait = client.await_ready
-
-    def await_ready(node_id: int | str, timeout_ms: float) -> bool:
-        try:
-            return bool(wait(node_id, timeout_ms=timeout_ms))
-        except KafkaError as error:
-            log.debug("node %s: %r", node_id, error)
-            return False
-
-    client.await_ready = await_ready
 
 
 def _made(kafka: KafkaConfig, make: Callable[[], T]) -> T:

@@ -43,12 +43,13 @@ from stream_dedup.stream.beginnings import Beginnings
 from stream_dedup.stream.client import CLOSE_TIMEOUT_S, make_consumer
 from stream_dedup.stream.flight import Assignment, Flight
 from stream_dedup.stream.record import record_bytes
+from stream_dedup.stream.workarounds import drop_fetched, keep_rejoining
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from stream_dedup.config import Config
-    from stream_dedup.stream.topic_watch import TopicWatch
+from stream_dedup.stream.topic_watch import TopicWatch
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +151,7 @@ class Source(ConsumerRebalanceListener):  # type: ignore[misc] # the client has 
         Raises:
             RefusedError: offsets are lost, or the source no longer has what comes next, or it cannot be read.
         """
-        self._keep_rejoining()
+        keep_rejoining(self._consumer)
         records = self._poll(timeout_ms)
         term = self._current
         if term is None or not term.valid:
@@ -190,28 +191,6 @@ class Source(ConsumerRebalanceListener):  # type: ignore[misc] # the client has 
     def close(self) -> None:
         """Leave the group."""
         self._consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1000))
-
-    def _keep_rejoining(self) -> None:
-        """Keep a rejoin that has begun from being forgotten by the client.
-
-        kafka-python 3.0.12 rejoins when the topics' metadata changed, and forgets that it must once it has
-        computed an assignment: if a poll's time runs out just then, the join is never completed, without
-        an error. Its own flag for other rejoins is not forgotten.
-        """
-        coordinator = self._consumer._coordinator  # noqa: SLF001 - nothing public tells or asks for it
-        if coordinator.rejoining:
-            coordinator.request_rejoin()
-
-    def _drop_fetched(self) -> None:
-        """Drop what the client has fetched and not given out; every partition is sought anew after this.
-
-        kafka-python 3.0.12 parks the records of a partition that is paused, takes them up again only in some
-        states, and fetches no more of a partition that is parked: it would stay silent, without an error.
-        """
-        fetcher = self._consumer._fetcher  # noqa: SLF001 - nothing public drops them
-        fetcher._next_partition_records = None  # noqa: SLF001
-        fetcher._paused_partition_records.clear()  # noqa: SLF001
-        fetcher._paused_completed_fetches.clear()  # noqa: SLF001
 
     def _poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
         try:
@@ -260,7 +239,7 @@ class Source(ConsumerRebalanceListener):  # type: ignore[misc] # the client has 
             # A position of its own keeps the client from looking for one; held, it is not read from.
             self._consumer.pause(partition)
             self._consumer.seek(partition, 0)
-        self._drop_fetched()
+        drop_fetched(self._consumer)
 
     def _made_again(self, term: Assignment) -> bool:
         seen = self._watch.latest_ids

@@ -1,0 +1,87 @@
+"""Defects of kafka-python that the worker has to live with: one function for each, and nowhere else.
+
+Each was seen with kafka-python 3.0.12 on Kafka 4.3.1, and each needs names that are not public. A name that is gone
+raises at once: a workaround that silently does nothing would lose what it was made for. The version that pyproject.toml
+admits is the one that these were run against; ``tests/stream/test_workarounds.py`` says for each how to see whether a
+newer version still needs it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from kafka.errors import KafkaError
+
+from stream_dedup.errors import UserError
+
+if TYPE_CHECKING:
+    from kafka import KafkaConsumer, KafkaProducer
+
+log = logging.getLogger(__name__)
+
+
+def keep_transaction_requests(producer: KafkaProducer) -> None:
+    """Keep a transaction's requests from being lost while its coordinator is away.
+
+    The client takes a request from its queue, waits for a connection to the coordinator, and puts the request
+    back where there is none yet; but where the wait fails with an error (connection refused) it forgets
+    it, and a commit waits for an answer to what was never sent. So a failed wait is passed on as "not yet".
+    """
+    client = _private(producer, "_sender", "_client")
+    wait = _private(client, "await_ready")
+
+    def await_ready(node_id: int | str, timeout_ms: float) -> bool:
+        try:
+            return bool(wait(node_id, timeout_ms=timeout_ms))
+        except KafkaError as error:
+            log.debug("node %s: %r", node_id, error)
+            return False
+
+    client.await_ready = await_ready
+
+
+def end_sender(producer: KafkaProducer) -> None:
+    """End the thread of a producer that gave up closing because something was left to send."""
+    _private(producer, "_sender", "force_close")()
+
+
+def keep_rejoining(consumer: KafkaConsumer) -> None:
+    """Keep a rejoin that has begun from being forgotten.
+
+    The client rejoins when the topics' metadata changed, and forgets that it must once it has computed an
+    assignment: if a poll's time runs out just then, the join is never completed, without an error. Its own flag for
+    other rejoins is not forgotten.
+    """
+    if _private(consumer, "_coordinator", "rejoining"):
+        _private(consumer, "_coordinator", "request_rejoin")()
+
+
+def drop_fetched(consumer: KafkaConsumer) -> None:
+    """Drop what the client has fetched and not given out; the caller seeks every partition anew.
+
+    The client parks the records of a partition that is paused, takes them up again only in some states, and fetches
+    no more of a partition that is parked: it would stay silent, without an error.
+    """
+    fetcher = _private(consumer, "_fetcher")
+    _private(fetcher, "_next_partition_records")
+    fetcher._next_partition_records = None  # noqa: SLF001 - nothing public drops them
+    _private(fetcher, "_paused_partition_records").clear()
+    _private(fetcher, "_paused_completed_fetches").clear()
+
+
+def _private(owner: object, *path: str) -> Any:  # noqa: ANN401 - the client is untyped
+    """What stands behind names that are not public.
+
+    Raises:
+        UserError: one of them is gone.
+    """
+    for name in path:
+        if not hasattr(owner, name):
+            msg = (
+                f"the installed kafka-python has no {type(owner).__name__}.{name}, which this program relies on: "
+                "install the version that its pyproject.toml names"
+            )
+            raise UserError(msg)
+        owner = getattr(owner, name)
+    return owner
