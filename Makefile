@@ -9,6 +9,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Test processes side by side; 0 for none (to see a test's output as it comes, or for a debugger).
+JOBS ?= auto
 # More for pytest or the run: make test ARGS="-k keeper", make quality ARGS="--only comments"
 ARGS ?=
 
@@ -42,7 +44,7 @@ run: setup
 	@$(BIN)/python -P -m stream_dedup.demo
 
 test: setup
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest --numprocesses $(JOBS) --dist worksteal $(ARGS)
 
 lint: setup
 	@$(BIN)/ruff check

@@ -1,6 +1,7 @@
 """What every test may use: brokers, topic names, and a look at our own log after each test.
 
-* ``broker``: one real broker for the whole run. It may not be stopped or frozen; use names of ``topic_name``.
+* ``broker``: one real broker for the whole run, shared by every process of it (pytest-xdist): the process that the
+  others belong to starts it. It may not be stopped or frozen; use names of ``topic_name``.
 * ``own_broker``: one for a single test, which may do with it what it likes.
 
 On a machine with Docker or Java, a broker that does not start fails the tests that need it. Only where there is
@@ -8,6 +9,7 @@ neither are they skipped, with that reason.
 """
 
 import logging
+import os
 import re
 import signal
 import uuid
@@ -25,7 +27,7 @@ from stream_dedup.stream.devbroker import (
     find_broker,
     prepare_broker,
 )
-from stream_dedup.stream.devbroker.settings import SMALL_HEAP_MIB
+from stream_dedup.stream.devbroker.settings import BROKERS_VARIABLE, SMALL_HEAP_MIB
 
 BROKER_FIXTURES = {"broker", "own_broker"}
 
@@ -34,10 +36,27 @@ hypothesis.settings.register_profile("stream_dedup", print_blob=True, deadline=N
 hypothesis.settings.load_profile("stream_dedup")
 
 
-def pytest_configure() -> None:
-    """Undo what a shell does to a run in the background: it ignores Ctrl-C, and so do the programs that it starts."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin a run: Ctrl-C is heard, and the broker that the processes share is there.
+
+    A shell starts what it puts in the background with Ctrl-C ignored, and so would be the programs that tests start.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if _shares_a_broker(config):
+        try:
+            shared = find_broker()
+            config.add_cleanup(shared.close)
+            shared.start()
+            os.environ[BROKERS_VARIABLE] = shared.bootstrap
+        except StreamDedupError as error:  # the tests that need it will fail with the same message
+            logging.getLogger(__name__).info("no broker: %s", error)
+
+
+def _shares_a_broker(config: pytest.Config) -> bool:
+    """Whether this process hands the tests out to others, of which some may need a broker."""
+    hands_out = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
+    return bool(hands_out) and "not broker" not in config.option.markexpr and can_run_broker()
 
 
 def pytest_report_header() -> str:

@@ -79,7 +79,9 @@ def open_transaction(stack: ExitStack, made: Pipeline, transactional_id: str) ->
 
 
 def join_as(stack: ExitStack, kafka: KafkaConfig, made: Pipeline, member_id: str) -> None:
-    consumer = stack.enter_context(closing(make_consumer(kafka, group_id=kafka.group, client_id=member_id)))
+    consumer = stack.enter_context(
+        closing(make_consumer(kafka, group_id=kafka.group, client_id=member_id, auto_offset_reset="earliest"))
+    )
     consumer.subscribe([made.topic])
 
     def joined() -> bool:
