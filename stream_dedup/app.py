@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
+from stream_dedup.config_effective import fingerprint_settings_of, input_format_of
 from stream_dedup.index.scan import warm as warm_search
 from stream_dedup.metrics import Metrics
 from stream_dedup.metrics_server import MetricsServer
@@ -92,7 +93,7 @@ def _start(
     wait_for_broker(config.kafka, stop.is_set)
     processes = _processes(config)
     pool = FingerprintPool(
-        processes, config.fingerprint_settings(), config.input_format(), config.worker.article_limit_s
+        processes, fingerprint_settings_of(config), input_format_of(config), config.worker.article_limit_s
     )
     stack.callback(pool.close)
     opened = open_log(config, _Progress("reading the log", "records"), image=_Progress("loading the image", "parts"))

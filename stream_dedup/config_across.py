@@ -9,15 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from stream_dedup.config import Config
 from stream_dedup.config_checks import Problem
-from stream_dedup.config_profile import FEATURES, search_of, settings_of
+from stream_dedup.config_effective import FEATURES, fingerprint_settings_of, search_of
 from stream_dedup.config_sections import KafkaConfig
 from stream_dedup.core.rules import EXACT, MAX_MASKS
-
-if TYPE_CHECKING:  # the configuration imports this module
-    from stream_dedup.config import Config
 
 EXACT_TABLES = 4
 """Tables over the fingerprint."""
@@ -133,7 +130,7 @@ def _input_problems(config: Config) -> Iterator[Problem]:
 
 
 def _size_problems(config: Config) -> Iterator[Problem]:
-    settings = settings_of(config)
+    settings = fingerprint_settings_of(config)
     if settings.article_size and settings.exact_size > settings.article_size:
         yield Problem(
             ("text.exact_size", "text.article_size"),
@@ -144,7 +141,7 @@ def _size_problems(config: Config) -> Iterator[Problem]:
 
 
 def _feature_problems(config: Config) -> Iterator[Problem]:
-    settings, features = settings_of(config), config.features
+    settings, features = fingerprint_settings_of(config), config.features
     if not settings.has_long:
         for name in FEATURES:
             if getattr(features, name) is not None:

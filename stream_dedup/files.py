@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.config import Config
+from stream_dedup.config_effective import fingerprint_settings_of, index_settings_of, input_format_of, rules_of
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.decode import TOO_LONG, RawRecord, parse_object
 from stream_dedup.core.entry import Batch, LogRecord, Payload, encode
@@ -118,8 +119,8 @@ def filter_files(config: Config, options: FilterOptions, clock: Clock, report: C
         outputs.open()
         pool = FingerprintPool(
             _processes(config, tally),
-            config.fingerprint_settings(),
-            config.input_format(),
+            fingerprint_settings_of(config),
+            input_format_of(config),
             config.worker.article_limit_s,
         )
         stack.callback(pool.close)
@@ -171,7 +172,7 @@ def _index(config: Config, path: Path | None) -> Iterator[LogIndex]:
     with ExitStack() as stack:
         if path is None:
             path = stack.enter_context(TemporaryFolder()) / "index"
-        index = LogIndex.open(path, scheme=config.rules().scheme, settings=config.index_settings(), staged=True)
+        index = LogIndex.open(path, scheme=rules_of(config).scheme, settings=index_settings_of(config), staged=True)
         stack.callback(index.close)
         if index.log_id is None:
             index.begin(f"{FILES_LOG_PREFIX}{uuid.uuid4()}")
@@ -187,7 +188,7 @@ class _Log:
     def __init__(self, index: LogIndex, config: Config, clock: Clock) -> None:
         self._index = index
         self.clock = clock
-        rules, current = config.rules(), index.rules
+        rules, current = rules_of(config), index.rules
         if current is None:
             self.append(rules, clock())
         elif rules.differences(current):
@@ -213,7 +214,7 @@ class _Call:
         self._outputs = outputs
         self._tally = tally
         self._time_field = time_field
-        self._format = config.input_format()
+        self._format = input_format_of(config)
         self._observe = config.match.observe
         self._topic_id = uuid.uuid4().bytes
 

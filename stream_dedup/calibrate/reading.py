@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.calibrate.nearest import Entries
 from stream_dedup.config import Config
+from stream_dedup.config_effective import fingerprint_settings_of, input_format_of
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.decode import Article, InputFormat, RawRecord, decode, parse_object
 from stream_dedup.core.model import Status, signed
@@ -96,13 +97,13 @@ def collect(
     with ExitStack() as stack:
         pool = FingerprintPool(
             _processes(config, progress),
-            config.fingerprint_settings(),
-            config.input_format(),
+            fingerprint_settings_of(config),
+            input_format_of(config),
             config.worker.article_limit_s,
         )
         stack.callback(pool.close)
         for batch, columns in _fingerprinted(read_batches(files, progress, copies), pool, _processes(config, progress)):
-            parts.append(_part(batch, columns, original, config.input_format()))
+            parts.append(_part(batch, columns, original, input_format_of(config)))
             lines += len(batch.lines)
             report(lines, progress)
             if lines >= MAX_ARTICLES:

@@ -24,6 +24,7 @@ from stream_dedup.calibrate.labels import families, should_be_found
 from stream_dedup.calibrate.nearest import Directed, Entries, Exact, Search, measure, work
 from stream_dedup.calibrate.reading import Collected, Where, collect, texts_at
 from stream_dedup.config import Config
+from stream_dedup.config_effective import input_format_of, rules_of
 from stream_dedup.core.model import Status
 from stream_dedup.core.rules import MAX_MASKS, Rules
 from stream_dedup.core.simhash import similarity
@@ -92,7 +93,7 @@ def calibrate(config: Config, options: Options, listener: Listener) -> Report:
 
 def _report(config: Config, options: Options, listener: Listener, copies: Copies) -> Report:
     begun = time.monotonic()
-    rules = config.rules()
+    rules = rules_of(config)
     collected = collect(config, options.files, options.original, listener.reading, copies)
     entries = collected.entries
     _check(collected, options)
@@ -195,7 +196,7 @@ class _Shower:
     def _texts(self, numbers: set[int]) -> dict[int, str]:
         """Texts of these articles; of one that cannot be read any more an empty one."""
         places = {number: Where(*self.collected.where[number].tolist()) for number in numbers}
-        texts = texts_at(self.options.files, set(places.values()), self.config.input_format(), self.copies)
+        texts = texts_at(self.options.files, set(places.values()), input_format_of(self.config), self.copies)
         return {number: texts.get(place, "") for number, place in places.items()}
 
     def _show(self, pair: edge.Edge, side: edge.Side, kind: Status, texts: dict[int, str]) -> edge.Shown:

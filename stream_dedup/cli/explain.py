@@ -14,6 +14,7 @@ import click
 from stream_dedup.cli.options import config_options
 from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.config import Config
+from stream_dedup.config_effective import fingerprint_settings_of, index_settings_of, input_format_of, rules_of
 from stream_dedup.errors import UserError
 from stream_dedup.files_in import printable
 from stream_dedup.output_file import STDOUT
@@ -123,8 +124,8 @@ def _maker(config: Config, weights: str | None) -> tuple[Fingerprinter, Rules]:
     from stream_dedup.core.fingerprint import Fingerprinter  # noqa: PLC0415 - loads numpy and the dictionary
     from stream_dedup.core.scheme import scheme_of  # noqa: PLC0415 - loads the core
 
-    settings = config.fingerprint_settings().with_features(weights=weights)
-    return Fingerprinter(settings), replace(config.rules(), scheme=scheme_of(settings))
+    settings = fingerprint_settings_of(config).with_features(weights=weights)
+    return Fingerprinter(settings), replace(rules_of(config), scheme=scheme_of(settings))
 
 
 def _sides(config: Config, asked: _Asked, maker: Fingerprinter, rules: Rules) -> list[Side]:
@@ -148,7 +149,7 @@ def _held(config: Config, asked: _Asked, rules: Rules) -> list[Side]:
     if path is None:
         return []
     # No look-up is made, so nothing is loaded for it.
-    settings = replace(config.index_settings(), image_mib=0)
+    settings = replace(index_settings_of(config), image_mib=0)
     with LogIndex.read(path, scheme=rules.scheme, settings=settings) as index:
         return [side_of_id(index, one, path) for one in asked.ids]
 
@@ -181,7 +182,7 @@ def _record(config: Config, text: str, name: str) -> tuple[tuple[str, ...], str 
     """Texts of the fields, and the scope, of a record."""
     from stream_dedup.core.decode import RawRecord, Rejection, decode  # noqa: PLC0415 - loads the core
 
-    article = decode(RawRecord(None, text.encode("utf-8", "surrogatepass"), name), config.input_format())
+    article = decode(RawRecord(None, text.encode("utf-8", "surrogatepass"), name), input_format_of(config))
     if isinstance(article, Rejection):
         msg = f"{name}: {article.reason}; give a JSON object as filter reads them"
         raise UserError(msg)

@@ -12,6 +12,7 @@ import click
 from stream_dedup.cli.options import config_options
 from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.config import Config
+from stream_dedup.config_effective import fingerprint_settings_of
 from stream_dedup.core.model import FINGERPRINT_BITS, Status
 from stream_dedup.errors import UserError
 from stream_dedup.files_in import is_blank, printable
@@ -69,7 +70,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
         return
     from stream_dedup.core.fingerprint import Fingerprinter  # noqa: PLC0415 - loads numpy and the dictionary
 
-    made = Fingerprinter(config.fingerprint_settings()).fingerprint([item.text for item in named])
+    made = Fingerprinter(fingerprint_settings_of(config)).fingerprint([item.text for item in named])
     for row, item in enumerate(named):
         said = _say(made, row, signature=signature, margins=margins)
         if as_json:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
+from stream_dedup.config_effective import index_settings_of, rules_of
 from stream_dedup.core.model import FILES_LOG_PREFIX
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
 from stream_dedup.index import LogIndex, only_copy_in
@@ -60,7 +61,7 @@ def open_log(config: Config, progress: Progress, *, image: Progress | None = Non
         UserError: wrong topics, or the index belongs to another process.
         RefusedError: the rules in force are not the configuration's.
     """
-    rules = config.rules()
+    rules = rules_of(config)
     # 1
     log_id = _ensure(config)
     reader = LogReader(config.kafka, config.log_topic)
@@ -123,7 +124,7 @@ def _ensure(config: Config) -> bytes:
 
 
 def _open_index(config: Config, rules: Rules, image: Progress | None) -> LogIndex:
-    settings = config.index_settings()
+    settings = index_settings_of(config)
     try:
         return LogIndex.open(config.index.path, scheme=rules.scheme, settings=settings, progress=image)
     except CorruptError as error:
@@ -137,7 +138,7 @@ def _emptied(config: Config, rules: Rules, reason: str | None = None) -> LogInde
         raise _files_index(path)
     if reason is not None:
         log.warning("%s; it is rebuilt from the log", reason)
-    return LogIndex.open(path, scheme=rules.scheme, settings=config.index_settings(), emptied=True)
+    return LogIndex.open(path, scheme=rules.scheme, settings=index_settings_of(config), emptied=True)
 
 
 def _files_index(path: Path) -> UserError:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from stream_dedup.config import Config
+from stream_dedup.config_effective import rules_of
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.stream.asking import patiently
@@ -106,7 +107,7 @@ def apply_rules(config: Config, progress: Progress = lambda _done, _all: None) -
         ensure_topics(admin, config)
     # 1  what is in force
     history = read_rules(config, progress)
-    before, wanted = history.in_force, config.rules()
+    before, wanted = history.in_force, rules_of(config)
     change = _next(config, wanted, before)
     if change is None:
         return Change(before, wanted, None)

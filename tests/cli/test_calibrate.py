@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from stream_dedup.cli import run
-from stream_dedup.config import load_config
+from stream_dedup.config_effective import fingerprint_settings_of, input_format_of
+from stream_dedup.config_load import load_config
 from stream_dedup.core.columns import EntryMaker
 from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.model import signed
@@ -114,7 +115,7 @@ def test_the_histogram_counts_nearest_earlier_neighbours(long_texts: Path, capsy
     (figures,) = said["figures"]
     config = load_config(None)
     lines = long_texts.read_bytes().splitlines()
-    columns = EntryMaker(config.fingerprint_settings(), config.input_format())(
+    columns = EntryMaker(fingerprint_settings_of(config), input_format_of(config))(
         [RawRecord(None, line, "") for line in lines]
     )
     assert signed(columns.statuses).all()

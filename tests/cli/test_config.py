@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.cli import run
-from stream_dedup.config import Config, ConfigError, load_config, parse_duration_ms
-from stream_dedup.config_profile import FEATURES, NORMALISATION
+from stream_dedup.config import Config
+from stream_dedup.config_checks import ConfigError, parse_duration_ms
+from stream_dedup.config_effective import FEATURES, NORMALISATION, fingerprint_settings_of, input_format_of, rules_of
+from stream_dedup.config_load import load_config
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.scheme import Features, Normalisation
@@ -243,34 +245,34 @@ def test_a_topic_has_one_role(tmp_path: Path, role: str) -> None:
         assert repr(name) in problems_of(tmp_path, f'[topics]\n{role} = "{name}"\n')[0]
 
 
-def rules_of(**match: object) -> Rules:
-    return load_config(None, {"match": match}, {}).rules()
+def rules_with(**match: object) -> Rules:
+    return rules_of(load_config(None, {"match": match}, {}))
 
 
 def test_rules_of_the_profiles() -> None:
     """Article (the default) and comment search directed, simhash exact within 3 bits; all for ever."""
-    assert rules_of() == rules_of(profile="article")
+    assert rules_with() == rules_with(profile="article")
     for profile, probes in (("article", 64), ("comment", 128)):
-        rules = rules_of(profile=profile)
+        rules = rules_with(profile=profile)
         assert (rules.search, rules.probes, rules.distance, rules.scheme.name) == ("directed", probes, None, profile)
-    exact = rules_of(profile="simhash")
+    exact = rules_with(profile="simhash")
     assert (exact.search, exact.distance, exact.limit, exact.scheme.name) == ("exact", 3, None, "simhash")
     assert (exact.window_ms, exact.featureless, exact.recrawl, exact.observe) == (None, "unique", "duplicate", False)
 
 
 def test_where_every_text_is_short_the_limit_is_theirs() -> None:
     """In profile comment `limit` decides; in article short texts have their own."""
-    assert rules_of(profile="comment", limit=40).short_limit == 40
-    assert rules_of(profile="comment", limit=40, short_limit=30).short_limit == 30
-    assert rules_of(limit=40).short_limit == rules_of().short_limit
+    assert rules_with(profile="comment", limit=40).short_limit == 40
+    assert rules_with(profile="comment", limit=40, short_limit=30).short_limit == 30
+    assert rules_with(limit=40).short_limit == rules_with().short_limit
 
 
 def test_given_keys_stand_over_the_profile() -> None:
     """Each of the rules can be set; those not given stay the profile's."""
-    rules = rules_of(probes=32, limit=40, window="2h", recrawl="update", observe=True, featureless="rejected")
-    assert (rules.probes, rules.limit, rules.short_limit) == (32, 40, rules_of().short_limit)
+    rules = rules_with(probes=32, limit=40, window="2h", recrawl="update", observe=True, featureless="rejected")
+    assert (rules.probes, rules.limit, rules.short_limit) == (32, 40, rules_with().short_limit)
     assert (rules.window_ms, rules.recrawl, rules.observe, rules.featureless) == (7_200_000, "update", True, "rejected")
-    assert rules_of(profile="simhash", distance=7).distance == 7
+    assert rules_with(profile="simhash", distance=7).distance == 7
 
 
 @pytest.mark.parametrize(
@@ -283,7 +285,7 @@ def test_given_keys_stand_over_the_profile() -> None:
 )
 def test_what_only_the_verdict_depends_on_is_not_in_the_scheme(section: str, keys: dict[str, object]) -> None:
     """Rules can change within one log."""
-    assert load_config(None, {section: keys}, {}).rules().scheme == rules_of().scheme
+    assert rules_of(load_config(None, {section: keys}, {})).scheme == rules_with().scheme
 
 
 @pytest.mark.parametrize(
@@ -313,7 +315,7 @@ def test_what_only_the_verdict_depends_on_is_not_in_the_scheme(section: str, key
 )
 def test_what_an_entry_depends_on_is_in_the_scheme(section: str, keys: dict[str, object]) -> None:
     """Another one is another log."""
-    assert load_config(None, {section: keys}, {}).rules().scheme != rules_of().scheme
+    assert rules_of(load_config(None, {section: keys}, {})).scheme != rules_with().scheme
 
 
 def test_every_step_of_the_normalisation_is_a_key() -> None:
@@ -326,7 +328,7 @@ def test_what_the_core_is_given_is_what_the_sections_say() -> None:
     """Fields, HTML and scope reach both the reading of records and the making of entries."""
     given = {"id_field": "url", "fields": {"title": 3, "body": 1}, "html_fields": ["body"], "scope_field": "site"}
     config = load_config(None, {"input": given, "features": {"top_k": 50}}, {})
-    fmt, settings = config.input_format(), config.fingerprint_settings()
+    fmt, settings = input_format_of(config), fingerprint_settings_of(config)
     assert (fmt.id_field, fmt.text_fields, fmt.scope_field) == ("url", ("title", "body"), "site")
     assert (settings.field_weights, settings.html, settings.scope_field) == ((3, 1), (False, True), "site")
     assert settings.long.features.top_k == 50
@@ -385,13 +387,13 @@ def test_what_is_wrong_between_keys_is_named(tmp_path: Path, text: str, keys: st
 def test_an_exact_search_over_a_directed_profile_needs_a_distance_only(tmp_path: Path) -> None:
     """A profile can be changed: its text and features, another search."""
     config = load_config(write(tmp_path, '[match]\nsearch = "exact"\ndistance = 7\n'), {}, {})
-    assert (config.rules().search, config.rules().distance, config.rules().scheme.name) == ("exact", 7, "article")
+    assert (rules_of(config).search, rules_of(config).distance, rules_of(config).scheme.name) == ("exact", 7, "article")
 
 
 @pytest.mark.parametrize("window", ["104249991d", "999999999h"])
 def test_a_window_that_is_taken_can_be_kept(window: str) -> None:
     """What `config check` takes, the rules of a log take."""
-    rules = load_config(None, {"match": {"window": window}}, {}).rules()
+    rules = rules_of(load_config(None, {"match": {"window": window}}, {}))
     assert Rules.from_json(rules.to_json()).window_ms == parse_duration_ms(window)
 
 

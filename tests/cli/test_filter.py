@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from stream_dedup.cli import run
-from stream_dedup.config import load_config
+from stream_dedup.config_effective import rules_of
+from stream_dedup.config_load import load_config
 from stream_dedup.index import LogIndex
 
 STORY = (
@@ -297,7 +298,7 @@ def test_another_scheme_is_refused(tmp_path: Path, call: Filter) -> None:
 def test_an_index_of_a_worker_is_refused(tmp_path: Path, call: Filter) -> None:
     """It is a cache of a log in Kafka: what a file holds must not get into it."""
     config = load_config(None, {}, {})
-    with LogIndex.open(tmp_path / "index", scheme=config.rules().scheme) as index:
+    with LogIndex.open(tmp_path / "index", scheme=rules_of(config).scheme) as index:
         index.begin("8b8d2f6e-0000-4000-8000-000000000000")
     assert call("--index", tmp_path / "index", write(tmp_path / "a", record("a", STORY))) == []
     assert call.code == 2

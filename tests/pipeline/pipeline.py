@@ -13,7 +13,8 @@ from typing import Any
 
 from kafka import TopicPartition
 
-from stream_dedup.config import Config, load_config
+from stream_dedup.config import Config
+from stream_dedup.config_load import load_config
 from stream_dedup.core.headers import Stamp, parse_headers
 from stream_dedup.stream.asking import patiently
 from stream_dedup.stream.client import make_admin, make_consumer, make_producer

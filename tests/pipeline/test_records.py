@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from stream_dedup.config_effective import rules_of
 from stream_dedup.core.headers import parse_headers
 from stream_dedup.core.model import Verdict
 from stream_dedup.stream.client import make_producer
@@ -42,7 +43,7 @@ def test_output_is_the_input_and_our_headers(make_pipeline: MakePipeline) -> Non
     stamp = parse_headers(record.headers)
     assert stamp.verdict is Verdict.UNIQUE
     assert stamp.topic == made.topic
-    assert stamp.scheme == made.config().rules().scheme.id
+    assert stamp.scheme == rules_of(made.config()).scheme.id
     made.assert_sound()
 
 

@@ -10,7 +10,7 @@ import sys
 
 from kafka import OffsetAndMetadata, TopicPartition
 
-from stream_dedup.config import load_config
+from stream_dedup.config_load import load_config
 from stream_dedup.stream.client import make_producer
 from tests.waiting import wait_until
 

@@ -9,7 +9,8 @@ from contextlib import closing
 import pytest
 from kafka import KafkaAdminClient
 
-from stream_dedup.config import Config, load_config
+from stream_dedup.config import Config
+from stream_dedup.config_load import load_config
 from stream_dedup.stream.client import make_admin
 from stream_dedup.stream.devbroker import DevBroker
 

@@ -16,6 +16,7 @@ from kafka import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicParti
 from stream_dedup.audit import Report
 from stream_dedup.cli import EXIT_FOUND, EXIT_OK, EXIT_USER, run
 from stream_dedup.config import Config
+from stream_dedup.config_effective import rules_of
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Headers, offset_metadata, output_headers
 from stream_dedup.core.model import Verdict
@@ -118,7 +119,7 @@ def world(config: Config, admin: KafkaAdminClient) -> World:
     ensure_topics(admin, config)
     made = World(config, admin)
     made.produce(range(3), range(4, 7))
-    made.log(config.rules(), made.batch([0, 1, 2], [A, FAR, REJECTED]), made.batch([4, 5, 6], [A ^ 1, A, FAR]))
+    made.log(rules_of(config), made.batch([0, 1, 2], [A, FAR, REJECTED]), made.batch([4, 5, 6], [A ^ 1, A, FAR]))
     return made
 
 
@@ -221,7 +222,7 @@ def test_cut_source_is_no_gap(world: World) -> None:
 def test_observed_outputs_and_updates(world: World) -> None:
     """From a change of rules on everything leaves to the topic of unique ones; a re-crawl is told as an update."""
     world.produce(range(8, 10))
-    rules = replace(world.config.rules(), revision=2, observe=True, recrawl="update")
+    rules = replace(rules_of(world.config), revision=2, observe=True, recrawl="update")
     again = world.batch([8, 9], [FAR ^ 1, A])
     ids = f"{world.source.topic}-0-6{world.source.topic}-0-9".encode()
     world.log(rules, replace(again, id_bytes=ids))

@@ -12,7 +12,8 @@ from kafka import ConsumerGroupMetadata, KafkaAdminClient, KafkaConsumer, TopicP
 from kafka.errors import KafkaTimeoutError, NoOffsetForPartitionError
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.config import Config, load_config
+from stream_dedup.config import Config
+from stream_dedup.config_load import load_config
 from stream_dedup.core.model import Judgement, Verdict
 from stream_dedup.metrics import Metrics
 from stream_dedup.stream import committer as module

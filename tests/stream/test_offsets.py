@@ -11,6 +11,7 @@ from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
 
 from stream_dedup.cli import EXIT_OK, EXIT_REFUSED, EXIT_USER, run
 from stream_dedup.config import Config
+from stream_dedup.config_effective import rules_of
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.stream.asking import patiently
 from stream_dedup.stream.client import make_consumer
@@ -30,7 +31,7 @@ def source(config: Config, admin: KafkaAdminClient) -> TopicPartition:
     produce_lines(config, name, [b"%d" % number for number in range(10)], None, lambda _count: None)
     logged = batch(range(4), [1, 2, 3, 4], topic_id=topic_ids(admin, [name])[name], topic=name)
     with closing(LogAppender(config.kafka, config.log_topic)) as appender:
-        appender.append_now(config.rules())
+        appender.append_now(rules_of(config))
         appender.append_now(logged)
     return TopicPartition(name, 0)
 

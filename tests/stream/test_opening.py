@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.cli import run
-from stream_dedup.config import Config, load_config
+from stream_dedup.config import Config
+from stream_dedup.config_effective import rules_of
+from stream_dedup.config_load import load_config
 from stream_dedup.errors import CorruptError, UserError
 from stream_dedup.index import LogIndex, mark_corrupt
 from stream_dedup.stream import opening
@@ -19,7 +21,7 @@ def config(tmp_path: Path) -> Config:
 
 
 def open_index(config: Config) -> LogIndex:
-    return opening._open_index(config, config.rules(), None)
+    return opening._open_index(config, rules_of(config), None)
 
 
 @pytest.mark.expect_log("is damaged .* it is rebuilt from the log")
@@ -46,7 +48,7 @@ def test_an_index_of_filter_is_never_emptied(config: Config, tmp_path: Path, dam
         (path / "current").unlink()
     before = tree(path / "data-1")
     with pytest.raises(UserError, match="was made by `stream-dedup filter` and holds what no log holds"):
-        opening._emptied(config, config.rules())
+        opening._emptied(config, rules_of(config))
     if damage != "none":
         with pytest.raises(UserError, match="was made by `stream-dedup filter`"):
             open_index(config)
@@ -58,7 +60,7 @@ def test_a_folder_of_something_else_is_not_emptied(config: Config) -> None:
     (config.index.path / "data-2024").mkdir(parents=True)
     (config.index.path / "data-2024" / "a.txt").write_text("a stranger's")
     before = tree(config.index.path)
-    for call in (open_index, lambda config: opening._emptied(config, config.rules())):
+    for call in (open_index, lambda config: opening._emptied(config, rules_of(config))):
         with pytest.raises(UserError, match="holds other files"):
             call(config)
     assert tree(config.index.path) == before
@@ -68,7 +70,7 @@ def test_a_transactional_id_stays_in_the_folder(config: Config) -> None:
     """Made once, also before there is an index, for which it is no obstacle."""
     first = opening.worker_id(config)
     open_index(config).close()
-    opening._emptied(config, config.rules()).close()
+    opening._emptied(config, rules_of(config)).close()
     assert opening.worker_id(config) == first
     assert first.startswith(config.kafka.group)
 

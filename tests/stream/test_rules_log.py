@@ -11,6 +11,7 @@ from kafka import KafkaAdminClient
 
 from stream_dedup.cli import EXIT_OK, EXIT_REFUSED, EXIT_USER, run
 from stream_dedup.config import Config
+from stream_dedup.config_effective import rules_of
 from stream_dedup.core.entry import encode
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, RefusedError, UserError
@@ -38,7 +39,7 @@ def effects(config: Config) -> list[tuple[int, Effect]]:
 def test_first_rules(config: Config) -> None:
     """An empty log begins with the configuration's rules, its topic made where it was missing."""
     change = apply_rules(config)
-    assert (change.before, change.now) == (None, config.rules())
+    assert (change.before, change.now) == (None, rules_of(config))
     assert effects(config) == [(0, Effect.TOOK_FORCE)]
 
 
@@ -56,7 +57,7 @@ def test_change_takes_force_and_applying_again_does_nothing(config: Config) -> N
 def test_history_tells_void_and_restated_records(config: Config, admin: KafkaAdminClient) -> None:
     """Each record is told by what it did at its place."""
     ensure_topics(admin, config)
-    first = config.rules()
+    first = rules_of(config)
     other = replace(first, limit=7)
     append(config, first, first, other, replace(other, revision=2), replace(first, revision=2))
     assert [effect for _, effect in effects(config)] == [
@@ -95,7 +96,7 @@ def test_log_of_another_format(config: Config, admin: KafkaAdminClient) -> None:
     """A log that an earlier release wrote is told by log offset, with what can be done."""
     ensure_topics(admin, config)
     with closing(make_producer(config.kafka)) as producer:
-        producer.send(config.log_topic, value=b"\x01" + encode(config.rules())[1:], partition=0).get(timeout=10)
+        producer.send(config.log_topic, value=b"\x01" + encode(rules_of(config))[1:], partition=0).get(timeout=10)
     with pytest.raises(CorruptError, match=r"offset 0: log record of format 1, and .* format 2: .* --group"):
         read_rules(config)
 
@@ -106,7 +107,7 @@ def test_of_two_changes_at_once_the_second_is_told(config: Config, monkeypatch: 
 
     class Late(LogAppender):
         def append_now(self, payload: object) -> int:
-            super().append_now(replace(config.rules(), limit=9, revision=2))
+            super().append_now(replace(rules_of(config), limit=9, revision=2))
             return super().append_now(payload)  # type: ignore[arg-type]
 
     monkeypatch.setattr(rules_log, "LogAppender", Late)
@@ -131,7 +132,7 @@ def test_command(config: Config, flags: list[str], capsys: pytest.CaptureFixture
     assert run(["rules", "apply", *flags, "--limit=5", "--window=24h"]) == EXIT_OK
     told = capsys.readouterr().out
     assert (
-        f"limit: {config.rules().limit} -> 5\nwindow: for ever -> 24h\nin force from log offset 1 on (revision 2)"
+        f"limit: {rules_of(config).limit} -> 5\nwindow: for ever -> 24h\nin force from log offset 1 on (revision 2)"
         in told
     )
     assert run(["rules", "apply", *flags, "--limit=5", "--window=24h"]) == EXIT_OK

@@ -9,13 +9,15 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from stream_dedup.config import Config
 from stream_dedup.config_sections import TextConfig
 from stream_dedup.core.profiles import PROFILES, Profile
-from stream_dedup.core.rules import EXACT
-from stream_dedup.core.scheme import FingerprintSettings, Normalisation
+from stream_dedup.core.rules import EXACT, Rules
+from stream_dedup.core.scheme import FingerprintSettings, Normalisation, scheme_of
 
-if TYPE_CHECKING:  # the configuration imports this module
-    from stream_dedup.config import Config
+if TYPE_CHECKING:
+    from stream_dedup.core.decode import InputFormat
+    from stream_dedup.index import IndexSettings
 
 ARTICLE_ALL = "every text is short"
 """What stands for an article size that no text reaches."""
@@ -45,7 +47,7 @@ def search_of(config: Config) -> Search:
     if kind == EXACT:
         return Search(kind, _or(match.distance, profile.distance), None, None, None)
     short_limit = match.short_limit
-    if not settings_of(config).has_long:
+    if not fingerprint_settings_of(config).has_long:
         short_limit = _or(short_limit, match.limit)
     return Search(
         kind,
@@ -56,7 +58,7 @@ def search_of(config: Config) -> Search:
     )
 
 
-def settings_of(config: Config) -> FingerprintSettings:
+def fingerprint_settings_of(config: Config) -> FingerprintSettings:
     """How texts become entries."""
     given, text, features = config.input, config.text, config.features
     settings = profile_of(config).settings
@@ -80,6 +82,49 @@ def settings_of(config: Config) -> FingerprintSettings:
     )
 
 
+def rules_of(config: Config) -> Rules:
+    """The rules that a log begun with this configuration has."""
+    search = search_of(config)
+    return Rules(
+        scheme=scheme_of(fingerprint_settings_of(config)),
+        search=search.kind,
+        distance=search.distance,
+        probes=search.probes,
+        limit=search.limit,
+        short_limit=search.short_limit,
+        window_ms=config.match.window_ms,
+        bucket_limit=config.match.bucket_limit,
+        featureless=config.match.featureless,
+        recrawl=config.match.recrawl,
+        observe=config.match.observe,
+    )
+
+
+def index_settings_of(config: Config) -> IndexSettings:
+    """What may be set of the index."""
+    from stream_dedup.index import IndexSettings  # noqa: PLC0415 - loads RocksDB
+
+    return IndexSettings(
+        fold_entries=config.index.fold_entries,
+        block_cache_mib=config.index.block_cache_mib,
+        image_mib=config.index.image_mib,
+    )
+
+
+def input_format_of(config: Config) -> InputFormat:
+    """How records are read."""
+    from stream_dedup.core.decode import InputFormat  # noqa: PLC0415 - loads the core
+
+    return InputFormat(
+        kind=config.input.format,
+        id_field=config.input.id_field,
+        text_field=config.input.text_field,
+        max_bytes=config.input.max_bytes,
+        fields=tuple(config.input.fields),
+        scope_field=config.input.scope_field,
+    )
+
+
 NORMALISATION = tuple(field.name for field in fields(Normalisation) if field.name in TextConfig.model_fields)
 """Keys of ``text`` that are steps of the normalisation."""
 
@@ -90,7 +135,7 @@ FEATURES = ("kind", "weights", "top_k", "damped", "damping", "idf", "root")
 
 def of_profile(config: Config) -> dict[str, str]:
     """By key: what is in force of that which depends on the profile and is not given, as words."""
-    settings, search = settings_of(config), search_of(config)
+    settings, search = fingerprint_settings_of(config), search_of(config)
     told: dict[str, str] = {}
     for name in NORMALISATION:
         long, short = (getattr(one.normalisation, name) for one in (settings.long, settings.short))

@@ -1,0 +1,92 @@
+"""Load the configuration: one typed value, made once at the start.
+
+Three sources, the later over the earlier: a TOML file, environment variables
+(``STREAM_DEDUP_<SECTION>__<KEY>``, lists with commas), flags of the command line. Rules:
+
+* Every problem is reported at once, in one ``ConfigError``: key, value, where it came from,
+  reason, remedy. A key that nobody knows is a problem, not a surprise later.
+* A secret's value is never printed, nor that of an unknown key, which may be a misspelt secret.
+
+Nothing is opened but the configuration and secret files.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from stream_dedup import config_checks as checks
+from stream_dedup.config import Config
+from stream_dedup.config_across import across
+from stream_dedup.config_checks import ConfigError
+
+__all__ = ["ENV_PREFIX", "load_config"]
+
+ENV_PREFIX = "STREAM_DEDUP_"
+
+
+def load_config(
+    path: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Config:
+    """Read the configuration from its three sources.
+
+    Args:
+        path: TOML file, None for none.
+        overrides: what the flags say, as ``{"kafka": {"brokers": …}}``; a value of None was not given.
+        environment: the process's own where not given.
+
+    Raises:
+        ConfigError: with every problem there is.
+    """
+    problems: list[str] = []
+    file_values = _read_file(path, problems) if path is not None else {}
+    layers = [
+        checks.Layer(f"file {path}", file_values),
+        checks.Layer("environment", _from_environment(os.environ if environment is None else environment)),
+        checks.Layer("flag", _given(overrides or {})),
+    ]
+    config = checks.validate(Config, layers, problems, across)
+    if config is None:
+        raise ConfigError(problems)
+    return config
+
+
+def _read_file(path: Path, problems: list[str]) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        problems.append(f"file {path}: cannot be read ({error.strerror}); name a TOML file with --config")
+    except UnicodeDecodeError as error:
+        problems.append(f"file {path}: not UTF-8 at byte {error.start}; save it as UTF-8")
+    except tomllib.TOMLDecodeError as error:
+        problems.append(f"file {path}: not TOML: {error}; mend that line")
+    return {}
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    """Variables with two underscores between section and key; an empty one was not given."""
+    values: dict[str, Any] = {}
+    for name, value in environment.items():
+        section, mark, key = name.removeprefix(ENV_PREFIX).lower().partition("__")
+        if not name.startswith(ENV_PREFIX) or not value:
+            continue
+        if mark:
+            values.setdefault(section, {})[key] = value
+        elif section == "log_level":
+            values[section] = value
+    return values
+
+
+def _given(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Flags that were given: None and empty sections fall away."""
+    kept: dict[str, Any] = {}
+    for name, value in overrides.items():
+        inner = _given(value) if isinstance(value, Mapping) else value
+        if inner is not None and inner != {}:
+            kept[name] = inner
+    return kept
