@@ -16,7 +16,7 @@ from stream_dedup.core.rules import EXACT, Rules
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation, scheme_of
 
 if TYPE_CHECKING:
-    from stream_dedup.core.decode import InputFormat
+    from stream_dedup.core.text.decode import InputFormat
     from stream_dedup.index import IndexSettings
 
 ARTICLE_ALL = "every text is short"
@@ -113,7 +113,7 @@ def index_settings_of(config: Config) -> IndexSettings:
 
 def input_format_of(config: Config) -> InputFormat:
     """How records are read."""
-    from stream_dedup.core.decode import InputFormat  # noqa: PLC0415 - loads the core
+    from stream_dedup.core.text.decode import InputFormat  # noqa: PLC0415 - loads the core
 
     return InputFormat(
         kind=config.input.format,

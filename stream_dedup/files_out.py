@@ -26,8 +26,8 @@ from typing import Any
 
 import orjson
 
-from stream_dedup.core.decode import InputFormat, parse_object
 from stream_dedup.core.model import Judgement, Verdict
+from stream_dedup.core.text.decode import InputFormat, parse_object
 from stream_dedup.files_in import KEPT_BYTES, CutLine
 from stream_dedup.output_file import STDOUT, Output, output_to, unwritten
 

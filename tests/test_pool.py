@@ -15,9 +15,9 @@ import pytest
 from stream_dedup import pool as module
 from stream_dedup.core import columns
 from stream_dedup.core.columns import Columns, EntryMaker
-from stream_dedup.core.decode import InputFormat, RawRecord, decode
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings
+from stream_dedup.core.text.decode import InputFormat, RawRecord, decode
 from stream_dedup.errors import UnavailableError
 from stream_dedup.pool import FingerprintPool
 
@@ -228,7 +228,7 @@ def test_an_alarm_that_was_set_before_goes_on() -> None:
 
 PARENT = """\
 import json, sys
-from stream_dedup.core.decode import RawRecord
+from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.pool import FingerprintPool
 pool = FingerprintPool(2)
 if sys.argv[1] != "starting":

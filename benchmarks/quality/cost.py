@@ -20,9 +20,9 @@ from benchmarks.quality.report import Aim
 from benchmarks.quality.seeds import alone
 from benchmarks.turns import CHUNK_TEXTS, Work, microseconds
 from stream_dedup.core.columns import EntryMaker
-from stream_dedup.core.decode import InputFormat, RawRecord
 from stream_dedup.core.fingerprint import Fingerprinter
 from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.text.decode import InputFormat, RawRecord
 
 TURNS = 5
 ARTICLES, COMMENTS = 400, 8_000

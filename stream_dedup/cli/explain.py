@@ -180,7 +180,7 @@ def _side_of_text(config: Config, asked: _Asked, maker: Fingerprinter, name: str
 
 def _record(config: Config, text: str, name: str) -> tuple[tuple[str, ...], str | None]:
     """Texts of the fields, and the scope, of a record."""
-    from stream_dedup.core.decode import RawRecord, Rejection, decode  # noqa: PLC0415 - loads the core
+    from stream_dedup.core.text.decode import RawRecord, Rejection, decode  # noqa: PLC0415 - loads the core
 
     article = decode(RawRecord(None, text.encode("utf-8", "surrogatepass"), name), input_format_of(config))
     if isinstance(article, Rejection):

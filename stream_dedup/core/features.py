@@ -31,8 +31,8 @@ from operator import add
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.core.simplify import simplify
-from stream_dedup.core.text import Runs, marks, split
+from stream_dedup.core.text.normalise import Runs, marks, split
+from stream_dedup.core.text.simplify import simplify
 from stream_dedup.errors import UserError
 
 Segmenter = Callable[[str], list[str]]

@@ -30,7 +30,6 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.core import simhash
-from stream_dedup.core.clean import TOKEN_NAMES
 from stream_dedup.core.kinds import Counted, Reader
 from stream_dedup.core.model import (
     BLOCK_BITS,
@@ -41,6 +40,7 @@ from stream_dedup.core.model import (
 )
 from stream_dedup.core.scheme import Features, FingerprintSettings
 from stream_dedup.core.short import ShortFingerprinter
+from stream_dedup.core.text.clean import TOKEN_NAMES
 from stream_dedup.core.weights import Sums, damping, heaviest, idf_of, sums_of, weigh
 
 MAX_KNOWN_WORDS = 1 << 18

@@ -28,12 +28,13 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from stream_dedup.core import clean, markup, text
 from stream_dedup.core.features import count_words, grams_of, pair_up, read_lines, segmenter, units_of
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation, Treatment
-from stream_dedup.core.simplify import simplify
-from stream_dedup.core.text import Runs, normalise, split, split_normalised
+from stream_dedup.core.text import clean, markup
+from stream_dedup.core.text import normalise as text
+from stream_dedup.core.text.normalise import Runs, normalise, split, split_normalised
+from stream_dedup.core.text.simplify import simplify
 
 LEAST_UNITS = 4
 """Characters or words that short text must have to be compared by them: of three, one that is changed is most of it."""

@@ -18,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core import clean, spam
-from stream_dedup.core.assigned import unassigned
 from stream_dedup.core.features import SINGLES
-from stream_dedup.core.simplify import simplifiable
-from stream_dedup.core.text import fold, marks
+from stream_dedup.core.text import clean, spam
+from stream_dedup.core.text.normalise import fold, marks
+from stream_dedup.core.text.simplify import simplifiable
+from stream_dedup.core.text.unicode14 import unassigned
 
 SIZE = 0x20000
 """Code points in a table; what is beyond (rare ideographs) is looked up as the last one, which needs a closer look."""

@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 from stream_dedup.core import simhash
 from stream_dedup.core.features import read_lines
 from stream_dedup.core.scheme import Features, common_words_path, idf_path
-from stream_dedup.core.text import HAN_FIRST, HAN_LAST
+from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST
 
 MAX_COUNT = 65_535
 """Largest count of one word that is told apart: more is spam of one word, and squares of weights stay in 63 bits."""

@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stream_dedup.core.columns import Columns, checksum, rejected_columns
-from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.entry import Batch, Trim
 from stream_dedup.core.model import ROW_BITS, log_offset_of
 from stream_dedup.core.rules import Rules
+from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import RefusedError, UnavailableError
 from stream_dedup.stream.flight import Flight, Step, Stretch
 from stream_dedup.stream.record import record_bytes

@@ -10,8 +10,8 @@ from threading import Thread
 
 import pytest
 
-from stream_dedup.core.decode import InputFormat
 from stream_dedup.core.model import Coordinates, Judgement, Match, Verdict
+from stream_dedup.core.text.decode import InputFormat
 from stream_dedup.files_in import BATCH_LINES, MAX_LINE_BYTES, CutLine, LineBatch, Progress, read_batches
 from stream_dedup.files_out import has_text, rejected_line, with_verdict, without_member
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.core import clean
-from stream_dedup.core.assigned import join_halves
-from stream_dedup.core.clean import (
+from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.scheme import Normalisation
+from stream_dedup.core.text import clean
+from stream_dedup.core.text.clean import (
     TOKENS,
     drop_invisible,
     drop_tags,
@@ -28,9 +29,8 @@ from stream_dedup.core.clean import (
     replace_users,
     traits,
 )
-from stream_dedup.core.profiles import PROFILES
-from stream_dedup.core.scheme import Normalisation
-from stream_dedup.core.text import normalise
+from stream_dedup.core.text.normalise import normalise
+from stream_dedup.core.text.unicode14 import join_halves
 from tests.core.texts import some_texts
 
 

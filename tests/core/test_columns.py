@@ -8,11 +8,11 @@ import numpy as np
 import xxhash
 
 from stream_dedup.core.columns import Columns, EntryMaker, rejected_columns
-from stream_dedup.core.decode import InputFormat, RawRecord
 from stream_dedup.core.entry import Batch, decode, encode
 from stream_dedup.core.fingerprint import Fingerprinter
 from stream_dedup.core.model import Status, group_of
 from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.text.decode import InputFormat, RawRecord
 from tests.core.texts import STORY
 
 RECORDS = [

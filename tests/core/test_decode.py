@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.core.decode import (
+from stream_dedup.core.text.decode import (
     MAX_ID_BYTES,
     MAX_NESTING,
     Article,
@@ -285,7 +285,7 @@ def test_nesting_is_counted_as_by_hand(pieces: list[str], limit: int) -> None:
             depth += (sign in "[{") - (sign in "]}")
             deepest = max(deepest, depth)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stream_dedup.core.decode.MAX_NESTING", limit)
+        patch.setattr("stream_dedup.core.text.decode.MAX_NESTING", limit)
         assert nested_too_deep("".join(pieces).encode()) == (deepest > limit)
 
 

@@ -16,7 +16,7 @@ from stream_dedup.core import features
 from stream_dedup.core.features import segmenter, words_of
 from stream_dedup.core.fingerprint import Fingerprinter
 from stream_dedup.core.scheme import FingerprintSettings
-from stream_dedup.core.text import normalise, split
+from stream_dedup.core.text.normalise import normalise, split
 from stream_dedup.errors import UserError
 from tests.core.texts import SAMPLE, all_texts, some_texts
 

@@ -14,7 +14,7 @@ from stream_dedup.core.model import Status
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.simhash import distances
-from stream_dedup.core.text import split_normalised
+from stream_dedup.core.text.normalise import split_normalised
 from stream_dedup.errors import UserError
 from tests.core.texts import JAPANESE_STORY, MORE, SAMPLE, STORY, TRADITIONAL_STORY, some_texts
 

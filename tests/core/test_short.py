@@ -18,7 +18,7 @@ from stream_dedup.core.points import MOST_TIMES, SIZE, Raw, tables
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings, Treatment
 from stream_dedup.core.short import ShortFingerprinter, ShortReader
-from stream_dedup.core.text import normalise
+from stream_dedup.core.text.normalise import normalise
 from tests.core.texts import MORE, SAMPLE, some_texts
 
 COMMENT, ARTICLE = PROFILES["comment"].settings, PROFILES["article"].settings

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from stream_dedup.core import simplify as module
-from stream_dedup.core.simplify import simplifiable, simplify
+from stream_dedup.core.text import simplify as module
+from stream_dedup.core.text.simplify import simplifiable, simplify
 from stream_dedup.errors import UserError
 from tests.core.texts import STORY, TRADITIONAL_STORY, some_texts
 

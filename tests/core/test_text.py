@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from stream_dedup.core import text as module
-from stream_dedup.core.assigned import unassigned
-from stream_dedup.core.text import MAX_HAN_RUN, MAX_MARKS, Runs, normalise, split, split_normalised
+from stream_dedup.core.text import normalise as module
+from stream_dedup.core.text.normalise import MAX_HAN_RUN, MAX_MARKS, Runs, normalise, split, split_normalised
+from stream_dedup.core.text.unicode14 import unassigned
 from tests.core.texts import some_texts
 
 # What normalisation is about: full and half width, ligatures, compatibility ideographs, radicals, marks of several

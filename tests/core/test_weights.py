@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stream_dedup.core.scheme import Features
-from stream_dedup.core.text import split
+from stream_dedup.core.text.normalise import split
 from stream_dedup.core.weights import (
     DAMP_UNIT,
     IDF_UNIT,

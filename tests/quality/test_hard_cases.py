@@ -8,7 +8,7 @@ as it is: nothing is set for a case. A verdict hangs on the hash seed where a pa
 import pytest
 
 from stream_dedup import Index
-from stream_dedup.core.text import normalise
+from stream_dedup.core.text.normalise import normalise
 from tests.quality.cases import CASES, SIDES, TEXTS, Edit, made, profile_of
 
 ARTICLE_SIZE = 300

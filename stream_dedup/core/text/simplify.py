@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from functools import cache
 
-from stream_dedup.core.assigned import join_halves
+from stream_dedup.core.text.unicode14 import join_halves
 from stream_dedup.errors import UserError
 
 _PARTICLE = re.compile("(?<![名专原编合论显卓昭土巨译遗拙撰])著(?![名作者称述录书])")

@@ -16,8 +16,8 @@ from __future__ import annotations
 import re
 from html import unescape
 
-from stream_dedup.core.assigned import join_halves
 from stream_dedup.core.nesting import too_deep
+from stream_dedup.core.text.unicode14 import join_halves
 
 _BLOCKS = (
     "address,article,aside,blockquote,br,caption,center,dd,details,dialog,dir,div,dl,dt,fieldset,figcaption,figure,"

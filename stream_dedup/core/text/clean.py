@@ -23,9 +23,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core import spam
 from stream_dedup.core.scheme import Normalisation, Treat
-from stream_dedup.core.simplify import simplifiable, simplify
+from stream_dedup.core.text import spam
+from stream_dedup.core.text.simplify import simplifiable, simplify
 
 TOKENS = {"url": "\ua500", "email": "\ua501", "user": "\ua502", "number": "\ua503", "emoji": "\ua504"}
 """Letters of the Vai script that stand for what was treated as a token."""

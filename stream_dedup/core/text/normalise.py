@@ -40,7 +40,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core.assigned import blank_unassigned, unassigned
+from stream_dedup.core.text.unicode14 import blank_unassigned, unassigned
 
 MAX_MARKS = 30
 """Combining marks in a row that are kept: the limit of Unicode's Stream-Safe Text Format."""

@@ -1,0 +1,1 @@
+"""From a record's bytes to normalised text."""
