@@ -30,7 +30,7 @@ import rjieba
 
 from benchmarks.texts import articles, described
 from benchmarks.turns import CHUNK_TEXTS, Work, microseconds
-from stream_dedup.core.fingerprint import Fingerprinter
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.profiles import PROFILES
 
 with warnings.catch_warnings():

@@ -35,8 +35,8 @@ from statistics import mean, median
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core import simhash
 from stream_dedup.core.entry import LogRecord, encode, make_batch
+from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.model import SIGNATURE_BITS, place_of
 from stream_dedup.core.probes import BLOCKS as BLOCKS_A_WORD
 from stream_dedup.core.probes import exact

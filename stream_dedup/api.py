@@ -23,13 +23,13 @@ from typing import NamedTuple, Self, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core.fingerprint import Fingerprinter, Fingerprints
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
+from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import FINGERPRINT_BITS, Status, group_of
 from stream_dedup.core.probes import words
 from stream_dedup.core.profiles import DEFAULT_PROFILE, PROFILES, Profile
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
-from stream_dedup.core.simhash import similarity
 from stream_dedup.index.layout import U64
 from stream_dedup.index.table_index import TableIndex, signatures_of
 

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core import probes, simhash
-from stream_dedup.core.fingerprint import Explained, Feature
+from stream_dedup.core import probes
+from stream_dedup.core.fingerprint import simhash
+from stream_dedup.core.fingerprint.fingerprinter import Explained, Feature
 from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, Status, Verdict, group_of, signed
 from stream_dedup.core.rules import MAX_MASKS, Rules
 

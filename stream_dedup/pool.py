@@ -41,7 +41,7 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from stream_dedup.core.columns import Columns, EntryMaker, rejected_columns
+from stream_dedup.core.fingerprint.columns import Columns, EntryMaker, rejected_columns
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.errors import StreamDedupError, UnavailableError

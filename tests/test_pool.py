@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from stream_dedup import pool as module
-from stream_dedup.core import columns
-from stream_dedup.core.columns import Columns, EntryMaker
+from stream_dedup.core.fingerprint import columns
+from stream_dedup.core.fingerprint.columns import Columns, EntryMaker
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.decode import InputFormat, RawRecord, decode
@@ -152,7 +152,7 @@ def test_close_cancels_what_is_queued_and_gives_up_on_long_work(monkeypatch: pyt
 
 SLOW_STEP = """\
 import re, time
-from stream_dedup.core import columns
+from stream_dedup.core.fingerprint import columns
 read = columns.decode
 def slowly(record, fmt):
     if b"endless" in (record.value or b""):

@@ -19,8 +19,8 @@ from benchmarks.quality import data, lsh, peers, report
 from benchmarks.quality.report import Aim
 from benchmarks.quality.seeds import alone
 from benchmarks.turns import CHUNK_TEXTS, Work, microseconds
-from stream_dedup.core.columns import EntryMaker
-from stream_dedup.core.fingerprint import Fingerprinter
+from stream_dedup.core.fingerprint.columns import EntryMaker
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.text.decode import InputFormat, RawRecord
 

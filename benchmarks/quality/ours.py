@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core.fingerprint import Fingerprinter
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.model import TABLE_MARGIN_BYTES, Status, group_of, signed
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.rules import EXACT, Rules

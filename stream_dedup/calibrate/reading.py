@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from stream_dedup.calibrate.nearest import Entries
 from stream_dedup.config import Config
 from stream_dedup.config_effective import fingerprint_settings_of, input_format_of
-from stream_dedup.core.columns import Columns
+from stream_dedup.core.fingerprint.columns import Columns
 from stream_dedup.core.model import Status, signed
 from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, decode, parse_object
 from stream_dedup.errors import UserError

@@ -25,9 +25,9 @@ from stream_dedup.calibrate.nearest import Directed, Entries, Exact, Search, mea
 from stream_dedup.calibrate.reading import Collected, Where, collect, texts_at
 from stream_dedup.config import Config
 from stream_dedup.config_effective import input_format_of, rules_of
+from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import Status
 from stream_dedup.core.rules import MAX_MASKS, Rules
-from stream_dedup.core.simhash import similarity
 from stream_dedup.errors import UserError
 from stream_dedup.files_in import Copies, Progress, printable
 

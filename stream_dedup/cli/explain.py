@@ -21,7 +21,7 @@ from stream_dedup.output_file import STDOUT
 from stream_dedup.same_file import refuse_inputs_as_outputs
 
 if TYPE_CHECKING:
-    from stream_dedup.core.fingerprint import Explained, Fingerprinter
+    from stream_dedup.core.fingerprint.fingerprinter import Explained, Fingerprinter
     from stream_dedup.core.rules import Rules
     from stream_dedup.explain import Side
 
@@ -121,7 +121,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
 
 def _maker(config: Config, weights: str | None) -> tuple[Fingerprinter, Rules]:
     """What makes fingerprints, and the rules over them."""
-    from stream_dedup.core.fingerprint import Fingerprinter  # noqa: PLC0415 - loads numpy and the dictionary
+    from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter  # noqa: PLC0415 - loads numpy and the dictionary
     from stream_dedup.core.scheme import scheme_of  # noqa: PLC0415 - loads the core
 
     settings = fingerprint_settings_of(config).with_features(weights=weights)
@@ -191,8 +191,8 @@ def _record(config: Config, text: str, name: str) -> tuple[tuple[str, ...], str 
 
 def _unit(maker: Fingerprinter, made: Explained) -> int:
     """What whole-number weights of this kind of text are counted in."""
+    from stream_dedup.core.fingerprint.weights import DAMP_UNIT, IDF_UNIT, TFIDF_SHIFT  # noqa: PLC0415 - loads the core
     from stream_dedup.core.model import Status  # noqa: PLC0415 - loads the core
-    from stream_dedup.core.weights import DAMP_UNIT, IDF_UNIT, TFIDF_SHIFT  # noqa: PLC0415 - loads the core
 
     treatment = {Status.LONG: maker.settings.long, Status.SHORT: maker.settings.short}.get(made.status)
     if treatment is None or treatment.features.weights != "tfidf":

@@ -20,7 +20,7 @@ from stream_dedup.output_file import STDOUT
 from stream_dedup.same_file import refuse_inputs_as_outputs
 
 if TYPE_CHECKING:
-    from stream_dedup.core.fingerprint import Fingerprints
+    from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
 
 SHOWN_CHARACTERS = 40
 """Characters of a text beside its fingerprint: enough to know it again."""
@@ -68,7 +68,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
         named += _read(file, lines=lines)
     if not named:
         return
-    from stream_dedup.core.fingerprint import Fingerprinter  # noqa: PLC0415 - loads numpy and the dictionary
+    from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter  # noqa: PLC0415 - loads numpy and the dictionary
 
     made = Fingerprinter(fingerprint_settings_of(config)).fingerprint([item.text for item in named])
     for row, item in enumerate(named):

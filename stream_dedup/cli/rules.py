@@ -125,7 +125,7 @@ def _meaning(name: str, rules: Rules) -> str:
 
 
 def _limit(bits: int | None) -> str:
-    from stream_dedup.core.simhash import similarity  # noqa: PLC0415 - loads numpy
+    from stream_dedup.core.fingerprint.simhash import similarity  # noqa: PLC0415 - loads numpy
 
     return f"bits of the signature's {SIGNATURE_BITS}: similarity {similarity(bits or 0):.3f}"
 

@@ -12,10 +12,10 @@ import numpy as np
 from numba import int64, uint8, uint32
 from numpy.typing import NDArray
 
+from stream_dedup.core.fingerprint.simhash import MAX_MARGIN
 from stream_dedup.core.kernel import compiled, inlined, read, written
 from stream_dedup.core.model import TABLE_MARGIN_BYTES
 from stream_dedup.core.probes import BLOCK_BITS, COST_SHIFT, COSTS, LOOKUP_MASK, MASK_BITS, U32
-from stream_dedup.core.simhash import MAX_MARGIN
 
 I64 = NDArray[np.int64]
 

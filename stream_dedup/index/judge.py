@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_dedup.core import verdict
+from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import (
     FINGERPRINT_BITS,
     MAX_ROWS,
@@ -28,7 +29,6 @@ from stream_dedup.core.model import (
     signed,
 )
 from stream_dedup.core.rules import UPDATE, Rules
-from stream_dedup.core.simhash import similarity
 from stream_dedup.errors import RefusedError
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.layout import I64

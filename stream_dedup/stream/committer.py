@@ -30,7 +30,7 @@ from kafka.errors import (
     ProducerFencedError,
 )
 
-from stream_dedup.core.columns import checksum
+from stream_dedup.core.fingerprint.columns import checksum
 from stream_dedup.core.headers import OmittedValue, offset_metadata, output_headers, without_ours
 from stream_dedup.core.model import Coordinates, Judgement, Verdict
 from stream_dedup.errors import RefusedError, UnavailableError

@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stream_dedup.core.columns import Columns, checksum, rejected_columns
 from stream_dedup.core.entry import Batch, Trim
+from stream_dedup.core.fingerprint.columns import Columns, checksum, rejected_columns
 from stream_dedup.core.model import ROW_BITS, log_offset_of
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.text.decode import RawRecord

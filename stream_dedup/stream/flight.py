@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kafka import ConsumerGroupMetadata, TopicPartition
     from numpy.typing import NDArray
 
-    from stream_dedup.core.columns import Columns
+    from stream_dedup.core.fingerprint.columns import Columns
     from stream_dedup.core.model import Judgement
     from stream_dedup.stream.record import ConsumerRecord
 

@@ -12,7 +12,7 @@ from stream_dedup.config_load import load_config
 
 ENDLESS_STEP = """\
 import re
-from stream_dedup.core import columns
+from stream_dedup.core.fingerprint import columns
 read = columns.decode
 def slowly(record, fmt):
     if b"endless" in record.value:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import xxhash
 
-from stream_dedup.core.columns import Columns, EntryMaker, rejected_columns
 from stream_dedup.core.entry import Batch, decode, encode
-from stream_dedup.core.fingerprint import Fingerprinter
+from stream_dedup.core.fingerprint.columns import Columns, EntryMaker, rejected_columns
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.model import Status, group_of
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.text.decode import InputFormat, RawRecord

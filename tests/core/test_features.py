@@ -12,9 +12,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from stream_dedup.core import features
-from stream_dedup.core.features import segmenter, words_of
-from stream_dedup.core.fingerprint import Fingerprinter
+from stream_dedup.core.fingerprint import features
+from stream_dedup.core.fingerprint.features import segmenter, words_of
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.normalise import normalise, split
 from stream_dedup.errors import UserError
@@ -62,7 +62,7 @@ def test_jieba_and_rjieba_give_the_same_signature_and_margins_for_every_text() -
 @pytest.mark.parametrize("name", SEGMENTERS)
 def test_a_segmenter_is_loaded_in_silence(name: str) -> None:
     """Nothing on standard output or error, no warning even where warnings are errors."""
-    code = f"from stream_dedup.core.features import segmenter; segmenter({name!r})"
+    code = f"from stream_dedup.core.fingerprint.features import segmenter; segmenter({name!r})"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
@@ -70,7 +70,7 @@ def test_a_segmenter_is_loaded_in_silence(name: str) -> None:
 def test_jieba_neither_reads_nor_writes_a_cache(tmp_path: Path) -> None:
     """What lies under the cache's name in the shared folder for temporary files cannot change a word."""
     (tmp_path / "jieba.cache").write_bytes(marshal.dumps(({"长江": 1}, 1)))
-    code = "from stream_dedup.core.features import segmenter; segmenter('jieba')"
+    code = "from stream_dedup.core.fingerprint.features import segmenter; segmenter('jieba')"
     subprocess.run([sys.executable, "-c", code], env=os.environ | {"TMPDIR": str(tmp_path)}, check=True)
     assert [file.name for file in tmp_path.iterdir()] == ["jieba.cache"]
 

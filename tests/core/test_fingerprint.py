@@ -6,13 +6,13 @@ from collections import Counter
 import pytest
 import xxhash
 
-from stream_dedup.core import fingerprint as module
-from stream_dedup.core import simhash
-from stream_dedup.core.features import segmenter, words_of
-from stream_dedup.core.fingerprint import Fingerprinter, Fingerprints, feature_hash
+from stream_dedup.core.fingerprint import fingerprinter as module
+from stream_dedup.core.fingerprint import simhash
+from stream_dedup.core.fingerprint.features import segmenter, words_of
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints, feature_hash
+from stream_dedup.core.fingerprint.weights import idf_table
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings
-from stream_dedup.core.weights import idf_table
 from tests.core.texts import SAMPLE, some_texts
 
 # Index in SAMPLE: signature, margins.

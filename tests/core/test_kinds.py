@@ -7,13 +7,13 @@ from typing import Literal
 
 import pytest
 
-from stream_dedup.core.features import pair_up
-from stream_dedup.core.fingerprint import Fingerprinter, feature_hash
-from stream_dedup.core.kinds import Reader, key_sentences, normalise_by, units_that_count, words_in
+from stream_dedup.core.fingerprint.features import pair_up
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, feature_hash
+from stream_dedup.core.fingerprint.reader import Reader, key_sentences, normalise_by, units_that_count, words_in
+from stream_dedup.core.fingerprint.simhash import distances
 from stream_dedup.core.model import Status
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings
-from stream_dedup.core.simhash import distances
 from stream_dedup.core.text.normalise import split_normalised
 from stream_dedup.errors import UserError
 from tests.core.texts import JAPANESE_STORY, MORE, SAMPLE, STORY, TRADITIONAL_STORY, some_texts

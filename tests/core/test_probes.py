@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from stream_dedup.core import kernel
+from stream_dedup.core.fingerprint.simhash import MAX_MARGIN, pack_margins
 from stream_dedup.core.probes import (
     COSTS,
     KEY_FACTORS,
@@ -23,7 +24,6 @@ from stream_dedup.core.probes import (
     keys,
     words,
 )
-from stream_dedup.core.simhash import MAX_MARGIN, pack_margins
 
 FINGERPRINTS = st.integers(0, 2**64 - 1)
 MASKS = [sum(1 << bit for bit in bits) for count in range(MASK_BITS + 1) for bits in combinations(range(16), count)]

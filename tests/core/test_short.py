@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.core import grams as grams_module
-from stream_dedup.core import short as module
-from stream_dedup.core.fingerprint import Fingerprinter, feature_hash, feature_hashes
-from stream_dedup.core.grams import Hashes, Units
-from stream_dedup.core.kinds import Counted, Reader
+from stream_dedup.core.fingerprint import grams as grams_module
+from stream_dedup.core.fingerprint import short as module
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, feature_hash, feature_hashes
+from stream_dedup.core.fingerprint.grams import Hashes, Units
+from stream_dedup.core.fingerprint.points import MOST_TIMES, SIZE, Raw, tables
+from stream_dedup.core.fingerprint.reader import Counted, Reader
+from stream_dedup.core.fingerprint.short import ShortFingerprinter, ShortReader
 from stream_dedup.core.model import Status
-from stream_dedup.core.points import MOST_TIMES, SIZE, Raw, tables
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings, Treatment
-from stream_dedup.core.short import ShortFingerprinter, ShortReader
 from stream_dedup.core.text.normalise import normalise
 from tests.core.texts import MORE, SAMPLE, some_texts
 

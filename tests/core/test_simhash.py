@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stream_dedup.core import simhash
+from stream_dedup.core.fingerprint import simhash
 
 Bits = NDArray[np.uint8]
 

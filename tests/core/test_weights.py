@@ -7,9 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from stream_dedup.core.scheme import Features
-from stream_dedup.core.text.normalise import split
-from stream_dedup.core.weights import (
+from stream_dedup.core.fingerprint.weights import (
     DAMP_UNIT,
     IDF_UNIT,
     LEVEL_EDGES,
@@ -23,6 +21,8 @@ from stream_dedup.core.weights import (
     parse_idf,
     weigh,
 )
+from stream_dedup.core.scheme import Features
+from stream_dedup.core.text.normalise import split
 
 COUNTS = np.array([1, 2, 10, 10])
 IDF = np.array([12 * IDF_UNIT, 12 * IDF_UNIT, 12 * IDF_UNIT, IDF_UNIT])
@@ -90,7 +90,7 @@ def test_idf_of_words(word: str, idf: float) -> None:
 def test_stop_words_and_median_are_jiebas() -> None:
     """Held against jieba.analyse itself, in a process of its own because importing it loads jieba."""
     code = (
-        "import jieba.analyse as a; from stream_dedup.core.weights import *\n"
+        "import jieba.analyse as a; from stream_dedup.core.fingerprint.weights import *\n"
         "t = a.TFIDF(); assert STOP_WORDS == a.TFIDF.STOP_WORDS\n"
         "assert idf_table().values.keys() == t.idf_freq.keys()\n"
         "assert idf_table().median == int(t.median_idf * IDF_UNIT + 0.5)\n"

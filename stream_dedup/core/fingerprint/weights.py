@@ -41,8 +41,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core import simhash
-from stream_dedup.core.features import read_lines
+from stream_dedup.core.fingerprint import simhash
+from stream_dedup.core.fingerprint.features import read_lines
 from stream_dedup.core.scheme import Features, common_words_path, idf_path
 from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST
 

@@ -21,15 +21,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core.grams import UNIT_BITS, Hashes, Units, is_pair, is_pair_of_words
-from stream_dedup.core.kinds import LEAST_UNITS, SYMBOLS, finished, units_that_count
+from stream_dedup.core.fingerprint.grams import UNIT_BITS, Hashes, Units, is_pair, is_pair_of_words
+from stream_dedup.core.fingerprint.points import NO_TABLE, Kind, Raw, tables
+from stream_dedup.core.fingerprint.reader import LEAST_UNITS, SYMBOLS, finished, units_that_count
+from stream_dedup.core.fingerprint.weights import Sums, gram_idf, sums_of
 from stream_dedup.core.model import Status
-from stream_dedup.core.points import NO_TABLE, Kind, Raw, tables
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation
 from stream_dedup.core.text import clean
 from stream_dedup.core.text.normalise import normalise
 from stream_dedup.core.text.spam import MAX_SEPARATOR
-from stream_dedup.core.weights import Sums, gram_idf, sums_of
 
 MAX_CHARACTERS = 1 << 16
 """Characters in a batch: fewer units than ``grams`` has numbers for, though NFKC makes up to 18 characters of one."""

@@ -29,8 +29,10 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from stream_dedup.core import simhash
-from stream_dedup.core.kinds import Counted, Reader
+from stream_dedup.core.fingerprint import simhash
+from stream_dedup.core.fingerprint.reader import Counted, Reader
+from stream_dedup.core.fingerprint.short import ShortFingerprinter
+from stream_dedup.core.fingerprint.weights import Sums, damping, heaviest, idf_of, sums_of, weigh
 from stream_dedup.core.model import (
     BLOCK_BITS,
     SIGNATURE_BYTES,
@@ -39,9 +41,7 @@ from stream_dedup.core.model import (
     signed,
 )
 from stream_dedup.core.scheme import Features, FingerprintSettings
-from stream_dedup.core.short import ShortFingerprinter
 from stream_dedup.core.text.clean import TOKEN_NAMES
-from stream_dedup.core.weights import Sums, damping, heaviest, idf_of, sums_of, weigh
 
 MAX_KNOWN_WORDS = 1 << 18
 """Features in a table: the vocabulary of some 10,000 articles, about 40 MB with the words themselves."""

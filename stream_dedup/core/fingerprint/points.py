@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core.features import SINGLES
+from stream_dedup.core.fingerprint.features import SINGLES
 from stream_dedup.core.text import clean, spam
 from stream_dedup.core.text.normalise import fold, marks
 from stream_dedup.core.text.simplify import simplifiable

@@ -28,7 +28,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from stream_dedup.core.features import count_words, grams_of, pair_up, read_lines, segmenter, units_of
+from stream_dedup.core.fingerprint.features import count_words, grams_of, pair_up, read_lines, segmenter, units_of
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation, Treatment
 from stream_dedup.core.text import clean, markup

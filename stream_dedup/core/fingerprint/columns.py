@@ -15,7 +15,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.core.entry import Batch, make_batch
-from stream_dedup.core.fingerprint import Fingerprinter, Fingerprints
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
 from stream_dedup.core.model import SIGNATURE_BYTES, TABLE_COUNTS, TABLE_MARGIN_BYTES, Status, group_of
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, Rejection, decode, key_id

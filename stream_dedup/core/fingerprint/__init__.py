@@ -1,0 +1,1 @@
+"""From normalised text to signatures, margins and the columns of log entries."""
