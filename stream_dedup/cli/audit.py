@@ -18,8 +18,8 @@ from stream_dedup.config import Config
 from stream_dedup.config_checks import parse_duration_ms
 
 if TYPE_CHECKING:
-    from stream_dedup.audit import Report
-    from stream_dedup.stream.audit_io import AuditOptions
+    from stream_dedup.audit.audit import Report
+    from stream_dedup.audit.run import AuditOptions
 
 _FLAGS = tuple(FLAGS)
 SEED_BITS = 32
@@ -72,7 +72,7 @@ def command(
     millisecond where 300,000 are (three times as long with 16 tables). For a long log give --sample (N
     articles are compared; missing and twice are still found everywhere) or --since.
     """
-    from stream_dedup.stream.audit_io import AuditOptions, run_audit  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.audit.run import AuditOptions, run_audit  # noqa: PLC0415 - loads the Kafka client
 
     seed = secrets.randbits(SEED_BITS) if seed is None else seed
     options = AuditOptions(*since, sample, seed, allow_repeats)
@@ -88,7 +88,7 @@ def command(
 
 
 def _rows(report: Report) -> list[tuple[str, int]]:
-    from stream_dedup.audit import COUNTS, FAULTS  # noqa: PLC0415 - loads numpy
+    from stream_dedup.audit.audit import COUNTS, FAULTS  # noqa: PLC0415 - loads numpy
 
     head = [
         ("articles in the log", report.articles),

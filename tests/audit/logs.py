@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stream_dedup.audit.reference import PlainLog, plain_log
 from stream_dedup.core.entry import Batch, LogRecord, Payload, Trim, encode, make_batch
 from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, SIGNATURE_BYTES, Coordinates, Judgement, Status
 from stream_dedup.core.rules import DIRECTED, Rules, Scheme
-from stream_dedup.plain import PlainLog, plain_log
 
 SCHEME = Scheme("test", 1, "{}")
 TOPIC = uuid.UUID("11111111-1111-1111-1111-111111111111").bytes

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import xxhash
 
-from stream_dedup.audit import Audit, Output, Report, Scope, audited, to_recompute
+from stream_dedup.audit.audit import Audit, Output, Report, Scope, audited, to_recompute
+from stream_dedup.audit.reference import PlainLog
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import MATCH_DISTANCE, SOURCE, OmittedValue, output_headers
 from stream_dedup.core.model import Coordinates, Judgement, Match, Verdict
-from stream_dedup.plain import PlainLog
 from tests.audit.logs import REJECTED, SCHEME, TOPIC, Entry, LogOfTest, at, batch, rules, written
 
 A = 0xFFFF_0000_FFFF_0000

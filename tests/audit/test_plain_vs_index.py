@@ -18,11 +18,11 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from stream_dedup.audit.reference import PlainLog, plain_log
 from stream_dedup.core.entry import LogRecord, Trim, encode
 from stream_dedup.core.model import Judgement, log_offset_of
 from stream_dedup.core.rules import Rules, Scheme
 from stream_dedup.index import IndexSettings, LogIndex
-from stream_dedup.plain import PlainLog, plain_log
 from tests.audit.logs import SCHEME, batch, directed_rules
 from tests.audit.random_logs import RandomLog, random_log
 

@@ -17,7 +17,7 @@ import pytest
 from kafka import TopicPartition
 
 from stream_dedup import cli as cli_package
-from stream_dedup.audit import COUNTS, FAULTS
+from stream_dedup.audit.audit import COUNTS, FAULTS
 from stream_dedup.cli import progress, run
 from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.core.model import Verdict
@@ -166,7 +166,7 @@ def test_audit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     report = SimpleNamespace(
         articles=1, recomputed=1, outputs=1, found=found, faults=1, examples={FAULTS[0]: [f"id {HOSTILE}"]}
     )
-    monkeypatch.setattr("stream_dedup.stream.audit_io.run_audit", lambda *_: report)
+    monkeypatch.setattr("stream_dedup.audit.run.run_audit", lambda *_: report)
     assert_harmless(output(capsys, "audit", code=3))
     assert_harmless(output(capsys, "audit", "--json", code=3))
 

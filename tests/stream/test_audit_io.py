@@ -13,7 +13,8 @@ import pytest
 import xxhash
 from kafka import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicPartition
 
-from stream_dedup.audit import Report
+from stream_dedup.audit.audit import Report
+from stream_dedup.audit.run import AuditOptions, read_log, run_audit
 from stream_dedup.cli import EXIT_FOUND, EXIT_OK, EXIT_USER, run
 from stream_dedup.config import Config
 from stream_dedup.config_effective import rules_of
@@ -21,7 +22,6 @@ from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Headers, offset_metadata, output_headers
 from stream_dedup.core.model import Verdict
 from stream_dedup.stream.asking import patiently
-from stream_dedup.stream.audit_io import AuditOptions, read_log, run_audit
 from stream_dedup.stream.client import make_producer
 from stream_dedup.stream.log import LogAppender
 from stream_dedup.stream.topics import ensure_topics, topic_ids

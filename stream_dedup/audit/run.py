@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 from kafka import TopicPartition
 from kafka.errors import OffsetOutOfRangeError
 
-from stream_dedup.audit import Audit, Output, Report, Scope, audited, to_recompute
+from stream_dedup.audit.audit import Audit, Output, Report, Scope, audited, to_recompute
+from stream_dedup.audit.reference import PlainLog, Source
 from stream_dedup.core.model import Coordinates, Verdict
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.plain import PlainLog, Source
 from stream_dedup.stream.asking import patiently
 from stream_dedup.stream.client import make_admin, make_consumer
 from stream_dedup.stream.group_offsets import Bounds, committed_offsets, offset_bounds, partitions_of

@@ -36,6 +36,8 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from stream_dedup.audit.coverage import Coverage
+from stream_dedup.audit.plain_near import Asking, Entries, Found, Near
 from stream_dedup.core.entry import Batch, LogRecord, Trim
 from stream_dedup.core.model import (
     SIGNATURE_BITS,
@@ -50,9 +52,7 @@ from stream_dedup.core.model import (
 )
 from stream_dedup.core.rules import REJECTED, Rules
 from stream_dedup.core.verdict import FEATURELESS_REASON
-from stream_dedup.coverage import Coverage
 from stream_dedup.errors import CorruptError, RefusedError
-from stream_dedup.plain_near import Asking, Entries, Found, Near
 
 _NO_WINDOW = 1 << 61
 """In ms: longer ago than any log time."""

@@ -36,10 +36,10 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from stream_dedup.audit.reference import PlainLog, Source
 from stream_dedup.core.headers import PREFIX, Stamp, StampedMatch, parse_headers, source_text
 from stream_dedup.core.model import Coordinates, Judgement, Match, Verdict
 from stream_dedup.errors import CorruptError
-from stream_dedup.plain import PlainLog, Source
 
 FAULTS = ("missing", "twice", "wrong", "self-matched")
 COUNTS = ("updates", "pending", "repeats", "trimmed", "not kept", "source gone")
