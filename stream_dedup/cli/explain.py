@@ -23,7 +23,7 @@ from stream_dedup.same_file import refuse_inputs_as_outputs
 if TYPE_CHECKING:
     from stream_dedup.core.fingerprint.fingerprinter import Explained, Fingerprinter
     from stream_dedup.core.rules import Rules
-    from stream_dedup.explain import Side
+    from stream_dedup.explain.explain import Side
 
 LEAST_WIDTH = 60
 """Columns below which nothing can be laid out."""
@@ -101,8 +101,8 @@ def command(  # noqa: PLR0917 - one argument for each flag
       stream-dedup explain --index seen/ --id 4711 @new.txt
       stream-dedup explain --weights tf --words 'the cat sat on the mat' --words 'the cat sat on a mat'
     """  # noqa: D301 - \b keeps click from folding the examples
-    from stream_dedup.explain import as_json as to_json  # noqa: PLC0415 - loads numpy
-    from stream_dedup.explain import explain  # noqa: PLC0415 - loads numpy
+    from stream_dedup.explain.explain import as_json as to_json  # noqa: PLC0415 - loads numpy
+    from stream_dedup.explain.explain import explain  # noqa: PLC0415 - loads numpy
 
     asked = _Asked(ids, texts, words, index, records, scope)
     asked.check()
@@ -112,7 +112,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
     if as_json:
         write_json(to_json(explanation))
         return
-    from stream_dedup.explain_text import lines  # noqa: PLC0415 - only where text is asked for
+    from stream_dedup.explain.text import lines  # noqa: PLC0415 - only where text is asked for
 
     width = max(LEAST_WIDTH, shutil.get_terminal_size((110, 24)).columns)
     for line in lines(explanation, width, features):
@@ -142,7 +142,7 @@ def _sides(config: Config, asked: _Asked, maker: Fingerprinter, rules: Rules) ->
 
 def _held(config: Config, asked: _Asked, rules: Rules) -> list[Side]:
     """The articles of the index."""
-    from stream_dedup.explain_entry import side_of_id  # noqa: PLC0415 - loads RocksDB
+    from stream_dedup.explain.entry import side_of_id  # noqa: PLC0415 - loads RocksDB
     from stream_dedup.index import LogIndex  # noqa: PLC0415 - loads RocksDB
 
     path = asked.index
@@ -155,7 +155,7 @@ def _held(config: Config, asked: _Asked, rules: Rules) -> list[Side]:
 
 
 def _side_of_words(maker: Fingerprinter, name: str, words: str, text: str | None) -> Side:
-    from stream_dedup.explain import side_of  # noqa: PLC0415 - loads numpy
+    from stream_dedup.explain.explain import side_of  # noqa: PLC0415 - loads numpy
 
     counts = Counter(word for word in _BETWEEN_WORDS.split(words) if word)
     made = maker.features_of(counts)
@@ -163,7 +163,7 @@ def _side_of_words(maker: Fingerprinter, name: str, words: str, text: str | None
 
 
 def _side_of_text(config: Config, asked: _Asked, maker: Fingerprinter, name: str, given: str) -> Side:
-    from stream_dedup.explain import side_of  # noqa: PLC0415 - loads numpy
+    from stream_dedup.explain.explain import side_of  # noqa: PLC0415 - loads numpy
 
     text = _content(given)
     scope = asked.scope

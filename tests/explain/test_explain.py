@@ -10,8 +10,8 @@ from stream_dedup.core import probes
 from stream_dedup.core.fingerprint.fingerprinter import Feature
 from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import Status, Verdict
-from stream_dedup.explain import NO_RANK, Side, Sieve, as_json, explain, pushes
-from stream_dedup.explain_text import bit_row, lines
+from stream_dedup.explain.explain import NO_RANK, Side, Sieve, as_json, explain, pushes
+from stream_dedup.explain.text import bit_row, lines
 from tests.calibrate.entries import directed_rules, exact_rules, plain_match, some_entries
 from tests.explain.sides import changed, side
 

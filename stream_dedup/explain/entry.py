@@ -10,7 +10,7 @@ import numpy as np
 from stream_dedup.core.entry import Batch, LogRecord
 from stream_dedup.core.model import Status, place_of, signed
 from stream_dedup.errors import RefusedError, UserError
-from stream_dedup.explain import Side
+from stream_dedup.explain.explain import Side
 from stream_dedup.index import LogIndex
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from stream_dedup.core.fingerprint.fingerprinter import Feature
 from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, Status
 from stream_dedup.core.probes import SIEVE_BITS
-from stream_dedup.explain import NO_RANK, Block, Explanation, Side, Sieve, kind, pushes
+from stream_dedup.explain.explain import NO_RANK, Block, Explanation, Side, Sieve, kind, pushes
 from stream_dedup.terminal import pad, shorten, table, width_of
 
 FEATURES = 12

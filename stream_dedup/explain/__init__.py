@@ -1,0 +1,1 @@
+"""Why two texts match, or do not."""
