@@ -29,7 +29,7 @@ from stream_dedup.core.fingerprint.columns import Columns
 from stream_dedup.core.model import Status, signed
 from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, decode, parse_object
 from stream_dedup.errors import UserError
-from stream_dedup.files_in import (
+from stream_dedup.files.inputs import (
     Copies,
     CutLine,
     LineBatch,

@@ -29,7 +29,7 @@ from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import Status
 from stream_dedup.core.rules import MAX_MASKS, Rules
 from stream_dedup.errors import UserError
-from stream_dedup.files_in import Copies, Progress, printable
+from stream_dedup.files.inputs import Copies, Progress, printable
 
 COMPARISONS = 2_000_000_000
 """Signatures compared at most; all of 63,000 articles, or 4,000 of a million."""

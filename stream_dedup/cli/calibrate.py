@@ -14,12 +14,12 @@ from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.cli.signals import terminable
 from stream_dedup.config import Config
 from stream_dedup.errors import UserError
-from stream_dedup.output_file import STDOUT, is_standard_output, write_whole
-from stream_dedup.same_file import refuse_inputs_as_outputs
+from stream_dedup.files.output_file import STDOUT, is_standard_output, write_whole
+from stream_dedup.files.same_file import refuse_inputs_as_outputs
 
 if TYPE_CHECKING:
     from stream_dedup.calibrate.report import Report
-    from stream_dedup.files_in import Progress
+    from stream_dedup.files.inputs import Progress
 
 LEAST_WIDTH = 60
 """Columns below which a pair cannot be judged."""

@@ -16,9 +16,9 @@ from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.config import Config
 from stream_dedup.config_effective import fingerprint_settings_of, index_settings_of, input_format_of, rules_of
 from stream_dedup.errors import UserError
-from stream_dedup.files_in import printable
-from stream_dedup.output_file import STDOUT
-from stream_dedup.same_file import refuse_inputs_as_outputs
+from stream_dedup.files.inputs import printable
+from stream_dedup.files.output_file import STDOUT
+from stream_dedup.files.same_file import refuse_inputs_as_outputs
 
 if TYPE_CHECKING:
     from stream_dedup.core.fingerprint.fingerprinter import Explained, Fingerprinter

@@ -17,7 +17,7 @@ from stream_dedup.config import Config
 from stream_dedup.core.model import Verdict
 
 if TYPE_CHECKING:
-    from stream_dedup.files import Tally
+    from stream_dedup.files.filter import Tally
 
 
 @click.command()
@@ -70,7 +70,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
       stream-dedup filter --unique new.jsonl --duplicate /dev/null --index seen/ today.jsonl
       tail -f feed.jsonl | stream-dedup filter --window 24h --time-field created_at
     """  # noqa: D301 - \b keeps click from folding the examples
-    from stream_dedup.files import FilterOptions, filter_files  # noqa: PLC0415 - loads numpy and RocksDB
+    from stream_dedup.files.filter import FilterOptions, filter_files  # noqa: PLC0415 - loads numpy and RocksDB
 
     options = FilterOptions(
         inputs=files or ("-",),

@@ -15,9 +15,9 @@ from stream_dedup.config import Config
 from stream_dedup.config_effective import fingerprint_settings_of
 from stream_dedup.core.model import FINGERPRINT_BITS, Status
 from stream_dedup.errors import UserError
-from stream_dedup.files_in import is_blank, printable
-from stream_dedup.output_file import STDOUT
-from stream_dedup.same_file import refuse_inputs_as_outputs
+from stream_dedup.files.inputs import is_blank, printable
+from stream_dedup.files.output_file import STDOUT
+from stream_dedup.files.same_file import refuse_inputs_as_outputs
 
 if TYPE_CHECKING:
     from stream_dedup.core.fingerprint.fingerprinter import Fingerprints

@@ -24,7 +24,7 @@ import click
 from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.config import Config
 from stream_dedup.config_load import load_config
-from stream_dedup.same_file import STREAM, refuse_inputs_as_outputs
+from stream_dedup.files.same_file import STREAM, refuse_inputs_as_outputs
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

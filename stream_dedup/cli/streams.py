@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 from stream_dedup.errors import UnavailableError
-from stream_dedup.output_file import BUFFER_BYTES, STANDARD_OUTPUT, CompleteWriter, unwritten
+from stream_dedup.files.output_file import BUFFER_BYTES, STANDARD_OUTPUT, CompleteWriter, unwritten
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

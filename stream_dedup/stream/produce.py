@@ -15,7 +15,7 @@ import orjson
 from kafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError, RecordListTooLargeError
 
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.files_in import is_blank
+from stream_dedup.files.inputs import is_blank
 from stream_dedup.stream.asking import patiently
 from stream_dedup.stream.client import CLOSE_TIMEOUT_S, make_admin, make_producer
 from stream_dedup.stream.topics import topic_ids

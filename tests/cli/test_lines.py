@@ -12,8 +12,8 @@ import pytest
 
 from stream_dedup.core.model import Coordinates, Judgement, Match, Verdict
 from stream_dedup.core.text.decode import InputFormat
-from stream_dedup.files_in import BATCH_LINES, MAX_LINE_BYTES, CutLine, LineBatch, Progress, read_batches
-from stream_dedup.files_out import has_text, rejected_line, with_verdict, without_member
+from stream_dedup.files.inputs import BATCH_LINES, MAX_LINE_BYTES, CutLine, LineBatch, Progress, read_batches
+from stream_dedup.files.outputs import has_text, rejected_line, with_verdict, without_member
 
 UNIQUE = Judgement(Verdict.UNIQUE)
 DUPLICATE = Judgement(

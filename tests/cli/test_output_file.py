@@ -16,12 +16,12 @@ from threading import Thread
 
 import pytest
 
-from stream_dedup import output_file
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.files_out import Outputs
-from stream_dedup.output_file import ReplacedFile, output_to, write_all, write_whole
-from stream_dedup.same_file import refuse_inputs_as_outputs, refuse_outputs_inside
+from stream_dedup.files import output_file
+from stream_dedup.files.output_file import ReplacedFile, output_to, write_all, write_whole
+from stream_dedup.files.outputs import Outputs
+from stream_dedup.files.same_file import refuse_inputs_as_outputs, refuse_outputs_inside
 
 
 @pytest.fixture
@@ -324,7 +324,7 @@ def test_an_output_in_the_folder_of_the_index_is_refused(tmp_path: Path) -> None
 def test_one_file_is_standard_output_under_every_name(tmp_path: Path) -> None:
     """`--unique out > out` and `--unique /dev/stdout` lose no line: one writer writes the file."""
     code = (
-        "import sys; from pathlib import Path; from stream_dedup.output_file import StandardOutput, output_to; "
+        "import sys; from pathlib import Path; from stream_dedup.files.output_file import StandardOutput, output_to; "
         "print([isinstance(output_to(Path(name)), StandardOutput) for name in sys.argv[1:]])"
     )
     out = tmp_path / "out"

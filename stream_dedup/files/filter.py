@@ -35,7 +35,7 @@ from stream_dedup.core.fingerprint.columns import Columns
 from stream_dedup.core.model import FILES_LOG_PREFIX, ROW_BITS, Judgement, Status, Verdict
 from stream_dedup.core.text.decode import TOO_LONG, RawRecord, parse_object
 from stream_dedup.errors import UserError
-from stream_dedup.files_in import (
+from stream_dedup.files.inputs import (
     MAX_LINE_BYTES,
     STDIN,
     CutLine,
@@ -45,12 +45,12 @@ from stream_dedup.files_in import (
     read_batches,
     total_bytes,
 )
-from stream_dedup.files_out import Outputs, has_text, rejected_line, with_verdict
+from stream_dedup.files.output_file import STDOUT
+from stream_dedup.files.outputs import Outputs, has_text, rejected_line, with_verdict
+from stream_dedup.files.same_file import refuse_inputs_as_outputs, refuse_outputs_inside
 from stream_dedup.index import LogIndex
 from stream_dedup.index.temporary import TemporaryFolder
-from stream_dedup.output_file import STDOUT
 from stream_dedup.pool import FingerprintPool
-from stream_dedup.same_file import refuse_inputs_as_outputs, refuse_outputs_inside
 
 LOOK_AHEAD = 2
 """Batches under way for each process: one in work, one that waits; more would only hold memory."""

@@ -28,8 +28,8 @@ import orjson
 
 from stream_dedup.core.model import Judgement, Verdict
 from stream_dedup.core.text.decode import InputFormat, parse_object
-from stream_dedup.files_in import KEPT_BYTES, CutLine
-from stream_dedup.output_file import STDOUT, Output, output_to, unwritten
+from stream_dedup.files.inputs import KEPT_BYTES, CutLine
+from stream_dedup.files.output_file import STDOUT, Output, output_to, unwritten
 
 MEMBER = "dedup"
 SIMILARITY_DECIMALS = 4

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO
 
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.output_file import write_all
+from stream_dedup.files.output_file import write_all
 
 STDIN = "-"
 STDIN_NAME = "stdin"

@@ -1,0 +1,1 @@
+"""``filter``: JSON Lines in, JSON Lines out."""
