@@ -16,8 +16,8 @@ from prometheus_client import CollectorRegistry
 
 from stream_dedup.config_effective import fingerprint_settings_of, input_format_of
 from stream_dedup.index.scan import warm as warm_search
-from stream_dedup.metrics import Metrics
-from stream_dedup.metrics_server import MetricsServer
+from stream_dedup.metrics.metrics import Metrics
+from stream_dedup.metrics.server import MetricsServer
 from stream_dedup.pool import FingerprintPool
 from stream_dedup.stream.client import failures_told, wait_for_broker
 from stream_dedup.stream.flight import Step, TrimStep

@@ -18,7 +18,7 @@ from stream_dedup.config import Config
 from stream_dedup.config_effective import of_profile
 from stream_dedup.config_load import load_config
 from stream_dedup.core.profiles import PROFILES
-from stream_dedup.metrics import DECLARATIONS, PREFIX
+from stream_dedup.metrics.metrics import DECLARATIONS, PREFIX
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stream_dedup.config import Config
-    from stream_dedup.metrics import Metrics
+    from stream_dedup.metrics.metrics import Metrics
     from stream_dedup.stream.watchdog import Watchdog
 
 log = logging.getLogger(__name__)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stream_dedup.index import LogIndex
-    from stream_dedup.metrics import Metrics, Stage
+    from stream_dedup.metrics.metrics import Metrics, Stage
     from stream_dedup.pool import FingerprintPool
     from stream_dedup.stream.log import LogAppender
     from stream_dedup.stream.record import ConsumerRecord

@@ -15,8 +15,8 @@ from prometheus_client.samples import Sample
 
 from stream_dedup.core.model import Status
 from stream_dedup.errors import UserError
-from stream_dedup.metrics import DECLARATIONS, MAX_REASONS, STAGES, Metrics
-from stream_dedup.metrics_server import MetricsServer
+from stream_dedup.metrics.metrics import DECLARATIONS, MAX_REASONS, STAGES, Metrics
+from stream_dedup.metrics.server import MetricsServer
 
 
 class Health:

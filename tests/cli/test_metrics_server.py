@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from stream_dedup.metrics_server import MAX_HEAD_BYTES, Faults, Limits, MetricsServer
+from stream_dedup.metrics.server import MAX_HEAD_BYTES, Faults, Limits, MetricsServer
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -278,7 +278,7 @@ SERVER = """\
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 from prometheus_client import CollectorRegistry
-from stream_dedup.metrics_server import MetricsServer
+from stream_dedup.metrics.server import MetricsServer
 with MetricsServer("127.0.0.1:0", CollectorRegistry(), lambda: (True, ""), lambda: (True, "")) as server:
     print(server.port, flush=True)
     for _ in sys.stdin:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.config import Config
-from stream_dedup.metrics import DECLARATIONS
+from stream_dedup.metrics.metrics import DECLARATIONS
 from stream_dedup.stream.devbroker.settings import DEFAULT_IMAGE
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from stream_dedup.config import Config
 from stream_dedup.config_load import load_config
 from stream_dedup.core.model import Judgement, Verdict
-from stream_dedup.metrics import Metrics
+from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.stream import committer as module
 from stream_dedup.stream.client import make_consumer
 from stream_dedup.stream.committer import Committer, CommitterParts

@@ -1,0 +1,1 @@
+"""What the worker measures, and the server that shows it."""
