@@ -41,7 +41,7 @@ $(VENV)/.bench: $(VENV)/.dev
 	@touch $@
 
 run: setup
-	@$(BIN)/python -P -m stream_dedup.demo
+	@$(BIN)/python -P -m stream_dedup.dev.demo
 
 test: setup
 	@$(BIN)/pytest --numprocesses $(JOBS) --dist worksteal $(ARGS)
@@ -66,9 +66,9 @@ image:
 
 # The context is made by tar: the jars come from the cache, and no builder but the classic one is needed.
 kafka-image: setup
-	@jars=$$($(BIN)/python -P -c 'from stream_dedup.stream.devbroker.jars import install_jars; print(install_jars())') \
+	@jars=$$($(BIN)/python -P -c 'from stream_dedup.dev.broker.jars import install_jars; print(install_jars())') \
 	  && tar --create --transform 's,^\(.*\.jar\)$$,jars/\1,' -C deploy/kafka Dockerfile run \
-	    -C $(CURDIR)/stream_dedup/stream/devbroker log4j2.properties -C "$$jars" $$(ls $$jars) \
+	    -C $(CURDIR)/stream_dedup/dev/broker log4j2.properties -C "$$jars" $$(ls $$jars) \
 	  | docker build --tag $(KAFKA_IMAGE) -
 
 prometheus-image:

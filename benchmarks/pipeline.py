@@ -40,8 +40,8 @@ from benchmarks.texts import articles, as_json
 from stream_dedup.config import Config
 from stream_dedup.config_load import load_config
 from stream_dedup.core.profiles import DEFAULT_PROFILE
+from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.stream.client import make_admin, make_consumer, make_producer
-from stream_dedup.stream.devbroker import BrokerSettings, find_broker
 
 PARTITIONS = multiprocessing.cpu_count()
 BATCH = 500

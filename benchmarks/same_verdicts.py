@@ -30,7 +30,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.texts import articles, as_json
-from stream_dedup.stream.devbroker import BrokerSettings, find_broker
+from stream_dedup.dev.broker import BrokerSettings, find_broker
 
 PROFILES = ("article", "comment", "simhash")
 FIELDS = ("text", "old", "new", "a", "b")

@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterator
 import hypothesis
 import pytest
 
-from stream_dedup.errors import StreamDedupError
-from stream_dedup.stream.devbroker import (
+from stream_dedup.dev.broker import (
     BrokerSettings,
     DevBroker,
     NoMachineryError,
@@ -27,7 +26,8 @@ from stream_dedup.stream.devbroker import (
     find_broker,
     prepare_broker,
 )
-from stream_dedup.stream.devbroker.settings import BROKERS_VARIABLE, SMALL_HEAP_MIB
+from stream_dedup.dev.broker.settings import BROKERS_VARIABLE, SMALL_HEAP_MIB
+from stream_dedup.errors import StreamDedupError
 
 BROKER_FIXTURES = {"broker", "own_broker"}
 

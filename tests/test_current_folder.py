@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup import demo
+from stream_dedup.dev import demo
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = Path(sys.executable).with_name("stream-dedup")
@@ -29,7 +29,7 @@ with FingerprintPool(1) as pool:
     pool.warm()
 """
 KEEPER = """\
-from stream_dedup.stream.devbroker.keeper import Keeper
+from stream_dedup.dev.broker.keeper import Keeper
 keeper = Keeper(containers=False)
 keeper.close()
 print(keeper.folder.exists(), keeper._process.returncode)

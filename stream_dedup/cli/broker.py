@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from stream_dedup.cli.output import write_lines
+from stream_dedup.dev.broker import BrokerSettings, DevBroker, find_broker
 from stream_dedup.errors import UnavailableError
-from stream_dedup.stream.devbroker import BrokerSettings, DevBroker, find_broker
 
 LOOK_S = 1.0
 """Between two looks whether the broker still runs, seconds; Ctrl-C is noticed at once."""

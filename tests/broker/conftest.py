@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from stream_dedup.stream.devbroker import BrokerSettings, DevBroker
-from stream_dedup.stream.devbroker.container import ContainerBroker, engine_answers, missing_image
-from stream_dedup.stream.devbroker.jars import find_java, install_jars
-from stream_dedup.stream.devbroker.jvm import JvmBroker
-from stream_dedup.stream.devbroker.settings import SMALL_HEAP_MIB
-from stream_dedup.stream.devbroker.ways import can_run_broker, image_name
+from stream_dedup.dev.broker import BrokerSettings, DevBroker
+from stream_dedup.dev.broker.container import ContainerBroker, engine_answers, missing_image
+from stream_dedup.dev.broker.jars import find_java, install_jars
+from stream_dedup.dev.broker.jvm import JvmBroker
+from stream_dedup.dev.broker.settings import SMALL_HEAP_MIB
+from stream_dedup.dev.broker.ways import can_run_broker, image_name
 
 LOCAL_IMAGE = "stream-dedup/kafka:4.3.1"
 """What `make kafka-image` builds."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from stream_dedup.stream.devbroker import DevBroker
-from stream_dedup.stream.devbroker.ports import free_ports
-from stream_dedup.stream.devbroker.ready import wait_until_ready
+from stream_dedup.dev.broker import DevBroker
+from stream_dedup.dev.broker.ports import free_ports
+from stream_dedup.dev.broker.ready import wait_until_ready
 
 END_S = 60.0
 """For the command to end after a signal, seconds."""

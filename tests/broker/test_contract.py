@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
+from stream_dedup.dev.broker import DevBroker
+from stream_dedup.dev.broker.keeper import PREFIX
 from stream_dedup.errors import UnavailableError
-from stream_dedup.stream.devbroker import DevBroker
-from stream_dedup.stream.devbroker.keeper import PREFIX
 from tests.broker.conftest import MakeBroker
 
 SILENCE_S = 1.0

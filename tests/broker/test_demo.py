@@ -10,8 +10,8 @@ import pytest
 from kafka import KafkaAdminClient
 
 from stream_dedup.core.model import Verdict
-from stream_dedup.demo import SAMPLE
-from stream_dedup.stream.devbroker import BROKERS_VARIABLE, DevBroker
+from stream_dedup.dev.broker import BROKERS_VARIABLE, DevBroker
+from stream_dedup.dev.demo import SAMPLE
 
 END_S = 110
 """For one demonstration, seconds: about 15 are usual."""
@@ -19,7 +19,7 @@ LINE = re.compile(rf"^  ({'|'.join(Verdict)}) +(\S+(?: \d+)?) ", re.MULTILINE)
 
 
 def run_demo(**environment: str) -> str:
-    command = [sys.executable, "-m", "stream_dedup.demo"]
+    command = [sys.executable, "-m", "stream_dedup.dev.demo"]
     kept = {name: value for name, value in os.environ.items() if name not in {"JAVA_HOME", BROKERS_VARIABLE}}
     done = subprocess.run(command, env=kept | environment, capture_output=True, text=True, timeout=END_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -9,10 +9,10 @@ from typing import Any
 import docker
 import pytest
 
+from stream_dedup.dev.broker import BrokerSettings, container
+from stream_dedup.dev.broker.folder import usable_folder
+from stream_dedup.dev.broker.jvm import JvmBroker
 from stream_dedup.errors import UserError
-from stream_dedup.stream.devbroker import BrokerSettings, container
-from stream_dedup.stream.devbroker.folder import usable_folder
-from stream_dedup.stream.devbroker.jvm import JvmBroker
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o750, 0o755])

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from stream_dedup.dev.broker import jars
 from stream_dedup.errors import UnavailableError
-from stream_dedup.stream.devbroker import jars
 
 COPIES = """#!/bin/sh
 for argument; do case $argument in -DoutputDirectory=*) echo jar > "${argument#*=}/kafka.jar";; esac; done

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.stream.devbroker import keeper
-from stream_dedup.stream.devbroker.keeper import OWNER_FILE, PREFIX, TOKEN_ARGUMENT, identity, is_abandoned
+from stream_dedup.dev.broker import keeper
+from stream_dedup.dev.broker.keeper import OWNER_FILE, PREFIX, TOKEN_ARGUMENT, identity, is_abandoned
 from tests.broker.conftest import WAYS, MakeBroker
 from tests.waiting import wait_until
 

@@ -4,9 +4,9 @@ import socket
 
 import pytest
 
-from stream_dedup.stream.devbroker import ports, ready
-from stream_dedup.stream.devbroker.base import DevBroker
-from stream_dedup.stream.devbroker.ready import wait_until_ready
+from stream_dedup.dev.broker import ports, ready
+from stream_dedup.dev.broker.base import DevBroker
+from stream_dedup.dev.broker.ready import wait_until_ready
 
 
 def test_one_that_answers(broker: DevBroker) -> None:

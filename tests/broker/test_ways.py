@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from stream_dedup.dev.broker import BROKERS_VARIABLE, IMAGE_VARIABLE, NoMachineryError, find_broker, ways
+from stream_dedup.dev.broker.base import DevBroker, ExternalBroker
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.stream.devbroker import BROKERS_VARIABLE, IMAGE_VARIABLE, NoMachineryError, find_broker, ways
-from stream_dedup.stream.devbroker.base import DevBroker, ExternalBroker
 
 Machine = Callable[..., None]
 

@@ -21,7 +21,7 @@ from stream_dedup.audit.audit import COUNTS, FAULTS
 from stream_dedup.cli import progress, run
 from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.core.model import Verdict
-from stream_dedup.demo import Shown
+from stream_dedup.dev.demo import Shown
 from stream_dedup.errors import UserError
 from stream_dedup.stream.offsets import PartitionOffsets
 from tests.calibrate.corpus import records, write

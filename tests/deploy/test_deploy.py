@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.config import Config
+from stream_dedup.dev.broker.settings import DEFAULT_IMAGE
 from stream_dedup.metrics.metrics import DECLARATIONS
-from stream_dedup.stream.devbroker.settings import DEFAULT_IMAGE
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.stream.devbroker import DevBroker
+from stream_dedup.dev.broker import DevBroker
 from tests.pipeline.pipeline import Keys, Pipeline, pipeline
 
 MakePipeline = Callable[..., Pipeline]

@@ -14,8 +14,8 @@ from kafka.admin import NewTopic
 from stream_dedup.core.entry import Batch, Trim
 from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import Verdict
+from stream_dedup.dev.broker import DevBroker
 from stream_dedup.stream.client import make_admin
-from stream_dedup.stream.devbroker import DevBroker
 from stream_dedup.stream.flight import Step
 from stream_dedup.stream.log import LogAppender, LogReader
 from stream_dedup.stream.topics import topic_ids

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.stream.devbroker import DevBroker
+from stream_dedup.dev.broker import DevBroker
 from tests.pipeline.conftest import MakePipeline
 from tests.pipeline.mixture import records
 from tests.pipeline.pipeline import SESSION_S, Pipeline, freeze, pipeline, stop_all, thaw

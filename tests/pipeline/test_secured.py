@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.stream.devbroker import BrokerSettings
-from stream_dedup.stream.devbroker.jars import find_java, install_jars
-from stream_dedup.stream.devbroker.jvm import JvmBroker
-from stream_dedup.stream.devbroker.ports import free_ports
-from stream_dedup.stream.devbroker.settings import SMALL_HEAP_MIB
+from stream_dedup.dev.broker import BrokerSettings
+from stream_dedup.dev.broker.jars import find_java, install_jars
+from stream_dedup.dev.broker.jvm import JvmBroker
+from stream_dedup.dev.broker.ports import free_ports
+from stream_dedup.dev.broker.settings import SMALL_HEAP_MIB
 from tests.pipeline.mixture import records
 from tests.pipeline.pipeline import Keys, pipeline, toml_of
 

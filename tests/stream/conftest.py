@@ -11,8 +11,8 @@ from kafka import KafkaAdminClient
 
 from stream_dedup.config import Config
 from stream_dedup.config_load import load_config
+from stream_dedup.dev.broker import DevBroker
 from stream_dedup.stream.client import make_admin
-from stream_dedup.stream.devbroker import DevBroker
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from kafka.admin import NewTopic
 from kafka.errors import KafkaTimeoutError
 
 from stream_dedup.core.headers import offset_metadata
+from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import RefusedError
 from stream_dedup.stream.beginnings import Beginnings
 from stream_dedup.stream.client import make_admin
-from stream_dedup.stream.devbroker import DevBroker
 from stream_dedup.stream.flight import Assignment, Flight
 from stream_dedup.stream.group_offsets import committed_offsets
 from stream_dedup.stream.source import Source

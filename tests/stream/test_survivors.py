@@ -13,10 +13,10 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from stream_dedup.config import KafkaConfig
+from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import UnavailableError
 from stream_dedup.stream import survivors
 from stream_dedup.stream.client import discard, make_consumer, make_producer
-from stream_dedup.stream.devbroker import DevBroker
 from stream_dedup.stream.flight import Step
 from stream_dedup.stream.survivors import settle_for_the_dead
 from tests.pipeline.mixture import records

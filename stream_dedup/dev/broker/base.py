@@ -13,9 +13,9 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
+from stream_dedup.dev.broker.ready import wait_until_ready
+from stream_dedup.dev.broker.settings import BROKERS_VARIABLE, READY_LIMIT_S
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.stream.devbroker.ready import wait_until_ready
-from stream_dedup.stream.devbroker.settings import BROKERS_VARIABLE, READY_LIMIT_S
 
 
 class DevBroker(ABC):

@@ -7,12 +7,11 @@ import subprocess
 from collections import deque
 from pathlib import Path
 
-from stream_dedup.errors import UnavailableError
-from stream_dedup.stream.devbroker.base import DevBroker
-from stream_dedup.stream.devbroker.folder import usable_folder
-from stream_dedup.stream.devbroker.keeper import TOKEN_ARGUMENT, Keeper
-from stream_dedup.stream.devbroker.ports import free_ports
-from stream_dedup.stream.devbroker.settings import (
+from stream_dedup.dev.broker.base import DevBroker
+from stream_dedup.dev.broker.folder import usable_folder
+from stream_dedup.dev.broker.keeper import TOKEN_ARGUMENT, Keeper
+from stream_dedup.dev.broker.ports import free_ports
+from stream_dedup.dev.broker.settings import (
     FORMAT_LIMIT_S,
     KAFKA_VERSION,
     LOG_TAIL_LINES,
@@ -21,6 +20,7 @@ from stream_dedup.stream.devbroker.settings import (
     new_cluster_id,
     server_properties,
 )
+from stream_dedup.errors import UnavailableError
 
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 

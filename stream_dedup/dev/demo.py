@@ -101,7 +101,7 @@ def main() -> int:
 
 
 def _show_the_stream() -> int:
-    from stream_dedup.stream.devbroker import NoMachineryError, find_broker  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.dev.broker import NoMachineryError, find_broker  # noqa: PLC0415 - loads the Kafka client
 
     settings = (f"    {line}" for line in SETTINGS.splitlines())
     write_lines("The profile is article; beside it is set:", "", *settings, "")
@@ -118,7 +118,7 @@ def _show_the_stream() -> int:
 
 
 def _through_kafka(brokers: str) -> int:
-    from stream_dedup.stream.showing import Showing  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.dev.showing import Showing  # noqa: PLC0415 - loads the Kafka client
 
     lines = SAMPLE.read_bytes().splitlines()
     with ExitStack() as stack:

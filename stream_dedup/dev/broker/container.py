@@ -23,12 +23,11 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.errors import UnavailableError
-from stream_dedup.stream.devbroker.base import DevBroker
-from stream_dedup.stream.devbroker.folder import usable_folder
-from stream_dedup.stream.devbroker.keeper import OWNER_LABEL, TOKEN_LABEL, Keeper, remove_container
-from stream_dedup.stream.devbroker.ports import free_ports
-from stream_dedup.stream.devbroker.settings import (
+from stream_dedup.dev.broker.base import DevBroker
+from stream_dedup.dev.broker.folder import usable_folder
+from stream_dedup.dev.broker.keeper import OWNER_LABEL, TOKEN_LABEL, Keeper, remove_container
+from stream_dedup.dev.broker.ports import free_ports
+from stream_dedup.dev.broker.settings import (
     ENGINE_LIMIT_S,
     LOG_TAIL_LINES,
     PULL_LIMIT_S,
@@ -37,6 +36,7 @@ from stream_dedup.stream.devbroker.settings import (
     new_cluster_id,
     server_properties,
 )
+from stream_dedup.errors import UnavailableError
 
 DATA_FOLDER = "/var/lib/kafka/data"
 CONFIG_FOLDER = "/opt/kafka/config"

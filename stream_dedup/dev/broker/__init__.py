@@ -11,9 +11,9 @@ Rules:
 It must never be used for data that matters: one node, no replication, no security.
 """
 
-from stream_dedup.stream.devbroker.base import DevBroker
-from stream_dedup.stream.devbroker.settings import BROKERS_VARIABLE, IMAGE_VARIABLE, KAFKA_VERSION, BrokerSettings
-from stream_dedup.stream.devbroker.ways import NoMachineryError, can_run_broker, find_broker, prepare_broker
+from stream_dedup.dev.broker.base import DevBroker
+from stream_dedup.dev.broker.settings import BROKERS_VARIABLE, IMAGE_VARIABLE, KAFKA_VERSION, BrokerSettings
+from stream_dedup.dev.broker.ways import NoMachineryError, can_run_broker, find_broker, prepare_broker
 
 __all__ = [
     "BROKERS_VARIABLE",

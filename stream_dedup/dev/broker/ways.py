@@ -7,18 +7,18 @@ import subprocess
 from collections.abc import Callable
 from functools import partial
 
-from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.stream.devbroker.base import DevBroker, ExternalBroker
-from stream_dedup.stream.devbroker.container import ContainerBroker, engine_answers, has_client, missing_image
-from stream_dedup.stream.devbroker.jars import find_java, install_jars
-from stream_dedup.stream.devbroker.jvm import JvmBroker
-from stream_dedup.stream.devbroker.settings import (
+from stream_dedup.dev.broker.base import DevBroker, ExternalBroker
+from stream_dedup.dev.broker.container import ContainerBroker, engine_answers, has_client, missing_image
+from stream_dedup.dev.broker.jars import find_java, install_jars
+from stream_dedup.dev.broker.jvm import JvmBroker
+from stream_dedup.dev.broker.settings import (
     BROKERS_VARIABLE,
     DEFAULT_IMAGE,
     ENGINE_LIMIT_S,
     IMAGE_VARIABLE,
     BrokerSettings,
 )
+from stream_dedup.errors import UnavailableError, UserError
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from stream_dedup.dev.broker.settings import INSTALL_LIMIT_S, KAFKA_VERSION
 from stream_dedup.errors import UnavailableError
-from stream_dedup.stream.devbroker.settings import INSTALL_LIMIT_S, KAFKA_VERSION
 
 POM = Path(__file__).with_name("pom.xml")
 JAVA_NEEDED = 17

@@ -1,0 +1,1 @@
+"""For development: a broker, a demonstration and its samples. Nothing else imports it."""
