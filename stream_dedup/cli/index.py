@@ -69,7 +69,7 @@ def rebuild(config: Config) -> None:
     A worker does the same by itself when the folder is empty; this does it beforehand. An index that
     `filter` keeps is refused: no log holds what it holds. Other files in the folder stay.
     """
-    from stream_dedup.app import rebuild_index  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.worker.app import rebuild_index  # noqa: PLC0415 - loads the Kafka client
 
     with ProgressLine() as line:
         rebuild_index(config, line.count)

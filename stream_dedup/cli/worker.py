@@ -36,6 +36,6 @@ def command(config: Config) -> int:
       stream-dedup run --brokers kafka:9092
       stream-dedup run --config worker.toml --index /var/lib/stream-dedup --metrics 0.0.0.0:9464
     """  # noqa: D301 - \b keeps click from folding the examples
-    from stream_dedup.app import run_worker  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.worker.app import run_worker  # noqa: PLC0415 - loads the Kafka client
 
     return run_worker(config)

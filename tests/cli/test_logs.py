@@ -18,7 +18,7 @@ def test_the_clients_lines_come_once_in_a_while() -> None:
     assert thinned.filter(record("kafka.net.manager", 1))
     assert not thinned.filter(record("kafka.net.manager", 1, "the same place, another port"))
     assert thinned.filter(record("kafka.net.manager", 2))
-    assert all(thinned.filter(record("stream_dedup.stream.worker", 1)) for _ in range(3))
+    assert all(thinned.filter(record("stream_dedup.worker.worker", 1)) for _ in range(3))
     now = QUIET_S - 1
     assert not thinned.filter(record("kafka.net.manager", 1))
     now = QUIET_S

@@ -2,7 +2,7 @@
 
     python -m tests.pipeline.dying_worker CONFIG STEP N
 
-Steps are those of ``Step`` and ``TrimStep`` in ``stream_dedup.stream.flight``; N of 0 never ends it;
+Steps are those of ``Step`` and ``TrimStep`` in ``stream_dedup.worker.flight``; N of 0 never ends it;
 N below 0 stops it (SIGSTOP) the -N-th time, until somebody continues it.
 """
 
@@ -14,12 +14,12 @@ import sys
 import threading
 from pathlib import Path
 
-from stream_dedup.app import run_worker
 from stream_dedup.cli import exit_code_of
 from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.config_load import load_config
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.stream.flight import Step, TrimStep
+from stream_dedup.worker.app import run_worker
+from stream_dedup.worker.flight import Step, TrimStep
 
 _STEPS: dict[str, Step | TrimStep] = {step.value: step for kind in (Step, TrimStep) for step in kind}
 

@@ -18,9 +18,9 @@ from stream_dedup.config_load import load_config
 from stream_dedup.core.headers import Stamp, parse_headers
 from stream_dedup.stream.asking import patiently
 from stream_dedup.stream.client import make_admin, make_consumer, make_producer
-from stream_dedup.stream.flight import Step, TrimStep
 from stream_dedup.stream.group_offsets import committed_offsets
 from stream_dedup.stream.topics import ensure_topics
+from stream_dedup.worker.flight import Step, TrimStep
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]

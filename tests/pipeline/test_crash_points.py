@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from stream_dedup.stream.flight import Step, TrimStep
 from stream_dedup.stream.log import LogReader
+from stream_dedup.worker.flight import Step, TrimStep
 from tests.pipeline.conftest import MakePipeline
 from tests.pipeline.mixture import records
 from tests.waiting import wait_until

@@ -16,9 +16,9 @@ from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import Verdict
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.stream.client import make_admin
-from stream_dedup.stream.flight import Step
 from stream_dedup.stream.log import LogAppender, LogReader
 from stream_dedup.stream.topics import topic_ids
+from stream_dedup.worker.flight import Step
 from tests.pipeline.conftest import MakePipeline
 from tests.pipeline.mixture import records
 from tests.pipeline.pipeline import SESSION_S, Pipeline, pipeline, stop_all, thaw

@@ -16,13 +16,13 @@ from stream_dedup.config import Config
 from stream_dedup.config_load import load_config
 from stream_dedup.core.model import Judgement, Verdict
 from stream_dedup.metrics.metrics import Metrics
-from stream_dedup.stream import committer as module
 from stream_dedup.stream.client import make_consumer
-from stream_dedup.stream.committer import Committer, CommitterParts
-from stream_dedup.stream.flight import Assignment, Flight
 from stream_dedup.stream.group_offsets import committed_offsets
 from stream_dedup.stream.topics import ensure_topics
-from stream_dedup.stream.watchdog import Watchdog
+from stream_dedup.worker import committer as module
+from stream_dedup.worker.committer import Committer, CommitterParts
+from stream_dedup.worker.flight import Assignment, Flight
+from stream_dedup.worker.watchdog import Watchdog
 from tests.waiting import wait_until
 
 AT = TopicPartition("articles", 0)

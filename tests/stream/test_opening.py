@@ -10,7 +10,7 @@ from stream_dedup.config_effective import rules_of
 from stream_dedup.config_load import load_config
 from stream_dedup.errors import CorruptError, UserError
 from stream_dedup.index import LogIndex, mark_corrupt
-from stream_dedup.stream import opening
+from stream_dedup.worker import opening
 from tests.index.trees import tree
 
 

@@ -19,11 +19,11 @@ from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import RefusedError
 from stream_dedup.stream.beginnings import Beginnings
 from stream_dedup.stream.client import make_admin
-from stream_dedup.stream.flight import Assignment, Flight
 from stream_dedup.stream.group_offsets import committed_offsets
-from stream_dedup.stream.source import Source
 from stream_dedup.stream.topic_watch import TopicWatch
 from stream_dedup.stream.topics import topic_ids
+from stream_dedup.worker.flight import Assignment, Flight
+from stream_dedup.worker.source import Source
 from tests.pipeline.pipeline import Pipeline, pipeline
 from tests.stream.deleting import delete_topic
 from tests.waiting import wait_until

@@ -17,8 +17,8 @@ from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import UnavailableError
 from stream_dedup.stream import survivors
 from stream_dedup.stream.client import discard, make_consumer, make_producer
-from stream_dedup.stream.flight import Step
 from stream_dedup.stream.survivors import settle_for_the_dead
+from stream_dedup.worker.flight import Step
 from tests.pipeline.mixture import records
 from tests.pipeline.pipeline import Pipeline, pipeline
 from tests.waiting import wait_until

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from stream_dedup.stream.watchdog import EXIT_UNAVAILABLE, STANDSTILL_S, TICK_S, Watchdog
+from stream_dedup.worker.watchdog import EXIT_UNAVAILABLE, STANDSTILL_S, TICK_S, Watchdog
 
 OVERDUE = r"took more than .* the worker ends"
 END_LIMIT_S = 20

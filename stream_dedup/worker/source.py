@@ -41,9 +41,9 @@ from kafka.errors import (
 from stream_dedup.errors import RefusedError
 from stream_dedup.stream.beginnings import Beginnings
 from stream_dedup.stream.client import CLOSE_TIMEOUT_S, make_consumer
-from stream_dedup.stream.flight import Assignment, Flight
 from stream_dedup.stream.record import record_bytes
 from stream_dedup.stream.workarounds import drop_fetched, keep_rejoining
+from stream_dedup.worker.flight import Assignment, Flight
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -35,15 +35,15 @@ from stream_dedup.core.headers import OmittedValue, offset_metadata, output_head
 from stream_dedup.core.model import Coordinates, Judgement, Verdict
 from stream_dedup.errors import RefusedError, UnavailableError
 from stream_dedup.stream.client import REQUEST_TIMEOUT_MS, call_limit_s, discard, make_producer
-from stream_dedup.stream.flight import Assignment, Flight, Step
 from stream_dedup.stream.record import record_bytes
+from stream_dedup.worker.flight import Assignment, Flight, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stream_dedup.config import Config
     from stream_dedup.metrics.metrics import Metrics
-    from stream_dedup.stream.watchdog import Watchdog
+    from stream_dedup.worker.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from stream_dedup.stream.client import make_admin
-from stream_dedup.stream.flight import TrimStep
 from stream_dedup.stream.group_offsets import committed_offsets
 from stream_dedup.stream.topics import topic_ids
+from stream_dedup.worker.flight import TrimStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable

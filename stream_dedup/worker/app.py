@@ -20,9 +20,9 @@ from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.metrics.server import MetricsServer
 from stream_dedup.pool import FingerprintPool
 from stream_dedup.stream.client import failures_told, wait_for_broker
-from stream_dedup.stream.flight import Step, TrimStep
-from stream_dedup.stream.opening import open_log, worker_id
-from stream_dedup.stream.worker import Worker, WorkerParts
+from stream_dedup.worker.flight import Step, TrimStep
+from stream_dedup.worker.opening import open_log, worker_id
+from stream_dedup.worker.worker import Worker, WorkerParts
 
 if TYPE_CHECKING:
     from types import FrameType

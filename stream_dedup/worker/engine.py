@@ -34,8 +34,8 @@ from stream_dedup.core.model import ROW_BITS, log_offset_of
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import RefusedError, UnavailableError
-from stream_dedup.stream.flight import Flight, Step, Stretch
 from stream_dedup.stream.record import record_bytes
+from stream_dedup.worker.flight import Flight, Step, Stretch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from stream_dedup.stream.record import ConsumerRecord
     from stream_dedup.stream.tail import LogTail
     from stream_dedup.stream.topic_watch import TopicWatch
-    from stream_dedup.stream.trimmer import Trimmer
+    from stream_dedup.worker.trimmer import Trimmer
 
 log = logging.getLogger(__name__)
 

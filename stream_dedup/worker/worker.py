@@ -21,16 +21,16 @@ from kafka.errors import KafkaError
 
 from stream_dedup.errors import UnavailableError
 from stream_dedup.stream.client import call_limit_s
-from stream_dedup.stream.committer import Committer, CommitterParts
-from stream_dedup.stream.engine import Engine, EngineParts
-from stream_dedup.stream.flight import Budget, Step, TrimStep
 from stream_dedup.stream.log import LogAppender
-from stream_dedup.stream.source import Source
 from stream_dedup.stream.survivors import settle_for_the_dead
 from stream_dedup.stream.tail import LogTail
 from stream_dedup.stream.topic_watch import TopicWatch
-from stream_dedup.stream.trimmer import Trimmer
-from stream_dedup.stream.watchdog import EXIT_UNAVAILABLE, Watchdog
+from stream_dedup.worker.committer import Committer, CommitterParts
+from stream_dedup.worker.engine import Engine, EngineParts
+from stream_dedup.worker.flight import Budget, Step, TrimStep
+from stream_dedup.worker.source import Source
+from stream_dedup.worker.trimmer import Trimmer
+from stream_dedup.worker.watchdog import EXIT_UNAVAILABLE, Watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from stream_dedup.config import Config
     from stream_dedup.metrics.metrics import Metrics
     from stream_dedup.pool import FingerprintPool
-    from stream_dedup.stream.opening import OpenedLog
+    from stream_dedup.worker.opening import OpenedLog
 
 log = logging.getLogger(__name__)
 

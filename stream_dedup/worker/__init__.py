@@ -1,0 +1,1 @@
+"""One article's way: polled, fingerprinted, logged, judged, committed."""
