@@ -24,13 +24,13 @@ from kafka.errors import OffsetOutOfRangeError
 
 from stream_dedup.audit.audit import Audit, Output, Report, Scope, audited, to_recompute
 from stream_dedup.audit.reference import PlainLog, Source
+from stream_dedup.broker.client import make_admin, make_consumer
+from stream_dedup.broker.group_offsets import Bounds, committed_offsets, offset_bounds, partitions_of
+from stream_dedup.broker.log import Progress, read_whole_log
+from stream_dedup.broker.retry import patiently
+from stream_dedup.broker.topics import topic_ids
 from stream_dedup.core.model import Coordinates, Verdict
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.stream.asking import patiently
-from stream_dedup.stream.client import make_admin, make_consumer
-from stream_dedup.stream.group_offsets import Bounds, committed_offsets, offset_bounds, partitions_of
-from stream_dedup.stream.log import Progress, read_whole_log
-from stream_dedup.stream.topics import topic_ids
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, KafkaConsumer

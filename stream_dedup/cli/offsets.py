@@ -13,7 +13,7 @@ from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config import Config
 
 if TYPE_CHECKING:
-    from stream_dedup.stream.offsets import PartitionOffsets, Target
+    from stream_dedup.broker.offsets import PartitionOffsets, Target
 
 _FLAGS = ("brokers", "input", "group")
 _WORDS = ("beginning", "end", "logged")
@@ -43,7 +43,7 @@ def show(config: Config, as_json: bool) -> None:
     `of another topic` means: the committed offset belongs to a topic of this name that was deleted;
     a worker begins the present one at its beginning.
     """
-    from stream_dedup.stream.offsets import read_offsets  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.broker.offsets import read_offsets  # noqa: PLC0415 - loads the Kafka client
 
     with ProgressLine() as line:
         rows = read_offsets(config, lambda _stage, done, total: line.count(done, total))
@@ -67,7 +67,7 @@ def set_(config: Config, to: str | int, topic: str | None, partition: int | None
     beginning: judge everything again, with the same verdicts (`audit --allow-repeats`). logged: go
     on behind what the log has. end, or a number: what is skipped is never judged; `audit` lists it as missing.
     """
-    from stream_dedup.stream.offsets import set_offsets  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.broker.offsets import set_offsets  # noqa: PLC0415 - loads the Kafka client
 
     if isinstance(to, int) and (topic is None or partition is None):
         msg = "an offset belongs to one partition: give --topic and --partition as well"

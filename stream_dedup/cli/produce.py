@@ -30,7 +30,7 @@ def command(config: Config, topic: str | None, key_field: str | None, files: tup
     Example:
       stream-dedup produce --brokers kafka:9092 --topic articles articles.jsonl
     """  # noqa: D301 - \b keeps click from folding the example
-    from stream_dedup.stream.produce import produce_lines  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.broker.produce import produce_lines  # noqa: PLC0415 - loads the Kafka client
 
     refuse_inputs_as_outputs([STDOUT], [str(file.name) for file in files] or [STREAM])
     sources = files or (sys.stdin.buffer,)

@@ -16,8 +16,8 @@ from stream_dedup.config import Config
 from stream_dedup.core.model import SIGNATURE_BITS
 
 if TYPE_CHECKING:
+    from stream_dedup.broker.rules_log import RulesHistory, RulesRecord
     from stream_dedup.core.rules import Rules
-    from stream_dedup.stream.rules_log import RulesHistory, RulesRecord
 
 
 @click.group()
@@ -34,7 +34,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 def show(config: Config, as_json: bool) -> None:
     """Write the rules in force, where they took force, and every change before."""
-    from stream_dedup.stream.rules_log import read_rules  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.broker.rules_log import read_rules  # noqa: PLC0415 - loads the Kafka client
 
     with ProgressLine() as line:
         history = read_rules(config, line.count)
@@ -54,7 +54,7 @@ def apply(config: Config) -> None:
     observing may change; the scheme (all that a log entry depends on) never does within one log: that
     is refused.
     """
-    from stream_dedup.stream.rules_log import apply_rules  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.broker.rules_log import apply_rules  # noqa: PLC0415 - loads the Kafka client
 
     with ProgressLine() as line:
         change = apply_rules(config, line.count)

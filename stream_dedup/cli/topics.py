@@ -30,8 +30,8 @@ def create(config: Config) -> None:
 
     Exit code 2 when one that exists is wrong; the message has the command that mends it.
     """
-    from stream_dedup.stream import topics  # noqa: PLC0415 - loads the Kafka client
-    from stream_dedup.stream.client import make_admin  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.broker import topics  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.broker.client import make_admin  # noqa: PLC0415 - loads the Kafka client
 
     with closing(make_admin(config.kafka)) as admin:
         for name in topics.create_topics(admin, config):
@@ -47,8 +47,8 @@ def check(config: Config) -> int:
 
     Exit code 0: nothing; 3: something. Nothing is changed.
     """
-    from stream_dedup.stream.client import make_admin  # noqa: PLC0415 - loads the Kafka client
-    from stream_dedup.stream.topics import check_topics  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.broker.client import make_admin  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.broker.topics import check_topics  # noqa: PLC0415 - loads the Kafka client
 
     with closing(make_admin(config.kafka)) as admin:
         problems = check_topics(admin, config)

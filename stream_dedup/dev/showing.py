@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
+from stream_dedup.broker.client import CLOSE_TIMEOUT_S, make_admin, make_consumer, make_producer
+from stream_dedup.broker.topics import ensure_topics, partition_counts
 from stream_dedup.core.headers import Stamp, parse_headers
 from stream_dedup.errors import UnavailableError
-from stream_dedup.stream.client import CLOSE_TIMEOUT_S, make_admin, make_consumer, make_producer
-from stream_dedup.stream.topics import ensure_topics, partition_counts
 
 if TYPE_CHECKING:
     from stream_dedup.config import Config

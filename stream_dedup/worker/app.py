@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
+from stream_dedup.broker.client import failures_told, wait_for_broker
 from stream_dedup.config_effective import fingerprint_settings_of, input_format_of
 from stream_dedup.index.scan import warm as warm_search
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.metrics.server import MetricsServer
 from stream_dedup.pool import FingerprintPool
-from stream_dedup.stream.client import failures_told, wait_for_broker
 from stream_dedup.worker.flight import Step, TrimStep
 from stream_dedup.worker.opening import open_log, worker_id
 from stream_dedup.worker.worker import Worker, WorkerParts

@@ -28,13 +28,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stream_dedup.broker.record import record_bytes
 from stream_dedup.core.entry import Batch, Trim
 from stream_dedup.core.fingerprint.columns import Columns, checksum, rejected_columns
 from stream_dedup.core.model import ROW_BITS, log_offset_of
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import RefusedError, UnavailableError
-from stream_dedup.stream.record import record_bytes
 from stream_dedup.worker.flight import Flight, Step, Stretch
 
 if TYPE_CHECKING:
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stream_dedup.broker.log import LogAppender
+    from stream_dedup.broker.record import ConsumerRecord
+    from stream_dedup.broker.tail import LogTail
+    from stream_dedup.broker.topic_watch import TopicWatch
     from stream_dedup.index import LogIndex
     from stream_dedup.metrics.metrics import Metrics, Stage
     from stream_dedup.pool import FingerprintPool
-    from stream_dedup.stream.log import LogAppender
-    from stream_dedup.stream.record import ConsumerRecord
-    from stream_dedup.stream.tail import LogTail
-    from stream_dedup.stream.topic_watch import TopicWatch
     from stream_dedup.worker.trimmer import Trimmer
 
 log = logging.getLogger(__name__)

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from kafka import ConsumerGroupMetadata, TopicPartition
     from numpy.typing import NDArray
 
+    from stream_dedup.broker.record import ConsumerRecord
     from stream_dedup.core.fingerprint.columns import Columns
     from stream_dedup.core.model import Judgement
-    from stream_dedup.stream.record import ConsumerRecord
 
 
 class Step(StrEnum):

@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
+from stream_dedup.broker.client import make_admin
+from stream_dedup.broker.log import LogAppender, LogReader
+from stream_dedup.broker.retry import patiently
+from stream_dedup.broker.topics import ensure_topics, topic_ids
 from stream_dedup.config_effective import index_settings_of, rules_of
 from stream_dedup.core.model import FILES_LOG_PREFIX
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
 from stream_dedup.index import LogIndex, only_copy_in
 from stream_dedup.index.folder import ID_FILE
 from stream_dedup.index.small_files import read_text, replace_text
-from stream_dedup.stream.asking import patiently
-from stream_dedup.stream.client import make_admin
-from stream_dedup.stream.log import LogAppender, LogReader
-from stream_dedup.stream.topics import ensure_topics, topic_ids
 
 if TYPE_CHECKING:
     from pathlib import Path

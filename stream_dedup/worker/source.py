@@ -38,18 +38,18 @@ from kafka.errors import (
     UnknownMemberIdError,
 )
 
+from stream_dedup.broker.client import CLOSE_TIMEOUT_S, make_consumer
+from stream_dedup.broker.record import record_bytes
+from stream_dedup.broker.start_offsets import Beginnings
+from stream_dedup.broker.workarounds import drop_fetched, keep_rejoining
 from stream_dedup.errors import RefusedError
-from stream_dedup.stream.beginnings import Beginnings
-from stream_dedup.stream.client import CLOSE_TIMEOUT_S, make_consumer
-from stream_dedup.stream.record import record_bytes
-from stream_dedup.stream.workarounds import drop_fetched, keep_rejoining
 from stream_dedup.worker.flight import Assignment, Flight
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from stream_dedup.config import Config
-from stream_dedup.stream.topic_watch import TopicWatch
+from stream_dedup.broker.topic_watch import TopicWatch
 
 log = logging.getLogger(__name__)
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
-from stream_dedup.stream.client import make_admin
-from stream_dedup.stream.group_offsets import committed_offsets
-from stream_dedup.stream.topics import topic_ids
+from stream_dedup.broker.client import make_admin
+from stream_dedup.broker.group_offsets import committed_offsets
+from stream_dedup.broker.topics import topic_ids
 from stream_dedup.worker.flight import TrimStep
 
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 
 from kafka.errors import KafkaError
 
+from stream_dedup.broker.client import call_limit_s
+from stream_dedup.broker.hanging_transactions import settle_for_the_dead
+from stream_dedup.broker.log import LogAppender
+from stream_dedup.broker.tail import LogTail
+from stream_dedup.broker.topic_watch import TopicWatch
 from stream_dedup.errors import UnavailableError
-from stream_dedup.stream.client import call_limit_s
-from stream_dedup.stream.log import LogAppender
-from stream_dedup.stream.survivors import settle_for_the_dead
-from stream_dedup.stream.tail import LogTail
-from stream_dedup.stream.topic_watch import TopicWatch
 from stream_dedup.worker.committer import Committer, CommitterParts
 from stream_dedup.worker.engine import Engine, EngineParts
 from stream_dedup.worker.flight import Budget, Step, TrimStep

@@ -18,12 +18,12 @@ from kafka import TopicPartition
 
 from stream_dedup import cli as cli_package
 from stream_dedup.audit.audit import COUNTS, FAULTS
+from stream_dedup.broker.offsets import PartitionOffsets
 from stream_dedup.cli import progress, run
 from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.core.model import Verdict
 from stream_dedup.dev.demo import Shown
 from stream_dedup.errors import UserError
-from stream_dedup.stream.offsets import PartitionOffsets
 from tests.calibrate.corpus import records, write
 
 HOSTILE = "\x1b]0;title\x07\u202egnp\x9b31m\u2028\u200f\x7f\r\nstream-dedup: forged"
@@ -182,7 +182,7 @@ def test_offsets(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
         committed_id=None,
         logged=None,
     )
-    monkeypatch.setattr("stream_dedup.stream.offsets.read_offsets", lambda *_: [row])
+    monkeypatch.setattr("stream_dedup.broker.offsets.read_offsets", lambda *_: [row])
     assert_harmless(output(capsys, "offsets", "show"))
     assert_harmless(output(capsys, "offsets", "show", "--json"))
 

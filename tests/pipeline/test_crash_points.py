@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stream_dedup.stream.log import LogReader
+from stream_dedup.broker.log import LogReader
 from stream_dedup.worker.flight import Step, TrimStep
 from tests.pipeline.conftest import MakePipeline
 from tests.pipeline.mixture import records

@@ -11,13 +11,13 @@ import pytest
 from kafka import OffsetAndMetadata
 from kafka.admin import NewTopic
 
+from stream_dedup.broker.client import make_admin
+from stream_dedup.broker.log import LogAppender, LogReader
+from stream_dedup.broker.topics import topic_ids
 from stream_dedup.core.entry import Batch, Trim
 from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import Verdict
 from stream_dedup.dev.broker import DevBroker
-from stream_dedup.stream.client import make_admin
-from stream_dedup.stream.log import LogAppender, LogReader
-from stream_dedup.stream.topics import topic_ids
 from stream_dedup.worker.flight import Step
 from tests.pipeline.conftest import MakePipeline
 from tests.pipeline.mixture import records

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from stream_dedup.broker.log import LogReader
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import Verdict
-from stream_dedup.stream.log import LogReader
 from tests.pipeline.conftest import MakePipeline
 from tests.pipeline.mixture import records
 from tests.pipeline.pipeline import ROOT, Pipeline, stop_all

@@ -10,8 +10,8 @@ import sys
 
 from kafka import OffsetAndMetadata, TopicPartition
 
+from stream_dedup.broker.client import make_producer
 from stream_dedup.config_load import load_config
-from stream_dedup.stream.client import make_producer
 from tests.waiting import wait_until
 
 

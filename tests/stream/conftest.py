@@ -9,10 +9,10 @@ from contextlib import closing
 import pytest
 from kafka import KafkaAdminClient
 
+from stream_dedup.broker.client import make_admin
 from stream_dedup.config import Config
 from stream_dedup.config_load import load_config
 from stream_dedup.dev.broker import DevBroker
-from stream_dedup.stream.client import make_admin
 
 
 @pytest.fixture

@@ -15,16 +15,16 @@ from kafka import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicParti
 
 from stream_dedup.audit.audit import Report
 from stream_dedup.audit.run import AuditOptions, read_log, run_audit
+from stream_dedup.broker.client import make_producer
+from stream_dedup.broker.log import LogAppender
+from stream_dedup.broker.retry import patiently
+from stream_dedup.broker.topics import ensure_topics, topic_ids
 from stream_dedup.cli import EXIT_FOUND, EXIT_OK, EXIT_USER, run
 from stream_dedup.config import Config
 from stream_dedup.config_effective import rules_of
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Headers, offset_metadata, output_headers
 from stream_dedup.core.model import Verdict
-from stream_dedup.stream.asking import patiently
-from stream_dedup.stream.client import make_producer
-from stream_dedup.stream.log import LogAppender
-from stream_dedup.stream.topics import ensure_topics, topic_ids
 from tests.audit.logs import REJECTED, batch
 from tests.stream.deleting import delete_topic
 

@@ -8,10 +8,10 @@ import pytest
 from kafka import TopicPartition
 from kafka.admin import NewTopic
 
+from stream_dedup.broker.client import make_admin
+from stream_dedup.broker.group_offsets import committed_offsets
 from stream_dedup.config_load import load_config
 from stream_dedup.dev.broker import DevBroker
-from stream_dedup.stream.client import make_admin
-from stream_dedup.stream.group_offsets import committed_offsets
 from tests.waiting import wait_until
 
 AT = TopicPartition("articles", 0)

@@ -12,13 +12,13 @@ from kafka import ConsumerGroupMetadata, KafkaAdminClient, KafkaConsumer, TopicP
 from kafka.errors import KafkaTimeoutError, NoOffsetForPartitionError
 from prometheus_client import CollectorRegistry
 
+from stream_dedup.broker.client import make_consumer
+from stream_dedup.broker.group_offsets import committed_offsets
+from stream_dedup.broker.topics import ensure_topics
 from stream_dedup.config import Config
 from stream_dedup.config_load import load_config
 from stream_dedup.core.model import Judgement, Verdict
 from stream_dedup.metrics.metrics import Metrics
-from stream_dedup.stream.client import make_consumer
-from stream_dedup.stream.group_offsets import committed_offsets
-from stream_dedup.stream.topics import ensure_topics
 from stream_dedup.worker import committer as module
 from stream_dedup.worker.committer import Committer, CommitterParts
 from stream_dedup.worker.flight import Assignment, Flight

@@ -9,16 +9,16 @@ from contextlib import closing
 import pytest
 from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
 
+from stream_dedup.broker.client import make_consumer
+from stream_dedup.broker.group_offsets import committed_offsets
+from stream_dedup.broker.log import LogAppender
+from stream_dedup.broker.produce import produce_lines
+from stream_dedup.broker.retry import patiently
+from stream_dedup.broker.topics import ensure_topics, topic_ids
 from stream_dedup.cli import EXIT_OK, EXIT_REFUSED, EXIT_USER, run
 from stream_dedup.config import Config
 from stream_dedup.config_effective import rules_of
 from stream_dedup.core.headers import offset_metadata
-from stream_dedup.stream.asking import patiently
-from stream_dedup.stream.client import make_consumer
-from stream_dedup.stream.group_offsets import committed_offsets
-from stream_dedup.stream.log import LogAppender
-from stream_dedup.stream.produce import produce_lines
-from stream_dedup.stream.topics import ensure_topics, topic_ids
 from tests.audit.logs import batch
 from tests.stream.deleting import delete_topic
 

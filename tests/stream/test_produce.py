@@ -9,12 +9,12 @@ import pytest
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
+from stream_dedup.broker import produce
+from stream_dedup.broker.client import make_consumer
+from stream_dedup.broker.produce import produce_lines
+from stream_dedup.broker.topics import create_topics
 from stream_dedup.cli import EXIT_OK, EXIT_USER, run
 from stream_dedup.config import Config
-from stream_dedup.stream import produce
-from stream_dedup.stream.client import make_consumer
-from stream_dedup.stream.produce import produce_lines
-from stream_dedup.stream.topics import create_topics
 
 
 def records_of(config: Config, topic: str) -> list[tuple[bytes | None, bytes]]:

@@ -9,17 +9,17 @@ from dataclasses import replace
 import pytest
 from kafka import KafkaAdminClient
 
+from stream_dedup.broker import rules_log
+from stream_dedup.broker.client import make_producer
+from stream_dedup.broker.log import LogAppender
+from stream_dedup.broker.rules_log import Effect, apply_rules, read_rules
+from stream_dedup.broker.topics import ensure_topics
 from stream_dedup.cli import EXIT_OK, EXIT_REFUSED, EXIT_USER, run
 from stream_dedup.config import Config
 from stream_dedup.config_effective import rules_of
 from stream_dedup.core.entry import encode
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, RefusedError, UserError
-from stream_dedup.stream import rules_log
-from stream_dedup.stream.client import make_producer
-from stream_dedup.stream.log import LogAppender
-from stream_dedup.stream.rules_log import Effect, apply_rules, read_rules
-from stream_dedup.stream.topics import ensure_topics
 
 
 def with_match(config: Config, **changes: object) -> Config:

@@ -14,14 +14,14 @@ from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
 from kafka.admin import NewTopic
 from kafka.errors import KafkaTimeoutError
 
+from stream_dedup.broker.client import make_admin
+from stream_dedup.broker.group_offsets import committed_offsets
+from stream_dedup.broker.start_offsets import Beginnings
+from stream_dedup.broker.topic_watch import TopicWatch
+from stream_dedup.broker.topics import topic_ids
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import RefusedError
-from stream_dedup.stream.beginnings import Beginnings
-from stream_dedup.stream.client import make_admin
-from stream_dedup.stream.group_offsets import committed_offsets
-from stream_dedup.stream.topic_watch import TopicWatch
-from stream_dedup.stream.topics import topic_ids
 from stream_dedup.worker.flight import Assignment, Flight
 from stream_dedup.worker.source import Source
 from tests.pipeline.pipeline import Pipeline, pipeline

@@ -12,12 +12,12 @@ import pytest
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
+from stream_dedup.broker import hanging_transactions as survivors
+from stream_dedup.broker.client import discard, make_consumer, make_producer
+from stream_dedup.broker.hanging_transactions import settle_for_the_dead
 from stream_dedup.config import KafkaConfig
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import UnavailableError
-from stream_dedup.stream import survivors
-from stream_dedup.stream.client import discard, make_consumer, make_producer
-from stream_dedup.stream.survivors import settle_for_the_dead
 from stream_dedup.worker.flight import Step
 from tests.pipeline.mixture import records
 from tests.pipeline.pipeline import Pipeline, pipeline

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from stream_dedup.broker.tail import FULL_S, READ_AHEAD, LogTail
 from stream_dedup.core.entry import LogRecord
 from stream_dedup.errors import CorruptError, UnavailableError
-from stream_dedup.stream.tail import FULL_S, READ_AHEAD, LogTail
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
+    from stream_dedup.broker.log import LogReader
     from stream_dedup.core.entry import Payload
-    from stream_dedup.stream.log import LogReader
 
 LIMIT_S = 20
 PATIENCE_S = 7.5

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from kafka.errors import KafkaConnectionError
 
+from stream_dedup.broker import workarounds
 from stream_dedup.errors import UserError
-from stream_dedup.stream import workarounds
 
 VERIFIED = "3.0.12"
 """The version that the tests named above were run against, with and without each workaround."""

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
+from stream_dedup.broker.workarounds import end_sender, keep_transaction_requests
 from stream_dedup.errors import UnavailableError
-from stream_dedup.stream.workarounds import end_sender, keep_transaction_requests
 
 if TYPE_CHECKING:
     from stream_dedup.config import Config, KafkaConfig

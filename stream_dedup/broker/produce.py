@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import orjson
 from kafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError, RecordListTooLargeError
 
+from stream_dedup.broker.client import CLOSE_TIMEOUT_S, make_admin, make_producer
+from stream_dedup.broker.retry import patiently
+from stream_dedup.broker.topics import topic_ids
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.files.inputs import is_blank
-from stream_dedup.stream.asking import patiently
-from stream_dedup.stream.client import CLOSE_TIMEOUT_S, make_admin, make_producer
-from stream_dedup.stream.topics import topic_ids
 
 if TYPE_CHECKING:
     from kafka import KafkaProducer

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from stream_dedup.broker.log import LogReader
     from stream_dedup.core.entry import LogRecord
-    from stream_dedup.stream.log import LogReader
 
 POLL_MS = 100
 """Longest wait for records: how late a question or the end is noticed."""

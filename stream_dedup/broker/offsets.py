@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Literal
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka.errors import NoError
 
+from stream_dedup.broker.client import make_admin
+from stream_dedup.broker.group_offsets import committed_offsets, offset_bounds, partitions_of
+from stream_dedup.broker.log import Progress, read_whole_log
+from stream_dedup.broker.retry import patiently
+from stream_dedup.broker.topics import topic_ids
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.errors import RefusedError, UserError
-from stream_dedup.stream.asking import patiently
-from stream_dedup.stream.client import make_admin
-from stream_dedup.stream.group_offsets import committed_offsets, offset_bounds, partitions_of
-from stream_dedup.stream.log import Progress, read_whole_log
-from stream_dedup.stream.topics import topic_ids
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient

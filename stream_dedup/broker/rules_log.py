@@ -11,14 +11,14 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from stream_dedup.broker.client import make_admin
+from stream_dedup.broker.log import LogAppender, LogReader
+from stream_dedup.broker.retry import patiently
+from stream_dedup.broker.topics import ensure_topics, topic_ids
 from stream_dedup.config import Config
 from stream_dedup.config_effective import rules_of
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, UserError
-from stream_dedup.stream.asking import patiently
-from stream_dedup.stream.client import make_admin
-from stream_dedup.stream.log import LogAppender, LogReader
-from stream_dedup.stream.topics import ensure_topics, topic_ids
 
 Progress = Callable[[int, int], None]
 """Told records done and to do."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from kafka import TopicPartition
 from kafka.protocol.consumer import OffsetSpec
 
+from stream_dedup.broker.topics import partition_counts
 from stream_dedup.core.headers import topic_id_of_metadata
-from stream_dedup.stream.topics import partition_counts
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from kafka.errors import KafkaError
 
+from stream_dedup.broker.client import CLOSE_TIMEOUT_S, make_admin, make_producer
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.stream.client import CLOSE_TIMEOUT_S, make_admin, make_producer
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING
 from kafka import KafkaProducer, TopicPartition
 from kafka.errors import KafkaConnectionError, KafkaError, OffsetOutOfRangeError, RetriableError
 
+from stream_dedup.broker.client import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
+from stream_dedup.broker.topics import LOG_MESSAGE_BYTES
 from stream_dedup.core.entry import LogRecord, Payload, decode, encode
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError
-from stream_dedup.stream.client import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
-from stream_dedup.stream.topics import LOG_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from kafka.future import Future
 
+    from stream_dedup.broker.record import ConsumerRecord
     from stream_dedup.config import Config, KafkaConfig
-    from stream_dedup.stream.record import ConsumerRecord
 
 log = logging.getLogger(__name__)
 

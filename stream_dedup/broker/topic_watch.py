@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from kafka.errors import KafkaError
 
+from stream_dedup.broker.client import CLOSE_TIMEOUT_S, make_admin
+from stream_dedup.broker.topics import topic_ids
 from stream_dedup.errors import RefusedError, StreamDedupError, UnavailableError
-from stream_dedup.stream.client import CLOSE_TIMEOUT_S, make_admin
-from stream_dedup.stream.topics import topic_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import kafka.errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType
 
+from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES
+from stream_dedup.broker.retry import patiently
 from stream_dedup.errors import UserError
-from stream_dedup.stream.asking import patiently
-from stream_dedup.stream.client import HEADER_ALLOWANCE_BYTES
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient

@@ -1,0 +1,1 @@
+"""What is known of Kafka's protocol: client, topics, log, offsets."""

@@ -1,1 +1,0 @@
-"""Kafka in, log, Kafka out: the only place that imports the Kafka client."""
