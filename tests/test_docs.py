@@ -14,9 +14,9 @@ import pytest
 from pydantic import BaseModel
 
 from stream_dedup.cli import COMMANDS, EXIT_CODES, cli
-from stream_dedup.config import Config
-from stream_dedup.config_effective import of_profile
-from stream_dedup.config_load import load_config
+from stream_dedup.config.effective import of_profile
+from stream_dedup.config.load import load_config
+from stream_dedup.config.model import Config
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.metrics.metrics import DECLARATIONS, PREFIX
 

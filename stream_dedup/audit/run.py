@@ -35,7 +35,7 @@ from stream_dedup.errors import UnavailableError, UserError
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, KafkaConsumer
 
-    from stream_dedup.config import Config
+    from stream_dedup.config.model import Config
 
 POLL_MS = 50
 """One wait for records; after it the positions are looked at, for transaction markers come as no record."""

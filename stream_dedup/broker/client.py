@@ -25,7 +25,7 @@ from stream_dedup.broker.workarounds import end_sender, keep_transaction_request
 from stream_dedup.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from stream_dedup.config import Config, KafkaConfig
+    from stream_dedup.config.model import Config, KafkaConfig
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from stream_dedup.errors import StreamDedupError
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
-    from stream_dedup.config import KafkaConfig
+    from stream_dedup.config.model import KafkaConfig
 
 log = logging.getLogger(__name__)
 

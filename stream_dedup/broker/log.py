@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kafka.future import Future
 
     from stream_dedup.broker.record import ConsumerRecord
-    from stream_dedup.config import Config, KafkaConfig
+    from stream_dedup.config.model import Config, KafkaConfig
 
 log = logging.getLogger(__name__)
 

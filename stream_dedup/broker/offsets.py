@@ -25,7 +25,7 @@ from stream_dedup.errors import RefusedError, UserError
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
-    from stream_dedup.config import Config
+    from stream_dedup.config.model import Config
 
 Target = Literal["beginning", "end", "logged"] | int
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kafka import KafkaProducer
     from kafka.future import Future
 
-    from stream_dedup.config import Config
+    from stream_dedup.config.model import Config
 
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 UNACKNOWLEDGED_RECORDS = 2_000

@@ -15,7 +15,7 @@ from kafka.errors import KafkaError, RetriableError
 from stream_dedup.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from stream_dedup.config import KafkaConfig
+    from stream_dedup.config.model import KafkaConfig
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.log import LogAppender, LogReader
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, topic_ids
-from stream_dedup.config import Config
-from stream_dedup.config_effective import rules_of
+from stream_dedup.config.effective import rules_of
+from stream_dedup.config.model import Config
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, UserError
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kafka import KafkaConsumer
 
-    from stream_dedup.config import KafkaConfig
+    from stream_dedup.config.model import KafkaConfig
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from kafka import KafkaAdminClient
 
-    from stream_dedup.config import Config
+    from stream_dedup.config.model import Config
 
 log = logging.getLogger(__name__)
 

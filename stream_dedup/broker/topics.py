@@ -30,7 +30,7 @@ from stream_dedup.errors import UserError
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
-    from stream_dedup.config import Config
+    from stream_dedup.config.model import Config
 
 _T = TypeVar("_T")
 

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.calibrate.nearest import Entries
-from stream_dedup.config import Config
-from stream_dedup.config_effective import fingerprint_settings_of, input_format_of
+from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
+from stream_dedup.config.model import Config
 from stream_dedup.core.fingerprint.columns import Columns
 from stream_dedup.core.model import Status, signed
 from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, decode, parse_object

@@ -14,8 +14,8 @@ from stream_dedup.cli import EXIT_FOUND, EXIT_OK
 from stream_dedup.cli.options import FLAGS, OFFSET_DIGITS, config_options
 from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
-from stream_dedup.config import Config
-from stream_dedup.config_checks import parse_duration_ms
+from stream_dedup.config.checks import parse_duration_ms
+from stream_dedup.config.model import Config
 
 if TYPE_CHECKING:
     from stream_dedup.audit.audit import Report

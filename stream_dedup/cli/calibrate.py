@@ -12,7 +12,7 @@ from stream_dedup.cli.options import config_options, settings_files
 from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.cli.signals import terminable
-from stream_dedup.config import Config
+from stream_dedup.config.model import Config
 from stream_dedup.errors import UserError
 from stream_dedup.files.output_file import STDOUT, is_standard_output, write_whole
 from stream_dedup.files.same_file import refuse_inputs_as_outputs

@@ -10,8 +10,8 @@ from pydantic import BaseModel, SecretStr
 
 from stream_dedup.cli.options import FLAGS, config_options
 from stream_dedup.cli.output import write_lines
-from stream_dedup.config import Config
-from stream_dedup.config_effective import of_profile as profile_values
+from stream_dedup.config.effective import of_profile as profile_values
+from stream_dedup.config.model import Config
 from stream_dedup.terminal import replace_hidden
 
 MASK = "********"

@@ -13,8 +13,8 @@ import click
 
 from stream_dedup.cli.options import config_options
 from stream_dedup.cli.output import write_json, write_lines
-from stream_dedup.config import Config
-from stream_dedup.config_effective import fingerprint_settings_of, index_settings_of, input_format_of, rules_of
+from stream_dedup.config.effective import fingerprint_settings_of, index_settings_of, input_format_of, rules_of
+from stream_dedup.config.model import Config
 from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import printable
 from stream_dedup.files.output_file import STDOUT

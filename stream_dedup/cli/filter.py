@@ -13,7 +13,7 @@ from stream_dedup.cli import EXIT_FOUND, EXIT_OK
 from stream_dedup.cli.options import config_options, settings_files
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.cli.signals import terminable
-from stream_dedup.config import Config
+from stream_dedup.config.model import Config
 from stream_dedup.core.model import Verdict
 
 if TYPE_CHECKING:

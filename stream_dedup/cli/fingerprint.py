@@ -11,8 +11,8 @@ import click
 
 from stream_dedup.cli.options import config_options
 from stream_dedup.cli.output import write_json, write_lines
-from stream_dedup.config import Config
-from stream_dedup.config_effective import fingerprint_settings_of
+from stream_dedup.config.effective import fingerprint_settings_of
+from stream_dedup.config.model import Config
 from stream_dedup.core.model import FINGERPRINT_BITS, Status
 from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import is_blank, printable

@@ -10,7 +10,7 @@ import click
 from stream_dedup.cli.options import OFFSET_DIGITS, config_options
 from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
-from stream_dedup.config import Config
+from stream_dedup.config.model import Config
 
 if TYPE_CHECKING:
     from stream_dedup.broker.offsets import PartitionOffsets, Target

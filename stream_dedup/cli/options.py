@@ -22,8 +22,8 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 import click
 
 from stream_dedup.cli.logs import set_up_logging
-from stream_dedup.config import Config
-from stream_dedup.config_load import load_config
+from stream_dedup.config.load import load_config
+from stream_dedup.config.model import Config
 from stream_dedup.files.same_file import STREAM, refuse_inputs_as_outputs
 
 _P = ParamSpec("_P")

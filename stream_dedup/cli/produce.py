@@ -10,7 +10,7 @@ import click
 from stream_dedup.cli.options import config_options
 from stream_dedup.cli.output import write_lines
 from stream_dedup.cli.progress import ProgressLine
-from stream_dedup.config import Config
+from stream_dedup.config.model import Config
 from stream_dedup.files.output_file import STDOUT
 from stream_dedup.files.same_file import STREAM, refuse_inputs_as_outputs
 

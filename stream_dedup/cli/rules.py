@@ -12,7 +12,7 @@ import click
 from stream_dedup.cli.options import JUDGING, config_options
 from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
-from stream_dedup.config import Config
+from stream_dedup.config.model import Config
 from stream_dedup.core.model import SIGNATURE_BITS
 
 if TYPE_CHECKING:

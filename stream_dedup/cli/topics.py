@@ -9,7 +9,7 @@ import click
 from stream_dedup.cli import EXIT_FOUND, EXIT_OK
 from stream_dedup.cli.options import config_options
 from stream_dedup.cli.output import write_lines
-from stream_dedup.config import Config
+from stream_dedup.config.model import Config
 
 _FLAGS = ("brokers", "input", "unique", "duplicate", "rejected", "group")
 

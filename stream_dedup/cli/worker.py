@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from stream_dedup.cli.options import JUDGING, config_options
-from stream_dedup.config import Config
+from stream_dedup.config.model import Config
 
 
 @click.command()

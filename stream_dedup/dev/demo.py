@@ -34,8 +34,8 @@ import click
 
 from stream_dedup.cli import EXIT_OK, EXIT_UNAVAILABLE, exit_code_of
 from stream_dedup.cli.output import write_lines
-from stream_dedup.config import Config
-from stream_dedup.config_load import load_config
+from stream_dedup.config.load import load_config
+from stream_dedup.config.model import Config
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import StreamDedupError, UnavailableError
 from stream_dedup.terminal import visible

@@ -22,7 +22,7 @@ from stream_dedup.core.headers import Stamp, parse_headers
 from stream_dedup.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from stream_dedup.config import Config
+    from stream_dedup.config.model import Config
 
 POLL_MS = 100
 """One wait for outputs; a person sees no delay below it."""

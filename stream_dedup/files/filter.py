@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.config import Config
-from stream_dedup.config_effective import fingerprint_settings_of, index_settings_of, input_format_of, rules_of
+from stream_dedup.config.effective import fingerprint_settings_of, index_settings_of, input_format_of, rules_of
+from stream_dedup.config.model import Config
 from stream_dedup.core.entry import Batch, LogRecord, Payload, encode
 from stream_dedup.core.fingerprint.columns import Columns
 from stream_dedup.core.model import FILES_LOG_PREFIX, ROW_BITS, Judgement, Status, Verdict

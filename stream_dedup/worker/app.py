@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry
 
 from stream_dedup.broker.client import failures_told, wait_for_broker
-from stream_dedup.config_effective import fingerprint_settings_of, input_format_of
+from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.index.scan import warm as warm_search
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.metrics.server import MetricsServer
@@ -27,7 +27,7 @@ from stream_dedup.worker.worker import Worker, WorkerParts
 if TYPE_CHECKING:
     from types import FrameType
 
-    from stream_dedup.config import Config
+    from stream_dedup.config.model import Config
 
 log = logging.getLogger(__name__)
 

@@ -41,7 +41,7 @@ from stream_dedup.worker.flight import Assignment, Flight, Step
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stream_dedup.config import Config
+    from stream_dedup.config.model import Config
     from stream_dedup.metrics.metrics import Metrics
     from stream_dedup.worker.watchdog import Watchdog
 

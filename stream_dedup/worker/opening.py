@@ -24,7 +24,7 @@ from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.log import LogAppender, LogReader
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, topic_ids
-from stream_dedup.config_effective import index_settings_of, rules_of
+from stream_dedup.config.effective import index_settings_of, rules_of
 from stream_dedup.core.model import FILES_LOG_PREFIX
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
 from stream_dedup.index import LogIndex, only_copy_in
@@ -34,7 +34,7 @@ from stream_dedup.index.small_files import read_text, replace_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stream_dedup.config import Config
+    from stream_dedup.config.model import Config
     from stream_dedup.core.rules import Rules
 
 log = logging.getLogger(__name__)

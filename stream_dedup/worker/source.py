@@ -48,7 +48,7 @@ from stream_dedup.worker.flight import Assignment, Flight
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from stream_dedup.config import Config
+    from stream_dedup.config.model import Config
 from stream_dedup.broker.topic_watch import TopicWatch
 
 log = logging.getLogger(__name__)

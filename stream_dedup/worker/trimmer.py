@@ -27,7 +27,7 @@ from stream_dedup.worker.flight import TrimStep
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stream_dedup.config import Config
+    from stream_dedup.config.model import Config
     from stream_dedup.core.entry import Payload
     from stream_dedup.index import LogIndex
 

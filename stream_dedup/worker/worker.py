@@ -35,7 +35,7 @@ from stream_dedup.worker.watchdog import EXIT_UNAVAILABLE, Watchdog
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stream_dedup.config import Config
+    from stream_dedup.config.model import Config
     from stream_dedup.metrics.metrics import Metrics
     from stream_dedup.pool import FingerprintPool
     from stream_dedup.worker.opening import OpenedLog

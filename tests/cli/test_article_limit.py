@@ -7,8 +7,8 @@ import pytest
 
 from stream_dedup import pool
 from stream_dedup.cli import run
-from stream_dedup.config_checks import ConfigError
-from stream_dedup.config_load import load_config
+from stream_dedup.config.checks import ConfigError
+from stream_dedup.config.load import load_config
 
 ENDLESS_STEP = """\
 import re

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from stream_dedup.cli import run
-from stream_dedup.config_effective import fingerprint_settings_of, input_format_of
-from stream_dedup.config_load import load_config
+from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
+from stream_dedup.config.load import load_config
 from stream_dedup.core.fingerprint.columns import EntryMaker
 from stream_dedup.core.model import signed
 from stream_dedup.core.text.decode import RawRecord

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.cli import run
-from stream_dedup.config import Config
-from stream_dedup.config_checks import ConfigError, parse_duration_ms
-from stream_dedup.config_effective import FEATURES, NORMALISATION, fingerprint_settings_of, input_format_of, rules_of
-from stream_dedup.config_load import load_config
+from stream_dedup.config.checks import ConfigError, parse_duration_ms
+from stream_dedup.config.effective import FEATURES, NORMALISATION, fingerprint_settings_of, input_format_of, rules_of
+from stream_dedup.config.load import load_config
+from stream_dedup.config.model import Config
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.scheme import Features, Normalisation

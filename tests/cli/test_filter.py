@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from stream_dedup.cli import run
-from stream_dedup.config_effective import rules_of
-from stream_dedup.config_load import load_config
+from stream_dedup.config.effective import rules_of
+from stream_dedup.config.load import load_config
 from stream_dedup.index import LogIndex
 
 STORY = (

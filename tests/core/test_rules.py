@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from stream_dedup import config_checks
+from stream_dedup.config import checks as config_checks
 from stream_dedup.core import probes
 from stream_dedup.core.model import Status
 from stream_dedup.core.rules import DIRECTED, MAX_DISTANCE, MAX_MASKS, Rules, Scheme

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.config import Config
+from stream_dedup.config.model import Config
 from stream_dedup.dev.broker.settings import DEFAULT_IMAGE
 from stream_dedup.metrics.metrics import DECLARATIONS
 

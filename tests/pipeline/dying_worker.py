@@ -16,7 +16,7 @@ from pathlib import Path
 
 from stream_dedup.cli import exit_code_of
 from stream_dedup.cli.logs import set_up_logging
-from stream_dedup.config_load import load_config
+from stream_dedup.config.load import load_config
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.worker.app import run_worker
 from stream_dedup.worker.flight import Step, TrimStep

@@ -17,8 +17,8 @@ from stream_dedup.broker.client import make_admin, make_consumer, make_producer
 from stream_dedup.broker.group_offsets import committed_offsets
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics
-from stream_dedup.config import Config
-from stream_dedup.config_load import load_config
+from stream_dedup.config.load import load_config
+from stream_dedup.config.model import Config
 from stream_dedup.core.headers import Stamp, parse_headers
 from stream_dedup.worker.flight import Step, TrimStep
 from tests.waiting import wait_until

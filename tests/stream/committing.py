@@ -11,7 +11,7 @@ import sys
 from kafka import OffsetAndMetadata, TopicPartition
 
 from stream_dedup.broker.client import make_producer
-from stream_dedup.config_load import load_config
+from stream_dedup.config.load import load_config
 from tests.waiting import wait_until
 
 

@@ -10,8 +10,8 @@ import pytest
 from kafka import KafkaAdminClient
 
 from stream_dedup.broker.client import make_admin
-from stream_dedup.config import Config
-from stream_dedup.config_load import load_config
+from stream_dedup.config.load import load_config
+from stream_dedup.config.model import Config
 from stream_dedup.dev.broker import DevBroker
 
 

@@ -10,7 +10,7 @@ from kafka.admin import NewTopic
 
 from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.group_offsets import committed_offsets
-from stream_dedup.config_load import load_config
+from stream_dedup.config.load import load_config
 from stream_dedup.dev.broker import DevBroker
 from tests.waiting import wait_until
 

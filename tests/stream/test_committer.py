@@ -15,8 +15,8 @@ from prometheus_client import CollectorRegistry
 from stream_dedup.broker.client import make_consumer
 from stream_dedup.broker.group_offsets import committed_offsets
 from stream_dedup.broker.topics import ensure_topics
-from stream_dedup.config import Config
-from stream_dedup.config_load import load_config
+from stream_dedup.config.load import load_config
+from stream_dedup.config.model import Config
 from stream_dedup.core.model import Judgement, Verdict
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.worker import committer as module

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.cli import run
-from stream_dedup.config import Config
-from stream_dedup.config_effective import rules_of
-from stream_dedup.config_load import load_config
+from stream_dedup.config.effective import rules_of
+from stream_dedup.config.load import load_config
+from stream_dedup.config.model import Config
 from stream_dedup.errors import CorruptError, UserError
 from stream_dedup.index import LogIndex, mark_corrupt
 from stream_dedup.worker import opening

@@ -14,7 +14,7 @@ from stream_dedup.broker.client import make_consumer
 from stream_dedup.broker.produce import produce_lines
 from stream_dedup.broker.topics import create_topics
 from stream_dedup.cli import EXIT_OK, EXIT_USER, run
-from stream_dedup.config import Config
+from stream_dedup.config.model import Config
 
 
 def records_of(config: Config, topic: str) -> list[tuple[bytes | None, bytes]]:

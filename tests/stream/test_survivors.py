@@ -15,7 +15,7 @@ from kafka.errors import KafkaError
 from stream_dedup.broker import hanging_transactions as survivors
 from stream_dedup.broker.client import discard, make_consumer, make_producer
 from stream_dedup.broker.hanging_transactions import settle_for_the_dead
-from stream_dedup.config import KafkaConfig
+from stream_dedup.config.model import KafkaConfig
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import UnavailableError
 from stream_dedup.worker.flight import Step

@@ -13,7 +13,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.topics import check_topics, create_topics, ensure_topics, topic_ids
 from stream_dedup.cli import EXIT_FOUND, EXIT_OK, EXIT_USER, run
-from stream_dedup.config import Config
+from stream_dedup.config.model import Config
 from stream_dedup.errors import UserError
 from tests.stream.deleting import delete_topic
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from stream_dedup.config import Config
-from stream_dedup.config_sections import TextConfig
+from stream_dedup.config.model import Config
+from stream_dedup.config.sections import TextConfig
 from stream_dedup.core.profiles import PROFILES, Profile
 from stream_dedup.core.rules import EXACT, Rules
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation, scheme_of

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
-from stream_dedup import config_checks as checks
-from stream_dedup.config_checks import (
+from stream_dedup.config import checks
+from stream_dedup.config.checks import (
     MAX_DISTANCE,
     MAX_FIELD_WEIGHT,
     MAX_LIMIT,

@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from stream_dedup import config_checks as checks
-from stream_dedup.config_sections import (
+from stream_dedup.config import checks
+from stream_dedup.config.sections import (
     FeaturesConfig,
     IndexConfig,
     InputConfig,

@@ -18,10 +18,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stream_dedup import config_checks as checks
-from stream_dedup.config import Config
-from stream_dedup.config_across import across
-from stream_dedup.config_checks import ConfigError
+from stream_dedup.config import checks
+from stream_dedup.config.across import across
+from stream_dedup.config.checks import ConfigError
+from stream_dedup.config.model import Config
 
 __all__ = ["ENV_PREFIX", "load_config"]
 

@@ -10,10 +10,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from stream_dedup.config import Config
-from stream_dedup.config_checks import Problem
-from stream_dedup.config_effective import FEATURES, fingerprint_settings_of, search_of
-from stream_dedup.config_sections import KafkaConfig
+from stream_dedup.config.checks import Problem
+from stream_dedup.config.effective import FEATURES, fingerprint_settings_of, search_of
+from stream_dedup.config.model import Config
+from stream_dedup.config.sections import KafkaConfig
 from stream_dedup.core.rules import EXACT, MAX_MASKS
 
 EXACT_TABLES = 4
