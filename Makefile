@@ -50,6 +50,7 @@ lint: setup
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo --no-cache
 
 bench: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks

@@ -1,7 +1,7 @@
 """The audit: what stands in the output topics against what the log alone says.
 
 Owns the comparison and its words. Pure: the log and the output records are handed in.
-The verdicts come from the plain loop of ``plain``, which shares no code with the index.
+The verdicts come from the plain loop of ``reference``, which shares no code with the index.
 
     missing       logged and committed, but in no output topic; or committed and never logged
     twice         more than one output of one article (with ``allow_repeats``: unequal ones)

@@ -1,6 +1,6 @@
 """Near, by the definition: one article against every entry that stands before it.
 
-Part of the plain loop (``plain``), and like it without a table, a probe or any other code
+Part of the plain loop (``reference``), and like it without a table, a probe or any other code
 that finds entries by looking them up: what is near is a question put to every pair.
 
 The **key words** of an entry are the four words (64 bits each) of its signature, each XORed with its group times
@@ -36,8 +36,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.core.costs import COSTS
 from stream_dedup.core.model import BLOCK_BITS, ROW_BITS, Status, place_of, signed
-from stream_dedup.core.probes import COSTS, KEY_FACTORS, SIEVE_BITS
+from stream_dedup.core.probes import KEY_FACTORS, SIEVE_BITS
 from stream_dedup.core.rules import UPDATE, Rules
 
 BLOCKS = 4

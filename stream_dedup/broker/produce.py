@@ -17,8 +17,8 @@ from kafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S, make_admin, make_producer
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import topic_ids
+from stream_dedup.core.text.decode import is_blank
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.files.inputs import is_blank
 
 if TYPE_CHECKING:
     from kafka import KafkaProducer

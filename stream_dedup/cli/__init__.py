@@ -70,7 +70,7 @@ COMMANDS = {
     "offsets": _Entry("stream_dedup.cli.offsets", "Show or set how far a group has read."),
     "config": _Entry("stream_dedup.cli.config", "Check or show the configuration."),
     "produce": _Entry("stream_dedup.cli.produce", "Send JSON Lines to a topic."),
-    "broker": _Entry("stream_dedup.cli.broker", "A Kafka broker for development."),
+    "broker": _Entry("stream_dedup.dev.command", "A Kafka broker for development."),
 }
 
 

@@ -14,8 +14,9 @@ from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.config.effective import fingerprint_settings_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.model import FINGERPRINT_BITS, Status
+from stream_dedup.core.text.decode import is_blank
 from stream_dedup.errors import UserError
-from stream_dedup.files.inputs import is_blank, printable
+from stream_dedup.files.inputs import printable
 from stream_dedup.files.output_file import STDOUT
 from stream_dedup.files.same_file import refuse_inputs_as_outputs
 

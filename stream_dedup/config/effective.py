@@ -1,7 +1,7 @@
 """What a configuration comes to once its profile is taken into account.
 
 A key of ``text``, ``features`` and ``match`` that is not given is the profile's: here both are put
-together, for the core and to be shown. No key is checked here (``config_across``).
+together, for the core and to be shown. No key is checked here (``across``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The configuration as plain data: every section with its keys.
 
 Units stand in the names (``_s``, ``_mib``, ``_bytes``); durations carry theirs ("24h"). Each key has its meaning and
-what may be given, in one place (``config_sections``): the errors, ``config show`` and the README's table are made of
-them. ``config_load`` makes a configuration; ``config_effective`` derives what it comes to with its profile.
+what may be given, in one place (``sections``): the errors, ``config show`` and the README's table are made of
+them. ``load`` makes a configuration; ``effective`` derives what it comes to with its profile.
 
 No algorithm and no effect here.
 """

@@ -1,7 +1,7 @@
 """The sections of the configuration: every key with its default, its meaning and what may be given.
 
-Rules: a key that depends on the profile is None where it is not given (``config_effective`` says what is then in
-force); what a value must be alone stands here, what it must be beside others in ``config_across``.
+Rules: a key that depends on the profile is None where it is not given (``effective`` says what is then in
+force); what a value must be alone stands here, what it must be beside others in ``across``.
 """
 
 from __future__ import annotations

@@ -12,12 +12,13 @@ import numpy as np
 from numba import int64, uint8, uint32
 from numpy.typing import NDArray
 
+from stream_dedup.core.costs import COST_SHIFT, COSTS, LOOKUP_MASK, MASK_BITS
 from stream_dedup.core.fingerprint.simhash import MAX_MARGIN
 from stream_dedup.core.kernel import compiled, inlined, read, written
-from stream_dedup.core.model import TABLE_MARGIN_BYTES
-from stream_dedup.core.probes import BLOCK_BITS, COST_SHIFT, COSTS, LOOKUP_MASK, MASK_BITS, U32
+from stream_dedup.core.model import BLOCK_BITS, TABLE_MARGIN_BYTES
 
 I64 = NDArray[np.int64]
+U32 = NDArray[np.uint32]
 
 LAST_BITS, SIZE_BITS = 4, 2
 """Bits that say, below its rank, what a subset's last position is and how many positions it has."""

@@ -15,7 +15,7 @@ all masks of that radius in all four tables misses none (multi-index hashing, No
 look-ups up to k = 3, 68 up to k = 7, 548 up to k = 11. The plan is the same for every article.
 
 Directed search looks where an article's edited copies most likely are: the bits whose margin is small are those
-that flip. A look-up costs the sum of ``COSTS`` of the margins of the bits that its mask flips, at most
+that flip. A look-up costs the sum of ``costs.COSTS`` of the margins of the bits that its mask flips, at most
 ``MASK_BITS`` of one block; the plan is the look-ups of least cost over all tables, among equals
 the lower table, then the lower mask. Costs are whole numbers, so that the plan is the same on every machine.
 
@@ -32,12 +32,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core.model import TABLE_MARGIN_BYTES
+from stream_dedup.core.model import BLOCK_BITS, TABLE_MARGIN_BYTES
 from stream_dedup.core.rules import MAX_MASKS
 
 BLOCKS = 4
 """Blocks of one word, and tables over the fingerprint."""
-BLOCK_BITS = 16
 MAX_DISTANCE = 11
 """Largest k of exact search, in bits: the next radius would take 2,788 look-ups an article."""
 
@@ -50,18 +49,6 @@ SIEVE_BITS = 16
 cheap sieve before the signature is fetched. Of unrelated entries in a list at most 1.5 % pass (two random
 words that share one block); of 568 real pairs it lost none."""
 
-MASK_BITS = 3
-"""Most bits that a mask of directed search flips."""
-
-COSTS = np.array([6, 17, 29, 41, 54, 67, 81, 96, 111, 128, 146, 165, 185, 206, 229, 253], np.int64)
-"""Cost of flipping a bit of each margin: 36 times ln((1 - p) / p), p being the probability that the bit flips. An
-edited copy's sum is taken as normal, correlated with the article's own by 0.85: then p = F(-1.61 z), F being
-the normal distribution and z = (margin + 0.5) / 8 the sum in deviations."""
-
-COST_SHIFT = 20
-"""A look-up's rank is ``cost << 20 | table << 16 | mask``: plans are in rising order of it."""
-LOOKUP_MASK = (1 << COST_SHIFT) - 1
-"""The look-up in its rank."""
 
 U16 = NDArray[np.uint16]
 U32 = NDArray[np.uint32]

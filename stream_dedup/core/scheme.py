@@ -120,7 +120,7 @@ class FingerprintSettings:
     """How texts become entries. The defaults are the ``simhash`` profile's.
 
     Text of less than ``article_size`` characters is short (0: none is; None: all is); text of less than
-    ``exact_size`` is decided by its exact form (0: none is). ``kinds`` says which characters are counted.
+    ``exact_size`` is decided by its exact form (0: none is). ``fingerprint.reader`` says which characters are counted.
 
     ``fields``: names and weights of the fields that make a text, in order; none: one text. A field of weight 3
     counts as if it stood there three times. ``key_sentences``: how many times more the first and last sentence of each

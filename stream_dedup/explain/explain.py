@@ -2,7 +2,7 @@
 
 Owns the explanation of one question: *A* stands in the log, and *B* comes later; is *B* a duplicate of *A*? It is
 answered for these two alone: a window, and how full the lists are, take no part. Pure: what it is given (texts
-fingerprinted, entries read) is taken apart and compared, nothing is read or written. ``explain_text`` writes it for a
+fingerprinted, entries read) is taken apart and compared, nothing is read or written. ``text`` writes it for a
 terminal, ``as_json`` for programs.
 
 The verdict follows the definition of near: one group, reached by one of *B*'s look-ups, within the sieve, within the
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core import probes
+from stream_dedup.core.costs import COSTS, MASK_BITS
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.fingerprint.fingerprinter import Explained, Feature
 from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, Status, Verdict, group_of, signed
@@ -187,7 +188,7 @@ def _blocks(signatures: NDArray[np.uint8], b: Side, rules: Rules) -> tuple[Block
     cut = probes.blocks(words.reshape(-1)).reshape(2, -1)[:, :tables].tolist()
     far = np.bitwise_count(words[0] ^ words[1]).tolist()
     ranks = _ranks(b, rules)
-    costs = probes.COSTS[simhash.unpack_margins(b.margins)].reshape(tables, BLOCK_BITS)
+    costs = COSTS[simhash.unpack_margins(b.margins)].reshape(tables, BLOCK_BITS)
     blocks = []
     for table in range(tables):
         one, other = cut[0][table], cut[1][table]
@@ -291,7 +292,7 @@ class _Judge:
 
     def _obstacle(self) -> str:
         return (
-            f"in every table more than {probes.MASK_BITS} bits of the block differ, "
+            f"in every table more than {MASK_BITS} bits of the block differ, "
             f"or more than {probes.SIEVE_BITS} of the 64 around it"
         )
 

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from stream_dedup.core.text.decode import is_blank
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.files.output_file import write_all
 
@@ -189,11 +190,6 @@ def read_batches_again(names: Sequence[str], copies: Copies) -> Iterator[LineBat
             chunks = _chunks(descriptor, Progress(), waits=False)
             batches = _batches(chunks, source, STDIN_NAME if name == STDIN else printable(name))
             yield from (batch for batch in batches if batch is not None)
-
-
-def is_blank(line: bytes) -> bool:
-    """Whether a line is nothing, or ASCII white space alone."""
-    return not line or line.isspace()
 
 
 def printable(argument: str) -> str:

@@ -6,7 +6,7 @@ so addresses are asked for (``prefetch``) a step before they are read.
 
 Arrays that make up the posting lists are read by address (``Lists.directory``): a tuple of so many would be unpacked at
 every call. Their owner checked their types and ends, ``scan.scan`` checked that every ordinal has a row. Numbers
-are int64 and words uint64: mixed they would become floats. The records are drawn in ``scan``.
+are int64 and words uint64: mixed they would become floats. The records are drawn in ``scan_records``.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from numba import boolean, from_dtype, int64, uint32, void
 from numpy.typing import NDArray
 
 from stream_dedup.core.kernel import compiled, inlined, load_half, load_word, popcount, prefetch, read, written
-from stream_dedup.core.probes import BLOCK_BITS, BLOCKS, U32, U64
+from stream_dedup.core.model import BLOCK_BITS
+from stream_dedup.core.probes import BLOCKS, U32, U64
 from stream_dedup.index.layout import GROUP, I64, ID_HASH, ROW_BYTES, TIME
 from stream_dedup.index.posting_lists import ADDRESSES, LISTS, PART_LISTS
-from stream_dedup.index.scan import ARTICLE, CURSOR, DISTANCE_SHIFT, ORDINAL, SPAN, WAITING
+from stream_dedup.index.scan_records import ARTICLE, CURSOR, DISTANCE_SHIFT, ORDINAL, SPAN, WAITING
 
 AHEAD = 4
 """Posting lists whose keys are asked for before they are compared."""

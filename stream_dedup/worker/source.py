@@ -6,7 +6,7 @@ Rules, each found by going through interleavings:
 * The proof of membership is taken when partitions are assigned (``Assignment``).
 * An assignment may be replaced at any moment, by the client's own thread (a rebalance) or by another of
   the worker's (``resync``). So a poll looks first whether it is still the one that was settled: if not, every
-  partition is settled anew (``beginnings``) and what was polled meanwhile is dropped.
+  partition is settled anew (``start_offsets``) and what was polled meanwhile is dropped.
 * A partition that is not settled yet is held: it has no records, and no other waits for it.
 * A topic that was made again while this worker ran begins anew, too.
 

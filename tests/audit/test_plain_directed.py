@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pytest
 
+from stream_dedup.core.costs import COSTS
 from stream_dedup.core.model import Status, group_of
-from stream_dedup.core.probes import COSTS, KEY_FACTORS, SIEVE_BITS
+from stream_dedup.core.probes import KEY_FACTORS, SIEVE_BITS
 from stream_dedup.core.rules import MAX_MASKS, Rules
 from stream_dedup.errors import CorruptError
 from tests.audit.logs import Entry, LogOfTest, batch, directed_rules, judged, said

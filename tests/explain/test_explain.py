@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stream_dedup.core import probes
+from stream_dedup.core.costs import COSTS
 from stream_dedup.core.fingerprint.fingerprinter import Feature
 from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import Status, Verdict
@@ -184,6 +184,6 @@ def test_costs_are_those_of_the_plan() -> None:
     blocks = explain(a, b, directed_rules()).blocks
     for block in blocks[:3]:
         bits = [bit for bit in range(16) if block.mask >> (15 - bit) & 1]
-        assert block.cost == sum(int(probes.COSTS[b.bit_margins[16 * block.table + bit]]) for bit in bits)
+        assert block.cost == sum(int(COSTS[b.bit_margins[16 * block.table + bit]]) for bit in bits)
     ranked = sorted(blocks, key=lambda block: block.rank)
     assert [block.cost for block in ranked] == sorted(block.cost for block in blocks)

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 
+from stream_dedup.core.costs import COSTS
 from stream_dedup.core.entry import Batch, LogRecord, Trim
 from stream_dedup.core.model import Coordinates, Judgement, Match, Status, Verdict, place_of
-from stream_dedup.core.probes import COSTS, KEY_FACTORS, SIEVE_BITS
+from stream_dedup.core.probes import KEY_FACTORS, SIEVE_BITS
 from stream_dedup.core.rules import Rules, Scheme
 
 

@@ -1,7 +1,7 @@
 """From texts to signatures and margins, a batch at a time.
 
 Owns the hash of a feature and the tables of features that were met. The way: kind and counts of features
-(``kinds``), whole-number weights (``weights``), sums, signature and margins (``simhash``).
+(``reader``), whole-number weights (``weights``), sums, signature and margins (``simhash``).
 
 The hash of a feature is 256 bits: XXH3-128 of its UTF-8 bytes with seed 2n, then with seed 2n + 1, n being the
 scheme's ``seed``, each in its canonical (big-endian) byte order. The signature of a text whose exact form decides is

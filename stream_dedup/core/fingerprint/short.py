@@ -1,4 +1,4 @@
-"""Short text, a batch at once: kinds and counts of grams as ``kinds`` defines them.
+"""Short text, a batch at once: kinds and counts of grams as ``reader`` defines them.
 
 Owns the fast way and its limits. All texts of a batch are one array of code points, and what a text needs is told by
 looking up each character (``points``) and by comparing neighbours:
@@ -10,7 +10,7 @@ looking up each character (``points``) and by comparing neighbours:
    units the definition finds.
 
 A test that says too often that something may be there costs time and changes nothing. Each result is that
-of ``kinds.Reader``; tests hold the two against each other. Some texts are left to it.
+of ``reader.Reader``; tests hold the two against each other. Some texts are left to it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns the steps of ``scheme.Normalisation`` but for the tricks of spam (``spam``). Each is a pure function
 of the text, switched on by itself. ``prepare`` takes those before NFKC, in the order in which it lists them,
-``finish`` those after it; the text between is ``text.normalise``'s. Numbers are treated last of all, when the size
+``finish`` those after it; the text between is ``normalise``'s. Numbers are treated last of all, when the size
 of the text has been taken.
 
 What is treated as a token becomes one letter of the Vai script, which neither NFKC nor case folding

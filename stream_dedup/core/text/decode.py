@@ -162,6 +162,11 @@ def parse_object(value: bytes, fmt: InputFormat) -> dict[str, Any] | str:
     return obj
 
 
+def is_blank(line: bytes) -> bool:
+    """Whether a line is nothing, or ASCII white space alone."""
+    return not line or line.isspace()
+
+
 def nested_too_deep(value: bytes) -> bool:
     """Whether brackets outside of strings are nested more than ``MAX_NESTING`` deep."""
     if value.count(b"[") + value.count(b"{") <= MAX_NESTING:

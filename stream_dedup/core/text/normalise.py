@@ -2,7 +2,7 @@
 
 Owns what two texts may differ in and still be the same text. ``normalise`` is the definition:
 
-1. characters that Unicode 14 does not know become spaces (``assigned`` says why);
+1. characters that Unicode 14 does not know become spaces (``unicode14`` says why);
 2. of a run of combining marks the first ``MAX_MARKS`` stay (no language has more, and sorting
    a long run takes time with the square of its length);
 3. NFKC, case folding, and NFKC again, because folding may leave marks uncomposed;
