@@ -44,6 +44,7 @@ def test_image_has_what_the_package_is_built_of() -> None:
     built_of = {
         "pyproject.toml",
         project["project"]["readme"],
+        *project["project"]["license-files"],
         *project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"],
     }
     context = set(re.findall(r"^!(\S+)$", (root / ".dockerignore").read_text(), re.MULTILINE))
