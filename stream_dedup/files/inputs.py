@@ -299,6 +299,7 @@ class _Tail:
         """End the line and give it; None if it is blank."""
         whole, length, blank = b"".join(self._pieces).removeprefix(self._mark), self._length, self._blank
         self._pieces, self._length, self._mark, self._blank = [], 0, b"", True
-        if blank or is_blank(whole):
+        # What is held of a line that was cut may be blank where the line is not.
+        if blank or (length <= MAX_LINE_BYTES and is_blank(whole)):
             return None
         return CutLine(whole[:KEPT_BYTES], length) if length > MAX_LINE_BYTES else whole.strip(_SPACE)

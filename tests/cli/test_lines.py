@@ -56,6 +56,14 @@ def test_a_blank_line_too_long_to_hold_is_skipped(tmp_path: Path) -> None:
     assert (batch.numbers, batch.lines) == ([2], [b"next"])
 
 
+def test_a_line_too_long_to_hold_that_begins_blank_is_told(tmp_path: Path) -> None:
+    """What is kept of it is blank, it is not."""
+    path = tmp_path / "a"
+    path.write_bytes(b" " * (MAX_LINE_BYTES + 1) + b"x\nnext\n")
+    (batch,) = batches_of(path)
+    assert (batch.numbers, [type(line) for line in batch.lines]) == ([1, 2], [CutLine, bytes])
+
+
 def test_an_empty_file_has_no_line(tmp_path: Path) -> None:
     """No bytes, no lines; blank lines alone are none, and so is a byte order mark alone."""
     assert [lines_of(tmp_path / "a", content) for content in (b"", b"\n", b" \n\n", b"\xef\xbb\xbf")] == [[]] * 4
