@@ -20,6 +20,7 @@ What is no regular file (a pipe, a device) is written to as it is.
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import secrets
@@ -149,9 +150,14 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def is_standard_output(path: Path) -> bool:
-    """Whether a path names the file, pipe or device that standard output is."""
+    """Whether a path names the file, pipe or device that standard output is; none does where it cannot be written.
+
+    A standard output that the caller closed is a null device that can only be read: ``/dev/null`` is not that.
+    """
     try:
-        return os.path.samestat(path.stat(), os.fstat(sys.stdout.fileno()))
+        descriptor = sys.stdout.fileno()
+        same = os.path.samestat(path.stat(), os.fstat(descriptor))
+        return same and fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
     except (OSError, ValueError):  # one of them is not there
         return False
 

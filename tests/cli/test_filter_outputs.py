@@ -171,6 +171,16 @@ def test_a_closed_standard_output(tmp_path: Path, source: Path, start: Start, in
         assert verdicts_of_the_next_call(tmp_path, source) == {"unique"}
 
 
+def test_the_null_device_is_an_output_beside_a_closed_standard_output(
+    tmp_path: Path, source: Path, start: Start
+) -> None:
+    """Nothing goes to standard output, so it does not matter that it is closed."""
+    args = ["--unique", tmp_path / "unique", "--duplicate", "/dev/null", "--rejected", "/dev/null", source, source]
+    process = start(*flags(tmp_path, indexed=False), *args, preexec_fn=partial(os.close, 1))
+    assert ended(process) == (0, "")
+    assert (tmp_path / "unique").read_bytes().count(b"\n") == LINES
+
+
 @both
 @pytest.mark.parametrize(
     ("number", "expected"),
