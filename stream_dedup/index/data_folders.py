@@ -15,9 +15,11 @@ a link, or has no mark is never removed.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 from stream_dedup.index.small_files import is_file, is_folder, sync_folder
@@ -60,12 +62,18 @@ def is_empty(data: Path) -> bool:
 
 def make_data(index: Path) -> Path:
     """Make a data folder under a name that nothing has, marked as staged."""
-    taken = [int(match[1]) for each in index.iterdir() if (match := _NAME.fullmatch(each.name))]
-    data = index / f"data-{max(taken, default=0) + 1}"
+    data = index / _new_name({each.name for each in index.iterdir()})
     data.mkdir()
     (data / STAGED).touch(exist_ok=False)
     sync_folder(data)
     return data
+
+
+def _new_name(taken: Collection[str]) -> str:
+    """The name after the last one; where that is too long to be one, the first that is free."""
+    last = max((int(match[1]) for name in taken if (match := _NAME.fullmatch(name))), default=0)
+    names = (f"data-{number}" for number in itertools.chain([last + 1], itertools.count(1)))
+    return next(name for name in names if name not in taken and is_data_name(name))
 
 
 def mark_committed(data: Path) -> None:
