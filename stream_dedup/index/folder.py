@@ -9,7 +9,8 @@
 
 Rules:
 
-* A new index is made in a folder that is missing, or holds nothing but what a killed process left of a new index.
+* A new index is made in a folder that is missing, or holds nothing but what a killed process left of a new index
+  (and ``lost+found``, where the folder is a volume).
 * A writer removes a data folder if it is not current and this program made it, and nothing else.
 * A reader changes nothing, and needs no permission to.
 * ``data-N`` with committed data but without ``current`` is damage: the data stay.
@@ -19,11 +20,11 @@ The order in which a data folder becomes current makes a crash between any two s
     1  ``data-N`` is made and marked ``staged``
     2  its data are written and durable
     3  ``current`` names it, by an atomic rename
-    4  its mark becomes ``committed``
-    5  ``corrupt`` and the data folders before it are removed
+    4  ``corrupt`` is removed, and its mark becomes ``committed``
+    5  the data folders before it are removed
 
 Up to 3 the index is what it was, and ``data-N`` is removed at the next opening; from 3 on it is ``data-N``, and the
-next opening does the steps that are missing.
+next opening does the steps that are missing. An error in the mark or in 5 is none of the call: its data are current.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ ID_FILE = "worker-id"
 _CURRENT = "current"
 _CORRUPT = "corrupt"
 _OWN_FILES = frozenset({owner.FILE, _CORRUPT, ID_FILE} | {f"{name}.new" for name in (_CURRENT, _CORRUPT, ID_FILE)})
+_LOST_AND_FOUND = "lost+found"
 _SHOWN = 3
 """Names of other files shown where a folder is refused."""
 _REASON_CHARACTERS = 500
@@ -156,10 +158,11 @@ class Folder:
         replace_text(self.path / _CURRENT, text)
         self._current = data.name
         # 4
-        mark_committed(data)
-        # 5
         (self.path / _CORRUPT).unlink(missing_ok=True)
-        self._remove_leftovers()
+        with contextlib.suppress(OSError):
+            mark_committed(data)
+            # 5
+            self._remove_leftovers()
 
     def mark_corrupt(self, reason: str) -> None:
         """Leave a mark; the next opening refuses with this reason. A reader leaves none."""
@@ -253,6 +256,8 @@ def _refuse_others_folder(path: Path) -> None:
     if _holds_index(path):
         return
     leftovers = {data.name for data in data_folders(path) if is_marked(data) or is_empty(data)}
+    # A file system's own folder: on a volume of its own the index folder is never quite empty.
+    leftovers |= {_LOST_AND_FOUND} if is_folder(path / _LOST_AND_FOUND) else set()
     expected = leftovers | (_OWN_FILES - {owner.FILE} if owner.is_others_file(path) else _OWN_FILES)
     others = sorted({each.name for each in path.iterdir()} - expected)
     if others:

@@ -237,9 +237,10 @@ class LogIndex:
     def commit(self) -> None:
         """Make a staged index current, atomically and durably. It stays open and is no longer staged."""
         self.flush()
-        if self._staged is not None:
-            self._folder.make_current(self._staged)
-            self._staged = None
+        staged, self._staged = self._staged, None
+        if staged is not None:
+            # Whatever ends this, a signal too: `current` may name it from now on, so `close` does not remove it.
+            self._folder.make_current(staged)
 
     def close(self) -> None:
         """Make durable and let go. A staged index that was not committed is removed.

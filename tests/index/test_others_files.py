@@ -83,6 +83,30 @@ def test_folders_beside_the_data_stay(tmp_path: Path) -> None:
     assert not (path / "data-2025").exists()
 
 
+def test_a_strangers_folder_of_the_greatest_number_is_no_obstacle(tmp_path: Path) -> None:
+    """Data get a name that data may have, or the index could not be opened any more."""
+    kept(tmp_path)
+    (tmp_path / "data-999999999").mkdir()
+    with LogIndex.open(tmp_path, scheme=SCHEME, staged=True) as index:
+        index.apply([EXTRA])
+        index.commit()
+    with LogIndex.open(tmp_path, scheme=SCHEME) as index:
+        assert index.next_offset == 3
+    assert sorted(each.name for each in tmp_path.glob("data-*")) == ["data-2", "data-999999999"]
+
+
+def test_a_volume_of_its_own_is_an_empty_folder(tmp_path: Path) -> None:
+    """A file system's `lost+found` is no stranger's; a file of that name is."""
+    path, other = tmp_path / "volume", tmp_path / "other"
+    (path / "lost+found").mkdir(parents=True)
+    kept(path)
+    assert sorted(each.name for each in path.iterdir()) == ["current", "data-1", "lost+found", "owner"]
+    other.mkdir()
+    (other / "lost+found").touch()
+    with pytest.raises(UserError, match="holds other files"):
+        kept(other)
+
+
 @pytest.mark.parametrize("opening", ["read", "write", "staged"])
 @pytest.mark.parametrize("made", ["now", "before there were marks"])
 def test_data_without_current_are_damage_and_stay(tmp_path: Path, opening: str, made: str) -> None:
