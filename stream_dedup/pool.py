@@ -14,10 +14,12 @@ Rules:
   processes are the parallelism.
 * An article that takes longer than its limit is rejected, and no other for its sake: what could not be done together
   within the limit is done again, one record after the other, each with the whole limit.
-* A child sets itself an alarm that ends it, whatever it is doing, and another takes its place. A child that dies
+* The limit is processor time of the process. A process that is stopped, or waits for a core because others have
+  them all, loses no article.
+* A child sets itself a timer that ends it, whatever it is doing, and another takes its place. A child that dies
   otherwise is not replaced. What it worked on fails, and so does all that follows: the caller stops, and starts anew
   from what was committed.
-* With 0 processes the alarm interrupts the main thread, but no single call into a library that is not written in
+* With 0 processes the timer interrupts the main thread, but no single call into a library that is not written in
   Python, and no other thread. Nothing more is to be had without a process.
 
 The queue has no limit of its own: callers bound the work that they have under way.
@@ -51,7 +53,8 @@ START_SECONDS = 60
 CLOSE_SECONDS = 5
 """Longest wait for work under way when the pool closes: a batch takes a fraction of it."""
 ARTICLE_LIMIT_S = 10.0
-"""Seconds that one article may take: the slowest of a megabyte takes less, the usual one a thousandth."""
+"""Seconds of processor time that one article may take: the slowest of a megabyte takes less, the usual one a
+thousandth."""
 TOO_SLOW = "takes longer than {limit:g} s to fingerprint"
 
 _THREAD_SETTINGS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
@@ -251,6 +254,18 @@ class _Child:
         self._spawn()
 
     def _spawn(self) -> None:
+        """Start a process.
+
+        Raises:
+            UnavailableError: the system starts none, or it ended at once.
+        """
+        try:
+            self._begin()
+        except OSError as error:
+            msg = f"a fingerprinting process could not be started: {error.strerror or error}"
+            raise UnavailableError(msg) from error
+
+    def _begin(self) -> None:
         self._connection, theirs = Pipe()
         code = _CHILD.format(path=_import_path(), connection=theirs.fileno(), lifeline=self._lifeline)
         self.process = subprocess.Popen(  # noqa: S603 - this program itself
@@ -269,7 +284,7 @@ class _Child:
         """Start a process in place of one that is gone, and wait until it has loaded.
 
         Raises:
-            UnavailableError: the pool is closing, or the new one died.
+            UnavailableError: the pool is closing, or the new one could not be started or died.
         """
         with self._start:
             if self._killed:
@@ -295,14 +310,20 @@ class _Child:
             self._connection.send(records)
         except OSError as error:
             raise self._death() from error
-        columns: Columns = self.receive()
+        try:
+            columns: Columns = self.receive()
+        except UnavailableError as error:
+            # Only here: a child that has no work has no timer, and nothing was late.
+            if self.process.returncode == -signal.SIGPROF and not self._killed:
+                raise LateError from error
+            raise
         return columns
 
     def receive(self) -> Any:  # noqa: ANN401 - what the child's next answer holds
         """The child's next answer; blocks.
 
         Raises:
-            LateError, UnavailableError: as ``ask``.
+            UnavailableError: the child died.
             Exception: what it raised.
         """
         try:
@@ -318,16 +339,14 @@ class _Child:
         self._connection.close()
         self.process.wait()
 
-    def _death(self) -> LateError | UnavailableError:
-        """What the end of the process means to its caller."""
+    def _death(self) -> UnavailableError:
+        """What is to be said of the end of the process; it is gone then."""
         try:
             code = self.process.wait(CLOSE_SECONDS)
         except subprocess.TimeoutExpired:
             # Its connection is closed and it is not gone: no use to anyone.
             self.process.kill()
             code = self.process.wait()
-        if code == -signal.SIGALRM and not self._killed:
-            return LateError()
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         return UnavailableError(
             f"fingerprinting process {self.process.pid} ended {how}: start again (if it was killed, see whether "
@@ -361,23 +380,26 @@ def _columns(asked: _Here | _Child, records: Sequence[RawRecord]) -> Columns:
 
 @contextmanager
 def _interrupted_after(seconds: float) -> Iterator[None]:
-    """Raise ``LateError`` in the main thread if the block takes longer; an alarm set before goes on after it."""
+    """Raise ``LateError`` in the main thread if the block takes longer; a timer set before goes on after it.
+
+    And again after as long, because Python drops an exception that is raised within a finalizer.
+    """
     armed = True
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         if armed:
             raise LateError
 
-    handler = signal.signal(signal.SIGALRM, interrupt)
-    before = signal.setitimer(signal.ITIMER_REAL, seconds)
+    handler = signal.signal(signal.SIGPROF, interrupt)
+    before = signal.setitimer(signal.ITIMER_PROF, seconds, seconds)
     try:
         try:
             yield
         finally:
             armed = False
     finally:
-        signal.setitimer(signal.ITIMER_REAL, *before)
-        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_PROF, *before)
+        signal.signal(signal.SIGPROF, handler)
 
 
 def serve(connection: int, lifeline: int) -> None:
@@ -389,8 +411,8 @@ def serve(connection: int, lifeline: int) -> None:
     """
     threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
     # The system ends the process, so that not even a loop that never returns to Python goes on.
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGALRM,))
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGPROF,))
     parent = Connection(connection)
     try:
         made: _Made = parent.recv()
@@ -398,7 +420,7 @@ def serve(connection: int, lifeline: int) -> None:
         _answer(parent, maker.warm)
         while True:
             records = parent.recv()
-            signal.setitimer(signal.ITIMER_REAL, made.article_limit_s)
+            signal.setitimer(signal.ITIMER_PROF, made.article_limit_s)
             _answer(parent, partial(maker, records))
     except (EOFError, OSError):
         return  # the parent closed the pool, or is gone
@@ -415,7 +437,7 @@ def _answer(parent: Connection, work: Callable[[], object]) -> None:
     except Exception as error:  # noqa: BLE001 - raised again in the parent
         answer = (False, error)
     # The parent takes its time.
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.setitimer(signal.ITIMER_PROF, 0)
     parent.send(answer)
 
 

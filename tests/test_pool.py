@@ -1,13 +1,15 @@
 """The pool of fingerprinting processes: real processes, really killed."""
 
+import errno
 import json
 import os
 import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 
 import numpy as np
 import pytest
@@ -216,14 +218,94 @@ def test_a_pool_that_closes_starts_no_other_child(monkeypatch: pytest.MonkeyPatc
     assert isinstance(future.exception(), UnavailableError)
 
 
-def test_an_alarm_that_was_set_before_goes_on() -> None:
+def test_a_timer_that_was_set_before_goes_on() -> None:
     """Of this process, where it fingerprints in its own thread: its time and what it does."""
-    handler, timer = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)
-    with FingerprintPool(0, article_limit_s=LIMIT_S) as pool:
-        pool.submit(RECORDS)
-    assert signal.getsignal(signal.SIGALRM) == handler
-    after = signal.getitimer(signal.ITIMER_REAL)
-    assert (after[0] == pytest.approx(timer[0], abs=60), after[1]) == (True, timer[1])
+    handler = signal.signal(signal.SIGPROF, signal.SIG_IGN)
+    signal.setitimer(signal.ITIMER_PROF, 1000, 7)
+    try:
+        with FingerprintPool(0, article_limit_s=LIMIT_S) as pool:
+            pool.submit(RECORDS)
+        seen, (left, interval) = signal.getsignal(signal.SIGPROF), signal.getitimer(signal.ITIMER_PROF)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, handler)
+    assert (seen, left == pytest.approx(1000, abs=60), interval) == (signal.SIG_IGN, True, 7)
+
+
+STOPPING_STEP = """\
+import os
+from stream_dedup.core import columns
+read = columns.decode
+def stopping(record, fmt):
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return read(record, fmt)
+columns.decode = stopping
+"""
+
+
+def test_a_process_that_is_stopped_loses_no_article(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container that is paused, a machine that does other things: the limit is processor time."""
+    monkeypatch.setattr(module, "_CHILD", module._CHILD.replace("serve({", STOPPING_STEP + "serve({"))
+    with FingerprintPool(1, article_limit_s=1) as pool:
+        pool.warm()
+        [pid] = pool.pids
+        future = pool.submit(RECORDS[:1])
+        os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
+        wait([future], timeout=1.5)
+        os.kill(pid, signal.SIGCONT)
+        assert future.result().reasons == [""]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_limit_that_passes_in_a_finalizer_is_kept() -> None:
+    """Python drops what is raised there; the next time of the timer is not dropped."""
+
+    class Slow:
+        def __del__(self) -> None:
+            spin(0.6)
+
+    def work() -> None:
+        Slow()
+        spin(5)
+
+    with pytest.raises(module.LateError), module._interrupted_after(0.5):
+        work()
+
+
+def spin(seconds: float) -> None:
+    """Take so much processor time."""
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        sum(range(1000))
+
+
+@pytest.mark.parametrize("number", [signal.SIGPROF, signal.SIGALRM])
+def test_a_child_that_a_signal_of_others_ends_while_it_has_no_work_rejects_nothing(number: signal.Signals) -> None:
+    """It was not late: it is dead, as with any other signal."""
+    with FingerprintPool(1) as pool:
+        pool.warm()
+        [pid] = pool.pids
+        os.kill(pid, number)
+        wait_until_gone([pid])
+        with pytest.raises(UnavailableError, match=f"process {pid} ended by {number.name}"):
+            pool.submit(RECORDS[:1]).result()
+
+
+def test_a_child_that_cannot_be_renewed_rejects_no_other_article(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system starts no process, the pool is of no more use, and says why."""
+    monkeypatch.setattr(module, "_CHILD", module._CHILD.replace("serve({", SLOW_STEP + "serve({"))
+    with FingerprintPool(1, article_limit_s=1) as pool:
+        pool.warm()
+        monkeypatch.setattr(subprocess, "Popen", no_process)
+        futures = [pool.submit([ENDLESS]), pool.submit(RECORDS[:1])]
+        for future in futures:
+            with pytest.raises(UnavailableError, match="could not be started: Cannot allocate memory"):
+                future.result()
+
+
+def no_process(*_: object, **__: object) -> None:
+    """As ``Popen`` where memory ran out."""
+    raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
 
 
 PARENT = """\

@@ -278,7 +278,7 @@ class WorkerConfig(Section):
     )
     article_limit_s: float = key(
         10,
-        "how long one article may take to be fingerprinted; one that takes longer is rejected",
+        "processor time that one article may take to be fingerprinted; one that takes more is rejected",
         "seconds, 1 to 3600",
         ge=1,
         le=3600,
