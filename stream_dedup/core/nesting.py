@@ -26,7 +26,7 @@ from collections import Counter
 from functools import cache
 
 MAX_DEPTH = 2_000
-"""Open elements up to which a page is parsed: browsers stop at some 500; 0.2 s for a megabyte at this depth."""
+"""Open elements up to which a page is parsed: browsers stop at some 500; 3 s for the worst megabyte at this depth."""
 MAX_REBUILT = 250_000
 """Formatting elements that a parser may have to make again: 0.4 s and 90 MB."""
 MAX_ATTRIBUTES = 1_000
