@@ -115,10 +115,18 @@ def main() -> None:
     """Entry point of the program."""
     open_standard_streams()
     code = run()
+    _hold_signals()
     if code in _ENDED_BY_SIGNAL:  # whoever ends it does not wait for a reader that has stopped reading
         give_up(sys.stdout, 1)
     close_standard_streams()
     sys.exit(code)
+
+
+def _hold_signals() -> None:
+    """All is done: a signal from here on would put another exit code in place of the true one."""
+    from stream_dedup.cli.signals import hold  # noqa: PLC0415 - it imports the exit codes from here
+
+    hold()
 
 
 def run(args: list[str] | None = None) -> int:

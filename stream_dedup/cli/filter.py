@@ -79,9 +79,9 @@ def command(  # noqa: PLR0917 - one argument for each flag
         outputs={Verdict.UNIQUE: unique, Verdict.DUPLICATE: duplicate, Verdict.REJECTED: rejected},
         settings=settings_files(config),
     )
-    with terminable(), ProgressLine(hidden=sys.stdout.isatty()) as line:
+    with terminable() as hold, ProgressLine(hidden=sys.stdout.isatty()) as line:
         tally = filter_files(
-            config, options, _now_ms, lambda so_far: line.show(lambda elapsed: _progress(so_far, elapsed))
+            config, options, _now_ms, lambda so_far: line.show(lambda elapsed: _progress(so_far, elapsed)), hold
         )
     return EXIT_FOUND if tally.verdicts[Verdict.REJECTED] else EXIT_OK
 

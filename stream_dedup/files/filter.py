@@ -92,7 +92,13 @@ class _UnderWay(NamedTuple):
     columns: Future[Columns]
 
 
-def filter_files(config: Config, options: FilterOptions, clock: Clock, report: Callable[[Tally], None]) -> Tally:
+def filter_files(
+    config: Config,
+    options: FilterOptions,
+    clock: Clock,
+    report: Callable[[Tally], None],
+    written: Callable[[], None] = lambda: None,
+) -> Tally:
     """Give every line of every input its verdict.
 
     1. All that can be wrong before the first line is found: inputs, index, outputs.
@@ -105,6 +111,8 @@ def filter_files(config: Config, options: FilterOptions, clock: Clock, report: C
         options: what this call is to do.
         clock: gives log times where no field does.
         report: called after each batch, never for each line.
+        written: called once, when every line has left and before a file gets its name: what follows takes a moment,
+            and an interruption of it would leave files that the index does not know of, or the other way round.
 
     Raises:
         StreamDedupError: an input, output or the index cannot be used; nothing is committed then.
@@ -129,7 +137,7 @@ def filter_files(config: Config, options: FilterOptions, clock: Clock, report: C
         for lines, columns in _fingerprinted(read_batches(options.inputs, tally.progress), pool, limit, outputs):
             call.answer(lines, columns)
             report(tally)
-        outputs.finish()
+        outputs.finish(written)
         index.commit()
     return tally
 

@@ -154,13 +154,15 @@ class Outputs:
         """Hand what was written to the system."""
         self._each(lambda output: output.stream.flush())
 
-    def finish(self) -> None:
+    def finish(self, written: Callable[[], None] = lambda: None) -> None:
         """Put every file in its place.
 
         1. All is written, and files are on the disk: an error (a full disk, a closed pipe) shows before any file moves.
+           ``written`` is called then.
         2. The files move.
         """
         self._each(lambda output: output.sync())
+        written()
         self._each(lambda output: output.publish())
 
     def discard(self) -> None:

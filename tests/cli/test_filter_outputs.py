@@ -19,6 +19,7 @@ from typing import IO, Any
 import pytest
 
 from stream_dedup.cli import run
+from stream_dedup.index import LogIndex
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -236,6 +237,28 @@ def test_a_crash_between_any_two_effects_of_the_end(tmp_path: Path, source: Path
     assert steps == sorted(steps)
     assert {(False, False), (True, False), (True, True)} == set(steps)
     assert len(steps) > 8
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("where", [(os, "replace"), (LogIndex, "commit"), (LogIndex, "close")])
+def test_a_signal_after_the_last_line_has_left_does_not_deny_the_call(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch, where: tuple[Any, str], number: int
+) -> None:
+    """A caller who is told that it was ended calls again, and finds all of it seen: an empty file of unique ones."""
+    before = signal.getsignal(number)
+    real = getattr(*where)
+
+    def interrupted(*args: Any, **more: Any) -> Any:  # noqa: ANN401 - of any function
+        os.kill(os.getpid(), number)
+        return real(*args, **more)
+
+    monkeypatch.setattr(*where, interrupted)
+    unique = tmp_path / "unique.jsonl"
+    assert run([*map(str, flags(tmp_path, indexed=True)), "--unique", str(unique), str(source)]) == 0
+    monkeypatch.undo()
+    assert unique.read_bytes().count(b"\n") == LINES
+    assert verdicts_of_the_next_call(tmp_path, source) == {"duplicate"}
+    assert signal.getsignal(number) is before
 
 
 def test_signals_that_are_ignored_stay_ignored(tmp_path: Path, source: Path, start: Start) -> None:
