@@ -1,0 +1,73 @@
+"""No text takes time with more than its length: twice the text, twice the time, by families and ways."""
+
+import pytest
+
+from stream_dedup.core import clean, markup
+from tests.core.adversarial import PAGES, RECORDS, TEXTS, WAYS, Case, Family, Path, cases
+from tests.core.test_clean import plain_host, plain_url
+from tests.core.test_nesting import RAW
+
+SIZE, PAGE_SIZE, RECORD_SIZE = 5_000, 20_000, 100_000
+"""Characters of the smaller text; of the smaller page, in which much is open before the rest begins; of JSON alone."""
+SUSPECT = 2.7
+"""Time for twice the text, to the time of the text, from which it is looked at closely: 2 is linear, 4 quadratic."""
+CLOSER, WORSE = 4, 10
+"""The closer look's larger size to its smaller one, and time to time that fails: 4 is linear, 16 quadratic."""
+LOOKS = 3
+"""Each of which must fail: a noisy minute of the machine is no quadratic step."""
+LEAST_SECONDS = 0.002
+"""What takes less at twice the size takes 20 s for a megabyte at worst; most of it is noise."""
+
+
+def grows(path: Path, family: Family, size: int) -> bool:
+    """Whether a family takes more than in proportion to its length: suspected first, then confirmed at larger sizes."""
+    took = path.seconds(family(2 * size), 1)
+    if took < LEAST_SECONDS or took < SUSPECT * path.seconds(family(size), 1):
+        return False
+    return all(_grows_for_certain(path, family, (1 + look) * size) for look in range(LOOKS))
+
+
+def _grows_for_certain(path: Path, family: Family, size: int) -> bool:
+    few = path.seconds(family(size), 3)
+    return path.seconds(family(CLOSER * size), 1) > WORSE * few
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in cases()])
+def test_twice_the_text_takes_twice_the_time(case: Case) -> None:
+    """From a record's bytes to its entry; whatever the text repeats, and whatever it begins and never ends."""
+    path = Path(case.settings, case.kind)
+    size = {id(PAGES): PAGE_SIZE, id(RECORDS): RECORD_SIZE}.get(id(case.families), SIZE)
+    assert [name for name, family in case.families.items() if grows(path, family, size)] == []
+
+
+def test_there_are_families_enough() -> None:
+    """Some hundred, of text and of pages."""
+    assert len(TEXTS) > 200
+    assert len(PAGES) > 150
+
+
+@pytest.mark.parametrize(
+    ("step", "plain", "family"),
+    [("_url_at", plain_url, "'/'"), ("_host_at", plain_host, "'_.cn/'"), ("_host_at", plain_host, "'@a.cn/'")],
+)
+def test_a_step_that_is_quadratic_is_found(
+    step: str, plain: object, family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check can fail: with the step as it was."""
+    path = Path(WAYS["article"])
+    assert not grows(path, TEXTS[family], SIZE)
+    monkeypatch.setattr("tests.core.test_doubling.LOOKS", 1)
+    monkeypatch.setattr(clean, step, plain)
+    assert grows(path, TEXTS[family], SIZE)
+
+
+def test_a_quadratic_way_through_a_page_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With comments and scripts as they were cut before, and without the bound on the parser's work."""
+    path = Path(next(case.settings for case in cases() if case.families is PAGES))
+    monkeypatch.setattr("tests.core.test_doubling.LOOKS", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(markup, "_without_raw", lambda html: RAW.sub("\n", html))
+        assert grows(path, PAGES["<!-- where much is open"], PAGE_SIZE)
+    monkeypatch.setattr(markup, "too_deep", lambda _: False)
+    assert grows(path, PAGES["<div> and a stray end"], PAGE_SIZE)
