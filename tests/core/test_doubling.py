@@ -2,7 +2,7 @@
 
 import pytest
 
-from stream_dedup.core import clean, markup
+from stream_dedup.core.text import clean, markup
 from tests.core.adversarial import PAGES, RECORDS, TEXTS, WAYS, Case, Family, Path, cases
 from tests.core.test_clean import plain_host, plain_url
 from tests.core.test_nesting import RAW
