@@ -32,17 +32,23 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as WaitedTooLong
-from contextlib import contextmanager
 from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from queue import Empty, SimpleQueue
-from types import FrameType
 from typing import Any, NamedTuple, Self, TypeVar
 
+from stream_dedup.article_limit import (
+    ARTICLE_LIMIT_S,
+    LIMIT_SIGNAL,
+    TOO_SLOW,
+    LateError,
+    ended_after,
+    interrupted_after,
+)
 from stream_dedup.core.fingerprint.columns import Columns, EntryMaker, rejected_columns
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.decode import InputFormat, RawRecord
@@ -52,11 +58,6 @@ START_SECONDS = 60
 """Longest wait for children to load: it takes part of a second, longer where all cores are taken."""
 CLOSE_SECONDS = 5
 """Longest wait for work under way when the pool closes: a batch takes a fraction of it."""
-ARTICLE_LIMIT_S = 10.0
-"""Seconds of processor time that one article may take: the slowest of a megabyte takes less, the usual one a
-thousandth."""
-TOO_SLOW = "takes longer than {limit:g} s to fingerprint"
-
 _THREAD_SETTINGS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 _CHILD = """\
 import signal, sys
@@ -69,10 +70,6 @@ serve({connection}, {lifeline})
 
 
 _T = TypeVar("_T")
-
-
-class LateError(Exception):
-    """Records took longer than the limit of one article; who worked on them has to be renewed."""
 
 
 class _Task(NamedTuple):
@@ -234,7 +231,7 @@ class _Here:
         """
         if threading.current_thread() is not threading.main_thread():
             return self._maker(records)
-        with _interrupted_after(self.made.article_limit_s):
+        with interrupted_after(self.made.article_limit_s):
             return self._maker(records)
 
     def renew(self) -> None:
@@ -314,7 +311,7 @@ class _Child:
             columns: Columns = self.receive()
         except UnavailableError as error:
             # Only here: a child that has no work has no timer, and nothing was late.
-            if self.process.returncode == -signal.SIGPROF and not self._killed:
+            if self.process.returncode == -LIMIT_SIGNAL and not self._killed:
                 raise LateError from error
             raise
         return columns
@@ -378,30 +375,6 @@ def _columns(asked: _Here | _Child, records: Sequence[RawRecord]) -> Columns:
     return Columns.concat([_columns(asked, [record]) for record in records])
 
 
-@contextmanager
-def _interrupted_after(seconds: float) -> Iterator[None]:
-    """Raise ``LateError`` in the main thread if the block takes longer; a timer set before goes on after it.
-
-    And again after as long, because Python drops an exception that is raised within a finalizer.
-    """
-    armed = True
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        if armed:
-            raise LateError
-
-    handler = signal.signal(signal.SIGPROF, interrupt)
-    before = signal.setitimer(signal.ITIMER_PROF, seconds, seconds)
-    try:
-        try:
-            yield
-        finally:
-            armed = False
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, *before)
-        signal.signal(signal.SIGPROF, handler)
-
-
 def serve(connection: int, lifeline: int) -> None:
     """A child's life: settings in, then for each list of records its columns out.
 
@@ -410,18 +383,16 @@ def serve(connection: int, lifeline: int) -> None:
         lifeline: file descriptor of the pipe that closes when the parent ends.
     """
     threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
-    # The system ends the process, so that not even a loop that never returns to Python goes on.
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGPROF,))
     parent = Connection(connection)
     try:
         made: _Made = parent.recv()
         maker = made.maker()
-        _answer(parent, maker.warm)
+        parent.send(_answer_to(maker.warm))
         while True:
             records = parent.recv()
-            signal.setitimer(signal.ITIMER_PROF, made.article_limit_s)
-            _answer(parent, partial(maker, records))
+            with ended_after(made.article_limit_s):
+                answer = _answer_to(partial(maker, records))
+            parent.send(answer)
     except (EOFError, OSError):
         return  # the parent closed the pool, or is gone
 
@@ -431,14 +402,12 @@ def _end_with_parent(lifeline: int) -> None:
     os._exit(0)
 
 
-def _answer(parent: Connection, work: Callable[[], object]) -> None:
+def _answer_to(work: Callable[[], object]) -> tuple[bool, object]:
+    """Whether the work was done, and what it gave or raised."""
     try:
-        answer: tuple[bool, object] = (True, work())
+        return True, work()
     except Exception as error:  # noqa: BLE001 - raised again in the parent
-        answer = (False, error)
-    # The parent takes its time.
-    signal.setitimer(signal.ITIMER_PROF, 0)
-    parent.send(answer)
+        return False, error
 
 
 def _settle(future: Future[_T], work: Callable[[], _T]) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from stream_dedup import pool as module
+from stream_dedup.article_limit import LateError, interrupted_after
 from stream_dedup.core.fingerprint import columns
 from stream_dedup.core.fingerprint.columns import Columns, EntryMaker
 from stream_dedup.core.model import Status
@@ -234,7 +235,7 @@ def test_a_timer_that_was_set_before_goes_on() -> None:
 
 STOPPING_STEP = """\
 import os
-from stream_dedup.core import columns
+from stream_dedup.core.fingerprint import columns
 read = columns.decode
 def stopping(record, fmt):
     os.kill(os.getpid(), signal.SIGSTOP)
@@ -268,7 +269,7 @@ def test_a_limit_that_passes_in_a_finalizer_is_kept() -> None:
         Slow()
         spin(5)
 
-    with pytest.raises(module.LateError), module._interrupted_after(0.5):
+    with pytest.raises(LateError), interrupted_after(0.5):
         work()
 
 

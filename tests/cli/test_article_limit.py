@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup import pool
+from stream_dedup.article_limit import ARTICLE_LIMIT_S
 from stream_dedup.cli import run
 from stream_dedup.config.checks import ConfigError
 from stream_dedup.config.load import load_config
@@ -42,4 +43,4 @@ def test_the_limit_has_a_range(value: object) -> None:
     """From a second to an hour."""
     with pytest.raises(ConfigError, match=r"worker\.article_limit_s"):
         load_config(overrides={"worker": {"article_limit_s": value}}, environment={})
-    assert load_config(environment={}).worker.article_limit_s == pool.ARTICLE_LIMIT_S
+    assert load_config(environment={}).worker.article_limit_s == ARTICLE_LIMIT_S

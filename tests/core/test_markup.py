@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.core.nesting import MAX_DEPTH, too_deep
 from stream_dedup.core.text.markup import text_of
+from stream_dedup.core.text.nesting import MAX_DEPTH, too_deep
 
 
 @pytest.mark.parametrize(

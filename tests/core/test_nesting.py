@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
-from stream_dedup.core import nesting
-from stream_dedup.core.nesting import MAX_ATTRIBUTES, MAX_DEPTH, too_deep
+from stream_dedup.core.text import nesting
 from stream_dedup.core.text.markup import _ANY_TAG, _without_raw, text_of
+from stream_dedup.core.text.nesting import MAX_ATTRIBUTES, MAX_DEPTH, too_deep
 
 ROWS = 3000
 """Of a long page."""

@@ -137,7 +137,7 @@ def test_the_core_imports_no_clock_no_randomness_no_logging_and_no_adapter() -> 
     folder = Path(core.__path__[0])
     found = {
         (file.name, name)
-        for file in folder.glob("*.py")
+        for file in folder.rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         for name in _names(node)
     }

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from html import unescape
 
-from stream_dedup.core.nesting import too_deep
+from stream_dedup.core.text.nesting import too_deep
 from stream_dedup.core.text.unicode14 import join_halves
 
 _BLOCKS = (

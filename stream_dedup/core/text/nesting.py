@@ -28,7 +28,7 @@ from functools import cache
 MAX_DEPTH = 2_000
 """Open elements up to which a page is parsed: browsers stop at some 500; 3 s for the worst megabyte at this depth."""
 MAX_REBUILT = 250_000
-"""Formatting elements that a parser may have to make again: 0.4 s and 90 MB."""
+"""Formatting elements that a parser may have to make again: some 0.4 s and 90 MB, by what 5 million take."""
 MAX_ATTRIBUTES = 1_000
 """Attributes of one tag: 2 ms. A long value with many words is one."""
 SMALL_TAGS, SMALL_CHARACTERS = 256, 16_384
