@@ -37,12 +37,15 @@ hypothesis.settings.load_profile("stream_dedup")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin a run: Ctrl-C is heard, and the broker that the processes share is there.
+    """Begin a run: signals are heard, and the broker that the processes share is there.
 
-    A shell starts what it puts in the background with Ctrl-C ignored, and so would be the programs that tests start.
+    A shell starts what it puts in the background with Ctrl-C ignored, nohup its program with SIGHUP ignored, and so
+    would be the programs that tests start.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if _shares_a_broker(config):
         try:
             shared = find_broker()
