@@ -31,10 +31,14 @@ def look_into(path: Path) -> None:
         assert index.standing(TOPICS[0], 0, np.array([0])).tolist() == [place_of(1, 0)]
 
 
-def test_reading_changes_nothing(tmp_path: Path) -> None:
+def test_reading_changes_nothing(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No byte, no time stamp, no file, no lock; a temporary folder of links goes."""
+    temporary = tmp_path_factory.mktemp("temporary")  # of this test alone: others run beside it
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     kept(tmp_path)
-    before, temporary = tree(tmp_path), set(Path(tempfile.gettempdir()).glob("stream-dedup-*"))
+    before = tree(tmp_path)
     look_into(tmp_path)
     assert not only_copy_in(tmp_path)
     assert tree(tmp_path) == before
@@ -42,7 +46,7 @@ def test_reading_changes_nothing(tmp_path: Path) -> None:
     before = tree(tmp_path)
     look_into(tmp_path)
     assert tree(tmp_path) == before
-    assert set(Path(tempfile.gettempdir()).glob("stream-dedup-*")) - temporary == set()
+    assert list(temporary.iterdir()) == []
 
 
 def test_damage_found_by_a_reader_leaves_no_mark(tmp_path: Path) -> None:
