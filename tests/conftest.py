@@ -30,6 +30,7 @@ from stream_dedup.dev.broker.settings import BROKERS_VARIABLE, SMALL_HEAP_MIB
 from stream_dedup.errors import StreamDedupError
 
 BROKER_FIXTURES = {"broker", "own_broker"}
+_SOCKET_OF_THE_CLIENT = "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
 
 # A failing example is printed in a form that runs it again; how long one takes says more about the machine.
 hypothesis.settings.register_profile("stream_dedup", print_blob=True, deadline=None)
@@ -72,6 +73,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _needs_broker(item):
             item.add_marker("broker")
+            # kafka-python leaves sockets of connections that were refused or cut to the garbage collector.
+            item.add_marker(pytest.mark.filterwarnings(_SOCKET_OF_THE_CLIENT))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
