@@ -155,8 +155,8 @@ class Index:
             return []
         near = self._tables.near(rules, made.statuses, made.signatures, groups, made.margins)
         own = words(made.signatures)[0]
-        likeness = [_similarity(own, other) for other in self._tables.signatures(near.ordinals)]
-        return list(map(Found, self._tables.labels(near.ordinals), near.distances.tolist(), likeness))
+        likeness = [_similarity(own, other) for other in self._tables.signatures(near.doc_numbers)]
+        return list(map(Found, self._tables.labels(near.doc_numbers), near.distances.tolist(), likeness))
 
     def flush(self) -> None:
         """Make everything added durable."""

@@ -113,5 +113,5 @@ def _ask(index: TableIndex, held: Entries, asking: Entries, rules: Rules) -> Pai
         near = index.near(
             rules, asking.statuses[some], asking.signatures[some], asking.groups[some], asking.margins[some]
         )
-        parts.append(np.column_stack((asking.texts[some][near.queries], held.texts[near.ordinals])))
+        parts.append(np.column_stack((asking.texts[some][near.queries], held.texts[near.doc_numbers])))
     return np.concatenate(parts)

@@ -52,9 +52,9 @@ class Applied:
     def _check_state(self) -> None:
         """Hold the state against the records that it was written with, as far as one look at each end tells."""
         first = next(self.rows.scan_heads(self.state.floor), None)
-        ordinal = self.state.next_ordinal if first is None else first[1].first
-        if ordinal != self.state.floor_ordinal:
-            reason = f"its entries begin at {ordinal}, its state says at {self.state.floor_ordinal}"
+        doc_number = self.state.next_ordinal if first is None else first[1].first
+        if doc_number != self.state.floor_ordinal:
+            reason = f"its entries begin at {doc_number}, its state says at {self.state.floor_ordinal}"
             raise self.store.corrupt(reason)
         last = max(self.rows.last_offset(), self.history.marks[-1].offset if self.history.marks else -1)
         if last >= self.state.next_offset:
@@ -71,8 +71,8 @@ class Applied:
         self.in_doubt(lambda: self._dispatch(record))
 
     def purge_step(self) -> None:
-        """Take forgotten entries off the disk, a stripe at a time; after the last one the space is given back."""
-        self.in_doubt(self._purge_stripe)
+        """Take forgotten entries off the disk, a shard at a time; after the last one the space is given back."""
+        self.in_doubt(self._purge_shard)
 
     def in_doubt(self, effect: Callable[[], None]) -> None:
         """Do something that, when it fails, leaves memory and disk apart: nothing may follow it."""
@@ -100,7 +100,7 @@ class Applied:
     def _open_tables(self, count: int, progress: Progress | None = None) -> Tables:
         column = RowColumn(self.store, self.state.floor_ordinal, self.state.next_ordinal)
         if (self.state.purge or 0) >= count * RANGES:
-            reason = f"its state purges stripe {self.state.purge}, its tables have {count * RANGES}"
+            reason = f"its state purges shard {self.state.purge}, its tables have {count * RANGES}"
             raise self.store.corrupt(reason)
         tables = Tables(self.store, column, count, self.settings)
         tables.load(progress)
@@ -202,12 +202,12 @@ class Applied:
         mark = self.history.mark(before)
         return mark is not None and not mark.barred and before >= self.state.bar
 
-    def _purge_stripe(self) -> None:
-        stripe = self.state.purge
-        if stripe is None:
+    def _purge_shard(self) -> None:
+        shard = self.state.purge
+        if shard is None:
             return
-        self.tables.purge(stripe)
-        self.state.purge = stripe + 1 if stripe + 1 < self.tables.stripes else None
+        self.tables.purge(shard)
+        self.state.purge = shard + 1 if shard + 1 < self.tables.shards else None
         self._write()
         if self.state.purge is None:
             self.store.compact([*_ALL_RECORDS, *self.tables.folded.key_ranges()])

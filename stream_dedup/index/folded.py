@@ -2,7 +2,7 @@
 
 A list is its sealed pieces in order of number, then its tail in a page (see ``layout``). Appending
 rewrites pages only; a tail that grows past CHUNK_ENTRIES gives off sealed pieces, so a page stays bounded and a flood
-of equal entries fills no page of its neighbours. Lists are changed a stripe at a time; the stripe's state
+of equal entries fills no page of its neighbours. Lists are changed a shard at a time; the shard's state
 stands in the same batch as its lists.
 """
 
@@ -18,12 +18,12 @@ from stream_dedup.index.layout import (
     BLOCKS,
     ENTRY_BYTES,
     I64,
-    STRIPE_BLOCKS,
-    STRIPE_PAGES,
+    SHARD_BLOCKS,
+    SHARD_PAGES,
     U32,
     U64,
     Packed,
-    Stripe,
+    Shard,
 )
 from stream_dedup.index.pages import Pages
 from stream_dedup.index.runs import Run
@@ -46,7 +46,7 @@ class Stored:
 
     counts: I64
     keys: U64
-    ordinals: U32
+    doc_numbers: U32
 
 
 class Folded:
@@ -55,18 +55,18 @@ class Folded:
     def __init__(self, store: Store, tables: int) -> None:
         self._store = store
         self.tables = tables
-        keys = [layout.stripe_key(stripe) for stripe in range(tables * RANGES)]
-        self.stripes = [self._stripe(raw) for raw in store.get(keys)]
+        keys = [layout.shard_key(shard) for shard in range(tables * RANGES)]
+        self.shards = [self._shard(raw) for raw in store.get(keys)]
 
     @property
     def complete_to(self) -> int:
-        """Every entry before this ordinal is folded in every stripe."""
-        return min(stripe.folded for stripe in self.stripes)
+        """Every entry before this document number is folded in every shard."""
+        return min(shard.folded for shard in self.shards)
 
     def folded_before(self, table: int) -> I64:
-        """For each block of a table, before which ordinal its list is folded."""
-        stripes = self.stripes[table * RANGES : (table + 1) * RANGES]
-        return np.repeat([stripe.folded for stripe in stripes], STRIPE_BLOCKS).astype(np.int64)
+        """For each block of a table, before which document number its list is folded."""
+        shards = self.shards[table * RANGES : (table + 1) * RANGES]
+        return np.repeat([shard.folded for shard in shards], SHARD_BLOCKS).astype(np.int64)
 
     def read(self, table: int, blocks: I64, reach: Reach | None = None) -> Stored:
         """Lists of these distinct blocks in rising order; whole, or as far as a look-up reaches."""
@@ -80,50 +80,50 @@ class Folded:
         sealed = self._sealed(table, blocks)
         if sealed.any():
             counts, packed = self._with_pieces(table, blocks, sealed, counts, packed, reach)
-        keys, ordinals = layout.unpack_entries(table, packed, np.repeat(blocks.astype(np.uint16), counts))
-        return Stored(counts, keys, ordinals)
+        keys, doc_numbers = layout.unpack_entries(table, packed, np.repeat(blocks.astype(np.uint16), counts))
+        return Stored(counts, keys, doc_numbers)
 
-    def append(self, stripe: int, rows: Run, before: int) -> None:
-        """Append rows to the lists of a stripe, which is then folded before this ordinal."""
-        state = self.stripes[stripe]
+    def append(self, shard: int, rows: Run, before: int) -> None:
+        """Append rows to the lists of a shard, which is then folded before this document number."""
+        state = self.shards[shard]
         after = state.after.copy()
         batch = self._store.batch()
         if len(rows):
-            self._append_rows(batch, stripe, rows, after)
+            self._append_rows(batch, shard, rows, after)
         # After a restart memory may be empty: what is folded stays folded.
-        folded = Stripe(max(state.folded, before), state.first, after)
-        batch.put(layout.stripe_key(stripe), folded.encode())
+        folded = Shard(max(state.folded, before), state.first, after)
+        batch.put(layout.shard_key(shard), folded.encode())
         self._store.write(batch)
-        self.stripes[stripe] = folded
+        self.shards[shard] = folded
 
-    def purge(self, stripe: int, floor: int) -> None:
-        """Take entries before an ordinal out of the lists of a stripe (a sealed piece goes when all of it does)."""
-        table, part = divmod(stripe, RANGES)
-        state = self.stripes[stripe]
+    def purge(self, shard: int, floor: int) -> None:
+        """Take entries before a document number out of the lists of a shard (a sealed piece once all of it is gone)."""
+        table, part = divmod(shard, RANGES)
+        state = self.shards[shard]
         first = state.first.copy()
         batch = self._store.batch()
         for index in np.flatnonzero(state.after > state.first).tolist():
-            first[index] = self._purge_pieces(batch, table, part * STRIPE_BLOCKS + index, floor)
-        numbers, found = self._stripe_pages(stripe)
+            first[index] = self._purge_pieces(batch, table, part * SHARD_BLOCKS + index, floor)
+        numbers, found = self._shard_pages(shard)
         packed = found.all()
-        live = layout.unpack_ordinals(packed) >= floor
+        live = layout.unpack_doc_numbers(packed) >= floor
         if not live.all():
-            lists = np.repeat(np.arange(STRIPE_BLOCKS), found.counts.ravel())
-            counts = np.bincount(lists[live], minlength=STRIPE_BLOCKS)
+            lists = np.repeat(np.arange(SHARD_BLOCKS), found.counts.ravel())
+            counts = np.bincount(lists[live], minlength=SHARD_BLOCKS)
             self._put_pages(batch, table, numbers, counts, packed.take(np.flatnonzero(live), axis=0))
-        purged = Stripe(state.folded, first, state.after)
-        batch.put(layout.stripe_key(stripe), purged.encode())
+        purged = Shard(state.folded, first, state.after)
+        batch.put(layout.shard_key(shard), purged.encode())
         self._store.write(batch)
-        self.stripes[stripe] = purged
+        self.shards[shard] = purged
 
     @staticmethod
     def key_ranges() -> list[tuple[bytes, bytes]]:
         """Where the lists stand, for compaction."""
         return [(b"P", b"P\xff"), (b"C", b"C\xff")]
 
-    def _stripe(self, raw: bytes) -> Stripe:
+    def _shard(self, raw: bytes) -> Shard:
         try:
-            return Stripe.decode(raw) if raw else Stripe.empty()
+            return Shard.decode(raw) if raw else Shard.empty()
         except CorruptError as error:
             raise self._store.corrupt(str(error)) from error
 
@@ -134,9 +134,9 @@ class Folded:
             reason = f"table {table}: {error}"
             raise self._store.corrupt(reason) from error
 
-    def _stripe_pages(self, stripe: int) -> tuple[I64, Pages]:
-        table, part = divmod(stripe, RANGES)
-        numbers = np.arange(part * STRIPE_PAGES, (part + 1) * STRIPE_PAGES)
+    def _shard_pages(self, shard: int) -> tuple[I64, Pages]:
+        table, part = divmod(shard, RANGES)
+        numbers = np.arange(part * SHARD_PAGES, (part + 1) * SHARD_PAGES)
         return numbers, self._pages(table, numbers)
 
     @staticmethod
@@ -148,21 +148,21 @@ class Folded:
             else:
                 batch.delete(key)
 
-    def _append_rows(self, batch: WriteBatch, stripe: int, rows: Run, after: U32) -> None:
-        table, part = divmod(stripe, RANGES)
-        numbers, found = self._stripe_pages(stripe)
+    def _append_rows(self, batch: WriteBatch, shard: int, rows: Run, after: U32) -> None:
+        table, part = divmod(shard, RANGES)
+        numbers, found = self._shard_pages(shard)
         old = found.counts.ravel()
-        new = np.bincount(rows.blocks - part * STRIPE_BLOCKS, minlength=STRIPE_BLOCKS)
-        packed = pages.merged(old, found.all(), new, layout.pack_entries(table, rows.keys, rows.ordinals))
+        new = np.bincount(rows.blocks - part * SHARD_BLOCKS, minlength=SHARD_BLOCKS)
+        packed = pages.merged(old, found.all(), new, layout.pack_entries(table, rows.keys, rows.doc_numbers))
         counts = old + new
         if counts.max() > CHUNK_ENTRIES:
-            counts, packed = self._seal(batch, stripe, counts, packed, after)
+            counts, packed = self._seal(batch, shard, counts, packed, after)
         self._put_pages(batch, table, numbers, counts, packed)
 
     @staticmethod
-    def _seal(batch: WriteBatch, stripe: int, counts: I64, packed: Packed, after: U32) -> tuple[I64, Packed]:
+    def _seal(batch: WriteBatch, shard: int, counts: I64, packed: Packed, after: U32) -> tuple[I64, Packed]:
         """Give off sealed pieces until every tail has one piece or less, and return the tails."""
-        table, part = divmod(stripe, RANGES)
+        table, part = divmod(shard, RANGES)
         starts = np.cumsum(counts) - counts
         counts = counts.copy()
         keep = np.ones(len(packed), bool)
@@ -170,7 +170,7 @@ class Folded:
             start = int(starts[index])
             while counts[index] > CHUNK_ENTRIES:
                 end = start + CHUNK_ENTRIES
-                key = layout.piece_key(table, part * STRIPE_BLOCKS + index, int(after[index]))
+                key = layout.piece_key(table, part * SHARD_BLOCKS + index, int(after[index]))
                 batch.put(key, packed[start:end].tobytes())
                 keep[start:end] = False
                 after[index] += 1
@@ -182,11 +182,11 @@ class Folded:
         """How many sealed pieces each list has."""
         pieces = np.zeros(len(blocks), np.int64)
         for part in range(RANGES):
-            stripe = self.stripes[table * RANGES + part]
-            if stripe.after.any():
-                here = slice(*np.searchsorted(blocks, (part * STRIPE_BLOCKS, (part + 1) * STRIPE_BLOCKS)))
-                at = blocks[here] - part * STRIPE_BLOCKS
-                pieces[here] = stripe.after[at].astype(np.int64) - stripe.first[at]
+            shard = self.shards[table * RANGES + part]
+            if shard.after.any():
+                here = slice(*np.searchsorted(blocks, (part * SHARD_BLOCKS, (part + 1) * SHARD_BLOCKS)))
+                at = blocks[here] - part * SHARD_BLOCKS
+                pieces[here] = shard.after[at].astype(np.int64) - shard.first[at]
         return pieces
 
     def _with_pieces(
@@ -210,13 +210,13 @@ class Folded:
         if reach is None:
             return self._read_pieces(table, block, first, after)[::-1]
         found: list[Packed] = []
-        held = int(np.searchsorted(layout.unpack_ordinals(tail), reach.least))
+        held = int(np.searchsorted(layout.unpack_doc_numbers(tail), reach.least))
         while held < reach.limit and after > first:
             start = max(first, after - -(-(reach.limit - held) // CHUNK_ENTRIES))
             for piece in reversed(self._read_pieces(table, block, start, after)):
-                ordinals = layout.unpack_ordinals(piece)
-                held += int(np.searchsorted(ordinals, reach.least))
-                if ordinals[0] < reach.most:
+                doc_numbers = layout.unpack_doc_numbers(piece)
+                held += int(np.searchsorted(doc_numbers, reach.least))
+                if doc_numbers[0] < reach.most:
                     found.append(piece)
             after = start
         return found
@@ -231,20 +231,20 @@ class Folded:
 
     def _numbers(self, table: int, block: int) -> tuple[int, int]:
         """Number of a list's first sealed piece, and of the one after its last."""
-        stripe = self.stripes[table * RANGES + block // STRIPE_BLOCKS]
-        at = block % STRIPE_BLOCKS
-        return int(stripe.first[at]), int(stripe.after[at])
+        shard = self.shards[table * RANGES + block // SHARD_BLOCKS]
+        at = block % SHARD_BLOCKS
+        return int(shard.first[at]), int(shard.after[at])
 
     def _purge_pieces(self, batch: WriteBatch, table: int, block: int, floor: int) -> int:
         number, after = self._numbers(table, block)
         while number < after:
             piece = self._read_pieces(table, block, number, number + 1)[0]
-            if layout.unpack_ordinals(piece[-1:])[0] >= floor:
+            if layout.unpack_doc_numbers(piece[-1:])[0] >= floor:
                 break
             batch.delete(layout.piece_key(table, block, number))
             number += 1
         return number
 
 
-assert BLOCKS == RANGES * STRIPE_BLOCKS  # noqa: S101 - stripes cover the tables exactly
-assert STRIPE_BLOCKS == STRIPE_PAGES * PAGE_BLOCKS  # noqa: S101
+assert BLOCKS == RANGES * SHARD_BLOCKS  # noqa: S101 - shards cover the tables exactly
+assert SHARD_BLOCKS == SHARD_PAGES * PAGE_BLOCKS  # noqa: S101

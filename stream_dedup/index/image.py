@@ -1,10 +1,10 @@
 """The image: what of the index is also held in memory, as sorted arrays, within a budget.
 
-It mirrors what stands on disk, stripe by stripe, and changes nothing but the time that a look-up takes.
+It mirrors what stands on disk, shard by shard, and changes nothing but the time that a look-up takes.
 
 Rules of the budget: the rows come first, for without them every entry that passes the sieve is a read; then the
-stripes, the first ones first. What grows beyond the budget lets go of the last stripe that is held, one after the
-other, and of the rows when no stripe is left (then stripes come back into their room). A stripe comes into the image
+shards, the first ones first. What grows beyond the budget lets go of the last shard that is held, one after the
+other, and of the rows when no shard is left (then shards come back into their room). A shard comes into the image
 when it is folded and there is room twice its size; rows that were let go come back at the next opening.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stream_dedup.index.layout import STRIPE_BLOCKS
+from stream_dedup.index.layout import SHARD_BLOCKS
 from stream_dedup.index.pages import merge_places
 from stream_dedup.index.posting_lists import Level, Source
 from stream_dedup.index.row_column import HeldRows, RowColumn
@@ -25,15 +25,15 @@ MIB = 1 << 20
 
 
 class Image:
-    """Rows and stripes in memory."""
+    """Rows and shards in memory."""
 
     def __init__(self, rows: RowColumn, tables: int, budget_mib: int) -> None:
         self._rows = rows
         self._budget = budget_mib * MIB
-        self._stripes: list[Source | None] = [None] * (tables * RANGES)
+        self._shards: list[Source | None] = [None] * (tables * RANGES)
         self._bytes = 0
-        self.stripes = 0
-        """Stripes held."""
+        self.shards = 0
+        """Shards held."""
         self._levels: list[Level | None] = [None] * tables
 
     @property
@@ -41,19 +41,19 @@ class Image:
         """Memory taken."""
         return self._bytes + (self._rows.held.bytes if self._rows.held is not None else 0)
 
-    def holds(self, stripe: int) -> bool:
-        """Whether a stripe is held."""
-        return self._stripes[stripe] is not None
+    def holds(self, shard: int) -> bool:
+        """Whether a shard is held."""
+        return self._shards[shard] is not None
 
-    def source(self, stripe: int) -> Source | None:
-        """A stripe as it is held."""
-        return self._stripes[stripe]
+    def source(self, shard: int) -> Source | None:
+        """A shard as it is held."""
+        return self._shards[shard]
 
     def level(self, table: int) -> Level:
-        """The stripes of a table that are held."""
+        """The shards of a table that are held."""
         level = self._levels[table]
         if level is None:
-            held = self._stripes[table * RANGES : (table + 1) * RANGES]
+            held = self._shards[table * RANGES : (table + 1) * RANGES]
             level = self._levels[table] = Level(tuple(source for source in held if source is not None))
         return level
 
@@ -61,65 +61,65 @@ class Image:
         """Whether the rows there are fit."""
         return HeldRows.size(self._rows.first, self._rows.after) <= self._budget
 
-    def offer(self, stripe: int, load: Callable[[], Source], *, spare: int = 1) -> bool:
-        """Take a stripe in if there is room for it ``spare`` times."""
+    def offer(self, shard: int, load: Callable[[], Source], *, spare: int = 1) -> bool:
+        """Take a shard in if there is room for it ``spare`` times."""
         if self.bytes >= self._budget:
             return False
         source = load()
         if self.bytes + spare * _size(source) > self._budget:
             return False
-        self._set(stripe, source)
+        self._set(shard, source)
         return True
 
-    def merge(self, stripe: int, run: Run) -> None:
-        """These entries were folded into a stripe that is held."""
-        source = self._stripes[stripe]
+    def merge(self, shard: int, run: Run) -> None:
+        """These entries were folded into a shard that is held."""
+        source = self._shards[shard]
         if source is not None and len(run):
-            self._set(stripe, _merged(source, run))
+            self._set(shard, _merged(source, run))
 
-    def forget(self, stripe: int, floor: int) -> None:
-        """Entries before an ordinal were taken off a stripe that is held."""
-        source = self._stripes[stripe]
+    def forget(self, shard: int, floor: int) -> None:
+        """Entries before a document number were taken off a shard that is held."""
+        source = self._shards[shard]
         if source is not None:
-            self._set(stripe, _live(source, floor))
+            self._set(shard, _live(source, floor))
 
     def shrink(self) -> None:
         """Let go until the budget is kept."""
-        for stripe in reversed(range(len(self._stripes))):
+        for shard in reversed(range(len(self._shards))):
             if self.bytes <= self._budget:
                 return
-            self._set(stripe, None)
+            self._set(shard, None)
         if self.bytes > self._budget:
             self._rows.held = None
 
-    def _set(self, stripe: int, source: Source | None) -> None:
-        held = self._stripes[stripe]
+    def _set(self, shard: int, source: Source | None) -> None:
+        held = self._shards[shard]
         self._bytes += _size(source) - _size(held)
-        self.stripes += (source is not None) - (held is not None)
-        self._stripes[stripe] = source
-        self._levels[stripe // RANGES] = None
+        self.shards += (source is not None) - (held is not None)
+        self._shards[shard] = source
+        self._levels[shard // RANGES] = None
 
 
 def _size(source: Source | None) -> int:
-    return 0 if source is None else source.starts.nbytes + source.keys.nbytes + source.ordinals.nbytes
+    return 0 if source is None else source.starts.nbytes + source.keys.nbytes + source.doc_numbers.nbytes
 
 
 def _merged(source: Source, run: Run) -> Source:
     old = np.diff(source.starts).astype(np.int64)
-    new = np.bincount(run.blocks - source.first, minlength=STRIPE_BLOCKS)
+    new = np.bincount(run.blocks - source.first, minlength=SHARD_BLOCKS)
     place_old, place_new = merge_places(old, new)
     keys = np.empty(len(place_old) + len(place_new), np.uint64)
-    ordinals = np.empty(len(keys), np.uint32)
+    doc_numbers = np.empty(len(keys), np.uint32)
     keys[place_old], keys[place_new] = source.keys, run.keys
-    ordinals[place_old], ordinals[place_new] = source.ordinals, run.ordinals
-    return Source(source.first, starts_of(old + new), keys, ordinals)
+    doc_numbers[place_old], doc_numbers[place_new] = source.doc_numbers, run.doc_numbers
+    return Source(source.first, starts_of(old + new), keys, doc_numbers)
 
 
 def _live(source: Source, floor: int) -> Source:
-    live = source.ordinals >= floor
-    lists = np.repeat(np.arange(STRIPE_BLOCKS), np.diff(source.starts))
-    counts = np.bincount(lists[live], minlength=STRIPE_BLOCKS)
-    return Source(source.first, starts_of(counts), source.keys[live], source.ordinals[live])
+    live = source.doc_numbers >= floor
+    lists = np.repeat(np.arange(SHARD_BLOCKS), np.diff(source.starts))
+    counts = np.bincount(lists[live], minlength=SHARD_BLOCKS)
+    return Source(source.first, starts_of(counts), source.keys[live], source.doc_numbers[live])
 
 
 def starts_of(counts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:

@@ -123,7 +123,7 @@ class Judge:
         """The near entries of each query that has any; the first ones alone where no other will be asked for."""
         firsts = np.flatnonzero(np.diff(near.queries, prepend=-1))
         wanted = firsts if first_only else np.arange(len(near.queries))
-        places = places_of(self._applied.tables.rows.take(near.ordinals[wanted])).tolist()
+        places = places_of(self._applied.tables.rows.take(near.doc_numbers[wanted])).tolist()
         found = list(map(_Found, places, near.distances[wanted].tolist()))
         ends = range(1, len(firsts) + 1) if first_only else [*firsts.tolist(), len(found)][1:]
         start = 0
@@ -217,7 +217,7 @@ class Judge:
             groups=batch.groups[at],
             signatures=batch.signatures[at],
             margins=batch.margins[at],
-            before=row.ordinals[at],
+            before=row.doc_numbers[at],
             times=row.head.times_of(at),
         )
 

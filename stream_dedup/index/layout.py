@@ -6,25 +6,25 @@ in values little-endian. One column family holds families of keys by their first
 
     M                                  state, JSON (applied position, log id, trims)
     E offset:8                         log record's value, as it stands in the log
-    R offset:8                         its head: flags u8, entries u32, standing u32, first ordinal u32, then log time
+    R offset:8                         its head: flags u8, entries u32, standing u32, first number u32, then log time
                                        i64 (flag 1: one for every entry), then with flag 2 one bit an entry, 1 = stands
     S topic_id:16 partition:4 first:8  source range: last i64, log offset i64, least and greatest log time i64
     U offset:8                         rules record that took force or restates, JSON
     W chunk:4                          rows ROW_CHUNK * chunk to before the next chunk's, 8 words u64 each (below)
     P table:1 page:2                   tails of PAGE_BLOCKS neighbouring lists: how many entries each has, u16 x
-                                       PAGE_BLOCKS, two bytes 0, then the entries, list by list, by ordinal
+                                       PAGE_BLOCKS, two bytes 0, then the entries, list by list, by document number
     C table:1 block:2 number:4         sealed piece of a list: exactly CHUNK_ENTRIES entries, older than the tail
-    F stripe:2                         entries before this ordinal are folded, i64; then, if any list of the stripe has
+    F shard:2                          entries before this document number are folded, i64; then, if a list of the shard has
                                        sealed pieces, u32 x lists numbers of the first piece, u32 x lists after the last
     I place:8                          label of an article of a table index without a log, UTF-8
 
-Ordinal
+Document number
     Entries that stand and are signed are numbered 0, 1, 2, ... in order of place, within one index. Lists hold
-    ordinals, and what the verdict needs of an entry stands in its row. Trims leave the numbers as they are.
+    document numbers, and what the verdict needs of an entry stands in its row. Trims leave the numbers as they are.
 Row
     words 0 to 3 of the signature, group, XXH3 of the article id's bytes, place, log time: 64 bytes.
 Entry of a list
-    the three blocks of the key word beside the list's own, from the highest to the lowest, u16 each; ordinal u32.
+    the three blocks of the key word beside the list's own, from the highest to the lowest, u16 each; number u32.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from stream_dedup.index.settings import PAGE_BLOCKS, RANGES
 FORMAT_VERSION = 2
 
 BLOCKS = 1 << BLOCK_BITS
-STRIPE_BLOCKS = BLOCKS // RANGES
-STRIPE_PAGES = STRIPE_BLOCKS // PAGE_BLOCKS
+SHARD_BLOCKS = BLOCKS // RANGES
+SHARD_PAGES = SHARD_BLOCKS // PAGE_BLOCKS
 HEADER_ENTRIES = 13
 """A page's counts take as many bytes as so many entries: then everything in it stands at a multiple of ENTRY_BYTES."""
 
@@ -54,7 +54,7 @@ ROW_WORDS = 8
 ROW_BYTES = 8 * ROW_WORDS
 GROUP, ID_HASH, PLACE, TIME = 4, 5, 6, 7
 """Words of a row after the signature's four."""
-MAX_ORDINALS = 1 << 32
+MAX_DOC_NUMBERS = 1 << 32
 BLOCKS_A_WORD = 4
 
 U16 = NDArray[np.uint16]
@@ -86,7 +86,7 @@ class Head:
     """What is known of a log record beside its value: log times, and which entries stand.
 
     ``times`` is one number or one for each entry; ``standing`` is None where every entry stands. ``first``
-    is the ordinal of its first signed standing entry, or of the next one if it has none.
+    is the document number of its first signed standing entry, or of the next one if it has none.
     """
 
     entries: int
@@ -188,32 +188,32 @@ def piece_key(table: int, block: int, number: int) -> bytes:
     return b"C" + bytes([table]) + block.to_bytes(2, "big") + number.to_bytes(4, "big")
 
 
-def stripe_key(stripe: int) -> bytes:
-    """Key of a stripe's state."""
-    return b"F" + stripe.to_bytes(2, "big")
+def shard_key(shard: int) -> bytes:
+    """Key of a shard's state."""
+    return b"F" + shard.to_bytes(2, "big")
 
 
-def pack_entries(table: int, keys: U64, ordinals: U32) -> Packed:
+def pack_entries(table: int, keys: U64, doc_numbers: U32) -> Packed:
     """Entries of one table, shape (n, 5)."""
     packed = np.empty((len(keys), ENTRY_BYTES // 2), "<u2")
     blocks = keys.astype("<u8", copy=False).view("<u2").reshape(-1, BLOCKS_A_WORD)
     for at, other in enumerate(_others(table)):
         packed[:, at] = blocks[:, other]
-    packed[:, -2:] = ordinals.astype("<u4", copy=False).view("<u2").reshape(-1, 2)
+    packed[:, -2:] = doc_numbers.astype("<u4", copy=False).view("<u2").reshape(-1, 2)
     return packed
 
 
 def unpack_entries(table: int, packed: Packed, blocks: U16) -> tuple[U64, U32]:
-    """Keys and ordinals of entries that stand in the lists of these blocks."""
+    """Keys and document numbers of entries that stand in the lists of these blocks."""
     keys = np.empty((len(packed), BLOCKS_A_WORD), "<u2")
     for at, other in enumerate(_others(table)):
         keys[:, other] = packed[:, at]
     keys[:, BLOCKS_A_WORD - 1 - table % BLOCKS_A_WORD] = blocks
-    return keys.view("<u8").ravel().astype(np.uint64, copy=False), unpack_ordinals(packed)
+    return keys.view("<u8").ravel().astype(np.uint64, copy=False), unpack_doc_numbers(packed)
 
 
-def unpack_ordinals(packed: Packed) -> U32:
-    """Ordinals alone."""
+def unpack_doc_numbers(packed: Packed) -> U32:
+    """Document numbers alone."""
     return np.ascontiguousarray(packed[:, -2:]).view("<u4").ravel().astype(np.uint32, copy=False)
 
 
@@ -224,17 +224,17 @@ def _others(table: int) -> list[int]:
 
 
 @dataclass(slots=True)
-class Stripe:
-    """Before which ordinal a stripe is folded, and the numbers of its lists' sealed pieces."""
+class Shard:
+    """Before which document number a shard is folded, and the numbers of its lists' sealed pieces."""
 
     folded: int
     first: NDArray[np.uint32]
     after: NDArray[np.uint32]
 
     @classmethod
-    def empty(cls) -> Stripe:
+    def empty(cls) -> Shard:
         """Nothing folded."""
-        return cls(0, np.zeros(STRIPE_BLOCKS, np.uint32), np.zeros(STRIPE_BLOCKS, np.uint32))
+        return cls(0, np.zeros(SHARD_BLOCKS, np.uint32), np.zeros(SHARD_BLOCKS, np.uint32))
 
     def encode(self) -> bytes:
         """Bytes of the value."""
@@ -244,15 +244,15 @@ class Stripe:
         return place + self.first.astype("<u4").tobytes() + self.after.astype("<u4").tobytes()
 
     @classmethod
-    def decode(cls, raw: bytes) -> Stripe:
+    def decode(cls, raw: bytes) -> Shard:
         """Read the value."""
-        stripe = cls.empty()
-        if len(raw) not in {8, 8 + 8 * STRIPE_BLOCKS}:
-            msg = f"state of a stripe has {len(raw)} bytes"
+        shard = cls.empty()
+        if len(raw) not in {8, 8 + 8 * SHARD_BLOCKS}:
+            msg = f"state of a shard has {len(raw)} bytes"
             raise CorruptError(msg)
-        stripe.folded = int.from_bytes(raw[:8], "little", signed=True)
+        shard.folded = int.from_bytes(raw[:8], "little", signed=True)
         if len(raw) > 8:  # noqa: PLR2004 - the place's 8 bytes, drawn above
             numbers = np.frombuffer(raw, "<u4", offset=8)
-            stripe.first = numbers[:STRIPE_BLOCKS].copy()
-            stripe.after = numbers[STRIPE_BLOCKS:].copy()
-        return stripe
+            shard.first = numbers[:SHARD_BLOCKS].copy()
+            shard.after = numbers[SHARD_BLOCKS:].copy()
+        return shard

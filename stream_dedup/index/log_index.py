@@ -275,8 +275,8 @@ class LogIndex:
             "tables": self._applied.tables.count,
             "entries_in_memory": len(self._applied.tables.memory),
             "image_bytes": self._applied.tables.image.bytes,
-            "image_stripes": self._applied.tables.image.stripes,
-            "stripes": self._applied.tables.stripes,
+            "image_shards": self._applied.tables.image.shards,
+            "shards": self._applied.tables.shards,
             "image_rows": int(self._applied.tables.rows.held is not None),
             "bytes_on_disk": self._applied.store.number("rocksdb.total-sst-files-size"),
             "bytes_unwritten": self._applied.store.number("rocksdb.cur-size-all-mem-tables"),
@@ -285,7 +285,7 @@ class LogIndex:
             "lists": counters.lists,
             "candidates": counters.candidates,
             "folds": counters.folds,
-            "stripes_read": counters.stripes_read,
+            "shards_read": counters.shards_read,
         }
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> list[str]:

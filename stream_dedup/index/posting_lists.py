@@ -1,7 +1,7 @@
 """The posting lists of the block tables, as a look-up reads them, wherever they are held.
 
-Entries are known here by their **ordinal**: standing signed entries numbered in order of place. A posting list is what
-one table holds of one block value, in rising order of ordinal. Its parts lie in **levels**, oldest first;
+Entries are known here by their **document number**: signed entries numbered in order of place. A posting list is what
+one table holds of one block value, in rising order of document number. Its parts lie in **levels**, oldest first;
 within a level each block has at most one **source**, an array that holds the lists of a range of blocks.
 
 The compiled loop reads these arrays by address: their types and ends are checked here, when they are made.
@@ -26,8 +26,8 @@ PART_LISTS = 4096
 """A source holds one or more whole parts of this many lists: sixteen of them are a table."""
 PARTS = LISTS // PART_LISTS
 
-ADDRESSES = np.dtype([("starts", np.int64), ("keys", np.int64), ("ordinals", np.int64)])
-"""Where a source's arrays are in memory: where block 0's start would be, the keys, the ordinals; 0 for no source."""
+ADDRESSES = np.dtype([("starts", np.int64), ("keys", np.int64), ("doc_numbers", np.int64)])
+"""Where a source's arrays are in memory: where block 0's start would be, keys, document numbers; 0 for no source."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Source:
     """The lists of blocks ``first`` to ``first + len(starts) - 2`` of one table, one after the other.
 
     ``starts`` uint32[blocks + 1]: the list of block ``first + i`` stands at ``starts[i]:starts[i + 1]``. ``keys``
-    uint64[m]: the word of the entry's key to which the table belongs. ``ordinals`` uint32[m], rising in each list.
+    uint64[m]: the word of the entry's key to which the table belongs. ``doc_numbers`` uint32[m], rising in each list.
     ``first`` and the number of blocks are multiples of ``PART_LISTS``. The arrays must not change afterwards.
 
     Raises:
@@ -45,18 +45,18 @@ class Source:
     first: int
     starts: U32
     keys: U64
-    ordinals: U32
+    doc_numbers: U32
 
     def __post_init__(self) -> None:
         if self.first % PART_LISTS or self.blocks % PART_LISTS or not 0 <= self.first <= LISTS - self.blocks:
             msg = f"source of {self.blocks} blocks from {self.first} on: not whole parts of {PART_LISTS}"
             raise ValueError(msg)
-        typed = ((self.starts, np.uint32), (self.keys, np.uint64), (self.ordinals, np.uint32))
+        typed = ((self.starts, np.uint32), (self.keys, np.uint64), (self.doc_numbers, np.uint32))
         if any(array.dtype != kind or not array.flags.c_contiguous for array, kind in typed):
-            msg = "source: starts and ordinals must be uint32, keys uint64, all contiguous"
+            msg = "source: starts and document numbers must be uint32, keys uint64, all contiguous"
             raise ValueError(msg)
-        if not int(self.starts[-1]) <= len(self.keys) == len(self.ordinals):
-            msg = f"source: lists end at {self.starts[-1]}, {len(self.keys)} keys, {len(self.ordinals)} ordinals"
+        if not int(self.starts[-1]) <= len(self.keys) == len(self.doc_numbers):
+            msg = f"source: lists end at {self.starts[-1]}, {len(self.keys)} keys, {len(self.doc_numbers)} numbers"
             raise ValueError(msg)
 
     @property
@@ -67,10 +67,10 @@ class Source:
     @cached_property
     def addresses(self) -> tuple[int, int, int]:
         """As ``ADDRESSES`` names them; good as long as this source lives."""
-        starts, keys, ordinals = (
-            array.__array_interface__["data"][0] for array in (self.starts, self.keys, self.ordinals)
+        starts, keys, doc_numbers = (
+            array.__array_interface__["data"][0] for array in (self.starts, self.keys, self.doc_numbers)
         )
-        return starts - self.first * self.starts.itemsize, keys, ordinals
+        return starts - self.first * self.starts.itemsize, keys, doc_numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,7 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """All lists: of each table its levels, oldest first. Ordinals of a later level are greater, list by list.
+    """All lists: of each table its levels, oldest first. Document numbers of a later level are greater, list by list.
 
     Raises:
         ValueError: tables with different numbers of levels (an empty ``Level`` fills up).

@@ -38,7 +38,7 @@ class Articles:
     signatures: NDArray[np.uint8]
     margins: NDArray[np.uint8]
     before: I64
-    """First ordinal that does not exist for it."""
+    """First document number that does not exist for it."""
     times: I64
     """Log times, ms."""
 
@@ -54,12 +54,12 @@ class Query:
     Attributes:
         keys: shape (n, 4), as ``core.probes.keys`` gives them.
         groups: of each article.
-        before: first ordinal that does not exist for the article (as of its place; its own, if it has one).
+        before: first document number that does not exist for the article (as of its place; its own, if it has one).
         plan: look-ups ``table << 16 | mask``, shape (n, probes), or (1, probes) for the same for every article.
         directed: directed search, else exact.
         reach: of each article, greatest distance in bits.
         bucket_limit: newest entries of each posting list that are compared.
-        floor: entries with a lower ordinal are trimmed.
+        floor: entries with a lower document number are trimmed.
         oldest: log time of each article before which entries have expired; None: nothing expires.
         own_ids: of each article, the hash of the article id that an entry must have; None: any.
         best: near entries given of each article.
@@ -104,7 +104,7 @@ class Near(NamedTuple):
 
     queries: I64
     """Which of the articles each is near to."""
-    ordinals: I64
+    doc_numbers: I64
     distances: U16
     lists: int
     """Posting lists looked up."""
@@ -113,7 +113,7 @@ class Near(NamedTuple):
 
 
 def query_of(articles: Articles, rules: Rules, floor: int) -> Query:
-    """The query of these articles under these rules; entries before the ordinal ``floor`` do not exist."""
+    """The query of these articles under these rules; entries before the document number ``floor`` do not exist."""
     reaches = np.array([0 if status is Status.REJECTED else rules.reach(status) for status in Status], np.int64)
     return Query(
         keys=keys(articles.signatures, articles.groups),

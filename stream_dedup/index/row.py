@@ -16,7 +16,7 @@ class Rows:
     """Rows held in memory, in chunks of ``2**chunk_bits`` rows each but the last, which may be shorter or longer.
 
     A row is 8 words of uint64: signature (4, not XORed with the group), group, hash of the article id, place, log time.
-    ``base`` is the ordinal of the first row; entries before it must be trimmed, that is below the floor.
+    ``base`` is the document number of the first row; entries before it must be trimmed, that is below the floor.
 
     Raises:
         ValueError: a chunk of another type or size.
@@ -42,7 +42,7 @@ class Rows:
 
     @property
     def end(self) -> int:
-        """First ordinal that has no row."""
+        """First document number that has no row."""
         if not self.chunks:
             return self.base
         return self.base + ((len(self.chunks) - 1) << self.chunk_bits) + len(self.chunks[-1])
@@ -52,17 +52,17 @@ class Rows:
         """Of the chunks; good as long as these rows live."""
         return np.array([chunk.__array_interface__["data"][0] for chunk in self.chunks], np.int64)
 
-    def take(self, ordinals: I64) -> U64:
-        """Rows of these ordinals."""
+    def take(self, doc_numbers: I64) -> U64:
+        """Rows of these document numbers."""
         if len(self.chunks) == 1:
-            return self.chunks[0][ordinals - self.base]
-        taken = np.empty((len(ordinals), ROW_WORDS), np.uint64)
-        numbers = np.minimum((ordinals - self.base) >> self.chunk_bits, len(self.chunks) - 1)
+            return self.chunks[0][doc_numbers - self.base]
+        taken = np.empty((len(doc_numbers), ROW_WORDS), np.uint64)
+        numbers = np.minimum((doc_numbers - self.base) >> self.chunk_bits, len(self.chunks) - 1)
         for number in np.unique(numbers).tolist():
             here = np.flatnonzero(numbers == number)
-            taken[here] = self.chunks[number][ordinals[here] - self.base - (number << self.chunk_bits)]
+            taken[here] = self.chunks[number][doc_numbers[here] - self.base - (number << self.chunk_bits)]
         return taken
 
 
 Fetch = Callable[[I64], U64]
-"""Rows of distinct ordinals in rising order, as an array of shape (n, 8)."""
+"""Rows of distinct document numbers in rising order, as an array of shape (n, 8)."""

@@ -1,4 +1,4 @@
-"""The rows: of every signed standing entry what a verdict needs of it, 64 bytes by ordinal.
+"""The rows: of every signed standing entry what a verdict needs of it, 64 bytes by document number.
 
 On disk they stand in chunks (see ``layout``), written in the same batch as the log record that they come from: the
 unfinished last chunk again and again. In memory they stand where the image has room for them.
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from stream_dedup.errors import RefusedError
-from stream_dedup.index.layout import I64, MAX_ORDINALS, PLACE, ROW_BYTES, ROW_WORDS, U64, chunk_key, chunk_of
+from stream_dedup.index.layout import I64, MAX_DOC_NUMBERS, PLACE, ROW_BYTES, ROW_WORDS, U64, chunk_key, chunk_of
 from stream_dedup.index.row import Rows
 from stream_dedup.index.settings import IMAGE_CHUNK_BITS, ROW_CHUNK
 from stream_dedup.index.store import Store, WriteBatch
@@ -23,7 +23,7 @@ _READ_CHUNKS = 1024
 
 
 class RowColumn:
-    """Rows of the ordinals from ``first`` to before ``after``."""
+    """Rows of the document numbers from ``first`` to before ``after``."""
 
     def __init__(self, store: Store, first: int, after: int) -> None:
         self._store = store
@@ -40,10 +40,10 @@ class RowColumn:
         """Write further rows into a batch; ``added`` once that is written.
 
         Raises:
-            RefusedError: there are no more ordinals.
+            RefusedError: there are no more document numbers.
         """
-        if self.after + len(rows) > MAX_ORDINALS:
-            msg = f"an index numbers at most {MAX_ORDINALS} articles: rebuild it from its log, which trims have cut"
+        if self.after + len(rows) > MAX_DOC_NUMBERS:
+            msg = f"an index numbers at most {MAX_DOC_NUMBERS} articles: rebuild it from its log, which trims have cut"
             raise RefusedError(msg)
         chunk = (self.after - len(self._tail)) // ROW_CHUNK
         raw = np.concatenate((self._tail, rows)).astype("<u8", copy=False).tobytes()
@@ -60,36 +60,36 @@ class RowColumn:
         self.after += len(rows)
 
     def put_forget(self, writes: WriteBatch, floor: int) -> None:
-        """Write into a batch that rows before an ordinal are gone; ``forget`` once that is written."""
+        """Write into a batch that rows before a document number are gone; ``forget`` once that is written."""
         writes.delete_range(chunk_key(0), chunk_key(floor // ROW_CHUNK))
 
     def forget(self, floor: int) -> None:
-        """Rows before an ordinal are gone."""
+        """Rows before a document number are gone."""
         self.first = floor
         if self.held is not None:
             self.held.forget(floor)
 
-    def fetch(self, ordinals: I64) -> U64:
-        """Rows of distinct ordinals in rising order, from disk: of so many chunks at once as memory allows."""
-        numbers = ordinals // ROW_CHUNK
+    def fetch(self, doc_numbers: I64) -> U64:
+        """Rows of distinct document numbers in rising order, from disk: of so many chunks at once as memory allows."""
+        numbers = doc_numbers // ROW_CHUNK
         changes = np.diff(numbers, prepend=-1) > 0
         chunks, at = numbers[changes], np.cumsum(changes) - 1
-        rows = np.empty((len(ordinals), ROW_WORDS), np.uint64)
+        rows = np.empty((len(doc_numbers), ROW_WORDS), np.uint64)
         for first in range(0, len(chunks), _READ_CHUNKS):
             here = slice(*np.searchsorted(at, (first, first + _READ_CHUNKS)).tolist())
             whole = self._read(chunks[first : first + _READ_CHUNKS])
-            rows[here] = whole.take((at[here] - first) * ROW_CHUNK + ordinals[here] % ROW_CHUNK, axis=0)
+            rows[here] = whole.take((at[here] - first) * ROW_CHUNK + doc_numbers[here] % ROW_CHUNK, axis=0)
         return rows
 
-    def take(self, ordinals: I64) -> U64:
-        """Rows of any ordinals, from memory where they are held."""
+    def take(self, doc_numbers: I64) -> U64:
+        """Rows of any document numbers, from memory where they are held."""
         if self.held is not None:
-            return self.held.rows.take(ordinals)
-        distinct, at = np.unique(ordinals, return_inverse=True)
+            return self.held.rows.take(doc_numbers)
+        distinct, at = np.unique(doc_numbers, return_inverse=True)
         return self.fetch(distinct)[at]
 
     def scan(self, start: int) -> Iterator[tuple[int, U64]]:
-        """Rows from an ordinal on, in portions, each with its first ordinal."""
+        """Rows from a document number on, in portions, each with its first document number."""
         start = max(start, self.first)
         while start < self.after:
             chunk = start // ROW_CHUNK
@@ -99,7 +99,7 @@ class RowColumn:
             start = end
 
     def _check_end(self) -> None:
-        """The last chunk on disk is that of the last ordinal: both are written in one batch."""
+        """The last chunk on disk is that of the last document number: both are written in one batch."""
         last = self._store.last(chunk_key(0), chunk_key(MAX_CHUNK))
         end = 0 if last is None else chunk_of(last[0]) * ROW_CHUNK + len(last[1]) // ROW_BYTES
         # Where every row is trimmed its chunk may be gone.
@@ -129,7 +129,7 @@ class HeldRows:
 
     @staticmethod
     def size(first: int, after: int) -> int:
-        """Bytes that rows of these ordinals take, one array at least."""
+        """Bytes that rows of these document numbers take, one array at least."""
         chunks = -(-after // (1 << IMAGE_CHUNK_BITS)) - (first >> IMAGE_CHUNK_BITS)
         return max(chunks, 1) * (ROW_BYTES << IMAGE_CHUNK_BITS)
 
@@ -139,7 +139,7 @@ class HeldRows:
         return len(self._chunks) * (ROW_BYTES << IMAGE_CHUNK_BITS)
 
     def put(self, first: int, rows: U64) -> None:
-        """Rows of the ordinals from ``first`` on, which follow those held."""
+        """Rows of the document numbers from ``first`` on, which follow those held."""
         at, size = 0, 1 << IMAGE_CHUNK_BITS
         while at < len(rows):
             number, offset = divmod(first + at, size)
@@ -151,7 +151,7 @@ class HeldRows:
             at += count
 
     def forget(self, floor: int) -> None:
-        """Give back the arrays that lie before an ordinal as a whole."""
+        """Give back the arrays that lie before a document number as a whole."""
         gone = min((floor >> IMAGE_CHUNK_BITS) - self._base, len(self._chunks))
         if gone > 0:
             del self._chunks[:gone]

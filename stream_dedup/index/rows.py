@@ -40,13 +40,13 @@ class Row:
 
     @cached_property
     def listed(self) -> NDArray[np.bool_]:
-        """Which entries stand and are signed: those that have an ordinal."""
+        """Which entries stand and are signed: those that have a document number."""
         which = signed(self.batch.statuses)
         return which if self.head.standing is None else which & self.head.standing
 
     @cached_property
-    def ordinals(self) -> I64:
-        """Of each entry the first ordinal that does not exist for it: its own, if it has one."""
+    def doc_numbers(self) -> I64:
+        """Of each entry the first document number that does not exist for it: its own, if it has one."""
         return self.head.first + np.cumsum(self.listed) - self.listed
 
     @property
@@ -55,7 +55,7 @@ class Row:
         return LogRecord(self.offset, self.head.times, self.batch, self.raw)
 
     def table_rows(self) -> U64:
-        """Rows of the entries that have an ordinal (see ``layout``)."""
+        """Rows of the entries that have a document number (see ``layout``)."""
         rows = np.flatnonzero(self.listed)
         whole = np.empty((len(rows), ROW_WORDS), np.uint64)
         whole[:, :GROUP] = words(self.batch.signatures)[rows]

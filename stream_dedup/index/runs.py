@@ -1,6 +1,6 @@
 """Entries held in memory: the end of the lists, sorted by block.
 
-A run is one table's view of some entries: columns sorted by (block, ordinal). It is the
+A run is one table's view of some entries: columns sorted by (block, document number). It is the
 continuation of the lists on disk, and looked up under the same definition.
 """
 
@@ -22,14 +22,14 @@ _FEW = 8_192
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Entries of one table, sorted by block, then ordinal."""
+    """Entries of one table, sorted by block, then document number."""
 
     blocks: U16
     keys: U64
-    ordinals: U32
+    doc_numbers: U32
 
     def __len__(self) -> int:
-        return len(self.ordinals)
+        return len(self.doc_numbers)
 
     @classmethod
     def empty(cls) -> Run:
@@ -37,26 +37,26 @@ class Run:
         return cls(np.empty(0, np.uint16), np.empty(0, np.uint64), np.empty(0, np.uint32))
 
     @classmethod
-    def sort(cls, blocks: U16, keys: U64, ordinals: U32) -> Run:
-        """Sort entries that come in order of ordinal within each block."""
+    def sort(cls, blocks: U16, keys: U64, doc_numbers: U32) -> Run:
+        """Sort entries that come in order of document number within each block."""
         order = np.argsort(blocks, kind="stable")
-        return cls(blocks[order], keys[order], ordinals[order])
+        return cls(blocks[order], keys[order], doc_numbers[order])
 
     @cached_property
     def level(self) -> Level:
         """As a look-up takes it."""
         if not len(self):
             return Level()
-        return Level((Source(0, _starts(self.blocks), self.keys, self.ordinals),))
+        return Level((Source(0, _starts(self.blocks), self.keys, self.doc_numbers),))
 
     def merge(self, later: Run) -> Run:
-        """This run and one whose ordinals are all greater."""
+        """This run and one whose document numbers are all greater."""
         if not len(self):
             return later
         return Run.sort(
             np.concatenate((self.blocks, later.blocks)),
             np.concatenate((self.keys, later.keys)),
-            np.concatenate((self.ordinals, later.ordinals)),
+            np.concatenate((self.doc_numbers, later.doc_numbers)),
         )
 
     def part(self, block: int, after: int) -> slice:
@@ -66,20 +66,20 @@ class Run:
 
     def take(self, part: slice) -> Run:
         """These entries as a run of their own."""
-        return Run(self.blocks[part], self.keys[part], self.ordinals[part])
+        return Run(self.blocks[part], self.keys[part], self.doc_numbers[part])
 
     def without(self, part: slice) -> Run:
         """All entries but these."""
         return Run(
             np.concatenate((self.blocks[: part.start], self.blocks[part.stop :])),
             np.concatenate((self.keys[: part.start], self.keys[part.stop :])),
-            np.concatenate((self.ordinals[: part.start], self.ordinals[part.stop :])),
+            np.concatenate((self.doc_numbers[: part.start], self.doc_numbers[part.stop :])),
         )
 
     def not_before(self, least: int | I64) -> Run:
-        """Entries from an ordinal on (one, or one for each entry)."""
-        keep = self.ordinals >= least
-        return Run(self.blocks[keep], self.keys[keep], self.ordinals[keep])
+        """Entries from a document number on (one, or one for each entry)."""
+        keep = self.doc_numbers >= least
+        return Run(self.blocks[keep], self.keys[keep], self.doc_numbers[keep])
 
 
 class Memory:
@@ -89,26 +89,26 @@ class Memory:
         self.tables = tables
         self.older = [Run.empty() for _ in range(tables)]
         self.older_end = 0
-        """Every entry in memory from this ordinal on is young, and no other."""
+        """Every entry in memory from this document number on is young, and no other."""
         self.young_count = 0
         self._young: list[tuple[U64, U32]] = []
         self._sorted: list[Run] | None = None
 
-    def add(self, keys: U64, ordinals: U32) -> None:
-        """Keys (shape (n, 4)) in order of ordinal, later than all before."""
-        if len(ordinals):
-            self._young.append((keys, ordinals))
+    def add(self, keys: U64, doc_numbers: U32) -> None:
+        """Keys (shape (n, 4)) in order of document number, later than all before."""
+        if len(doc_numbers):
+            self._young.append((keys, doc_numbers))
             self._sorted = None
-            self.young_count += len(ordinals)
+            self.young_count += len(doc_numbers)
 
     def young(self) -> list[Run]:
         """The young entries of each table."""
         if self._sorted is None:
             keys = np.concatenate([np.empty((0, BLOCKS_A_WORD), np.uint64), *(part[0] for part in self._young)])
-            ordinals = np.concatenate([np.empty(0, np.uint32), *(part[1] for part in self._young)])
-            self._young = [(keys, ordinals)] if len(ordinals) else []
+            doc_numbers = np.concatenate([np.empty(0, np.uint32), *(part[1] for part in self._young)])
+            self._young = [(keys, doc_numbers)] if len(doc_numbers) else []
             self._sorted = [
-                run for word in range(self.tables // BLOCKS_A_WORD) for run in _runs(keys[:, word], ordinals)
+                run for word in range(self.tables // BLOCKS_A_WORD) for run in _runs(keys[:, word], doc_numbers)
             ]
         return self._sorted
 
@@ -122,7 +122,7 @@ class Memory:
         self._young, self._sorted, self.young_count = [], None, 0
 
     def forget(self, floor: int) -> None:
-        """Drop entries before an ordinal."""
+        """Drop entries before a document number."""
         self.settle()
         self.older = [run.not_before(floor) for run in self.older]
 
@@ -141,7 +141,7 @@ def _starts(blocks: U16) -> U32:
     return np.repeat(np.arange(len(blocks) + 1, dtype=np.uint32), ends[1:] - ends[:-1])
 
 
-def _runs(keys: U64, ordinals: U32) -> list[Run]:
+def _runs(keys: U64, doc_numbers: U32) -> list[Run]:
     """The four tables of one word."""
     values = blocks_of(keys)
-    return [Run.sort(values[:, table], keys, ordinals) for table in range(BLOCKS_A_WORD)]
+    return [Run.sort(values[:, table], keys, doc_numbers) for table in range(BLOCKS_A_WORD)]

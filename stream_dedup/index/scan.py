@@ -5,7 +5,7 @@ them run by turns with the fetching of rows. Scratch memory is bounded whatever 
 costs time, up to the bucket limit.
 
 1. Compare the keys of every posting list with the article's; what passes the sieve waits.
-2. Read the ordinals of what waits; drop what cannot be among the best any more.
+2. Read the document numbers of what waits; drop what cannot be among the best any more.
 3. Check the rest against their rows, held in memory or fetched, and keep the best.
 """
 
@@ -24,7 +24,7 @@ from stream_dedup.index.layout import ROW_BYTES, U64
 from stream_dedup.index.posting_lists import Lists
 from stream_dedup.index.query import Near, Query
 from stream_dedup.index.row import Fetch, Rows
-from stream_dedup.index.scan_records import ARTICLE, CURSOR, DISTANCE_SHIFT, NO_RANK, ORDINAL, SPAN, WAITING
+from stream_dedup.index.scan_records import ARTICLE, CURSOR, DISTANCE_SHIFT, DOC_NUMBER, NO_RANK, SPAN, WAITING
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ def scan(query: Query, lists: Lists, rows: Rows | U64 | Fetch) -> Near:
             memory allows.
 
     Raises:
-        ValueError: rows are missing of ordinals that exist for an article.
+        ValueError: rows are missing of document numbers that exist for an article.
     """
     if isinstance(rows, np.ndarray):
         rows = Rows.of(rows)
@@ -102,8 +102,8 @@ class _Scan:
                 self._check(self._waiting[:left])
         queries, at = np.nonzero(self._best != NO_RANK)
         ranks = self._best[queries, at]
-        ordinals, distances = ranks & ORDINAL, (ranks >> DISTANCE_SHIFT).astype(np.uint16)
-        return Near(queries, ordinals, distances, int(self._cursor["lists"][0]), int(self._cursor["candidates"][0]))
+        doc_numbers, distances = ranks & DOC_NUMBER, (ranks >> DISTANCE_SHIFT).astype(np.uint16)
+        return Near(queries, doc_numbers, distances, int(self._cursor["lists"][0]), int(self._cursor["candidates"][0]))
 
     def _collect(self) -> int:
         """Step 1: how many candidates wait; 0 when everything was compared."""

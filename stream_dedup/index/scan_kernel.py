@@ -5,7 +5,7 @@ and is checked against its row some hundred candidates at a time. A look-up is m
 so addresses are asked for (``prefetch``) a step before they are read.
 
 Arrays that make up the posting lists are read by address (``Lists.directory``): a tuple of so many would be unpacked at
-every call. Their owner checked their types and ends, ``scan.scan`` checked that every ordinal has a row. Numbers
+every call. Their owner checked their types and ends, ``scan.scan`` checked that every number has a row. Numbers
 are int64 and words uint64: mixed they would become floats. The records are drawn in ``scan_records``.
 """
 
@@ -22,7 +22,7 @@ from stream_dedup.core.model import BLOCK_BITS
 from stream_dedup.core.probes import BLOCKS, U32, U64
 from stream_dedup.index.layout import GROUP, I64, ID_HASH, ROW_BYTES, TIME
 from stream_dedup.index.posting_lists import ADDRESSES, LISTS, PART_LISTS
-from stream_dedup.index.scan_records import ARTICLE, CURSOR, DISTANCE_SHIFT, ORDINAL, SPAN, WAITING
+from stream_dedup.index.scan_records import ARTICLE, CURSOR, DISTANCE_SHIFT, DOC_NUMBER, SPAN, WAITING
 
 AHEAD = 4
 """Posting lists whose keys are asked for before they are compared."""
@@ -32,7 +32,7 @@ AHEAD_LINES = 8
 LINE = 64
 """Bytes of a cache line."""
 WORD, HALF = 8, 4
-"""Bytes of a key, of an ordinal or a start."""
+"""Bytes of a key, of a document number or a start."""
 GROUP_AT, ID_AT, TIME_AT = WORD * GROUP, WORD * ID_HASH, WORD * TIME
 
 _ARTICLE, _SPAN, _WAITING, _CURSOR, _ADDRESSES = map(from_dtype, (ARTICLE, SPAN, WAITING, CURSOR, ADDRESSES))
@@ -54,20 +54,20 @@ def _wanted(key: U64, lookup: np.uint32) -> tuple[np.int64, np.int64]:
 
 @compiled(int64, written(_SPAN), int64, int64)
 def _limit(spans: Records, before: int, limit: int) -> int:
-    """Of the parts of one list, oldest first, leave the newest entries before an ordinal; gives how many are left."""
+    """Of the parts of one list, oldest first, leave the newest entries before a number; gives how many are left."""
     left = limit
     for part in range(len(spans) - 1, -1, -1):
         span = spans[part]
         low, high = 0, span.entries
         while low < high:
             middle = (low + high) // 2
-            if load_half(span.ordinals + middle * HALF) < before:
+            if load_half(span.doc_numbers + middle * HALF) < before:
                 low = middle + 1
             else:
                 high = middle
         skipped = max(low - left, 0)
         span.keys += skipped * WORD
-        span.ordinals += skipped * HALF
+        span.doc_numbers += skipped * HALF
         span.entries = low - skipped
         left -= low - skipped
     return limit - left
@@ -94,7 +94,7 @@ def _spans(article: Record, plan: U32, directory: Records, spans: Records, curso
             if entries:
                 span = spans[count]
                 span.keys = source.keys + start * WORD
-                span.ordinals = source.ordinals + start * HALF
+                span.doc_numbers = source.doc_numbers + start * HALF
                 span.entries = entries
                 span.word = table // BLOCKS
                 total += entries
@@ -141,7 +141,7 @@ def collect(
         for part in range(begin, count):
             _ask_for(spans, part + AHEAD, count)
             span = spans[part]
-            at, ordinals, mine = span.keys, span.ordinals, key[span.word]
+            at, doc_numbers, mine = span.keys, span.doc_numbers, key[span.word]
             for entry in range(cursor.entry, span.entries):
                 distance = popcount(load_word(at + entry * WORD) ^ mine)
                 if distance <= sieve:
@@ -150,8 +150,8 @@ def collect(
                         cursor.lists, cursor.candidates = lists, candidates  # counted when the article is done
                         return waits
                     one = waiting[waits]
-                    one.article, one.rank, one.at = number, distance, ordinals + entry * HALF
-                    prefetch(ordinals + entry * HALF)
+                    one.article, one.rank, one.at = number, distance, doc_numbers + entry * HALF
+                    prefetch(doc_numbers + entry * HALF)
                     waits += 1
             cursor.entry = 0
         cursor.span = 0
@@ -165,19 +165,19 @@ def resolve(waiting: Records, articles: Records, floor: int, best: I64) -> int:
     left, last = 0, best.shape[1] - 1
     for number in range(len(waiting)):
         article = waiting[number].article
-        ordinal = load_half(waiting[number].at)
+        doc_number = load_half(waiting[number].at)
         # The distance over more bits is no smaller: what is behind the last of the best now cannot come before it.
-        rank = waiting[number].rank << DISTANCE_SHIFT | ordinal
-        if floor <= ordinal < articles[article].before and rank < best[article, last]:
+        rank = waiting[number].rank << DISTANCE_SHIFT | doc_number
+        if floor <= doc_number < articles[article].before and rank < best[article, last]:
             one = waiting[left]
-            one.article, one.rank, one.at = article, rank, ordinal
+            one.article, one.rank, one.at = article, rank, doc_number
             left += 1
     return left
 
 
 @compiled(void, written(_WAITING), read(int64), int64, int64)
 def locate(waiting: Records, chunks: I64, chunk_bits: int, base: int) -> None:
-    """Ordinals become addresses of their rows."""
+    """Document numbers become addresses of their rows."""
     for number in range(len(waiting)):
         place = waiting[number].at - base
         chunk = min(place >> chunk_bits, len(chunks) - 1)
@@ -219,5 +219,5 @@ def check(waiting: Records, articles: Records, directed: bool, best: I64) -> Non
                 distance += popcount(load_word(row + word * WORD) ^ words[word])
             if distance > article.reach:
                 continue
-            rank = distance << DISTANCE_SHIFT | rank & ORDINAL
+            rank = distance << DISTANCE_SHIFT | rank & DOC_NUMBER
         _keep(best[waiting[number].article], rank)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 DISTANCE_SHIFT = 32
-"""Near entries are ranked by ``distance << 32 | ordinal``: nearest, then earliest."""
-ORDINAL = (1 << DISTANCE_SHIFT) - 1
-"""The ordinal in a rank."""
+"""Near entries are ranked by ``distance << 32 | doc_number``: nearest, then earliest."""
+DOC_NUMBER = (1 << DISTANCE_SHIFT) - 1
+"""The document number in a rank."""
 NO_RANK = (1 << 63) - 1
 """Stands where nothing was found: behind every rank."""
 
@@ -28,11 +28,11 @@ ARTICLE = np.dtype(
 )
 """One article of a query as the kernel takes it: 128 bytes, two cache lines. ``own_id_mask`` is 0 where any id will
 do; ``sieve`` is the greatest distance of the key words, ``limit`` the newest entries of a posting list compared."""
-SPAN = np.dtype([("keys", "<i8"), ("ordinals", "<i8"), ("entries", "<i8"), ("word", "<i8")], align=True)
-"""A part of a posting list: the addresses of its first key and its first ordinal, its entries, its key word."""
+SPAN = np.dtype([("keys", "<i8"), ("doc_numbers", "<i8"), ("entries", "<i8"), ("word", "<i8")], align=True)
+"""A part of a posting list: the addresses of its first key and its first document number, its entries, its key word."""
 WAITING = np.dtype([("article", "<i8"), ("rank", "<i8"), ("at", "<i8")], align=True)
-"""A candidate that passed the sieve. Step 1 leaves its distance in ``rank`` and the address of its ordinal in ``at``;
-step 2 its rank and its ordinal; then ``at`` is the address of its row."""
+"""A candidate that passed the sieve. Step 1 leaves its distance in ``rank`` and the address of its number in ``at``;
+step 2 its rank and its document number; then ``at`` is the address of its row."""
 CURSOR = np.dtype(
     [("article", "<i8"), ("span", "<i8"), ("entry", "<i8"), ("lists", "<i8"), ("candidates", "<i8")], align=True
 )

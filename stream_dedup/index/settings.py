@@ -28,7 +28,7 @@ YOUNG_ENTRIES = 4_096
 """Newest entries, sorted anew when they are looked up; merged into the older ones when there are more (8 ms)."""
 
 RANGES = 16
-"""Stripes of one table: folded one at a time, and held in the image or not."""
+"""Shards of one table: folded one at a time, and held in the image or not."""
 
 PAGE_BLOCKS = 64
 """Neighbouring lists of one stored page: of 64 look-ups of 500 articles nearly every page has some."""

@@ -7,7 +7,7 @@ import reprlib
 from dataclasses import asdict, dataclass
 
 from stream_dedup.core.model import ROW_BITS, TABLE_COUNTS
-from stream_dedup.index.layout import MAX_ORDINALS, STATE
+from stream_dedup.index.layout import MAX_DOC_NUMBERS, STATE
 from stream_dedup.index.settings import RANGES
 from stream_dedup.index.store import Store, WriteBatch
 
@@ -15,8 +15,8 @@ MAX_LOG_OFFSET = 1 << (63 - ROW_BITS)
 """Log offsets are below: a place holds one, and the number of a row, in 63 bits."""
 MAX_TIME = (1 << 63) - 1
 """Greatest log time, ms."""
-MAX_STRIPES = max(TABLE_COUNTS) * RANGES
-"""Stripes of an index with the most tables."""
+MAX_SHARDS = max(TABLE_COUNTS) * RANGES
+"""Shards of an index with the most tables."""
 
 _MAY_BE_NONE = frozenset({"log_id", "last_checksum", "start", "horizon", "newest", "purge"})
 _RANGES = {
@@ -28,9 +28,9 @@ _RANGES = {
     "horizon": (-MAX_TIME, MAX_TIME),
     "newest": (-MAX_TIME, MAX_TIME),
     "articles": (0, MAX_LOG_OFFSET),
-    "purge": (0, MAX_STRIPES - 1),
-    "next_ordinal": (0, MAX_ORDINALS),
-    "floor_ordinal": (0, MAX_ORDINALS),
+    "purge": (0, MAX_SHARDS - 1),
+    "next_ordinal": (0, MAX_DOC_NUMBERS),
+    "floor_ordinal": (0, MAX_DOC_NUMBERS),
 }
 
 
@@ -41,7 +41,7 @@ class State:
     ``start`` is the first log offset applied; ``floor`` the one before which everything is
     trimmed; ``bar`` the log offset of the newest void trim; ``horizon`` the greatest of the
     trims that counted (ms); ``newest`` the greatest log time of a batch (ms); ``articles`` the
-    entries that stand; ``purge`` the next stripe to purge, None when done; ``next_ordinal``
+    entries that stand; ``purge`` the next shard to purge, None when done; ``next_ordinal``
     what the next signed entry gets, ``floor_ordinal`` that of the first one that is not trimmed.
     """
 

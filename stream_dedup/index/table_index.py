@@ -1,6 +1,6 @@
 """The block tables without a log: signatures with labels, added in order. Behind the public ``Index``.
 
-Places are counted from 0 by this index itself, and are the ordinals. What is added is durable after ``flush`` or
+Places are counted from 0 by this index itself, and are document numbers. What is added is durable after ``flush`` or
 ``close``.
 """
 

@@ -2,11 +2,11 @@
 
 One definition of a list, wherever its entries are held:
 
-    list = stripe in the image, or sealed pieces and tail on disk + older entries in memory + young ones
+    list = shard in the image, or sealed pieces and tail on disk + older entries in memory + young ones
 
-in order of ordinal, and each entry once. A look-up compares the newest N entries of this union as
-of the asking place (``scan``). Entries in memory are folded into the lists on disk a stripe (a sixteenth of
-one table) at a time: each stripe knows before which ordinal it is folded, so the parts never overlap.
+in order of document number, and each entry once. A look-up compares the newest N entries of this union as
+of the asking place (``scan``). Entries in memory are folded into the lists on disk a shard (a sixteenth of
+one table) at a time: each shard knows before which document number it is folded, so the parts never overlap.
 
 The rows are written by the owner of these tables before they are added here; after a restart those
 that are not folded everywhere are taken from there.
@@ -25,7 +25,7 @@ from stream_dedup.core.probes import KEY_FACTORS
 from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.index.folded import Folded, Reach
 from stream_dedup.index.image import Image, starts_of
-from stream_dedup.index.layout import BLOCKS, GROUP, I64, STRIPE_BLOCKS, U64
+from stream_dedup.index.layout import BLOCKS, GROUP, I64, SHARD_BLOCKS, U64
 from stream_dedup.index.posting_lists import Level, Lists, Source
 from stream_dedup.index.query import Near, Query
 from stream_dedup.index.row_column import HeldRows, RowColumn
@@ -45,12 +45,12 @@ class Counters:
     lists: int = 0
     candidates: int = 0
     folds: int = 0
-    stripes_read: int = 0
-    """Stripes that look-ups read from disk."""
+    shards_read: int = 0
+    """Shards that look-ups read from disk."""
 
 
 class Tables:
-    """Block tables over a store. Ordinals are added in rising order."""
+    """Block tables over a store. Document numbers are added in rising order."""
 
     def __init__(self, store: Store, rows: RowColumn, count: int, settings: IndexSettings) -> None:
         self.count = count
@@ -61,23 +61,23 @@ class Tables:
         self.counters = Counters()
         self._fold_entries = max(settings.fold_entries, 1)
         self._young_limit = min(YOUNG_ENTRIES, self._fold_entries)
-        self._next_stripe = 0
+        self._next_shard = 0
         self._owed = 0.0
 
     @property
-    def stripes(self) -> int:
-        """Stripes of all tables."""
+    def shards(self) -> int:
+        """Shards of all tables."""
         return self.count * RANGES
 
     @property
     def floor(self) -> int:
-        """Entries before this ordinal do not exist."""
+        """Entries before this document number do not exist."""
         return self.rows.first
 
     def load(self, progress: Progress | None = None) -> None:
         """After opening: take the entries that are not folded into memory, and into the image what fits."""
         for first, rows in self.rows.scan(self.folded.complete_to):
-            self.memory.add(keys_of(rows), _ordinals(first, rows))
+            self.memory.add(keys_of(rows), _doc_numbers(first, rows))
             self.memory.settle()
         older = self.memory.older
         for table in range(self.count):
@@ -87,16 +87,16 @@ class Tables:
         self._load_image(progress)
 
     def add(self, rows: U64) -> None:
-        """Add entries whose rows were just written, and fold some stripes when their turn has come."""
+        """Add entries whose rows were just written, and fold some shards when their turn has come."""
         first = self.rows.after
         self.rows.added(rows)
-        self.memory.add(keys_of(rows), _ordinals(first, rows))
+        self.memory.add(keys_of(rows), _doc_numbers(first, rows))
         if self.memory.young_count > self._young_limit:
             self.memory.settle()
-        self._owed += len(rows) * self.stripes / self._fold_entries
-        steps = min(int(self._owed), self.stripes)
+        self._owed += len(rows) * self.shards / self._fold_entries
+        steps = min(int(self._owed), self.shards)
         if steps:
-            self._owed = 0.0 if steps == self.stripes else self._owed - steps
+            self._owed = 0.0 if steps == self.shards else self._owed - steps
             for _ in range(steps):
                 self._fold_next()
         self.image.shrink()
@@ -104,18 +104,18 @@ class Tables:
     def fold(self) -> None:
         """Fold everything."""
         self.memory.settle()
-        for _ in range(self.stripes):
+        for _ in range(self.shards):
             self._fold_next()
 
     def forget(self, floor: int) -> None:
-        """From now on entries before this ordinal do not exist; ``purge`` takes them off the disk."""
+        """From now on entries before this document number do not exist; ``purge`` takes them off the disk."""
         self.rows.forget(floor)
         self.memory.forget(floor)
 
-    def purge(self, stripe: int) -> None:
-        """Take the forgotten entries of one stripe off the disk."""
-        self.folded.purge(stripe, self.floor)
-        self.image.forget(stripe, self.floor)
+    def purge(self, shard: int) -> None:
+        """Take the forgotten entries of one shard off the disk."""
+        self.folded.purge(shard, self.floor)
+        self.image.forget(shard, self.floor)
 
     def near(self, query: Query) -> Near:
         """The near entries of every query."""
@@ -135,12 +135,12 @@ class Tables:
         return near
 
     def _stored(self, query: Query) -> list[Level]:
-        """What the look-ups need of the stripes that are not in the image."""
-        if self.image.stripes == self.stripes:
+        """What the look-ups need of the shards that are not in the image."""
+        if self.image.shards == self.shards:
             return [Level()] * self.count
-        absent = [not self.image.holds(stripe) and state.folded > 0 for stripe, state in enumerate(self.folded.stripes)]
+        absent = [not self.image.holds(shard) and state.folded > 0 for shard, state in enumerate(self.folded.shards)]
         wanted = _wanted(query, self.count)
-        wanted &= np.repeat(np.array(absent).reshape(self.count, RANGES), STRIPE_BLOCKS, axis=1)
+        wanted &= np.repeat(np.array(absent).reshape(self.count, RANGES), SHARD_BLOCKS, axis=1)
         reach = Reach(query.bucket_limit, int(query.before.min()), int(query.before.max()))
         return [self._stored_in(table, np.flatnonzero(wanted[table]), reach) for table in range(self.count)]
 
@@ -152,49 +152,49 @@ class Tables:
         counts[blocks] = stored.counts
         starts = starts_of(counts)
         sources = []
-        for part in np.unique(blocks // STRIPE_BLOCKS).tolist():
-            first = part * STRIPE_BLOCKS
-            sources.append(Source(first, starts[first : first + STRIPE_BLOCKS + 1], stored.keys, stored.ordinals))
-        self.counters.stripes_read += len(sources)
+        for part in np.unique(blocks // SHARD_BLOCKS).tolist():
+            first = part * SHARD_BLOCKS
+            sources.append(Source(first, starts[first : first + SHARD_BLOCKS + 1], stored.keys, stored.doc_numbers))
+        self.counters.shards_read += len(sources)
         return Level(tuple(sources))
 
     def _fold_next(self) -> None:
-        stripe = self._next_stripe
-        self._next_stripe = (stripe + 1) % self.stripes
-        table, part = divmod(stripe, RANGES)
+        shard = self._next_shard
+        self._next_shard = (shard + 1) % self.shards
+        table, part = divmod(shard, RANGES)
         run = self.memory.older[table]
-        rows = run.part(part * STRIPE_BLOCKS, (part + 1) * STRIPE_BLOCKS)
-        self.folded.append(stripe, run.take(rows), self.memory.older_end)
+        rows = run.part(part * SHARD_BLOCKS, (part + 1) * SHARD_BLOCKS)
+        self.folded.append(shard, run.take(rows), self.memory.older_end)
         self.memory.older[table] = run.without(rows)
-        if self.image.holds(stripe):
-            self.image.merge(stripe, run.take(rows))
+        if self.image.holds(shard):
+            self.image.merge(shard, run.take(rows))
         else:
-            self.image.offer(stripe, lambda: self.source(stripe), spare=2)
+            self.image.offer(shard, lambda: self.source(shard), spare=2)
         self.counters.folds += 1
 
-    def source(self, stripe: int) -> Source:
-        """A whole stripe as it stands on disk."""
-        table, part = divmod(stripe, RANGES)
-        blocks = np.arange(part * STRIPE_BLOCKS, (part + 1) * STRIPE_BLOCKS)
+    def source(self, shard: int) -> Source:
+        """A whole shard as it stands on disk."""
+        table, part = divmod(shard, RANGES)
+        blocks = np.arange(part * SHARD_BLOCKS, (part + 1) * SHARD_BLOCKS)
         stored = self.folded.read(table, blocks)
-        return Source(int(blocks[0]), starts_of(stored.counts), stored.keys, stored.ordinals)
+        return Source(int(blocks[0]), starts_of(stored.counts), stored.keys, stored.doc_numbers)
 
     def _load_image(self, progress: Progress | None) -> None:
-        """Rows, then stripes: a step for each stripe, and as many in all for the rows."""
-        whole = 2 * self.stripes
+        """Rows, then shards: a step for each shard, and as many in all for the rows."""
+        whole = 2 * self.shards
         if self.image.has_room_for_rows():
             held = HeldRows(self.rows.first)
             for first, rows in self.rows.scan(self.rows.first):
                 held.put(first, rows)
                 if progress is not None:
                     done = first + len(rows) - self.rows.first
-                    progress(self.stripes * done // (self.rows.after - self.rows.first), whole)
+                    progress(self.shards * done // (self.rows.after - self.rows.first), whole)
             self.rows.held = held
-        for stripe in range(self.stripes):
-            if not self.image.offer(stripe, lambda stripe=stripe: self.source(stripe)):  # type: ignore[misc]
+        for shard in range(self.shards):
+            if not self.image.offer(shard, lambda shard=shard: self.source(shard)):  # type: ignore[misc]
                 break
             if progress is not None:
-                progress(self.stripes + stripe + 1, whole)
+                progress(self.shards + shard + 1, whole)
         if progress is not None:
             progress(whole, whole)
 
@@ -205,7 +205,7 @@ def keys_of(rows: U64) -> U64:
     return keys
 
 
-def _ordinals(first: int, rows: U64) -> NDArray[np.uint32]:
+def _doc_numbers(first: int, rows: U64) -> NDArray[np.uint32]:
     return np.arange(first, first + len(rows)).astype(np.uint32)
 
 

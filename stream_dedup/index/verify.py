@@ -14,7 +14,7 @@ import numpy as np
 from stream_dedup.core.probes import BLOCKS as BLOCKS_A_WORD
 from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.errors import RefusedError, StreamDedupError
-from stream_dedup.index.layout import BLOCKS, I64, STRIPE_BLOCKS, U32, U64
+from stream_dedup.index.layout import BLOCKS, I64, SHARD_BLOCKS, U32, U64
 from stream_dedup.index.posting_lists import Source
 from stream_dedup.index.rows import Row, Rows
 from stream_dedup.index.segments import Coverage
@@ -49,20 +49,23 @@ def verify(state: State, rows: Rows, coverage: Coverage, tables: Tables, progres
 
 def _steps(state: State, rows: Rows, coverage: Coverage, tables: Tables) -> Iterator[tuple[int, list[str]]]:
     expected = _Sums(tables)
-    articles, ordinal = 0, state.floor_ordinal
+    articles, doc_number = 0, state.floor_ordinal
     for row in rows.scan(state.floor):
         listed = row.table_rows()
-        yield row.offset - state.floor, list(_check_rows(row, listed, ordinal, tables))
-        expected.add_rows(listed, ordinal)
+        yield row.offset - state.floor, list(_check_rows(row, listed, doc_number, tables))
+        expected.add_rows(listed, doc_number)
         articles += row.head.standing_count
-        ordinal += len(listed)
+        doc_number += len(listed)
     done = state.next_offset - state.floor
     yield done, [] if articles == state.articles else [f"{articles} entries stand, {state.articles} are counted"]
-    yield done, [] if ordinal == state.next_ordinal else [f"{ordinal} entries are numbered, not {state.next_ordinal}"]
+    yield (
+        done,
+        [] if doc_number == state.next_ordinal else [f"{doc_number} entries are numbered, not {state.next_ordinal}"],
+    )
     yield done, list(_check_coverage(rows, coverage))
-    for stripe in range(tables.stripes):
-        found = list(_check_stripe(tables, stripe, expected))
-        done += STRIPE_BLOCKS
+    for shard in range(tables.shards):
+        found = list(_check_shard(tables, shard, expected))
+        done += SHARD_BLOCKS
         yield done, found
 
 
@@ -76,28 +79,28 @@ class _Sums:
 
     def add_rows(self, rows: U64, first: int) -> None:
         keys = keys_of(rows)
-        ordinals = np.arange(first, first + len(rows))
+        doc_numbers = np.arange(first, first + len(rows))
         for table, before in enumerate(self._folded):
             words = keys[:, table // BLOCKS_A_WORD]
             values = blocks_of(words)[:, table % BLOCKS_A_WORD]
-            folded = ordinals < before[values]
+            folded = doc_numbers < before[values]
             np.add.at(self.counts[table], values[folded], 1)
-            np.add.at(self.sums[table], values[folded], _mixed(words[folded], ordinals[folded]))
+            np.add.at(self.sums[table], values[folded], _mixed(words[folded], doc_numbers[folded]))
 
 
-def _mixed(keys: U64, ordinals: I64 | U32) -> U64:
-    both = (keys * _MIX) ^ ordinals.astype(np.uint64)
+def _mixed(keys: U64, doc_numbers: I64 | U32) -> U64:
+    both = (keys * _MIX) ^ doc_numbers.astype(np.uint64)
     return (both ^ (both >> np.uint64(29))) * _MIX
 
 
-def _check_rows(row: Row, listed: U64, ordinal: int, tables: Tables) -> Iterator[str]:
-    if row.head.first != ordinal:
-        yield f"log record {row.offset}: its entries are numbered from {row.head.first} on, not {ordinal}"
+def _check_rows(row: Row, listed: U64, doc_number: int, tables: Tables) -> Iterator[str]:
+    if row.head.first != doc_number:
+        yield f"log record {row.offset}: its entries are numbered from {row.head.first} on, not {doc_number}"
     elif len(listed):
-        ordinals = np.arange(ordinal, ordinal + len(listed))
-        if not np.array_equal(tables.rows.fetch(ordinals), listed):
+        doc_numbers = np.arange(doc_number, doc_number + len(listed))
+        if not np.array_equal(tables.rows.fetch(doc_numbers), listed):
             yield f"log record {row.offset}: the rows of its entries are not those of the log"
-        if tables.rows.held is not None and not np.array_equal(tables.rows.take(ordinals), listed):
+        if tables.rows.held is not None and not np.array_equal(tables.rows.take(doc_numbers), listed):
             yield f"log record {row.offset}: the rows held in memory are not those of the log"
 
 
@@ -117,34 +120,34 @@ def _check_coverage(rows: Rows, coverage: Coverage) -> Iterator[str]:
                 yield f"{name} goes beyond log record {segment.log_offset}"
 
 
-def _check_stripe(tables: Tables, stripe: int, expected: _Sums) -> Iterator[str]:
-    table, part = divmod(stripe, RANGES)
-    source = tables.source(stripe)
-    first = part * STRIPE_BLOCKS
-    here = slice(first, first + STRIPE_BLOCKS)
-    lists = np.repeat(np.arange(STRIPE_BLOCKS), np.diff(source.starts))
-    for index in np.unique(lists[1:][(np.diff(source.ordinals.astype(np.int64)) <= 0) & (lists[1:] == lists[:-1])]):
+def _check_shard(tables: Tables, shard: int, expected: _Sums) -> Iterator[str]:
+    table, part = divmod(shard, RANGES)
+    source = tables.source(shard)
+    first = part * SHARD_BLOCKS
+    here = slice(first, first + SHARD_BLOCKS)
+    lists = np.repeat(np.arange(SHARD_BLOCKS), np.diff(source.starts))
+    for index in np.unique(lists[1:][(np.diff(source.doc_numbers.astype(np.int64)) <= 0) & (lists[1:] == lists[:-1])]):
         yield f"list {table}/{first + index} is not in order of place"
     counts, sums = _sums(source, lists, tables.floor)
     for index in np.flatnonzero((counts != expected.counts[table, here]) | (sums != expected.sums[table, here])):
         at = first + index
         yield f"list {table}/{at}: its {counts[index]} entries are not the {expected.counts[table, at]} of the log"
-    held = tables.image.source(stripe)
+    held = tables.image.source(shard)
     if held is not None and not _same(held, source):
-        yield f"stripe {stripe}: the image is not what stands on disk"
+        yield f"shard {shard}: the image is not what stands on disk"
 
 
 def _sums(source: Source, lists: I64, floor: int) -> tuple[I64, U64]:
     # What a trim forgot may still stand in a list: the floor hides it.
-    live = source.ordinals >= floor
-    sums = np.zeros(STRIPE_BLOCKS, np.uint64)
-    np.add.at(sums, lists[live], _mixed(source.keys[live], source.ordinals[live]))
-    return np.bincount(lists[live], minlength=STRIPE_BLOCKS), sums
+    live = source.doc_numbers >= floor
+    sums = np.zeros(SHARD_BLOCKS, np.uint64)
+    np.add.at(sums, lists[live], _mixed(source.keys[live], source.doc_numbers[live]))
+    return np.bincount(lists[live], minlength=SHARD_BLOCKS), sums
 
 
 def _same(held: Source, stored: Source) -> bool:
-    """Whether the image of a stripe is its lists (of sealed pieces the disk may hold more that is trimmed)."""
+    """Whether the image of a shard is its lists (of sealed pieces the disk may hold more that is trimmed)."""
     if len(held.keys) == len(stored.keys):
-        pairs = ((held.starts, stored.starts), (held.keys, stored.keys), (held.ordinals, stored.ordinals))
+        pairs = ((held.starts, stored.starts), (held.keys, stored.keys), (held.doc_numbers, stored.doc_numbers))
         return all(np.array_equal(one, other) for one, other in pairs)
     return len(held.keys) < len(stored.keys)

@@ -18,7 +18,7 @@ from tests.index.plain import PlainLog
 pytestmark = pytest.mark.usefixtures("small_limits")
 
 IMAGES = {"off": 0, "tiny": 2, "partly": 30, "on": 10_000}
-"""Budgets, in the small units of these tests; empty stripes take 16 KB each."""
+"""Budgets, in the small units of these tests; empty shards take 16 KB each."""
 
 
 def random_log(seed: int, tables: int) -> LogWriter:

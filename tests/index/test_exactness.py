@@ -40,7 +40,7 @@ def query(values: list[int], places: list[int], k: int, limit: int, best: int = 
 def found(index: TableIndex, question: Query) -> list[list[tuple[int, int]]]:
     near = index.tables.near(question)
     lists: list[list[tuple[int, int]]] = [[] for _ in range(len(question))]
-    for number, place, distance in zip(near.queries, near.ordinals, near.distances, strict=True):
+    for number, place, distance in zip(near.queries, near.doc_numbers, near.distances, strict=True):
         lists[number].append((int(distance), int(place)))
     return lists
 

@@ -55,6 +55,6 @@ def test_a_table_index_of_this_version_is_loaded(tmp_path: Path, version: str) -
     statuses, groups = np.zeros(50, np.uint8), np.zeros(50, np.uint64)
     near = index.near(Rules(SCHEME, distance=0), statuses, SIGNATURES, groups, np.zeros((50, 32), np.uint8))
     assert near.queries.tolist() == list(range(50))
-    assert index.labels(near.ordinals) == [f"label {number}" for number in range(50)]
+    assert index.labels(near.doc_numbers) == [f"label {number}" for number in range(50)]
     assert np.unique(near.distances).tolist() == [0]
     index.close()

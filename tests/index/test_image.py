@@ -13,8 +13,8 @@ from tests.index.logs import SCHEME, START_TIME, batch_record, rules_record, tri
 
 KIB = 1 << 10
 ROWS = 100
-EMPTY_STRIPES = 64 * 4097 * 4
-"""Bytes that the stripes of four tables take before they hold anything: where each list starts."""
+EMPTY_SHARDS = 64 * 4097 * 4
+"""Bytes that the shards of four tables take before they hold anything: where each list starts."""
 
 
 @pytest.fixture(autouse=True)
@@ -36,9 +36,9 @@ def fill(index: LogIndex, first: int, batches: int) -> None:
 
 
 def held(index: LogIndex) -> tuple[int, int]:
-    """Whether the rows are held, and how many stripes."""
+    """Whether the rows are held, and how many shards."""
     stats = index.stats()
-    return int(stats["image_rows"] or 0), int(stats["image_stripes"] or 0)
+    return int(stats["image_rows"] or 0), int(stats["image_shards"] or 0)
 
 
 def in_kib(index: LogIndex) -> int:
@@ -46,7 +46,7 @@ def in_kib(index: LogIndex) -> int:
 
 
 def test_without_a_budget_nothing_is_held(tmp_path: Path) -> None:
-    """0 is off; stripes are read from disk by the look-ups that need them, and that is counted."""
+    """0 is off; shards are read from disk by the look-ups that need them, and that is counted."""
     index = open_index(tmp_path, 0)
     index.begin("a log")
     index.apply([rules_record(0)])
@@ -54,7 +54,7 @@ def test_without_a_budget_nothing_is_held(tmp_path: Path) -> None:
     index.fold()
     assert (held(index), in_kib(index)) == ((0, 0), 0)
     index.judge(np.array([place_of(5, 0)]))
-    assert index.counters.stripes_read == 4
+    assert index.counters.shards_read == 4
     index.close()
 
 
@@ -66,15 +66,15 @@ def test_a_large_budget_holds_everything(tmp_path: Path) -> None:
     fill(index, 1, 32)
     index.fold()
     assert held(index) == (1, 64)
-    assert index.stats()["image_bytes"] == EMPTY_STRIPES + 3200 * (64 + 4 * 12)
+    assert index.stats()["image_bytes"] == EMPTY_SHARDS + 3200 * (64 + 4 * 12)
     index.judge(np.array([place_of(5, 0)]))
-    assert index.counters.stripes_read == 0
+    assert index.counters.shards_read == 0
     assert index.verify() == []
     index.close()
 
 
-def test_what_outgrows_the_budget_goes_stripe_by_stripe_then_the_rows(tmp_path: Path) -> None:
-    """The budget is kept after every batch; rows stay longest; when they go, stripes have room again."""
+def test_what_outgrows_the_budget_goes_shard_by_shard_then_the_rows(tmp_path: Path) -> None:
+    """The budget is kept after every batch; rows stay longest; when they go, shards have room again."""
     index = open_index(tmp_path, 1_150)
     index.begin("a log")
     index.apply([rules_record(0)])
@@ -84,17 +84,17 @@ def test_what_outgrows_the_budget_goes_stripe_by_stripe_then_the_rows(tmp_path: 
         assert in_kib(index) <= 1_150
         if not seen or held(index) != seen[-1]:
             seen.append(held(index))
-    with_rows = [stripes for rows, stripes in seen if rows]
+    with_rows = [shards for rows, shards in seen if rows]
     assert with_rows[0] == 64
     assert with_rows[-1] == 0
-    without_rows = [stripes for rows, stripes in seen if not rows]
+    without_rows = [shards for rows, shards in seen if not rows]
     assert seen[-1] == (0, without_rows[-1])
     assert max(without_rows) > 0
     assert index.verify() == []
     index.close()
 
 
-def test_a_stripe_that_is_not_held_comes_in_when_there_is_room(tmp_path: Path) -> None:
+def test_a_shard_that_is_not_held_comes_in_when_there_is_room(tmp_path: Path) -> None:
     """After a trim gave back rows and entries, folding fills the image again."""
     index = open_index(tmp_path, 1_200)
     index.begin("a log")
@@ -107,13 +107,13 @@ def test_a_stripe_that_is_not_held_comes_in_when_there_is_room(tmp_path: Path) -
     fill(index, 63, 4)
     index.fold()
     assert held(index) == (1, 64)
-    assert in_kib(index) * KIB < EMPTY_STRIPES + 600 * 112
+    assert in_kib(index) * KIB < EMPTY_SHARDS + 600 * 112
     assert index.verify() == []
     index.close()
 
 
 def test_opening_tells_its_progress(tmp_path: Path) -> None:
-    """Rows, then stripes; the end is told however much was loaded."""
+    """Rows, then shards; the end is told however much was loaded."""
     index = open_index(tmp_path, 1 << 20)
     index.begin("a log")
     index.apply([rules_record(0)])
@@ -143,7 +143,7 @@ def test_verify_finds_an_image_that_is_not_the_disk(tmp_path: Path) -> None:
     source = index._applied.tables.image.source(7)
     assert source is not None
     source.keys[0] ^= np.uint64(1)
-    assert index.verify() == ["stripe 7: the image is not what stands on disk"]
+    assert index.verify() == ["shard 7: the image is not what stands on disk"]
     index.close()
 
 

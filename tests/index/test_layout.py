@@ -6,7 +6,7 @@ import pytest
 from stream_dedup.core.probes import blocks
 from stream_dedup.errors import CorruptError
 from stream_dedup.index import layout
-from stream_dedup.index.layout import Head, Segment, Stripe
+from stream_dedup.index.layout import Head, Segment, Shard
 from stream_dedup.index.pages import Pages, encode
 
 
@@ -31,17 +31,17 @@ def test_heads(head: Head) -> None:
         Head.decode(head.encode()[:-1])
 
 
-def test_stripes() -> None:
-    """How far it is folded and the numbers of pieces come back; a stripe without pieces takes 8 bytes."""
-    stripe = Stripe.empty()
-    stripe.folded = 1 << 60
-    assert len(stripe.encode()) == 8
-    stripe.after[4] = 9
-    stripe.first[4] = 2
-    again = Stripe.decode(stripe.encode())
+def test_shards() -> None:
+    """How far it is folded and the numbers of pieces come back; a shard without pieces takes 8 bytes."""
+    shard = Shard.empty()
+    shard.folded = 1 << 60
+    assert len(shard.encode()) == 8
+    shard.after[4] = 9
+    shard.first[4] = 2
+    again = Shard.decode(shard.encode())
     assert (again.folded, again.first[4], again.after[4], again.after.sum()) == (1 << 60, 2, 9, 9)
     with pytest.raises(CorruptError, match="has 9 bytes"):
-        Stripe.decode(bytes(9))
+        Shard.decode(bytes(9))
 
 
 def test_source_ranges_sort_by_partition_and_offset() -> None:
@@ -56,13 +56,13 @@ def test_source_ranges_sort_by_partition_and_offset() -> None:
 
 @pytest.mark.parametrize("table", range(8))
 def test_entries(table: int) -> None:
-    """Of a key word the three other blocks are kept, so 10 bytes with the ordinal bring it back."""
+    """Of a key word the three other blocks are kept, so 10 bytes with the document number bring it back."""
     words = np.array([0x0123_4567_89AB_CDEF, 1 << 63, 0], np.uint64)
-    ordinals = np.array([0, 7, (1 << 32) - 1], np.uint32)
-    packed = layout.pack_entries(table, words, ordinals)
+    doc_numbers = np.array([0, 7, (1 << 32) - 1], np.uint32)
+    packed = layout.pack_entries(table, words, doc_numbers)
     assert len(packed.tobytes()) == 30
     keys, again = layout.unpack_entries(table, packed, blocks(words)[:, table % 4])
-    assert (keys.tolist(), again.tolist()) == (words.tolist(), ordinals.tolist())
+    assert (keys.tolist(), again.tolist()) == (words.tolist(), doc_numbers.tolist())
     other = blocks(words)[:, table % 4] ^ np.uint16(1)
     assert (layout.unpack_entries(table, packed, other)[0] != words).all()
 
@@ -78,7 +78,7 @@ def test_pages() -> None:
     assert pages.counts.tolist() == counts.tolist()
     assert pages.all().tolist() == packed.tolist()
     taken = pages.take(np.array([0, 1, 2]), np.array([5, 9, 63]))
-    assert layout.unpack_ordinals(taken).tolist() == list(range(2, 303))
+    assert layout.unpack_doc_numbers(taken).tolist() == list(range(2, 303))
     with pytest.raises(CorruptError, match="does not fit its counts"):
         Pages.decode([raws[0][:-10], raws[2]])
     with pytest.raises(CorruptError, match="not a whole number of entries"):

@@ -22,7 +22,7 @@ from stream_dedup.index.row import Rows
 from stream_dedup.index.scan import FETCH_ROWS, scan
 
 Found = list[list[tuple[int, int]]]
-"""Of each query (distance, ordinal)."""
+"""Of each query (distance, document number)."""
 
 
 @dataclass(frozen=True)
@@ -59,27 +59,27 @@ def make_world(rng: np.random.Generator, n: int, tables: int, flips: int) -> Wor
 
 
 def make_lists(world: World, tables: int, folded: np.ndarray, young: int) -> Lists:
-    """Folded up to an ordinal of each part; then one older source a table; then one young one from ``young`` on."""
+    """Folded up to a number of each part; then one older source a table; then one young one from ``young`` on."""
     return Lists([_levels(world, table, folded[table], young) for table in range(tables)])
 
 
 def _levels(world: World, table: int, folded: np.ndarray, young: int) -> list[Level]:
-    ordinals = np.arange(len(world.rows))
+    doc_numbers = np.arange(len(world.rows))
     limit = np.minimum(folded, young)[world.blocks(table) // PART_LISTS]
     parts = tuple(
-        _source(world, table, ordinals[(ordinals < limit) & (world.blocks(table) // PART_LISTS == part)], part)
+        _source(world, table, doc_numbers[(doc_numbers < limit) & (world.blocks(table) // PART_LISTS == part)], part)
         for part in range(PARTS)
     )
-    older = _source(world, table, ordinals[(ordinals >= limit) & (ordinals < young)])
-    return [Level(parts), Level((older,)), Level((_source(world, table, ordinals[ordinals >= young]),)), Level()]
+    older = _source(world, table, doc_numbers[(doc_numbers >= limit) & (doc_numbers < young)])
+    return [Level(parts), Level((older,)), Level((_source(world, table, doc_numbers[doc_numbers >= young]),)), Level()]
 
 
-def _source(world: World, table: int, ordinals: I64, part: int | None = None) -> Source:
+def _source(world: World, table: int, doc_numbers: I64, part: int | None = None) -> Source:
     first, count = (0, LISTS) if part is None else (part * PART_LISTS, PART_LISTS)
-    blocks = world.blocks(table)[ordinals] - first
+    blocks = world.blocks(table)[doc_numbers] - first
     order = np.argsort(blocks, kind="stable")
     starts = np.concatenate(([0], np.cumsum(np.bincount(blocks, minlength=count)))).astype(np.uint32)
-    return Source(first, starts, world.keys[ordinals[order], table // 4], ordinals[order].astype(np.uint32))
+    return Source(first, starts, world.keys[doc_numbers[order], table // 4], doc_numbers[order].astype(np.uint32))
 
 
 def _block(of: U64, table: int) -> I64:
@@ -87,7 +87,7 @@ def _block(of: U64, table: int) -> I64:
 
 
 def ask(world: World, queries: I64, plan: U32, **changes: Any) -> Query:  # noqa: ANN401 - fields of several types
-    """These entries, each as of its own ordinal."""
+    """These entries, each as of its own document number."""
     return replace(
         Query(
             keys=world.keys[queries],
@@ -110,10 +110,10 @@ def by_plain_loop(query: Query, world: World) -> Found:
 def _of_one(query: Query, world: World, article: int) -> list[tuple[int, int]]:
     near = set()
     for table, found in _entries(query, world, article):
-        for ordinal in found:
-            distance = _distance(query, world, article, ordinal, table)
-            if ordinal >= query.floor and distance is not None:
-                near.add((distance, ordinal))
+        for doc_number in found:
+            distance = _distance(query, world, article, doc_number, table)
+            if doc_number >= query.floor and distance is not None:
+                near.add((distance, doc_number))
     return sorted(near)[: query.best]
 
 
@@ -126,8 +126,8 @@ def _entries(query: Query, world: World, article: int) -> Iterator[tuple[int, li
         yield table, earlier[-query.bucket_limit :].tolist()
 
 
-def _distance(query: Query, world: World, article: int, ordinal: int, table: int) -> int | None:
-    row = world.rows[ordinal]
+def _distance(query: Query, world: World, article: int, doc_number: int, table: int) -> int | None:
+    row = world.rows[doc_number]
     if row[GROUP] != query.groups[article] or (query.own_ids is not None and row[ID_HASH] != query.own_ids[article]):
         return None
     if query.oldest is not None and int(row[TIME : TIME + 1].view(np.int64)[0]) < query.oldest[article]:
@@ -142,8 +142,8 @@ def _distance(query: Query, world: World, article: int, ordinal: int, table: int
 def listed(near: Near, queries: int) -> Found:
     """The same shape; checks the order that is promised."""
     found: Found = [[] for _ in range(queries)]
-    for query, ordinal, distance in zip(*(column.tolist() for column in near[:3]), strict=True):
-        found[query].append((distance, ordinal))
+    for query, doc_number, distance in zip(*(column.tolist() for column in near[:3]), strict=True):
+        found[query].append((distance, doc_number))
     assert near.queries.tolist() == sorted(near.queries.tolist())
     assert found == [sorted(of_one) for of_one in found]
     return found
@@ -261,17 +261,17 @@ def test_scratch_memory_is_bounded_in_a_flood(kind: str) -> None:
 
 
 def test_rows_are_fetched_in_bulk() -> None:
-    """Distinct ordinals in rising order, as many at a time as memory allows."""
+    """Distinct document numbers in rising order, as many at a time as memory allows."""
     world, lists = flood(60_000)
     query = ask(world, np.array([59_999]), exact_plan(0), directed=False, bucket_limit=10**6, oldest=np.array([10**6]))
     calls: list[I64] = []
 
-    def fetch(ordinals: I64) -> U64:
-        calls.append(ordinals)
-        return world.rows[ordinals]
+    def fetch(doc_numbers: I64) -> U64:
+        calls.append(doc_numbers)
+        return world.rows[doc_numbers]
 
     scan(query, lists, fetch)
-    assert all((np.diff(ordinals) > 0).all() for ordinals in calls)
+    assert all((np.diff(doc_numbers) > 0).all() for doc_numbers in calls)
     assert max(map(len, calls)) <= FETCH_ROWS
     assert len(calls) <= 2 * (4 * 60_000 // FETCH_ROWS + 1)
 
@@ -299,7 +299,7 @@ def test_an_empty_index_has_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "blocks", "starts", "keys", "ordinals"),
+    ("first", "blocks", "starts", "keys", "doc_numbers"),
     [
         (1, PART_LISTS, np.uint32, 0, 0),
         (0, PART_LISTS - 1, np.uint32, 0, 0),
@@ -308,10 +308,10 @@ def test_an_empty_index_has_nothing() -> None:
         (0, PART_LISTS, np.uint32, 1, 0),
     ],
 )
-def test_sources_that_cannot_be_are_refused(first: int, blocks: int, starts: type, keys: int, ordinals: int) -> None:
+def test_sources_that_cannot_be_are_refused(first: int, blocks: int, starts: type, keys: int, doc_numbers: int) -> None:
     """What is read by address is checked before."""
     with pytest.raises(ValueError, match="source"):
-        Source(first, np.zeros(blocks + 1, starts), np.zeros(keys, np.uint64), np.zeros(ordinals, np.uint32))
+        Source(first, np.zeros(blocks + 1, starts), np.zeros(keys, np.uint64), np.zeros(doc_numbers, np.uint32))
 
 
 def test_lists_that_end_after_their_keys_are_refused() -> None:
@@ -332,7 +332,7 @@ def test_overlapping_sources_and_uneven_levels_are_refused() -> None:
 
 
 def test_missing_rows_are_refused() -> None:
-    """Entries that exist for a query must have a row: from the floor to its own ordinal."""
+    """Entries that exist for a query must have a row: from the floor to its own document number."""
     world = make_world(np.random.default_rng(6), 10, 4, 0)
     lists = make_lists(world, 4, np.zeros((4, PARTS)), 0)
     query = ask(world, np.array([9]), exact_plan(0), directed=False)
