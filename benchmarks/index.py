@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.core.entry import LogRecord, encode, make_batch
 from stream_dedup.core.fingerprint import simhash
-from stream_dedup.core.model import SIGNATURE_BITS, place_of
+from stream_dedup.core.model import SIGNATURE_BITS, log_position
 from stream_dedup.core.probes import BLOCKS as BLOCKS_A_WORD
 from stream_dedup.core.probes import exact
 from stream_dedup.core.rules import DIRECTED, Rules, Scheme
@@ -267,11 +267,11 @@ def _measure(index: LogIndex, stream: Stream, held: list[Fingerprints]) -> Figur
     while len(times) < MIN_BATCHES + WARMING or (sum(times) < SECONDS and len(times) < MAX_BATCHES):
         record, fingerprints = stream.record()
         held.append(fingerprints)
-        places = place_of(record.offset, 0) + np.arange(len(fingerprints))
+        positions = log_position(record.offset, 0) + np.arange(len(fingerprints))
         before = index.counters.candidates
         start = time.perf_counter()
         index.apply([record])
-        index.judge(places)
+        index.judge(positions)
         times.append(time.perf_counter() - start)
         compared.append(index.counters.candidates - before)
     n, times = len(held[-1]), times[WARMING:]

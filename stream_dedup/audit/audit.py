@@ -17,7 +17,7 @@ No fault, but counted:
     not kept      no output, and the output topics have deleted records as old as it by their own settings
     source gone   no output, and its source topic was deleted before it left
 
-Where the rules at an article's place say ``observe``, its output belongs into the topic of unique ones, whatever
+Where the rules at an article's log position say ``observe``, its output belongs into the topic of unique ones, whatever
 its verdict; the verdict is the one in its headers.
 
 An audit that draws a sample recomputes the sample's verdicts; everything else about

@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core.costs import COSTS
-from stream_dedup.core.model import BLOCK_BITS, ROW_BITS, Status, place_of, signed
+from stream_dedup.core.model import BLOCK_BITS, ROW_BITS, Status, log_position, signed
 from stream_dedup.core.probes import KEY_FACTORS, SIEVE_BITS
 from stream_dedup.core.rules import UPDATE, Rules
 
@@ -59,11 +59,13 @@ Bools = NDArray[np.bool_]
 
 def _masks() -> tuple[I64, I64]:
     """All masks in rising order, and for each which bits of the block it flips, the highest first."""
-    flips = [places for bits in range(MASK_BITS + 1) for places in combinations(range(BLOCK_BITS), bits)]
-    values = np.array([sum(1 << (BLOCK_BITS - 1 - place) for place in places) for places in flips], np.int64)
+    flips = [positions for bits in range(MASK_BITS + 1) for positions in combinations(range(BLOCK_BITS), bits)]
+    values = np.array(
+        [sum(1 << (BLOCK_BITS - 1 - position) for position in positions) for positions in flips], np.int64
+    )
     flipped = np.zeros((len(flips), BLOCK_BITS), np.int64)
-    for row, places in enumerate(flips):
-        flipped[row, list(places)] = 1
+    for row, positions in enumerate(flips):
+        flipped[row, list(positions)] = 1
     order = np.argsort(values)
     return values[order], flipped[order]
 
@@ -73,13 +75,13 @@ _MASKS, _FLIPPED = _masks()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entries:
-    """Columns of all standing articles, in the order of their places.
+    """Columns of all standing articles, in the order of their log positions.
 
     ``words`` has a row for each word of the signature; ``ids`` are digests of the article ids; ``records``
     says which of the records with a standing article holds the entry.
     """
 
-    places: I64
+    positions: I64
     times: I64
     sources: I64
     offsets: I64
@@ -92,7 +94,7 @@ class Entries:
 
     def __len__(self) -> int:
         """Number of standing articles."""
-        return len(self.places)
+        return len(self.positions)
 
     @property
     def fingerprints(self) -> U64:
@@ -102,7 +104,7 @@ class Entries:
     @property
     def log_offsets(self) -> I64:
         """Offset of each article's log record."""
-        return self.places >> ROW_BITS
+        return self.positions >> ROW_BITS
 
     def apart(self, index: int, others: I64) -> I64:
         """Distance of signatures, in bits, of one article from others."""
@@ -111,7 +113,7 @@ class Entries:
 
 
 class Asking(NamedTuple):
-    """What decides at the article's place.
+    """What decides at the article's log position.
 
     ``margins`` are its packed margins, empty in exact search. Entries at log offsets below ``cut`` are
     gone. ``same_id`` tells whether an entry has the article's own id.
@@ -175,7 +177,7 @@ class Near:
         """Entries of the article's group within reach, and their distances: nearest first, then earliest."""
         entries, here, rules = self._entries, self._here, asking.rules
         reach = rules.reach(Status(int(entries.statuses[here])))
-        low = int(np.searchsorted(entries.places, place_of(asking.cut, 0)))
+        low = int(np.searchsorted(entries.positions, log_position(asking.cut, 0)))
         # What is near must pass this in one word, whichever list it is found in; few others do.
         words = len(self._keys) if rules.directed else 1
         few = self._few_bits_apart(words, low, SIEVE_BITS if rules.directed else reach)

@@ -9,7 +9,7 @@ The definitions, each where it is used below:
 
 * An article stands where its coordinates were logged first; later copies count for nothing.
   A batch covers every offset from its first to its last (``coverage``).
-* The rules in force at an article's place decide about it.
+* The rules in force at an article's log position decide about it.
 * What is near, of two entries, is defined in ``plain_near``. A near one makes a duplicate; where the rules say that a
   re-crawl is an update, one with the article's own id makes a unique article with a match.
 * An entry has expired when the article's log time minus its own exceeds the window.
@@ -47,7 +47,7 @@ from stream_dedup.core.model import (
     Match,
     Status,
     Verdict,
-    place_of,
+    log_position,
     row_of,
 )
 from stream_dedup.core.rules import REJECTED, Rules
@@ -64,7 +64,7 @@ Source = tuple[bytes, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kept:
-    """One log record with a standing article: what holds at its place."""
+    """One log record with a standing article: what holds at its log position."""
 
     batch: Batch
     rules: Rules
@@ -83,7 +83,7 @@ class _Cut:
 
 
 class PlainLog:
-    """Takes log records in order; then gives each article's verdict as of its place.
+    """Takes log records in order; then gives each article's verdict as of its log position.
 
     ``feed`` raises ``CorruptError`` where records are not what a log can hold.
     """
@@ -175,7 +175,7 @@ class PlainLog:
         return self._record(index).batch.topic
 
     def observed(self, index: int) -> bool:
-        """Whether the rules at an article's place send every output to the topic of unique ones."""
+        """Whether the rules at an article's log position send every output to the topic of unique ones."""
         return self._record(index).rules.observe
 
     def scheme_id(self) -> str:
@@ -183,7 +183,7 @@ class PlainLog:
         return "" if self.rules is None else self.rules.scheme.id
 
     def judgements(self, wanted: NDArray[np.int64] | None = None) -> Iterator[tuple[int, Judgement]]:
-        """Verdicts as of each article's own place, in the order of the log, of all or of those wanted."""
+        """Verdicts as of each article's own log position, in the order of the log, of all or of those wanted."""
         asked = np.ones(len(self.entries), bool)
         if wanted is not None:
             asked[:] = False
@@ -245,7 +245,7 @@ class PlainLog:
             self.sources.append((batch.topic_id, batch.partition))
         n = len(rows)
         columns = (
-            place_of(log_offset, 0) + rows,
+            log_position(log_offset, 0) + rows,
             times[rows],
             np.full(n, source),
             batch.offsets[rows],
@@ -273,7 +273,7 @@ class PlainLog:
         return self._kept[int(self.entries.records[index])]
 
     def _judge(self, index: int, status: int, near: Near) -> Judgement:
-        kept, row = self._record(index), row_of(int(self.entries.places[index]))
+        kept, row = self._record(index), row_of(int(self.entries.positions[index]))
         if status == Status.REJECTED:
             return Judgement(Verdict.REJECTED, reason=kept.batch.reason(row))
         if status == Status.FEATURELESS:
@@ -288,13 +288,13 @@ class PlainLog:
         return Judgement(Verdict.UNIQUE if found.update else Verdict.DUPLICATE, match=self._match(index, found))
 
     def _id(self, index: int) -> str:
-        return self._record(index).batch.id(row_of(int(self.entries.places[index])))
+        return self._record(index).batch.id(row_of(int(self.entries.positions[index])))
 
     def _match(self, index: int, found: Found) -> Match:
         entries, other = self.entries, found.article
         apart = int(entries.apart(index, np.array([other]))[0])
         return Match(
-            place=int(entries.places[other]),
+            position=int(entries.positions[other]),
             id=self._id(other),
             topic=self._record(other).batch.topic,
             coordinates=self.coordinates(other),

@@ -144,7 +144,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Trim:
-    """What is forgotten from this record's place on."""
+    """What is forgotten from this record's log position on."""
 
     before: int
     horizon: int

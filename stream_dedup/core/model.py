@@ -1,8 +1,8 @@
 """The words of the program as frozen values.
 
-Place
-    Where an entry stands in the log: ``place = log_offset << 20 | row``, ``row``
-    being its index in the log record. Earlier means a smaller place.
+Log position
+    Where an entry stands in the log: ``position = log_offset << 20 | row``, ``row``
+    being its index in the log record. Earlier means a smaller log position.
 Coordinates
     Topic id, partition, offset: what makes an article *itself*.
 """
@@ -35,22 +35,22 @@ FILES_LOG_PREFIX = "files-"
 
 ROW_BITS = 20
 MAX_ROWS = 1 << ROW_BITS
-"""Entries one log record may hold: 20 bits of a place, far above any batch; 43 bits are left for the log offset."""
+"""Entries one log record may hold: 20 bits of a log position; 43 bits are left for the log offset."""
 
 
-def place_of(log_offset: int, row: int) -> int:
-    """Pack a log offset and a row into a place."""
+def log_position(log_offset: int, row: int) -> int:
+    """Pack a log offset and a row into a log position."""
     return log_offset << ROW_BITS | row
 
 
-def log_offset_of(place: int) -> int:
-    """Log offset of a place."""
-    return place >> ROW_BITS
+def log_offset_of(position: int) -> int:
+    """Log offset of a log position."""
+    return position >> ROW_BITS
 
 
-def row_of(place: int) -> int:
-    """Row of a place in its log record."""
-    return place & (MAX_ROWS - 1)
+def row_of(position: int) -> int:
+    """Row of a log position in its log record."""
+    return position & (MAX_ROWS - 1)
 
 
 class Coordinates(NamedTuple):
@@ -114,7 +114,7 @@ class Match:
     match's log time in milliseconds since 1970.
     """
 
-    place: int
+    position: int
     id: str
     topic: str
     coordinates: Coordinates

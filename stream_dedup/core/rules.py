@@ -2,7 +2,7 @@
 
 The scheme names everything that an article's log entry depends on; it never
 changes within one log. The rules may change: the ones in force at an article's
-place decide about it.
+log position decide about it.
 
 A rules record carries a revision. It takes force only if its revision is the
 one in force plus one (or if it is the first record of the log): of two changes
@@ -82,7 +82,7 @@ class Scheme:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How articles are judged from a place on.
+    """How articles are judged from a log position on.
 
     Exact search: ``distance`` in bits of the fingerprint (k), 0 to 11; ``probes`` and the limits are None.
     Directed search: ``probes`` look-ups an article; two articles are near within ``limit`` bits of the

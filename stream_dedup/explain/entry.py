@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from stream_dedup.core.entry import Batch, LogRecord
-from stream_dedup.core.model import Status, place_of, signed
+from stream_dedup.core.model import Status, log_position, signed
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.explain.explain import Side
 from stream_dedup.index import LogIndex
@@ -33,7 +33,7 @@ def side_of_id(index: LogIndex, article_id: str, where: object) -> Side:
 def _record(index: LogIndex, offset: int) -> LogRecord | None:
     """The log record at an offset, None where there is no batch: rules, trims, repetitions."""
     try:
-        return index.entry(place_of(offset, 0))[0]
+        return index.entry(log_position(offset, 0))[0]
     except RefusedError:
         return None
 

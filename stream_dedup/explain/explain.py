@@ -75,7 +75,7 @@ class Sieve(StrEnum):
 class Block:
     """One table's view: A's and B's block, and B's look-up that meets A in it.
 
-    ``mask`` is what differs. ``rank`` is the place of that look-up in B's plan, from 1, whatever the plan's length,
+    ``mask`` is what differs. ``rank`` is the position of that look-up in B's plan, from 1, whatever the plan's length,
     and ``cost`` its cost; both are ``NO_RANK`` where no look-up flips these bits. ``word`` is the distance of the 64
     bits that the table's entries hold, which the sieve is about.
     """
@@ -201,7 +201,7 @@ def _blocks(signatures: NDArray[np.uint8], b: Side, rules: Rules) -> tuple[Block
 
 
 def _ranks(b: Side, rules: Rules) -> dict[int, int]:
-    """Place, from 1, of every look-up there is: B's plan as long as it can be, or the fixed plan of exact search."""
+    """Position, from 1, of every look-up there is: B's plan as long as it can be, or the fixed plan of exact search."""
     if rules.directed:
         plan = probes.directed(b.margins[np.newaxis], MAX_MASKS * rules.scheme.tables)[0]
     else:

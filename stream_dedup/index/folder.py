@@ -94,7 +94,7 @@ class Folder:
 
     @classmethod
     def write(cls, path: Path, kind: str, *, emptied: bool = False) -> Folder:
-        """Own an index folder alone; where there is no index, make a place for one.
+        """Own an index folder alone; where there is no index, make room for one.
 
         With ``emptied`` what the index holds, damaged or not, is given up as soon as other data become current.
 

@@ -1,4 +1,4 @@
-"""The rules of a log over its places, and which of their records a trim may name.
+"""The rules of a log over its log positions, and which of their records a trim may name.
 
 A rules record is *barred* when a trim that names it would be void: a copy that stands after it
 repeats an article that first stood before it (an index built from the cut log would take that copy for the article),

@@ -1,7 +1,7 @@
-"""Verdicts of articles as of their own places.
+"""Verdicts of articles as of their own log positions.
 
 What near means is in ``scan``: it hands over each article's near entries, the nearest first, among equals the
-earliest. Here it is said what is asked for each article under the rules at its place, which of the entries found are
+earliest. Here it is said what is asked for each article under the rules at its log position, which of those found are
 the article itself or another version of it, and what follows.
 """
 
@@ -33,7 +33,7 @@ from stream_dedup.errors import RefusedError
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.layout import I64
 from stream_dedup.index.query import BEST, Articles, Near, Query, query_of
-from stream_dedup.index.row_column import places_of
+from stream_dedup.index.row_column import positions_of
 from stream_dedup.index.rows import Row, id_hash
 
 _FINGERPRINT_BYTES = FINGERPRINT_BITS // 8
@@ -41,13 +41,13 @@ _FINGERPRINT_BYTES = FINGERPRINT_BITS // 8
 _UNIQUE = Judgement(Verdict.UNIQUE)
 
 Accept = Callable[[int, int], bool]
-"""Given the number of a query and the place of a near entry: whether that one will do."""
+"""Given the number of a query and the log position of a near entry: whether that one will do."""
 
 
 class _Found(NamedTuple):
     """The entry chosen for a query."""
 
-    place: int
+    position: int
     distance: int
 
 
@@ -55,12 +55,12 @@ class _Found(NamedTuple):
 class _Own:
     """The articles asked for."""
 
-    places: I64
+    positions: I64
     articles: Articles
 
     def of(self, chosen: I64) -> _Own:
         """Some of them."""
-        return _Own(self.places[chosen], self.articles.of(chosen))
+        return _Own(self.positions[chosen], self.articles.of(chosen))
 
 
 class Judge:
@@ -69,23 +69,23 @@ class Judge:
     def __init__(self, applied: Applied) -> None:
         self._applied = applied
 
-    def judge(self, places: I64, rules_at: Callable[[int], Rules]) -> list[Judgement]:
-        """One judgement for each place; ``rules_at`` has the rules at a log offset."""
-        if not len(places):
+    def judge(self, positions: I64, rules_at: Callable[[int], Rules]) -> list[Judgement]:
+        """One judgement for each log position; ``rules_at`` has the rules at a log offset."""
+        if not len(positions):
             return []
-        own = self._own(places)
-        judged: list[Judgement] = [_UNIQUE] * len(places)
-        for rules, here in _by_rules(places >> ROW_BITS, rules_at):
+        own = self._own(positions)
+        judged: list[Judgement] = [_UNIQUE] * len(positions)
+        for rules, here in _by_rules(positions >> ROW_BITS, rules_at):
             for at in here[~signed(own.articles.statuses[here])].tolist():
-                judged[at] = self._without_signature(rules, int(places[at]), Status(own.articles.statuses[at]))
+                judged[at] = self._without_signature(rules, int(positions[at]), Status(own.articles.statuses[at]))
             asking = here[signed(own.articles.statuses[here])]
             if len(asking):
                 for number, judgement in self._judge_signed(rules, own.of(asking)):
                     judged[int(asking[number])] = judgement
         return judged
 
-    def _without_signature(self, rules: Rules, place: int, status: Status) -> Judgement:
-        reason = self._row(place).batch.reason(row_of(place))
+    def _without_signature(self, rules: Rules, position: int, status: Status) -> Judgement:
+        reason = self._row(position).batch.reason(row_of(position))
         return verdict.judge(status, match=None, reason=reason, featureless=rules.featureless)
 
     def _judge_signed(self, rules: Rules, own: _Own) -> Iterator[tuple[int, Judgement]]:
@@ -95,7 +95,7 @@ class Judge:
         again = self._versions(query, own, found) if rules.recrawl == UPDATE else {}
         for number, nearest in found.items():
             version = again.get(number)
-            match = self._match(int(own.places[number]), version or nearest)
+            match = self._match(int(own.positions[number]), version or nearest)
             status = Status(own.articles.statuses[number])
             judgement = verdict.judge(
                 status, match=match, reason="", featureless=rules.featureless, update=version is not None
@@ -111,7 +111,7 @@ class Judge:
             again = []
             for number, candidates in self._candidates(near, first_only=accept is None):
                 article = int(waiting[number])
-                chosen = next((one for one in candidates if accept is None or accept(article, one.place)), None)
+                chosen = next((one for one in candidates if accept is None or accept(article, one.position)), None)
                 if chosen is not None:
                     found[article] = chosen
                 elif len(candidates) == query.best:
@@ -123,8 +123,8 @@ class Judge:
         """The near entries of each query that has any; the first ones alone where no other will be asked for."""
         firsts = np.flatnonzero(np.diff(near.queries, prepend=-1))
         wanted = firsts if first_only else np.arange(len(near.queries))
-        places = places_of(self._applied.tables.rows.take(near.doc_numbers[wanted])).tolist()
-        found = list(map(_Found, places, near.distances[wanted].tolist()))
+        positions = positions_of(self._applied.tables.rows.take(near.doc_numbers[wanted])).tolist()
+        found = list(map(_Found, positions, near.distances[wanted].tolist()))
         ends = range(1, len(firsts) + 1) if first_only else [*firsts.tolist(), len(found)][1:]
         start = 0
         for number, end in zip(near.queries[firsts].tolist(), ends, strict=True):
@@ -137,7 +137,7 @@ class Judge:
         if not len(numbers):
             return {}
         near = own.of(numbers)
-        ids = np.array([id_hash(self._id(place)) for place in near.places.tolist()], np.uint64)
+        ids = np.array([id_hash(self._id(position)) for position in near.positions.tolist()], np.uint64)
         versions = self._nearest(replace(query.part(numbers), own_ids=ids), self._is_version(near))
         return {int(numbers[at]): version for at, version in versions.items()}
 
@@ -145,34 +145,36 @@ class Judge:
         """Only once coordinates were forgotten can an article meet an entry of its own coordinates."""
         if self._applied.state.horizon is None:
             return None
-        return lambda query, place: not self._is_itself(int(own.places[query]), place)
+        return lambda query, position: not self._is_itself(int(own.positions[query]), position)
 
-    def _is_itself(self, own: int, place: int) -> bool:
-        return self._row(own).batch.coordinates(row_of(own)) == self._listed(place).batch.coordinates(row_of(place))
+    def _is_itself(self, own: int, position: int) -> bool:
+        return self._row(own).batch.coordinates(row_of(own)) == self._listed(position).batch.coordinates(
+            row_of(position)
+        )
 
     def _is_version(self, own: _Own) -> Accept:
         """Equal hashes of ids are not enough."""
         is_other = self._is_other(own)
 
-        def accept(query: int, place: int) -> bool:
-            same = self._id(int(own.places[query])) == self._id(place)
-            return same and (is_other is None or is_other(query, place))
+        def accept(query: int, position: int) -> bool:
+            same = self._id(int(own.positions[query])) == self._id(position)
+            return same and (is_other is None or is_other(query, position))
 
         return accept
 
-    def _id(self, place: int) -> str:
-        return self._listed(place).batch.id(row_of(place))
+    def _id(self, position: int) -> str:
+        return self._listed(position).batch.id(row_of(position))
 
-    def _match(self, own_place: int, found: _Found) -> Match:
-        own = self._row(own_place).batch.signatures[row_of(own_place)]
-        row, at = self._listed(found.place), row_of(found.place)
+    def _match(self, own_position: int, found: _Found) -> Match:
+        own = self._row(own_position).batch.signatures[row_of(own_position)]
+        row, at = self._listed(found.position), row_of(found.position)
         differing = np.bitwise_count(own ^ row.batch.signatures[at])
         bits = int(differing.sum())
         if found.distance not in {bits, int(differing[:_FINGERPRINT_BYTES].sum())}:
             reason = f"the row of entry {at} of log record {row.offset} is not the one of the log"
             raise self._applied.store.corrupt(reason)
         return Match(
-            place=found.place,
+            position=found.position,
             id=row.batch.id(at),
             topic=row.batch.topic,
             coordinates=row.batch.coordinates(at),
@@ -181,36 +183,36 @@ class Judge:
             similarity=similarity(bits),
         )
 
-    def _row(self, place: int) -> Row:
-        return self._applied.rows.get(log_offset_of(place))
+    def _row(self, position: int) -> Row:
+        return self._applied.rows.get(log_offset_of(position))
 
-    def _listed(self, place: int) -> Row:
+    def _listed(self, position: int) -> Row:
         """The record of an entry that was found; that it is not there is damage."""
         row = None
-        if place >= 0:
+        if position >= 0:
             with contextlib.suppress(RefusedError):
-                row = self._row(place)
-        if row is None or row_of(place) >= len(row.batch):
-            reason = f"a row names place {place}, where no log record has an entry"
+                row = self._row(position)
+        if row is None or row_of(position) >= len(row.batch):
+            reason = f"a row names log position {position}, where no log record has an entry"
             raise self._applied.store.corrupt(reason)
         return row
 
-    def _own(self, places: I64) -> _Own:
-        offsets = places >> ROW_BITS
+    def _own(self, positions: I64) -> _Own:
+        offsets = positions >> ROW_BITS
         distinct, inverse = np.unique(offsets, return_inverse=True)
         if len(distinct) == 1:
-            return _Own(places, self._articles(int(distinct[0]), places))
+            return _Own(positions, self._articles(int(distinct[0]), positions))
         order = np.argsort(inverse, kind="stable")
-        parts = np.split(places[order], np.cumsum(np.bincount(inverse))[:-1])
+        parts = np.split(positions[order], np.cumsum(np.bincount(inverse))[:-1])
         each = [self._articles(offset, part) for offset, part in zip(distinct.tolist(), parts, strict=True)]
         columns = (np.concatenate([getattr(one, name) for one in each]) for name in Articles.__slots__)
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        return _Own(places, Articles(*columns).of(back))
+        return _Own(positions, Articles(*columns).of(back))
 
-    def _articles(self, offset: int, places: I64) -> Articles:
+    def _articles(self, offset: int, positions: I64) -> Articles:
         row = self._applied.rows.get(offset)
-        at = _rows_of(row, places)
+        at = _rows_of(row, positions)
         batch = row.batch
         return Articles(
             statuses=batch.statuses[at],
@@ -222,16 +224,18 @@ class Judge:
         )
 
 
-def _rows_of(row: Row, places: I64) -> I64:
-    rows = places & (MAX_ROWS - 1)
+def _rows_of(row: Row, positions: I64) -> I64:
+    rows = positions & (MAX_ROWS - 1)
     if rows.max() >= len(row.batch):
-        msg = f"place {int(places[rows.argmax()])} does not exist: its log record has {len(row.batch)} entries"
+        msg = (
+            f"log position {int(positions[rows.argmax()])} does not exist: its log record has {len(row.batch)} entries"
+        )
         raise RefusedError(msg)
     return rows
 
 
 def _by_rules(offsets: I64, rules_at: Callable[[int], Rules]) -> Iterator[tuple[Rules, I64]]:
-    """The places of each rules in force."""
+    """The log positions of each rules in force."""
     by_rules: dict[Rules, list[int]] = {}
     for offset in np.unique(offsets).tolist():
         by_rules.setdefault(rules_at(offset), []).append(offset)

@@ -14,15 +14,15 @@ in values little-endian. One column family holds families of keys by their first
     P table:1 page:2                   tails of PAGE_BLOCKS neighbouring lists: how many entries each has, u16 x
                                        PAGE_BLOCKS, two bytes 0, then the entries, list by list, by document number
     C table:1 block:2 number:4         sealed piece of a list: exactly CHUNK_ENTRIES entries, older than the tail
-    F shard:2                          entries before this document number are folded, i64; then, if a list of the shard has
+    F shard:2                          entries before this number are folded, i64; then, if a list of the shard has
                                        sealed pieces, u32 x lists numbers of the first piece, u32 x lists after the last
-    I place:8                          label of an article of a table index without a log, UTF-8
+    I position:8                          label of an article of a table index without a log, UTF-8
 
 Document number
-    Entries that stand and are signed are numbered 0, 1, 2, ... in order of place, within one index. Lists hold
+    Entries that stand and are signed are numbered 0, 1, 2, ... in order of log position, within one index. Lists hold
     document numbers, and what the verdict needs of an entry stands in its row. Trims leave the numbers as they are.
 Row
-    words 0 to 3 of the signature, group, XXH3 of the article id's bytes, place, log time: 64 bytes.
+    words 0 to 3 of the signature, group, XXH3 of the article id's bytes, log position, log time: 64 bytes.
 Entry of a list
     the three blocks of the key word beside the list's own, from the highest to the lowest, u16 each; number u32.
 """
@@ -52,7 +52,7 @@ STATE = b"M"
 ENTRY_BYTES = 10
 ROW_WORDS = 8
 ROW_BYTES = 8 * ROW_WORDS
-GROUP, ID_HASH, PLACE, TIME = 4, 5, 6, 7
+GROUP, ID_HASH, POSITION, TIME = 4, 5, 6, 7
 """Words of a row after the signature's four."""
 MAX_DOC_NUMBERS = 1 << 32
 BLOCKS_A_WORD = 4
@@ -72,12 +72,12 @@ _SEGMENT_KEY = struct.Struct(">c16sIQ")
 
 
 def offset_key(family: bytes, offset: int) -> bytes:
-    """Key of families E, R, U (log offset) and I (place)."""
+    """Key of families E, R, U (log offset) and I (log position)."""
     return family + offset.to_bytes(8, "big")
 
 
 def offset_of(key: bytes) -> int:
-    """Log offset (or place) of such a key."""
+    """Log offset (or log position) of such a key."""
     return int.from_bytes(key[1:9], "big")
 
 
@@ -238,10 +238,10 @@ class Shard:
 
     def encode(self) -> bytes:
         """Bytes of the value."""
-        place = self.folded.to_bytes(8, "little", signed=True)
+        position = self.folded.to_bytes(8, "little", signed=True)
         if not self.after.any():
-            return place
-        return place + self.first.astype("<u4").tobytes() + self.after.astype("<u4").tobytes()
+            return position
+        return position + self.first.astype("<u4").tobytes() + self.after.astype("<u4").tobytes()
 
     @classmethod
     def decode(cls, raw: bytes) -> Shard:
@@ -251,7 +251,7 @@ class Shard:
             msg = f"state of a shard has {len(raw)} bytes"
             raise CorruptError(msg)
         shard.folded = int.from_bytes(raw[:8], "little", signed=True)
-        if len(raw) > 8:  # noqa: PLR2004 - the place's 8 bytes, drawn above
+        if len(raw) > 8:  # noqa: PLR2004 - the log position's 8 bytes, drawn above
             numbers = np.frombuffer(raw, "<u4", offset=8)
             shard.first = numbers[:SHARD_BLOCKS].copy()
             shard.after = numbers[SHARD_BLOCKS:].copy()

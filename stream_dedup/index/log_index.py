@@ -22,7 +22,7 @@ from typing import Self
 import numpy as np
 
 from stream_dedup.core.entry import LogRecord, Trim
-from stream_dedup.core.model import MAX_ROWS, ROW_BITS, Judgement, log_offset_of, place_of, row_of
+from stream_dedup.core.model import MAX_ROWS, ROW_BITS, Judgement, log_offset_of, log_position, row_of
 from stream_dedup.core.rules import Rules, Scheme
 from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.applying import Applied
@@ -137,9 +137,9 @@ class LogIndex:
         """Rules in force after the last record applied."""
         return self._applied.history.current
 
-    def rules_at(self, place: int) -> Rules:
-        """Rules in force at a place; RefusedError where it is before the log's first rules."""
-        return self._rules_at_offset(log_offset_of(place))
+    def rules_at(self, position: int) -> Rules:
+        """Rules in force at a log position; RefusedError where it is before the log's first rules."""
+        return self._rules_at_offset(log_offset_of(position))
 
     def begin(self, log_id: str) -> None:
         """Bind a new, empty index to a log; RefusedError where it belongs to one."""
@@ -163,14 +163,14 @@ class LogIndex:
             applied.in_doubt(lambda: applied.store.flush(wait=False))
 
     def standing(self, topic_id: bytes, partition: int, offsets: I64) -> I64:
-        """Place at which each source offset stands, -1 where it does not.
+        """Log position at which each source offset stands, -1 where it does not.
 
         Raises:
             RefusedError: an offset is covered by a logged batch that has no entry for it.
         """
-        places = np.full(len(offsets), -1, np.int64)
+        positions = np.full(len(offsets), -1, np.int64)
         if not len(offsets):
-            return places
+            return positions
         for segment in self._applied.coverage.overlapping(
             (topic_id, partition), int(offsets.min()), int(offsets.max())
         ):
@@ -179,8 +179,8 @@ class LogIndex:
                 logged = self._applied.rows.get(segment.log_offset).batch.offsets
                 rows = np.searchsorted(logged, offsets[inside])
                 _refuse_gaps(topic_id, partition, offsets[inside], logged, rows)
-                places[inside] = rows + place_of(segment.log_offset, 0)
-        return places
+                positions[inside] = rows + log_position(segment.log_offset, 0)
+        return positions
 
     def partitions(self) -> dict[tuple[bytes, int], int]:
         """Source partitions that the log covers, with the last covered offset of each."""
@@ -190,27 +190,27 @@ class LogIndex:
         """Whether any offset of a source partition stands."""
         return (topic_id, partition) in self._applied.coverage.last
 
-    def entry(self, place: int) -> tuple[LogRecord, int]:
+    def entry(self, position: int) -> tuple[LogRecord, int]:
         """The record and the row of an entry; RefusedError where it is not held."""
-        return self._applied.rows.get(log_offset_of(place)).record, row_of(place)
+        return self._applied.rows.get(log_offset_of(position)).record, row_of(position)
 
-    def entries(self, places: I64) -> list[tuple[LogRecord, int]]:
+    def entries(self, positions: I64) -> list[tuple[LogRecord, int]]:
         """The record and the row of each entry, in the order asked; each record is read once if they come together."""
-        return [self.entry(place) for place in places.tolist()]
+        return [self.entry(position) for position in positions.tolist()]
 
-    def logged(self, places: I64) -> tuple[U64, U64]:
+    def logged(self, positions: I64) -> tuple[U64, U64]:
         """Checksums of the values and fingerprints of entries, as they were logged."""
-        checksums, fingerprints = np.empty(len(places), np.uint64), np.empty(len(places), np.uint64)
-        offsets = places >> ROW_BITS
+        checksums, fingerprints = np.empty(len(positions), np.uint64), np.empty(len(positions), np.uint64)
+        offsets = positions >> ROW_BITS
         for offset in np.unique(offsets).tolist():
             row, chosen = self._applied.rows.get(offset), offsets == offset
-            within = places[chosen] & (MAX_ROWS - 1)
+            within = positions[chosen] & (MAX_ROWS - 1)
             checksums[chosen], fingerprints[chosen] = row.batch.checksums[within], row.fingerprints[within]
         return checksums, fingerprints
 
-    def judge(self, places: I64) -> list[Judgement]:
-        """Verdicts of standing articles, each as of its own place."""
-        return self._judge.judge(places, self._rules_at_offset)
+    def judge(self, positions: I64) -> list[Judgement]:
+        """Verdicts of standing articles, each as of its own log position."""
+        return self._judge.judge(positions, self._rules_at_offset)
 
     def restated_trim(self, owed_time: int) -> Trim | None:
         """The trim that forgets most, if nothing owed or to come has a log time below ``owed_time`` (ms)."""
@@ -309,7 +309,7 @@ class LogIndex:
 
     @property
     def batches_since_rules(self) -> bool:
-        """Whether the log went on since its last rules record: then restating them makes a place to trim at."""
+        """Whether the log went on since its last rules record: then restating them makes a log position to trim at."""
         return (
             bool(self._applied.history.marks) and self._applied.state.newest != self._applied.history.marks[-1].before
         )

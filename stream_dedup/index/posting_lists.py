@@ -1,6 +1,6 @@
 """The posting lists of the block tables, as a look-up reads them, wherever they are held.
 
-Entries are known here by their **document number**: signed entries numbered in order of place. A posting list is what
+Entries are known here by their **document number**: signed entries in order of log position. A posting list is what
 one table holds of one block value, in rising order of document number. Its parts lie in **levels**, oldest first;
 within a level each block has at most one **source**, an array that holds the lists of a range of blocks.
 

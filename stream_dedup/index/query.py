@@ -2,7 +2,7 @@
 
 What counts for an article, in this order:
 
-1. Of each posting list of its plan the entries from before its own place, of all levels together, the newest
+1. Of each posting list of its plan the entries from before its own log position, of all levels together, the newest
    ``bucket_limit`` of them. Nothing else is ever compared.
 2. An entry that is not trimmed (``floor``), whose group is the article's, which has not expired, and has the article id
    asked for, if one is.
@@ -54,7 +54,7 @@ class Query:
     Attributes:
         keys: shape (n, 4), as ``core.probes.keys`` gives them.
         groups: of each article.
-        before: first document number that does not exist for the article (as of its place; its own, if it has one).
+        before: first number that does not exist for the article (as of its log position; its own, if it has one).
         plan: look-ups ``table << 16 | mask``, shape (n, probes), or (1, probes) for the same for every article.
         directed: directed search, else exact.
         reach: of each article, greatest distance in bits.

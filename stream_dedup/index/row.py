@@ -15,7 +15,7 @@ from stream_dedup.index.layout import I64, ROW_WORDS, U64
 class Rows:
     """Rows held in memory, in chunks of ``2**chunk_bits`` rows each but the last, which may be shorter or longer.
 
-    A row is 8 words of uint64: signature (4, not XORed with the group), group, hash of the article id, place, log time.
+    A row is 8 words of uint64: signature (4, not XORed with the group), group, id hash, log position, log time.
     ``base`` is the document number of the first row; entries before it must be trimmed, that is below the floor.
 
     Raises:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from stream_dedup.errors import RefusedError
-from stream_dedup.index.layout import I64, MAX_DOC_NUMBERS, PLACE, ROW_BYTES, ROW_WORDS, U64, chunk_key, chunk_of
+from stream_dedup.index.layout import I64, MAX_DOC_NUMBERS, POSITION, ROW_BYTES, ROW_WORDS, U64, chunk_key, chunk_of
 from stream_dedup.index.row import Rows
 from stream_dedup.index.settings import IMAGE_CHUNK_BITS, ROW_CHUNK
 from stream_dedup.index.store import Store, WriteBatch
@@ -162,6 +162,6 @@ class HeldRows:
         self.rows = Rows(tuple(self._chunks), IMAGE_CHUNK_BITS, self._base << IMAGE_CHUNK_BITS)
 
 
-def places_of(rows: U64) -> I64:
-    """Places of rows."""
-    return rows[:, PLACE].view(np.int64)
+def positions_of(rows: U64) -> I64:
+    """Log positions of rows."""
+    return rows[:, POSITION].view(np.int64)

@@ -19,7 +19,7 @@ from stream_dedup.core.model import ROW_BITS, signed
 from stream_dedup.core.probes import words
 from stream_dedup.errors import CorruptError, RefusedError
 from stream_dedup.index import layout
-from stream_dedup.index.layout import GROUP, I64, ID_HASH, PLACE, ROW_WORDS, TIME, U64, Head
+from stream_dedup.index.layout import GROUP, I64, ID_HASH, POSITION, ROW_WORDS, TIME, U64, Head
 from stream_dedup.index.settings import FETCH_RECORDS, RECENT_BYTES
 from stream_dedup.index.store import Store, WriteBatch
 
@@ -61,7 +61,7 @@ class Row:
         whole[:, :GROUP] = words(self.batch.signatures)[rows]
         whole[:, GROUP] = self.batch.groups[rows]
         whole[:, ID_HASH] = id_hashes(self.batch)[rows]
-        whole[:, PLACE] = rows + (self.offset << ROW_BITS)
+        whole[:, POSITION] = rows + (self.offset << ROW_BITS)
         whole[:, TIME] = self.head.times_of(rows).view(np.uint64)
         return whole
 

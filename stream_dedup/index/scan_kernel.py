@@ -179,9 +179,9 @@ def resolve(waiting: Records, articles: Records, floor: int, best: I64) -> int:
 def locate(waiting: Records, chunks: I64, chunk_bits: int, base: int) -> None:
     """Document numbers become addresses of their rows."""
     for number in range(len(waiting)):
-        place = waiting[number].at - base
-        chunk = min(place >> chunk_bits, len(chunks) - 1)
-        address = chunks[chunk] + (place - (chunk << chunk_bits)) * ROW_BYTES
+        position = waiting[number].at - base
+        chunk = min(position >> chunk_bits, len(chunks) - 1)
+        address = chunks[chunk] + (position - (chunk << chunk_bits)) * ROW_BYTES
         waiting[number].at = address
         prefetch(address)
 

@@ -12,7 +12,7 @@ from stream_dedup.index.settings import RANGES
 from stream_dedup.index.store import Store, WriteBatch
 
 MAX_LOG_OFFSET = 1 << (63 - ROW_BITS)
-"""Log offsets are below: a place holds one, and the number of a row, in 63 bits."""
+"""Log offsets are below: a log position holds one, and the number of a row, in 63 bits."""
 MAX_TIME = (1 << 63) - 1
 """Greatest log time, ms."""
 MAX_SHARDS = max(TABLE_COUNTS) * RANGES

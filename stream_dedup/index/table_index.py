@@ -1,6 +1,6 @@
 """The block tables without a log: signatures with labels, added in order. Behind the public ``Index``.
 
-Places are counted from 0 by this index itself, and are document numbers. What is added is durable after ``flush`` or
+Positions are counted from 0 by this index, and are document numbers. What is added is durable after ``flush`` or
 ``close``.
 """
 
@@ -18,7 +18,7 @@ from stream_dedup.core.probes import words
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import UserError
 from stream_dedup.index.folder import Folder
-from stream_dedup.index.layout import GROUP, I64, ID_HASH, PLACE, ROW_WORDS, TIME, U64, offset_key
+from stream_dedup.index.layout import GROUP, I64, ID_HASH, POSITION, ROW_WORDS, TIME, U64, offset_key
 from stream_dedup.index.query import BEST, Articles, Near, query_of
 from stream_dedup.index.row_column import RowColumn
 from stream_dedup.index.rows import id_hash
@@ -62,24 +62,24 @@ class TableIndex:
         return self._state.next_ordinal
 
     def add(self, signatures: U8, groups: U64, labels: Sequence[str]) -> I64:
-        """Add entries in this order; returns their places."""
-        places = np.arange(len(self), len(self) + len(labels))
+        """Add entries in this order; returns their log positions."""
+        positions = np.arange(len(self), len(self) + len(labels))
         rows = np.zeros((len(labels), ROW_WORDS), np.uint64)
         rows[:, :GROUP], rows[:, GROUP] = words(signatures), groups
         rows[:, ID_HASH] = [id_hash(label) for label in labels]
-        rows[:, PLACE], rows[:, TIME] = places, 0
+        rows[:, POSITION], rows[:, TIME] = positions, 0
         count = len(self) + len(labels)
         state = replace(self._state, next_ordinal=count, articles=count)
         batch = self._store.batch()
-        for place, label in zip(places.tolist(), labels, strict=True):
-            batch.put(offset_key(b"I", place), label.encode("utf-8", "surrogatepass"))
+        for position, label in zip(positions.tolist(), labels, strict=True):
+            batch.put(offset_key(b"I", position), label.encode("utf-8", "surrogatepass"))
         self._tables.rows.put(batch, rows)
         state.put(batch)
         self._store.write(batch)
-        # What could not be written was not added: the next ones take its places.
+        # What could not be written was not added: the next ones take its positions.
         self._state = state
         self._tables.add(rows)
-        return places
+        return positions
 
     def near(self, rules: Rules, statuses: U8, signatures: U8, groups: U64, margins: U8) -> Near:
         """Every near entry of each article, as many as there are: nearest first, then earliest."""
@@ -91,13 +91,13 @@ class TableIndex:
             near = self._tables.near(query)
         return near
 
-    def signatures(self, places: I64) -> U64:
+    def signatures(self, positions: I64) -> U64:
         """Signatures of entries, as words."""
-        return self._tables.rows.take(places)[:, :GROUP]
+        return self._tables.rows.take(positions)[:, :GROUP]
 
-    def labels(self, places: I64) -> list[str]:
+    def labels(self, positions: I64) -> list[str]:
         """Labels of entries."""
-        found = self._store.get([offset_key(b"I", place) for place in places.tolist()])
+        found = self._store.get([offset_key(b"I", position) for position in positions.tolist()])
         return [raw.decode("utf-8", "surrogatepass") for raw in found]
 
     @property

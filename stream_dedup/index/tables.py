@@ -5,7 +5,7 @@ One definition of a list, wherever its entries are held:
     list = shard in the image, or sealed pieces and tail on disk + older entries in memory + young ones
 
 in order of document number, and each entry once. A look-up compares the newest N entries of this union as
-of the asking place (``scan``). Entries in memory are folded into the lists on disk a shard (a sixteenth of
+of the asking log position (``scan``). Entries in memory are folded into the lists on disk a shard (a sixteenth of
 one table) at a time: each shard knows before which document number it is folded, so the parts never overlap.
 
 The rows are written by the owner of these tables before they are added here; after a restart those

@@ -127,7 +127,7 @@ def _check_shard(tables: Tables, shard: int, expected: _Sums) -> Iterator[str]:
     here = slice(first, first + SHARD_BLOCKS)
     lists = np.repeat(np.arange(SHARD_BLOCKS), np.diff(source.starts))
     for index in np.unique(lists[1:][(np.diff(source.doc_numbers.astype(np.int64)) <= 0) & (lists[1:] == lists[:-1])]):
-        yield f"list {table}/{first + index} is not in order of place"
+        yield f"list {table}/{first + index} is not in order of log position"
     counts, sums = _sums(source, lists, tables.floor)
     for index in np.flatnonzero((counts != expected.counts[table, here]) | (sums != expected.sums[table, here])):
         at = first + index

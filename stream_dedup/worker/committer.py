@@ -11,7 +11,7 @@ a transaction is uncertain (a time-out, a broker gone, the producer fenced), the
 transactional producer is initialised again, which settles what was open one way or
 the other, and the source begins again at the committed offsets: what is below them is out, the rest comes again.
 
-Where the rules at an article's place only observe, its record goes to the topic of unique ones, whatever its verdict.
+Where the rules at an article's log position only observe, it goes to the topic of unique ones, whatever the verdict.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     2, 3  decode and fingerprint, in the pool, what does not stand in the log yet
     4     append it to the log
     5     read the log; every record, one's own and the others', is applied to the index in log order
-    6     judge one's own articles as of their places, oldest batch first
+    6     judge one's own articles as of their log positions, oldest batch first
 
 Rules:
 
@@ -138,10 +138,10 @@ class Engine:
                 flight = self._inbox.get_nowait()
             except Empty:
                 return
-            flight.places = self._standing(flight)
+            flight.positions = self._standing(flight)
             now = time.monotonic()
             flight.stretches = [
-                Stretch(rows, self._fingerprint(flight, rows), now) for rows in _runs(flight.places < 0)
+                Stretch(rows, self._fingerprint(flight, rows), now) for rows in _runs(flight.positions < 0)
             ]
             for stretch in flight.stretches:
                 for part in stretch.columns:
@@ -277,9 +277,9 @@ class Engine:
         """Judge the oldest batches together, up to the first that does not stand whole yet."""
         ready: list[Flight] = []
         for flight in self._flights:
-            if (flight.places < 0).any():
-                flight.places = self._standing(flight)
-                if (flight.places < 0).any():
+            if (flight.positions < 0).any():
+                flight.positions = self._standing(flight)
+                if (flight.positions < 0).any():
                     break
             if not self._is_of_its_topic(flight):
                 break
@@ -293,7 +293,7 @@ class Engine:
         counters = self._parts.index.counters
         before = (counters.lookups, counters.lists, counters.candidates)
         with self._parts.metrics.stage("judge"):
-            judgements = iter(self._parts.index.judge(np.concatenate([flight.places for flight in ready])))
+            judgements = iter(self._parts.index.judge(np.concatenate([flight.positions for flight in ready])))
         after = (counters.lookups, counters.lists, counters.candidates)
         self._parts.metrics.count_lookups(*(now - then for now, then in zip(after, before, strict=True)))
         for flight in ready:
@@ -304,8 +304,8 @@ class Engine:
             self._parts.hand_on(flight)
 
     def _observed(self, flight: Flight) -> list[bool]:
-        """Whether the rules at each article's place only observe."""
-        offsets = flight.places >> ROW_BITS
+        """Whether the rules at each article's log position only observe."""
+        offsets = flight.positions >> ROW_BITS
         rules = {offset: self._parts.index.rules_at(offset << ROW_BITS) for offset in set(offsets.tolist())}
         return [rules[offset].observe for offset in offsets.tolist()]
 
@@ -313,15 +313,15 @@ class Engine:
         """Hold every value against the checksum that was logged; note the fingerprints.
 
         Raises:
-            RefusedError: the source has another article at a place that was logged.
+            RefusedError: the source has another article at a log position that was logged.
         """
-        checksums, fingerprints = self._parts.index.logged(flight.places)
+        checksums, fingerprints = self._parts.index.logged(flight.positions)
         flight.fingerprints = fingerprints.tolist()
-        for record, place, logged in zip(flight.records, flight.places.tolist(), checksums.tolist(), strict=True):
+        for record, position, logged in zip(flight.records, flight.positions.tolist(), checksums.tolist(), strict=True):
             if checksum(record.value) != logged:
                 msg = (
                     f"{record.topic}-{record.partition}-{record.offset}: not the article that was logged there "
-                    f"(log offset {log_offset_of(place)}): the topic lost records and got others in their place, "
+                    f"(log offset {log_offset_of(position)}): the topic lost records and got others in their place, "
                     "under the same id. "
                     "Nothing was judged. Restore the topic, or begin a new group (a new log) with --group"
                 )

@@ -79,8 +79,8 @@ class Flight:
     """One polled batch of one source partition.
 
     ``records`` are the client's consumer records in offset order; ``offsets`` int64 of
-    shape (n,); ``places`` int64 of shape (n,), -1 where not standing yet. ``observed`` says of each record
-    whether the rules at its place only observe.
+    shape (n,); ``positions`` int64 of shape (n,), -1 where not standing yet. ``observed`` says of each record
+    whether the rules at its log position only observe.
     """
 
     assignment: Assignment
@@ -90,7 +90,7 @@ class Flight:
     offsets: NDArray[np.int64]
     size_bytes: int
     polled_at: float
-    places: NDArray[np.int64]
+    positions: NDArray[np.int64]
     stretches: list[Stretch] | None = None
     judgements: list[Judgement] = field(default_factory=list)
     observed: list[bool] = field(default_factory=list)

@@ -4,7 +4,7 @@ In order:
 
     1  the topics are there, with the right settings
     2  the index is opened and its image loaded; it must be of this log, and hold what stands in the log
-       at the place that it says: if not, it is emptied, for it is only a cache
+       at the log position that it says: if not, it is emptied, for it is only a cache
     3  the log is read to its end
     4  an empty log begins with the configuration's rules
     5  the rules in force must be the configuration's: if not, stop and name the difference

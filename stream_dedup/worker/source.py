@@ -291,7 +291,7 @@ class Source(ConsumerRebalanceListener):  # type: ignore[misc] # the client has 
             offsets=offsets,
             size_bytes=sum(map(record_bytes, records)),
             polled_at=polled_at,
-            places=np.full(n, -1, np.int64),
+            positions=np.full(n, -1, np.int64),
         )
 
     def _tell(self, line: str) -> None:

@@ -2,9 +2,9 @@
 
 In order, each step safe to repeat and safe to stop after:
 
-    1  restate the rules in the log now and then, so that there are places where it can be cut
+    1  restate the rules in the log now and then, so that there are log positions where it can be cut
     2  find what is owed: the earliest log time among articles logged whose output is not committed
-    3  append a trim record that names a place X which lies behind the window of all that is owed
+    3  append a trim record that names a log position X which lies behind the window of all that is owed
        and of all to come
     4  once the trim is applied here: delete the log before X
 

@@ -65,7 +65,7 @@ class WorkerParts:
     processes: int
     metrics: Metrics
     stop: threading.Event
-    on_step: Callable[[Step | TrimStep], None] = lambda step: None  # noqa: ARG005 - a place to stand for tests
+    on_step: Callable[[Step | TrimStep], None] = lambda step: None  # noqa: ARG005 - a place for tests to stand
 
 
 class Worker:

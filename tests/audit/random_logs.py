@@ -118,9 +118,9 @@ class RandomLog:
         usual = draw.choice(["f", "37f", "0123456789abcdef"])
         digits = [draw.choice(usual) for _ in range(16 * self.tables)]
         for bit in flipped:
-            place = SIGNATURE_BITS - 1 - bit
-            if place < len(digits) and draw.random() < 0.8:
-                digits[place] = draw.choice("001")
+            position = SIGNATURE_BITS - 1 - bit
+            if position < len(digits) and draw.random() < 0.8:
+                digits[position] = draw.choice("001")
         return "".join(digits)
 
     def add_batch(self, start: int, stop: int, source: Source) -> None:

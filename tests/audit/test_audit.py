@@ -226,7 +226,7 @@ def observed_log() -> PlainLog:
 
 
 def test_observed_outputs_are_all_in_the_topic_of_unique_ones() -> None:
-    """Where the rules at the place say so, every verdict leaves to ``unique`` and stands in the headers."""
+    """Where the rules at the log position say so, every verdict leaves to ``unique`` and stands in the headers."""
     log = observed_log()
     as_is = outputs_of(log)
     found = report(log, as_is)
@@ -239,7 +239,7 @@ def test_observed_outputs_are_all_in_the_topic_of_unique_ones() -> None:
 
 
 def test_rules_that_observe_no_more() -> None:
-    """An article from before the change of rules stays where the rules at its own place sent it."""
+    """An article from before the change of rules stays where the rules at its own log position sent it."""
     log = three_articles()
     log.add(rules(2, observe=True))
     plain = log.plain()

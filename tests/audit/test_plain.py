@@ -42,13 +42,13 @@ def test_distance_of_the_rules(bits: int, verdict: str) -> None:
 
 
 def test_match_is_told_in_full() -> None:
-    """A match names place, id, topic, coordinates, log time, distance and similarity."""
+    """A match names log position, id, topic, coordinates, log time, distance and similarity."""
     log = log_with()
     log.articles(FAR, A, first=10)
     log.articles(A ^ 1, first=20, partition=3)
     match = judged(log.plain())[2].match
     assert match is not None
-    assert (match.place, match.id, match.topic) == ((1 << 20) + 1, "articles-0-11", "articles")
+    assert (match.position, match.id, match.topic) == ((1 << 20) + 1, "articles-0-11", "articles")
     assert (match.coordinates, match.time, match.distance) == (at(11), 2000, 1)
     assert match.similarity == pytest.approx(math.cos(math.pi * 4 / 256))
 
@@ -72,7 +72,7 @@ def test_copies_count_for_nothing() -> None:
     log.articles(FAR, first=1)
     plain = log.plain()
     assert said(plain) == ["u", "u", "u"]
-    assert [int(place) for place in plain.entries.places] == [1 << 20, (1 << 20) + 1, (2 << 20) + 2]
+    assert [int(position) for position in plain.entries.positions] == [1 << 20, (1 << 20) + 1, (2 << 20) + 2]
 
 
 def test_batch_covers_offsets_without_entries() -> None:
@@ -153,8 +153,8 @@ def test_entries_without_a_signature_stand_in_no_list() -> None:
     assert said(log.plain()) == ["r", "u", "u", "r", "u", "d2@0"]
 
 
-def test_rules_in_force_at_the_place() -> None:
-    """A change holds from its place on; a void change and a restatement change nothing."""
+def test_rules_in_force_at_the_log_position() -> None:
+    """A change holds from its log position on; a void change and a restatement change nothing."""
     log = log_with(distance=0)
     log.articles(A, A ^ 1, first=0)
     log.add(rules(2, distance=1))

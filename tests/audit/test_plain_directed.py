@@ -22,9 +22,9 @@ ALL_BITS = 2**64 - 1
 GROUP = 0x9A31_5C77_E2D4_1B86
 
 
-def bits(*places: int) -> int:
+def bits(*positions: int) -> int:
     """A signature with these bits, 0 being the highest."""
-    return sum(1 << (255 - place) for place in places)
+    return sum(1 << (255 - position) for position in positions)
 
 
 def in_block(block: int, value: int) -> int:
@@ -37,9 +37,9 @@ def spread(but: int, tables: int = 4, flips: int = FAR_BITS) -> int:
     return sum(in_block(block, flips) for block in range(tables) if block != but)
 
 
-def cheap(*places: int, tables: int = 4) -> str:
+def cheap(*positions: int, tables: int = 4) -> str:
     """Margins that are 0 at these bits and 15 elsewhere."""
-    return "".join("0" if place in places else "f" for place in range(16 * tables))
+    return "".join("0" if position in positions else "f" for position in range(16 * tables))
 
 
 def log_with(rules: Rules) -> LogOfTest:
@@ -78,15 +78,16 @@ def test_unchanged_block_is_found_first(block: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "tables"), [(0, 4), (1, 4), (15, 4), (16, 4), (63, 4), (64, 8), (127, 8), (128, 16), (200, 16), (255, 16)]
+    ("position", "tables"),
+    [(0, 4), (1, 4), (15, 4), (16, 4), (63, 4), (64, 8), (127, 8), (128, 16), (200, 16), (255, 16)],
 )
-def test_margins_and_blocks_are_numbered_alike(place: int, tables: int) -> None:
+def test_margins_and_blocks_are_numbered_alike(position: int, tables: int) -> None:
     """Margin i is that of signature bit i; it stands in list i // 16, one list a block of as many as the scheme has."""
     rules = directed_rules(tables=tables, probes=tables + 1, limit=64)
-    other = Entry(A ^ bits(place) ^ spread(place // 16, tables))
+    other = Entry(A ^ bits(position) ^ spread(position // 16, tables))
     distance = 1 + 4 * (tables - 1)
-    assert asked(rules, other, Entry(A, cheap(place, tables=tables))) == f"d0@{distance}"
-    assert asked(rules, other, Entry(A, cheap(place ^ 1, tables=tables))) == "u"
+    assert asked(rules, other, Entry(A, cheap(position, tables=tables))) == f"d0@{distance}"
+    assert asked(rules, other, Entry(A, cheap(position ^ 1, tables=tables))) == "u"
 
 
 def test_margins_of_the_one_that_asks() -> None:
@@ -106,7 +107,7 @@ def test_masks_flip_three_bits_at_most(flips: tuple[int, ...], verdict: str) -> 
 def test_least_cost_first() -> None:
     """Of two bits the one of the smaller margin is looked up first, though its mask is greater and its list later."""
     margins = "f" * 20 + "1" + "f" * 10 + "2"
-    cheaper, dearer = (Entry(A ^ bits(place) ^ spread(1)) for place in (20, 31))
+    cheaper, dearer = (Entry(A ^ bits(position) ^ spread(1)) for position in (20, 31))
     for probes, found in [(4, "uu"), (5, "du"), (6, "dd")]:
         verdicts = [asked(directed_rules(probes=probes), other, Entry(A, margins))[0] for other in (cheaper, dearer)]
         assert "".join(verdicts) == found
@@ -123,10 +124,10 @@ def test_cost_of_a_mask_is_the_sum_of_its_bits() -> None:
         assert "".join(verdicts) == found
 
 
-@pytest.mark.parametrize(("place", "probes"), [(15, 5), (14, 6), (0, 20), (31, 21), (16, 36), (63, 53)], ids=str)
-def test_ties_go_by_list_then_by_mask(place: int, probes: int) -> None:
+@pytest.mark.parametrize(("position", "probes"), [(15, 5), (14, 6), (0, 20), (31, 21), (16, 36), (63, 53)], ids=str)
+def test_ties_go_by_list_then_by_mask(position: int, probes: int) -> None:
     """With equal margins the single bits follow the unchanged blocks: list by list, the lowest mask first."""
-    other = Entry(A ^ bits(place) ^ spread(place // 16))
+    other = Entry(A ^ bits(position) ^ spread(position // 16))
     assert asked(directed_rules(probes=probes), other, Entry(A)) == "d0@13"
     assert asked(directed_rules(probes=probes - 1), other, Entry(A)) == "u"
 
@@ -274,7 +275,7 @@ def test_similarity_and_distance_are_of_the_signature() -> None:
 
 
 def test_change_of_the_search() -> None:
-    """From its place on a change of rules decides, of the search too."""
+    """From its log position on a change of rules decides, of the search too."""
     scheme = directed_rules().scheme
     log = log_with(Rules(scheme, distance=3))
     log.entry(Entry(NEAR), ASKS, first=0)

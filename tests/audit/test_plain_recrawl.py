@@ -66,7 +66,7 @@ def test_ids_are_compared_as_text(rule: Rules) -> None:
     assert asked(rule, apart(1, ""), apart(0, "")) == "u0@1"
 
 
-def test_update_only_where_the_rule_at_the_place_says_so() -> None:
+def test_update_only_where_the_rule_at_the_log_position_says_so() -> None:
     """The same article is a duplicate under the other rule."""
     log = LogOfTest()
     log.add(rules())

@@ -49,8 +49,8 @@ def scheme_in(records: list[LogRecord]) -> Scheme:
 
 
 def expected(log: PlainLog) -> dict[int, Judgement]:
-    """The verdict of each place."""
-    return {int(log.entries.places[index]): judged for index, judged in log.judgements()}
+    """The verdict of each log position."""
+    return {int(log.entries.positions[index]): judged for index, judged in log.judgements()}
 
 
 def same(found: Judgement, wanted: Judgement) -> bool:
@@ -61,14 +61,14 @@ def same(found: Judgement, wanted: Judgement) -> bool:
 
 
 def assert_verdicts(index: LogIndex, wanted: dict[int, Judgement], after: int, draw: random.Random) -> None:
-    """The index, asked in any order, says the same of all places from a log offset on."""
-    places = [place for place in wanted if after <= log_offset_of(place) < index.next_offset]
-    draw.shuffle(places)
-    judged = index.judge(np.array(places, np.int64))
+    """The index, asked in any order, says the same of all log positions from a log offset on."""
+    positions = [position for position in wanted if after <= log_offset_of(position) < index.next_offset]
+    draw.shuffle(positions)
+    judged = index.judge(np.array(positions, np.int64))
     differing = {
-        place: (found, wanted[place])
-        for place, found in zip(places, judged, strict=True)
-        if not same(found, wanted[place])
+        position: (found, wanted[position])
+        for position, found in zip(positions, judged, strict=True)
+        if not same(found, wanted[position])
     }
     assert differing == {}
 
@@ -76,8 +76,8 @@ def assert_verdicts(index: LogIndex, wanted: dict[int, Judgement], after: int, d
 def assert_standing(index: LogIndex, plain: PlainLog, readable: dict[tuple[bytes, int], list[int]]) -> None:
     """Every source offset stands in the same record for both, or in none for both."""
     for source, offsets in readable.items():
-        places = index.standing(*source, np.array(offsets, np.int64))
-        found = [log_offset_of(place) if place >= 0 else None for place in places.tolist()]
+        positions = index.standing(*source, np.array(offsets, np.int64))
+        found = [log_offset_of(position) if position >= 0 else None for position in positions.tolist()]
         assert found == [plain._standing.logged_at(source, offset) for offset in offsets]
 
 
@@ -90,7 +90,7 @@ def cut_of(records: list[LogRecord]) -> int:
 @given(SEEDS)
 @example(453)  # a trim that names what is gone, and lies before a void one that is gone as well
 def test_same_verdicts_and_same_standing(seed: int) -> None:
-    """Asked at any time, for any places that may still be asked, the index says what the plain loop says."""
+    """Asked at any time, for any log positions that may still be asked, the index says what the plain loop says."""
     made = RandomLog(random.Random(seed))
     records = made.grow()
     wanted = expected(plain_log(records))
@@ -136,9 +136,9 @@ def test_cut_log_gives_the_same_verdicts(seed: int) -> None:
     assume(whole._cuts)
     rest = records[max(cut.trim.before for cut in whole._cuts) :]
     after = cut_of(records) + 1
-    wanted = {place: judged for place, judged in expected(whole).items() if log_offset_of(place) >= after}
+    wanted = {position: judged for position, judged in expected(whole).items() if log_offset_of(position) >= after}
     again = expected(plain_log(rest))
-    assert {place: again.get(place) for place in wanted} == wanted
+    assert {position: again.get(position) for position in wanted} == wanted
     with TemporaryDirectory() as path, opened(path, seed, scheme_in(records)) as index:
         index.apply(rest)
         assert_verdicts(index, wanted, after, random.Random(seed))
@@ -160,9 +160,9 @@ def test_trims_that_the_index_chooses_change_no_verdict(seed: int) -> None:
     assert without == list(wanted.values())
     for cut in {cut.trim.before for cut in plain._cuts}:
         rest = plain_log(trimmed[cut:])
-        places = rest.entries.places[rest.recomputable].tolist()
+        positions = rest.entries.positions[rest.recomputable].tolist()
         again = expected(rest)
-        assert [again[place] for place in places] == [wanted[place] for place in places]
+        assert [again[position] for position in positions] == [wanted[position] for position in positions]
 
 
 def with_offered_trims(records: list[LogRecord], seed: int) -> tuple[list[LogRecord], dict[int, int]]:
@@ -171,11 +171,11 @@ def with_offered_trims(records: list[LogRecord], seed: int) -> tuple[list[LogRec
     trimmed: list[LogRecord] = []
     moved: dict[int, int] = {}
     with TemporaryDirectory() as path, opened(path, seed, scheme_in(records)) as index:
-        for place, record in enumerate(records):
-            moved[place] = len(trimmed)
+        for position, record in enumerate(records):
+            moved[position] = len(trimmed)
             trimmed.append(record._replace(offset=len(trimmed)))
             index.apply(trimmed[-1:])
-            owed = min(int(later.time) for later in records[place:])
+            owed = min(int(later.time) for later in records[position:])
             trim = index.restated_trim(owed) if draw.random() < 0.5 else None
             if trim is not None:
                 trimmed.append(LogRecord(len(trimmed), record.time, trim, encode(trim)))
@@ -184,12 +184,12 @@ def with_offered_trims(records: list[LogRecord], seed: int) -> tuple[list[LogRec
 
 
 def verdict_of(judged: Judgement, moved: dict[int, int] | None) -> object:
-    """A verdict with its match's place in the trimmed log."""
+    """A verdict with its match's log position in the trimmed log."""
     if judged.match is None:
         return judged
-    offset = log_offset_of(judged.match.place)
-    place = judged.match.place + (((moved[offset] - offset) << 20) if moved else 0)
-    return replace(judged, match=replace(judged.match, place=place))
+    offset = log_offset_of(judged.match.position)
+    position = judged.match.position + (((moved[offset] - offset) << 20) if moved else 0)
+    return replace(judged, match=replace(judged.match, position=position))
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -121,14 +121,14 @@ class Large(Collector):
 
 @pytest.mark.expect_log("too many connections")
 def test_an_answer_that_is_not_read_ends(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
-    """The time holds for the answer too: the client's place is free again."""
+    """The time holds for the answer too: the client's address is free again."""
     caplog.set_level(logging.INFO)
     server = serve(Limits(connections=1, request_s=0.3), Large())
     with closing(connected(server)) as deaf:
         deaf.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
         assert select.select([deaf], [], [], WAIT_S)[0]
         wait_until(lambda: "slow request" in lines(caplog), WAIT_S, "it is hung up on")
-        wait_until(lambda: serves(server), WAIT_S, "its place is free")
+        wait_until(lambda: serves(server), WAIT_S, "its address is free")
     assert set(lines(caplog)) <= {"slow request", "too many connections"}
 
 

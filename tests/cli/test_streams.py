@@ -42,9 +42,9 @@ def called(command: list[str], *, unbuffered: bool, **more: Any) -> subprocess.C
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def positions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A file of two articles, and an index of them."""
-    folder = tmp_path_factory.mktemp("places")
+    folder = tmp_path_factory.mktemp("positions")
     two, index = folder / "two.jsonl", folder / "index"
     two.write_text('{"id":1,"text":"the ferry runs to the island"}\n{"id":2,"text":"the ferry sails to the island"}\n')
     args = ["filter", "--index", str(index), "--unique", "/dev/null", "--duplicate", "/dev/null", str(two)]
@@ -53,9 +53,9 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_full_disk_is_told_by_every_command(name: str, places: dict[str, Path]) -> None:
+def test_a_full_disk_is_told_by_every_command(name: str, positions: dict[str, Path]) -> None:
     """Exit code 5 and the reason, though Python writes unbuffered."""
-    command = [part.format(**places) for part in COMMANDS[name]]
+    command = [part.format(**positions) for part in COMMANDS[name]]
     with Path("/dev/full").open("wb") as full:
         done = called(command, unbuffered=True, stdout=full)
     assert done.returncode == 5

@@ -8,15 +8,15 @@ from tests.index.logs import TOPICS
 from tests.index.plain import PlainLog
 
 
-def standing_places(plain: PlainLog) -> list[int]:
-    """Places of everything that stands, in order."""
-    places = [place for covered in plain.covered.values() for place, _ in covered.values() if place >= 0]
-    return sorted(places)
+def covered_positions(plain: PlainLog) -> list[int]:
+    """Log positions of everything that stands, in order."""
+    positions = [position for covered in plain.covered.values() for position, _ in covered.values() if position >= 0]
+    return sorted(positions)
 
 
-def check_verdicts(index: LogIndex, plain: PlainLog, places: list[int]) -> None:
-    """The index says of these places what the definition says."""
-    assert index.judge(np.array(places, np.int64)) == [plain.judge(place) for place in places]
+def check_verdicts(index: LogIndex, plain: PlainLog, positions: list[int]) -> None:
+    """The index says of these log positions what the definition says."""
+    assert index.judge(np.array(positions, np.int64)) == [plain.judge(position) for position in positions]
 
 
 def check_standing(index: LogIndex, plain: PlainLog) -> None:

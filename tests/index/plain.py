@@ -7,14 +7,14 @@ from itertools import combinations
 
 from stream_dedup.core.costs import COSTS
 from stream_dedup.core.entry import Batch, LogRecord, Trim
-from stream_dedup.core.model import Coordinates, Judgement, Match, Status, Verdict, place_of
+from stream_dedup.core.model import Coordinates, Judgement, Match, Status, Verdict, log_position
 from stream_dedup.core.probes import KEY_FACTORS, SIEVE_BITS
 from stream_dedup.core.rules import Rules, Scheme
 
 
 @dataclass
 class Entry:
-    place: int
+    position: int
     log_offset: int
     time: int
     coordinates: Coordinates
@@ -62,13 +62,13 @@ def plain_plan(margins: bytes, probes: int | None, distance: int | None) -> list
 
 
 def near_entries(entries: list[Entry], own: Entry, rules: Rules) -> list[tuple[int, int]]:
-    """(distance, place) of every entry near one's own, of those given in order of place."""
+    """(distance, log position) of every entry near one's own, of those given in order of log position."""
     reach = rules.reach(Status(own.status))
     keys = plain_keys(own.signature, own.group)
     found = set()
     lists: dict[tuple[int, int], list[Entry]] = {}
     for entry in entries:
-        if entry.place < own.place:
+        if entry.position < own.position:
             for table in range(len(own.margins) // 8):
                 lists.setdefault((table, block(entry.keys, table)), []).append(entry)
     for table, mask in plain_plan(own.margins, rules.probes, rules.distance):
@@ -78,21 +78,21 @@ def near_entries(entries: list[Entry], own: Entry, rules: Rules) -> list[tuple[i
             if not rules.directed:
                 apart, bits = 0, ((entry.signature ^ own.signature) >> 192).bit_count()
             if entry.group == own.group and apart <= SIEVE_BITS and bits <= reach:
-                found.add((bits, entry.place))
+                found.add((bits, entry.position))
     return sorted(found)
 
 
 def plain_near(
-    entries: list[tuple[int, int]], fingerprint: int, place: int, distance: int, limit: int
+    entries: list[tuple[int, int]], fingerprint: int, position: int, distance: int, limit: int
 ) -> list[tuple[int, int]]:
-    """The same for fingerprints: (distance, place) of every near one among (fingerprint, place) pairs."""
+    """The same for fingerprints: (distance, log position) of every near one among (fingerprint, log position) pairs."""
     rules = Rules(Scheme("simhash", 1, "{}"), distance=distance, bucket_limit=limit)
-    return near_entries([_bare(*pair) for pair in entries], _bare(fingerprint, place), rules)
+    return near_entries([_bare(*pair) for pair in entries], _bare(fingerprint, position), rules)
 
 
-def _bare(fingerprint: int, place: int) -> Entry:
+def _bare(fingerprint: int, position: int) -> Entry:
     whole = fingerprint << 192
-    return Entry(place, 0, 0, Coordinates(bytes(16), 0, 0), 0, 0, whole, plain_keys(whole, 0), bytes(32), "", "", "")
+    return Entry(position, 0, 0, Coordinates(bytes(16), 0, 0), 0, 0, whole, plain_keys(whole, 0), bytes(32), "", "", "")
 
 
 class PlainLog:
@@ -118,12 +118,12 @@ class PlainLog:
                 self._trim(record.offset, record.payload)
 
     def standing(self, topic_id: bytes, partition: int, offset: int) -> int:
-        """Place, -1 where it does not stand, -2 where a batch covers it without an entry."""
+        """Log position, -1 where it does not stand, -2 where a batch covers it without an entry."""
         at = self.covered.get((topic_id, partition), {}).get(offset)
         return -1 if at is None else at[0]
 
-    def judge(self, place: int) -> Judgement:
-        own = self.entries[place]
+    def judge(self, position: int) -> Judgement:
+        own = self.entries[position]
         rules = [rules for offset, rules in self.rules if offset <= own.log_offset][-1]
         if own.status == Status.REJECTED:
             return Judgement(Verdict.REJECTED, reason=own.reason)
@@ -151,16 +151,16 @@ class PlainLog:
             self._copies.append((min(repeated), record.offset))
         for offset in new:
             row = offsets.index(offset) if offset in offsets else None
-            covered[offset] = (-2 if row is None else place_of(record.offset, row), record.offset)
+            covered[offset] = (-2 if row is None else log_position(record.offset, row), record.offset)
             if row is not None:
                 self._entry(record, batch, row)
 
     def _entry(self, record: LogRecord, batch: Batch, row: int) -> None:
         time = record.time if isinstance(record.time, int) else int(record.time[row])
         signature = batch.signatures[row].tobytes()
-        place = place_of(record.offset, row)
-        self.entries[place] = Entry(
-            place,
+        position = log_position(record.offset, row)
+        self.entries[position] = Entry(
+            position,
             record.offset,
             time,
             batch.coordinates(row),
@@ -186,9 +186,9 @@ class PlainLog:
         for covered in self.covered.values():
             time = 0
             for offset in sorted(covered):
-                place, log_offset = covered[offset]
+                position, log_offset = covered[offset]
                 # An offset without an entry goes with its record, or with the entry before it where times differ.
-                time = self.entries[place].time if place >= 0 else self.times.get(log_offset, time)
+                time = self.entries[position].time if position >= 0 else self.times.get(log_offset, time)
                 if log_offset < self.floor or time <= trim.horizon:
                     del covered[offset]
 
@@ -199,4 +199,4 @@ def _is_signed(entry: Entry) -> bool:
 
 def _match(own: Entry, distance: int, other: Entry) -> Match:
     similarity = math.cos(math.pi * (own.signature ^ other.signature).bit_count() / 256)
-    return Match(other.place, other.id, other.topic, other.coordinates, other.time, distance, similarity)
+    return Match(other.position, other.id, other.topic, other.coordinates, other.time, distance, similarity)

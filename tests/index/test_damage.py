@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_dedup.core.model import Judgement, place_of
+from stream_dedup.core.model import Judgement, log_position
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError
 from stream_dedup.index import IndexSettings, LogIndex
 from stream_dedup.index.layout import chunk_key, offset_key, page_keys, segment_key
@@ -39,7 +39,7 @@ def read_everything(path: Path) -> tuple[list[str], list[Judgement]]:
     index = LogIndex.open(path, scheme=SCHEME)
     try:
         problems = index.verify()
-        return problems, index.judge(np.array([place_of(at, row) for at in range(1, 40) for row in range(ROWS)]))
+        return problems, index.judge(np.array([log_position(at, row) for at in range(1, 40) for row in range(ROWS)]))
     finally:
         index.close()
 
@@ -154,14 +154,14 @@ def test_verify_finds_changed_rows(tmp_path: Path) -> None:
 
 
 def test_verify_finds_a_changed_entry(tmp_path: Path) -> None:
-    """A place or a fingerprint that the log does not have."""
+    """A log position or a fingerprint that the log does not have."""
     index = some_index(tmp_path)
     key, page = _some_page(index)
     first, second = page[HEADER : HEADER + 10], page[HEADER + 10 :]
     _write(index, key, page[:HEADER] + first[:9] + bytes([first[9] ^ 1]) + second)
     assert len(index.verify()) == 2
     _write(index, key, bytes([2, *bytes(HEADER - 1)]) + first + first)
-    assert "is not in order of place" in index.verify()[0]
+    assert "is not in order of log position" in index.verify()[0]
     _write(index, key, page[:HEADER] + bytes([first[0] ^ 1]) + first[1:] + second)
     assert "entries are not the 1 of the log" in index.verify()[0]
     _write(index, key, page[:-10])
@@ -189,7 +189,7 @@ def test_a_record_that_cannot_be_decoded_marks_the_index(tmp_path: Path) -> None
     index.close()
     index = LogIndex.open(tmp_path, scheme=SCHEME)
     with pytest.raises(CorruptError, match="log record 1 cannot be read"):
-        index.entry(place_of(1, 0))
+        index.entry(log_position(1, 0))
     index.close()
     with pytest.raises(CorruptError, match="damaged"):
         LogIndex.open(tmp_path, scheme=SCHEME)

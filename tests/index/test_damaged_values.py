@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rocksdict import Options, Rdict
 
-from stream_dedup.core.model import place_of
+from stream_dedup.core.model import log_position
 from stream_dedup.errors import CorruptError
 from stream_dedup.index import IndexSettings, LogIndex
 from stream_dedup.index.layout import chunk_key, offset_key
@@ -43,7 +43,7 @@ def value_of(path: Path, key: bytes) -> bytes:
 
 def judge_all(path: Path) -> None:
     with LogIndex.open(path, scheme=SCHEME, settings=SETTINGS) as index:
-        index.judge(np.array([place_of(at, row) for at in (1, 2, 3) for row in range(50)]))
+        index.judge(np.array([log_position(at, row) for at in (1, 2, 3) for row in range(50)]))
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,14 @@ def change_rows(path: Path, word: int, value: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "place",
-    [0, place_of(9, 0), place_of(1, 77), (1 << 64) - 1],
+    "position",
+    [0, log_position(9, 0), log_position(1, 77), (1 << 64) - 1],
     ids=["before any", "of no record", "of no row", "below zero"],
 )
-def test_a_row_that_names_no_entry_is_damage(kept: Path, place: int) -> None:
+def test_a_row_that_names_no_entry_is_damage(kept: Path, position: int) -> None:
     """A match is looked up in the log record that its row names before it is given."""
-    change_rows(kept, 6, place)
-    with pytest.raises(CorruptError, match="a row names place"):
+    change_rows(kept, 6, position)
+    with pytest.raises(CorruptError, match="a row names log position"):
         judge_all(kept)
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_dedup.core.model import Status, Verdict, group_of, place_of
+from stream_dedup.core.model import Status, Verdict, group_of, log_position
 from stream_dedup.core.rules import DIRECTED, Rules
 from stream_dedup.errors import RefusedError
 from stream_dedup.index import IndexSettings, LogIndex
-from tests.index.checks import build, check_standing, check_verdicts, standing_places
+from tests.index.checks import build, check_standing, check_verdicts, covered_positions
 from tests.index.logs import START_TIME, Drawn, LogWriter, drawn_record, record, rules_record, scheme
 from tests.index.plain import PlainLog
 
@@ -65,9 +65,9 @@ def test_verdicts_are_the_plain_ones(tmp_path: Path, seed: int, tables: int, ima
             index.close()
             index = open_index(tmp_path, tables, rng, image)
         plain = PlainLog(records[: at + 6])
-        places = standing_places(plain)
-        check_verdicts(index, plain, rng.sample(places, min(len(places), 5)))
-    check_verdicts(index, plain, places)
+        positions = covered_positions(plain)
+        check_verdicts(index, plain, rng.sample(positions, min(len(positions), 5)))
+    check_verdicts(index, plain, positions)
     check_standing(index, plain)
     assert index.verify() == []
     index.close()
@@ -76,7 +76,7 @@ def test_verdicts_are_the_plain_ones(tmp_path: Path, seed: int, tables: int, ima
 def test_the_log_has_something_of_everything() -> None:
     """Duplicates, updates and unique articles of each kind: the comparison above is not of empty answers."""
     logs = [PlainLog(random_log(seed, 4).records) for seed in range(2)]
-    judged = [plain.judge(place) for plain in logs for place in standing_places(plain)]
+    judged = [plain.judge(position) for plain in logs for position in covered_positions(plain)]
     kinds = {(each.verdict, each.match is not None) for each in judged}
     assert kinds == {
         (Verdict.UNIQUE, False),
@@ -116,14 +116,16 @@ def test_trims_change_no_verdict(tmp_path: Path, image: str) -> None:
     index.apply(writer.records[applied:])
     assert index.trimmed_before > 0
     plain = PlainLog(writer.records, trims=False)
-    places = [place for place in standing_places(plain) if place >= place_of(writer.records[-5].offset, 0)]
-    check_verdicts(index, plain, places)
+    positions = [
+        position for position in covered_positions(plain) if position >= log_position(writer.records[-5].offset, 0)
+    ]
+    check_verdicts(index, plain, positions)
     index.finish_trim()
-    check_verdicts(index, plain, places)
+    check_verdicts(index, plain, positions)
     assert index.verify() == []
     index.close()
     index = open_index(tmp_path, 8, random.Random(1), image)
-    check_verdicts(index, plain, places)
+    check_verdicts(index, plain, positions)
     assert index.verify() == []
     index.close()
 
@@ -142,8 +144,10 @@ def test_a_version_of_the_same_article(tmp_path: Path, recrawl: str) -> None:
     drawn = [long_text(0, "a"), long_text(0b111, "b"), long_text(0b1, "b"), long_text(0b1, "b"), long_text(0b111, "c")]
     records = [rules_record(0, **directed_rules(recrawl=recrawl)), drawn_record(1, START_TIME, drawn, range(5))]
     index = build(LogIndex.open(tmp_path, scheme=None), records)
-    judged = index.judge(np.array([place_of(1, row) for row in range(5)]))
-    found = [(each.verdict, each.match and each.match.place & 7, each.match and each.match.distance) for each in judged]
+    judged = index.judge(np.array([log_position(1, row) for row in range(5)]))
+    found = [
+        (each.verdict, each.match and each.match.position & 7, each.match and each.match.distance) for each in judged
+    ]
     unique, duplicate = Verdict.UNIQUE, Verdict.DUPLICATE
     versions = [(unique, 1, 2), (unique, 2, 0)] if recrawl == "update" else [(duplicate, 0, 1), (duplicate, 2, 0)]
     assert found == [(unique, None, None), (duplicate, 0, 3), *versions, (duplicate, 1, 0)]
@@ -155,8 +159,8 @@ def test_more_near_ones_than_are_kept_before_ones_own_version(tmp_path: Path) ->
     drawn = [long_text(0b11, "own"), *[long_text(0, f"other {at}") for at in range(40)], long_text(0, "own")]
     records = [rules_record(0, **directed_rules(recrawl="update")), drawn_record(1, START_TIME, drawn, range(42))]
     index = build(LogIndex.open(tmp_path, scheme=None), records)
-    judged = index.judge(np.array([place_of(1, 41)]))[0]
-    assert (judged.verdict, judged.match and judged.match.place) == (Verdict.UNIQUE, place_of(1, 0))
+    judged = index.judge(np.array([log_position(1, 41)]))[0]
+    assert (judged.verdict, judged.match and judged.match.position) == (Verdict.UNIQUE, log_position(1, 0))
     index.close()
 
 
@@ -170,8 +174,8 @@ def test_a_flood_of_another_scope_fills_no_list_of_ones_own(tmp_path: Path) -> N
         drawn_record(1, START_TIME, [own, *flood, own], range(32)),
     ]
     index = build(LogIndex.open(tmp_path, scheme=None, settings=IndexSettings(fold_entries=4)), records)
-    judged = index.judge(np.array([place_of(1, 31), place_of(1, 30)]))
-    assert [each.match and each.match.place for each in judged] == [place_of(1, 0), place_of(1, 25)]
+    judged = index.judge(np.array([log_position(1, 31), log_position(1, 30)]))
+    assert [each.match and each.match.position for each in judged] == [log_position(1, 0), log_position(1, 25)]
     index.close()
 
 

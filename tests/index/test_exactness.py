@@ -17,18 +17,18 @@ pytestmark = pytest.mark.usefixtures("small_limits")
 
 
 def add(index: TableIndex, values: list[int]) -> list[int]:
-    """Add fingerprints; their places."""
+    """Add fingerprints; their log positions."""
     signatures = signatures_of(np.array(values, np.uint64))
-    places: list[int] = index.add(signatures, np.zeros(len(values), np.uint64), ["x"] * len(values)).tolist()
-    return places
+    positions: list[int] = index.add(signatures, np.zeros(len(values), np.uint64), ["x"] * len(values)).tolist()
+    return positions
 
 
-def query(values: list[int], places: list[int], k: int, limit: int, best: int = 2_000) -> Query:
+def query(values: list[int], positions: list[int], k: int, limit: int, best: int = 2_000) -> Query:
     groups = np.zeros(len(values), np.uint64)
     return Query(
         keys=keys(signatures_of(np.array(values, np.uint64)), groups),
         groups=groups,
-        before=np.array(places, np.int64),
+        before=np.array(positions, np.int64),
         plan=exact_plan(k),
         directed=False,
         reach=np.full(len(values), k),
@@ -40,15 +40,15 @@ def query(values: list[int], places: list[int], k: int, limit: int, best: int = 
 def found(index: TableIndex, question: Query) -> list[list[tuple[int, int]]]:
     near = index.tables.near(question)
     lists: list[list[tuple[int, int]]] = [[] for _ in range(len(question))]
-    for number, place, distance in zip(near.queries, near.doc_numbers, near.distances, strict=True):
-        lists[number].append((int(distance), int(place)))
+    for number, position, distance in zip(near.queries, near.doc_numbers, near.distances, strict=True):
+        lists[number].append((int(distance), int(position)))
     return lists
 
 
 @pytest.mark.parametrize("k", range(12))
 @pytest.mark.parametrize("kind", ["clustered", "random"])
 def test_near_is_what_brute_force_finds(tmp_path: Path, k: int, kind: str) -> None:
-    """Every near entry is found, at its distance, as of any place, whatever is folded, with small and large limits."""
+    """Every near entry is found, at its distance, as of any log position, whatever is folded, at any limit."""
     rng = random.Random(100 * k + len(kind))
     source = Fingerprints(rng, 4 if kind == "clustered" else 400, k + 3)
     settings = IndexSettings(fold_entries=rng.choice([1, 30, 100, 10_000]), image_mib=rng.choice([0, 20, 26, 1_000]))

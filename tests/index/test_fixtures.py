@@ -10,7 +10,7 @@ from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError
 from stream_dedup.index import LogIndex, TableIndex
 from stream_dedup.index.layout import FORMAT_VERSION
-from tests.index.checks import check_standing, check_verdicts, standing_places
+from tests.index.checks import check_standing, check_verdicts, covered_positions
 from tests.index.logs import SCHEME
 from tests.index.make_fixture import FIXTURES, SIGNATURES, the_log
 from tests.index.plain import PlainLog
@@ -40,8 +40,8 @@ def test_a_log_index_of_this_version_is_loaded(tmp_path: Path, version: str) -> 
     index = LogIndex.open(tmp_path / "log", scheme=SCHEME)
     plain = PlainLog(the_log().records)
     assert index.trimmed_before == plain.floor > 0
-    places = [place for place in standing_places(plain) if plain.entries[place].log_offset > plain.floor]
-    check_verdicts(index, plain, places)
+    positions = [position for position in covered_positions(plain) if plain.entries[position].log_offset > plain.floor]
+    check_verdicts(index, plain, positions)
     check_standing(index, plain)
     assert index.verify() == []
     index.close()

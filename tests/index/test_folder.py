@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_dedup.core.model import place_of
+from stream_dedup.core.model import log_position
 from stream_dedup.errors import CorruptError, UserError
 from stream_dedup.index import LogIndex, TableIndex, mark_corrupt
 from tests.index.checks import build
@@ -72,7 +72,7 @@ def test_staged_work_counts_when_it_is_committed(tmp_path: Path) -> None:
     staged.close()
     index = LogIndex.open(tmp_path, scheme=SCHEME)
     assert index.next_offset == 4
-    assert [judged.match is not None for judged in index.judge(np.array([place_of(3, 0), place_of(1, 0)]))] == [
+    assert [judged.match is not None for judged in index.judge(np.array([log_position(3, 0), log_position(1, 0)]))] == [
         True,
         False,
     ]

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_dedup.core.model import place_of
+from stream_dedup.core.model import log_position
 from stream_dedup.index import IndexSettings, LogIndex, image, row_column
 from stream_dedup.index.row_column import HeldRows
 from tests.index.logs import SCHEME, START_TIME, batch_record, rules_record, trim_record
@@ -53,7 +53,7 @@ def test_without_a_budget_nothing_is_held(tmp_path: Path) -> None:
     fill(index, 1, 5)
     index.fold()
     assert (held(index), in_kib(index)) == ((0, 0), 0)
-    index.judge(np.array([place_of(5, 0)]))
+    index.judge(np.array([log_position(5, 0)]))
     assert index.counters.shards_read == 4
     index.close()
 
@@ -67,7 +67,7 @@ def test_a_large_budget_holds_everything(tmp_path: Path) -> None:
     index.fold()
     assert held(index) == (1, 64)
     assert index.stats()["image_bytes"] == EMPTY_SHARDS + 3200 * (64 + 4 * 12)
-    index.judge(np.array([place_of(5, 0)]))
+    index.judge(np.array([log_position(5, 0)]))
     assert index.counters.shards_read == 0
     assert index.verify() == []
     index.close()

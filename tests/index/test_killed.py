@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from stream_dedup.index import LogIndex
-from tests.index.checks import build, check_standing, standing_places
+from tests.index.checks import build, check_standing, covered_positions
 from tests.index.killed import SCHEME, SETTINGS, the_log
 from tests.index.plain import PlainLog
 
@@ -53,9 +53,11 @@ def test_a_killed_process_leaves_an_index_as_of_its_applied_position(tmp_path: P
     assert positions == sorted(positions)
     killed = LogIndex.open(tmp_path / "killed", scheme=SCHEME, settings=SETTINGS)
     whole = build(LogIndex.open(tmp_path / "whole", scheme=SCHEME, settings=SETTINGS), records)
-    places = np.array([place for place in standing_places(PlainLog(records)) if place >> 20 >= whole.trimmed_before])
+    kept = np.array(
+        [position for position in covered_positions(PlainLog(records)) if position >> 20 >= whole.trimmed_before]
+    )
     assert killed.next_offset == whole.next_offset
-    assert killed.judge(places) == whole.judge(places)
+    assert killed.judge(kept) == whole.judge(kept)
     assert killed.verify() == []
     killed.close()
     whole.close()

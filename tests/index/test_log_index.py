@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import xxhash
 
-from stream_dedup.core.model import Verdict, place_of
+from stream_dedup.core.model import Verdict, log_position
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index import IndexSettings, LogIndex, row_column
-from tests.index.checks import build, check_standing, check_verdicts, standing_places
+from tests.index.checks import build, check_standing, check_verdicts, covered_positions
 from tests.index.logs import OTHER_SCHEME, SCHEME, START_TIME, TOPICS, LogWriter, batch_record, rules_record
 from tests.index.plain import PlainLog
 
@@ -51,8 +51,8 @@ def test_verdicts_and_standing_are_the_plain_ones(tmp_path: Path, seed: int) -> 
         index.apply(records[at:after])
         at = after
         plain = PlainLog(records[:at])
-        places = standing_places(plain)
-        check_verdicts(index, plain, rng.sample(places, min(len(places), 10)))
+        positions = covered_positions(plain)
+        check_verdicts(index, plain, rng.sample(positions, min(len(positions), 10)))
         check_standing(index, plain)
         action = rng.choice(["fold", "flush", "reopen", "nothing", "nothing"])
         if action == "fold":
@@ -63,9 +63,9 @@ def test_verdicts_and_standing_are_the_plain_ones(tmp_path: Path, seed: int) -> 
             index.close()
             index = open_index(tmp_path, rng.choice([1, 25, 10_000]))
     plain = PlainLog(records)
-    places = standing_places(plain)
-    rng.shuffle(places)
-    check_verdicts(index, plain, places)
+    positions = covered_positions(plain)
+    rng.shuffle(positions)
+    check_verdicts(index, plain, positions)
     assert index.verify() == []
     index.close()
 
@@ -80,7 +80,7 @@ def test_log_times_of_single_entries(tmp_path: Path) -> None:
         records.append(batch_record(offset, times, values, range(offset * 5, offset * 5 + 5)))
     index = build(open_index(tmp_path), records)
     plain = PlainLog(records)
-    check_verdicts(index, plain, standing_places(plain))
+    check_verdicts(index, plain, covered_positions(plain))
     index.close()
 
 
@@ -143,15 +143,15 @@ def test_entries_come_back_as_they_were_logged(tmp_path: Path) -> None:
     index = build(open_index(tmp_path), records)
     index.close()
     index = open_index(tmp_path)
-    found, row = index.entry(place_of(4, 2))
+    found, row = index.entry(log_position(4, 2))
     assert (found.offset, found.time, found.raw, row) == (4, START_TIME, records[1].raw, 2)
-    assert [row for _, row in index.entries(np.array([place_of(4, 1), place_of(4, 0)]))] == [1, 0]
-    checksums, fingerprints = index.logged(np.array([place_of(4, 2), place_of(4, 0)]))
+    assert [row for _, row in index.entries(np.array([log_position(4, 1), log_position(4, 0)]))] == [1, 0]
+    checksums, fingerprints = index.logged(np.array([log_position(4, 2), log_position(4, 0)]))
     assert (checksums.tolist(), fingerprints.tolist()) == ([3 * 31, 0], [7, 5])
     with pytest.raises(RefusedError, match="log record 9 is not in the index"):
-        index.entry(place_of(9, 0))
+        index.entry(log_position(9, 0))
     with pytest.raises(RefusedError, match="does not exist"):
-        index.judge(np.array([place_of(4, 3)]))
+        index.judge(np.array([log_position(4, 3)]))
     index.close()
 
 
@@ -160,16 +160,21 @@ def test_an_offset_inside_a_batch_without_an_entry_is_refused(tmp_path: Path) ->
     index = build(open_index(tmp_path), [rules_record(0), batch_record(1, START_TIME, [5, 6], [10, 12])])
     with pytest.raises(RefusedError, match="offset 11 of partition 0"):
         index.standing(TOPICS[0], 0, np.array([10, 11, 12]))
-    assert index.standing(TOPICS[0], 0, np.array([12, 13, 9, 10])).tolist() == [place_of(1, 1), -1, -1, place_of(1, 0)]
+    assert index.standing(TOPICS[0], 0, np.array([12, 13, 9, 10])).tolist() == [
+        log_position(1, 1),
+        -1,
+        -1,
+        log_position(1, 0),
+    ]
     index.close()
 
 
 def test_a_later_entry_does_not_exist_for_an_earlier_one(tmp_path: Path) -> None:
-    """Asked late, a verdict is as of the article's own place, within one batch too."""
+    """Asked late, a verdict is as of the article's own log position, within one batch too."""
     index = build(open_index(tmp_path), [rules_record(0), batch_record(1, START_TIME, [5, 5, 5], [0, 1, 2])])
-    verdicts = index.judge(np.array([place_of(1, row) for row in (2, 1, 0)]))
+    verdicts = index.judge(np.array([log_position(1, row) for row in (2, 1, 0)]))
     assert [judged.verdict for judged in verdicts] == [Verdict.DUPLICATE, Verdict.DUPLICATE, Verdict.UNIQUE]
-    assert [judged.match and judged.match.place for judged in verdicts[:2]] == [place_of(1, 0)] * 2
+    assert [judged.match and judged.match.position for judged in verdicts[:2]] == [log_position(1, 0)] * 2
     index.close()
 
 
@@ -179,7 +184,7 @@ def test_the_window_includes_its_end(tmp_path: Path) -> None:
     records += [batch_record(1, START_TIME, [EIGHT], [0]), batch_record(2, START_TIME + 100, [EIGHT], [1])]
     records += [batch_record(3, START_TIME + 201, [EIGHT], [2])]
     index = build(open_index(tmp_path), records)
-    judged = index.judge(np.array([place_of(2, 0), place_of(3, 0)]))
+    judged = index.judge(np.array([log_position(2, 0), log_position(3, 0)]))
     assert [each.verdict for each in judged] == [Verdict.DUPLICATE, Verdict.UNIQUE]
     index.close()
 
@@ -196,12 +201,12 @@ def test_rules_of_another_scheme_are_refused(tmp_path: Path) -> None:
     LogIndex.open(tmp_path, scheme=None).close()
 
 
-def test_rules_at_a_place(tmp_path: Path) -> None:
-    """The rules in force are those of the last rules record that counted before the place."""
+def test_rules_at_a_log_position(tmp_path: Path) -> None:
+    """The rules in force are those of the last rules record that counted before the log position."""
     records = [rules_record(0), batch_record(1, START_TIME, [5], [0]), rules_record(2, revision=2, distance=7)]
     index = build(open_index(tmp_path), [*records, rules_record(3, revision=2, distance=9)])
     assert index.rules is not None
-    assert [index.rules_at(place_of(offset, 0)).distance for offset in (0, 1, 2, 3, 9)] == [3, 3, 7, 7, 7]
+    assert [index.rules_at(log_position(offset, 0)).distance for offset in (0, 1, 2, 3, 9)] == [3, 3, 7, 7, 7]
     assert index.rules.distance == 7
     index.close()
 
@@ -211,8 +216,8 @@ def test_a_flood_of_equal_articles_matches_the_earliest_of_the_newest(tmp_path: 
     records = [rules_record(0, bucket_limit=10)]
     records += [batch_record(at, START_TIME, [EIGHT] * 9, range(at * 9, at * 9 + 9)) for at in range(1, 8)]
     index = build(open_index(tmp_path), records)
-    judged = index.judge(np.array([place_of(7, 8), place_of(3, 0)]))
-    assert [each.match and each.match.place for each in judged] == [place_of(6, 7), place_of(1, 8)]
+    judged = index.judge(np.array([log_position(7, 8), log_position(3, 0)]))
+    assert [each.match and each.match.position for each in judged] == [log_position(6, 7), log_position(1, 8)]
     plain = PlainLog(records)
-    check_verdicts(index, plain, standing_places(plain))
+    check_verdicts(index, plain, covered_positions(plain))
     index.close()

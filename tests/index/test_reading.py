@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_dedup.core.model import place_of
+from stream_dedup.core.model import log_position
 from stream_dedup.errors import CorruptError, UserError
 from stream_dedup.index import LogIndex, only_copy_in
 from tests.index.dying import RECORDS, kept
@@ -26,9 +26,9 @@ def look_into(path: Path) -> None:
         assert index.next_offset == 2
         assert index.stats()["articles"] == 2
         assert index.verify() == []
-        assert index.entry(place_of(1, 1))[0].time == START_TIME
-        assert index.judge(np.array([place_of(1, 1)]))[0].match is not None
-        assert index.standing(TOPICS[0], 0, np.array([0])).tolist() == [place_of(1, 0)]
+        assert index.entry(log_position(1, 1))[0].time == START_TIME
+        assert index.judge(np.array([log_position(1, 1)]))[0].match is not None
+        assert index.standing(TOPICS[0], 0, np.array([0])).tolist() == [log_position(1, 0)]
 
 
 def test_reading_changes_nothing(
@@ -108,7 +108,7 @@ def test_readers_share_an_index_and_keep_writers_out(tmp_path: Path) -> None:
     with LogIndex.open(tmp_path, scheme=SCHEME) as writer:
         with pytest.raises(UserError, match=f"in use by process {os.getpid()}"):
             LogIndex.read(tmp_path, scheme=SCHEME)
-        writer.judge(np.array([place_of(1, 1)]))
+        writer.judge(np.array([log_position(1, 1)]))
     look_into(tmp_path)
 
 

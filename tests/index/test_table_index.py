@@ -26,7 +26,7 @@ def test_a_store_has_its_set_block_cache_after_opening_again(tmp_path: Path) -> 
 
 
 def test_entries_that_could_not_be_written_leave_no_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next ones take their places, and are found under their own labels."""
+    """The next ones take their log positions, and are found under their own labels."""
 
     def full(_store: Store, _batch: WriteBatch) -> None:
         msg = "no space"

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from stream_dedup.core.entry import LogRecord, Trim
-from stream_dedup.core.model import Verdict, place_of
+from stream_dedup.core.model import Verdict, log_position
 from stream_dedup.errors import RefusedError
 from stream_dedup.index import IndexSettings, LogIndex
-from tests.index.checks import build, check_standing, check_verdicts, standing_places
+from tests.index.checks import build, check_standing, check_verdicts, covered_positions
 from tests.index.logs import SCHEME, START_TIME, TOPICS, LogWriter, batch_record, rules_record, trim_record
 from tests.index.plain import PlainLog
 
@@ -24,7 +24,7 @@ def open_index(path: Path) -> LogIndex:
 
 
 def restated(writer: LogWriter, rng: random.Random, *, copies: bool) -> None:
-    """Some batches, then the rules again: a place where the log may be cut."""
+    """Some batches, then the rules again: a log position where the log may be cut."""
     for _ in range(rng.randint(3, 8)):
         writer.batch(copies=copies and rng.random() < 0.2)
     writer.rules(distance=5, window_ms=WINDOW)
@@ -54,9 +54,9 @@ def trimmed_log(seed: int, index: LogIndex, *, copies: bool) -> list[LogRecord]:
 
 
 def after_trims(records: list[LogRecord], plain: PlainLog) -> list[int]:
-    """Places of what stands after the last trim."""
+    """Log positions of what stands after the last trim."""
     last = max(record.offset for record in records if isinstance(record.payload, Trim))
-    return [place for place in standing_places(plain) if place > place_of(last, 0)]
+    return [position for position in covered_positions(plain) if position > log_position(last, 0)]
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -100,7 +100,7 @@ def test_a_trim_in_the_middle_of_what_is_owed(tmp_path: Path) -> None:
     records += [rules_record(2, START_TIME, window_ms=100), batch_record(3, START_TIME + 60, [3, 99 << 20], [2, 3])]
     records += [batch_record(4, START_TIME + 150, [3, 99 << 20], [4, 5])]
     index = build(open_index(tmp_path), records)
-    owed = np.array([place_of(4, 0), place_of(4, 1)])
+    owed = np.array([log_position(4, 0), log_position(4, 1)])
     before = index.judge(owed)
     trim = index.restated_trim(START_TIME + 150)
     assert trim == Trim(2, START_TIME + 100)
@@ -109,7 +109,7 @@ def test_a_trim_in_the_middle_of_what_is_owed(tmp_path: Path) -> None:
     assert index.partitions() == {(TOPICS[0], 0): 5}
     assert index.standing(TOPICS[0], 0, np.arange(6)).tolist() == [-1, -1, -1, -1, *owed.tolist()]
     with pytest.raises(RefusedError, match="log record 1 is not in the index"):
-        index.entry(place_of(1, 0))
+        index.entry(log_position(1, 0))
     index.close()
 
 
@@ -124,10 +124,10 @@ def test_a_forgotten_article_that_comes_again_is_new_but_not_its_own_duplicate(t
         at += 2
     records += [batch_record(at, START_TIME + 6, [3], [0]), batch_record(at + 1, START_TIME + 6, [3], [1])]
     index = build(open_index(tmp_path), records)
-    judged = index.judge(np.array([place_of(at, 0), place_of(at + 1, 0)]))
+    judged = index.judge(np.array([log_position(at, 0), log_position(at + 1, 0)]))
     assert judged[0].verdict is Verdict.UNIQUE
     assert judged[1].match is not None
-    assert judged[1].match.place == place_of(3, 0)
+    assert judged[1].match.position == log_position(3, 0)
     index.close()
 
 
@@ -217,7 +217,12 @@ def test_the_window_cuts_through_a_record_without_kafka(tmp_path: Path) -> None:
     records += [trim_record(4, START_TIME, 2, START_TIME + 50)]
     index = build(open_index(tmp_path), records)
     check_standing(index, PlainLog(records))
-    assert index.standing(TOPICS[0], 0, np.array([0, 1, 3, 4])).tolist() == [-1, place_of(3, 1), -1, place_of(3, 3)]
+    assert index.standing(TOPICS[0], 0, np.array([0, 1, 3, 4])).tolist() == [
+        -1,
+        log_position(3, 1),
+        -1,
+        log_position(3, 3),
+    ]
     assert index.verify() == []
     index.close()
 
@@ -241,7 +246,7 @@ def test_a_trim_gives_its_space_back(tmp_path: Path) -> None:
     index.fold()
     index.flush()
     before = bytes_on_disk(tmp_path)
-    last = [place_of(101, row) for row in range(100)]
+    last = [log_position(101, row) for row in range(100)]
     verdicts = index.judge(np.array(last))
     index.apply([trim_record(102, START_TIME + 1_001, 90, START_TIME + 980)])
     index.finish_trim()

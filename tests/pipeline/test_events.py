@@ -147,7 +147,7 @@ def test_committed_offsets_lost(make_pipeline: MakePipeline) -> None:
 
 
 def test_rules_changed_in_mid_stream(make_pipeline: MakePipeline) -> None:
-    """The rules in force at an article's place decide about it; running workers follow a change."""
+    """The rules in force at an article's log position decide about it; running workers follow a change."""
     made = make_pipeline()
     made.produce(records(100, SEED))
     worker = made.start()

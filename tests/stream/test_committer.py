@@ -129,9 +129,9 @@ def a_record(offset: int, value: bytes) -> Any:  # noqa: ANN401 - the client has
 
 
 def a_flight(term: Assignment, *values: bytes) -> Flight:
-    places = np.arange(len(values), dtype=np.int64)
+    positions = np.arange(len(values), dtype=np.int64)
     records = [a_record(offset, value) for offset, value in enumerate(values)]
-    return Flight(term, AT, b"t" * 16, records, places, 2, 0.0, places)
+    return Flight(term, AT, b"t" * 16, records, positions, 2, 0.0, positions)
 
 
 def parts(dropped: list[Flight], resynced: list[Assignment]) -> CommitterParts:

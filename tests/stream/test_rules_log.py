@@ -55,7 +55,7 @@ def test_change_takes_force_and_applying_again_does_nothing(config: Config) -> N
 
 
 def test_history_tells_void_and_restated_records(config: Config, admin: KafkaAdminClient) -> None:
-    """Each record is told by what it did at its place."""
+    """Each record is told by what it did at its log position."""
     ensure_topics(admin, config)
     first = rules_of(config)
     other = replace(first, limit=7)

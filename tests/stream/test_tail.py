@@ -157,6 +157,6 @@ def test_stop(reader: Scripted, polls: int) -> None:
     for number in range(polls):
         reader.script.put(polled(number))
     with running(reader) as taker:
-        wait_until(lambda: reader.given >= min(polls, READ_AHEAD + 1), LIMIT_S, "the thread is at its place")
+        wait_until(lambda: reader.given >= min(polls, READ_AHEAD + 1), LIMIT_S, "the thread is at its limit")
         taker.tail.stop()
         assert not taker.tail._thread.is_alive()
