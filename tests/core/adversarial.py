@@ -4,7 +4,6 @@ Each begins many things that a step looks for, and ends none of them; or it is w
 text is taken through every way, a family of pages through the ways of HTML, a family of records through decoding.
 """
 
-import gc
 import json
 import random
 import time
@@ -219,14 +218,9 @@ class Path:
         return min([self._run(record) for _ in range(runs)])
 
     def _run(self, records: list[RawRecord]) -> float:
-        gc.collect()
-        gc.freeze()  # else a larger text alone makes the collector look through what the whole test run holds
-        try:
-            start = time.process_time()
-            self._maker(records)
-            return time.process_time() - start
-        finally:
-            gc.unfreeze()
+        start = time.process_time()
+        self._maker(records)
+        return time.process_time() - start
 
 
 class Case(NamedTuple):

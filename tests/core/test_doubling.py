@@ -1,5 +1,8 @@
 """No text takes time with more than its length: twice the text, twice the time, by families and ways."""
 
+import gc
+from collections.abc import Iterator
+
 import pytest
 
 from stream_dedup.core.text import clean, markup
@@ -17,6 +20,15 @@ LOOKS = 3
 """Each of which must fail: a noisy minute of the machine is no quadratic step."""
 LEAST_SECONDS = 0.002
 """What takes less at twice the size takes 20 s for a megabyte at worst; most of it is noise."""
+
+
+@pytest.fixture(autouse=True)
+def nothing_old_to_collect() -> Iterator[None]:
+    """Without it, a larger text alone makes the collector look through everything that the test run holds."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def grows(path: Path, family: Family, size: int) -> bool:
