@@ -2,7 +2,7 @@
 
 Each was seen with kafka-python 3.0.12 on Kafka 4.3.1, and each needs names that are not public. A name that is gone
 raises at once: a workaround that silently does nothing would lose what it was made for. The version that pyproject.toml
-admits is the one that these were run against; ``tests/stream/test_workarounds.py`` says for each how to see whether a
+admits is the one that these were run against; ``tests/broker/test_workarounds.py`` says for each how to see whether a
 newer version still needs it.
 """
 

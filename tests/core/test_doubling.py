@@ -7,8 +7,8 @@ import pytest
 
 from stream_dedup.core.text import clean, markup
 from tests.core.adversarial import PAGES, RECORDS, TEXTS, WAYS, Case, Family, Path, cases
-from tests.core.test_clean import plain_host, plain_url
-from tests.core.test_nesting import RAW
+from tests.core.text.test_clean import plain_host, plain_url
+from tests.core.text.test_nesting import RAW
 
 SIZE, PAGE_SIZE, RECORD_SIZE = 5_000, 20_000, 100_000
 """Characters of the smaller text; of the smaller page, in which much is open before the rest begins; of JSON alone."""

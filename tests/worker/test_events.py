@@ -19,10 +19,10 @@ from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import Verdict
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.worker.flight import Step
-from tests.pipeline.conftest import MakePipeline
-from tests.pipeline.mixture import records
-from tests.pipeline.pipeline import SESSION_S, Pipeline, pipeline, stop_all, thaw
 from tests.waiting import wait_until
+from tests.worker.conftest import MakePipeline
+from tests.worker.mixture import records
+from tests.worker.pipeline import SESSION_S, Pipeline, pipeline, stop_all, thaw
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 

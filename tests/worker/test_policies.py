@@ -6,8 +6,8 @@ import pytest
 
 from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import Verdict
-from tests.pipeline.conftest import MakePipeline
-from tests.pipeline.pipeline import Pipeline
+from tests.worker.conftest import MakePipeline
+from tests.worker.pipeline import Pipeline
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

@@ -24,9 +24,9 @@ from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import RefusedError
 from stream_dedup.worker.flight import Assignment, Flight
 from stream_dedup.worker.source import Source
-from tests.pipeline.pipeline import Pipeline, pipeline
-from tests.stream.deleting import delete_topic
+from tests.broker.deleting import delete_topic
 from tests.waiting import wait_until
+from tests.worker.pipeline import Pipeline, pipeline
 
 PARTITIONS = 3
 RECORDS = 90

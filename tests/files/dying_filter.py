@@ -1,6 +1,6 @@
 """Run as a process that ends itself at one effect of `filter`: at the Nth of those that make the end of a call.
 
-    python -m tests.cli.dying_filter N filter ARGUMENTS…
+    python -m tests.files.dying_filter N filter ARGUMENTS…
 
 The effects are counted from 0, each when it has happened: a file that reaches the disk or gets its name, the commit
 of the index. Where N is more than there are, the call comes to its end, and its exit code is `filter`'s.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.dev.broker import DevBroker
-from tests.pipeline.pipeline import Keys, Pipeline, pipeline
+from tests.worker.pipeline import Keys, Pipeline, pipeline
 
 MakePipeline = Callable[..., Pipeline]
 

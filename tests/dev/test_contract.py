@@ -14,7 +14,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.dev.broker.keeper import PREFIX
 from stream_dedup.errors import UnavailableError
-from tests.broker.conftest import MakeBroker
+from tests.dev.conftest import MakeBroker
 
 SILENCE_S = 1.0
 """How long a frozen broker is listened to, seconds: one that runs answers in milliseconds."""

@@ -26,7 +26,7 @@ from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Headers, offset_metadata, output_headers
 from stream_dedup.core.model import Verdict
 from tests.audit.logs import REJECTED, batch
-from tests.stream.deleting import delete_topic
+from tests.broker.deleting import delete_topic
 
 A = 0xFFFF_0000_FFFF_0000
 FAR = 0x0123_4567_89AB_CDEF

@@ -109,7 +109,7 @@ class Pipeline:
         path.write_text(toml_of(self.values(index)), "utf-8")
         log = (self.folder / f"{index}.log").open("ab")
         worker = subprocess.Popen(
-            [sys.executable, "-m", "tests.pipeline.dying_worker", str(path), die_at.value, str(times)],
+            [sys.executable, "-m", "tests.worker.dying_worker", str(path), die_at.value, str(times)],
             stdout=log,
             stderr=log,
             cwd=ROOT,

@@ -9,9 +9,9 @@ import pytest
 
 from stream_dedup.broker.log import LogReader
 from stream_dedup.worker.flight import Step, TrimStep
-from tests.pipeline.conftest import MakePipeline
-from tests.pipeline.mixture import records
 from tests.waiting import wait_until
+from tests.worker.conftest import MakePipeline
+from tests.worker.mixture import records
 
 ARTICLES = 150
 SEED = 7

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.dev.broker import DevBroker
-from tests.pipeline.conftest import MakePipeline
-from tests.pipeline.mixture import records
-from tests.pipeline.pipeline import SESSION_S, Pipeline, freeze, pipeline, stop_all, thaw
+from tests.worker.conftest import MakePipeline
+from tests.worker.mixture import records
+from tests.worker.pipeline import SESSION_S, Pipeline, freeze, pipeline, stop_all, thaw
 
 ARTICLES = 3_600
 SEED = 20261121

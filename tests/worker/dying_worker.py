@@ -1,6 +1,6 @@
 """A worker that ends itself with SIGKILL the n-th time that it comes to a step, or stands still there.
 
-    python -m tests.pipeline.dying_worker CONFIG STEP N
+    python -m tests.worker.dying_worker CONFIG STEP N
 
 Steps are those of ``Step`` and ``TrimStep`` in ``stream_dedup.worker.flight``; N of 0 never ends it;
 N below 0 stops it (SIGSTOP) the -N-th time, until somebody continues it.

@@ -11,7 +11,7 @@ import pytest
 
 from stream_dedup.dev.broker import keeper
 from stream_dedup.dev.broker.keeper import OWNER_FILE, PREFIX, TOKEN_ARGUMENT, identity, is_abandoned
-from tests.broker.conftest import WAYS, MakeBroker
+from tests.dev.conftest import WAYS, MakeBroker
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +22,7 @@ CLEAN_S = 30.0
 
 OWNER = """
 import sys, time
-from tests.broker.conftest import WAYS
+from tests.dev.conftest import WAYS
 broker = WAYS[sys.argv[1]]()
 broker.start()
 if sys.argv[2] == "frozen":

@@ -11,9 +11,9 @@ from stream_dedup.broker.log import LogReader
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import Verdict
-from tests.pipeline.conftest import MakePipeline
-from tests.pipeline.mixture import records
-from tests.pipeline.pipeline import ROOT, Pipeline, stop_all
+from tests.worker.conftest import MakePipeline
+from tests.worker.mixture import records
+from tests.worker.pipeline import ROOT, Pipeline, stop_all
 
 ARTICLES = 3_600
 SEED = 20261121

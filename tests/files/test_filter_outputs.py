@@ -224,7 +224,7 @@ def test_a_crash_between_any_two_effects_of_the_end(tmp_path: Path, source: Path
         subprocess.run(["rm", "-rf", index], check=True)
         with out.open("wb") as file:
             args = ["--unique", unique, "--duplicate", tmp_path / "d", source, source]
-            process = start(step, *flags(tmp_path, indexed=True), *args, module="tests.cli.dying_filter", stdout=file)
+            process = start(step, *flags(tmp_path, indexed=True), *args, module="tests.files.dying_filter", stdout=file)
         code, told = ended(process)
         assert code in {0, -9}, told
         remembered = verdicts_of_the_next_call(tmp_path, source) == {"duplicate"}

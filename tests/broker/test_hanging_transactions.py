@@ -19,9 +19,9 @@ from stream_dedup.config.model import KafkaConfig
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import UnavailableError
 from stream_dedup.worker.flight import Step
-from tests.pipeline.mixture import records
-from tests.pipeline.pipeline import Pipeline, pipeline
 from tests.waiting import wait_until
+from tests.worker.mixture import records
+from tests.worker.pipeline import Pipeline, pipeline
 
 SEED = 5
 LIMIT_S = 30

@@ -15,7 +15,7 @@ from stream_dedup.broker.topics import check_topics, create_topics, ensure_topic
 from stream_dedup.cli import EXIT_FOUND, EXIT_OK, EXIT_USER, run
 from stream_dedup.config.model import Config
 from stream_dedup.errors import UserError
-from tests.stream.deleting import delete_topic
+from tests.broker.deleting import delete_topic
 
 
 def settings_of(admin: KafkaAdminClient, topic: str) -> dict[str, str]:

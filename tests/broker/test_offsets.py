@@ -20,7 +20,7 @@ from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.headers import offset_metadata
 from tests.audit.logs import batch
-from tests.stream.deleting import delete_topic
+from tests.broker.deleting import delete_topic
 
 
 @pytest.fixture

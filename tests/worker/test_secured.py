@@ -13,8 +13,8 @@ from stream_dedup.dev.broker.jars import find_java, install_jars
 from stream_dedup.dev.broker.jvm import JvmBroker
 from stream_dedup.dev.broker.ports import free_ports
 from stream_dedup.dev.broker.settings import SMALL_HEAP_MIB
-from tests.pipeline.mixture import records
-from tests.pipeline.pipeline import Keys, pipeline, toml_of
+from tests.worker.mixture import records
+from tests.worker.pipeline import Keys, pipeline, toml_of
 
 USER, PASSWORD = "worker", "worker-secret"
 STORE_PASSWORD = "store-secret"  # noqa: S105 - of a store that ends with the tests

@@ -27,7 +27,7 @@ def test_commit_that_begins_while_the_broker_is_away(own_broker: DevBroker) -> N
     kafka = load_config(overrides={"kafka": {"brokers": brokers, "group": GROUP}}, environment={}).kafka
     with closing(make_admin(kafka)) as admin:
         admin.create_topics([NewTopic(AT.topic, 1, 1)])
-    command = [sys.executable, "-m", "tests.stream.committing", brokers, AT.topic, GROUP]
+    command = [sys.executable, "-m", "tests.broker.committing", brokers, AT.topic, GROUP]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as committing:
         try:
             assert committing.stdout is not None

@@ -9,8 +9,8 @@ from stream_dedup.broker.client import make_producer
 from stream_dedup.config.effective import rules_of
 from stream_dedup.core.headers import parse_headers
 from stream_dedup.core.model import Verdict
-from tests.pipeline.conftest import MakePipeline
-from tests.pipeline.pipeline import Pipeline
+from tests.worker.conftest import MakePipeline
+from tests.worker.pipeline import Pipeline
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

@@ -1,6 +1,6 @@
 """A transaction whose commit begins while the broker is away.
 
-    python -m tests.stream.committing BROKERS TOPIC GROUP
+    python -m tests.broker.committing BROKERS TOPIC GROUP
 
 Sends an article and the group's offset 7 and prints a line; waits until its connections are lost, commits, and
 ends. A process of its own, because the client leaves the sockets of refused connections to the collector.
