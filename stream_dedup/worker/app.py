@@ -20,8 +20,8 @@ from stream_dedup.index.scan import warm as warm_search
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.metrics.server import MetricsServer
 from stream_dedup.pool import FingerprintPool
-from stream_dedup.worker.flight import Step, TrimStep
 from stream_dedup.worker.opening import open_log, worker_id
+from stream_dedup.worker.steps import Step, TrimStep
 from stream_dedup.worker.worker import Worker, WorkerParts
 
 if TYPE_CHECKING:

@@ -36,7 +36,8 @@ from stream_dedup.core.fingerprint.columns import checksum
 from stream_dedup.core.headers import OmittedValue, offset_metadata, output_headers, without_ours
 from stream_dedup.core.model import Coordinates, Judgement, Verdict
 from stream_dedup.errors import RefusedError, UnavailableError
-from stream_dedup.worker.flight import Assignment, Flight, Step
+from stream_dedup.worker.batches import Assignment, Flight
+from stream_dedup.worker.steps import Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable

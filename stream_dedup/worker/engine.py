@@ -35,7 +35,8 @@ from stream_dedup.core.model import ROW_BITS, log_offset_of
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import RefusedError, UnavailableError
-from stream_dedup.worker.flight import Flight, Step, Stretch
+from stream_dedup.worker.batches import Flight, Stretch
+from stream_dedup.worker.steps import Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

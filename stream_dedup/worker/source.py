@@ -43,7 +43,7 @@ from stream_dedup.broker.record import record_bytes
 from stream_dedup.broker.start_offsets import Beginnings
 from stream_dedup.broker.workarounds import drop_fetched, keep_rejoining
 from stream_dedup.errors import RefusedError
-from stream_dedup.worker.flight import Assignment, Flight
+from stream_dedup.worker.batches import Assignment, Flight
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

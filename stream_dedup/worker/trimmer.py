@@ -22,7 +22,7 @@ from kafka.errors import KafkaError
 from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.group_offsets import committed_offsets
 from stream_dedup.broker.topics import topic_ids
-from stream_dedup.worker.flight import TrimStep
+from stream_dedup.worker.steps import TrimStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from stream_dedup.broker.hanging_transactions import settle_for_the_dead
 from stream_dedup.config.model import KafkaConfig
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import UnavailableError
-from stream_dedup.worker.flight import Step
+from stream_dedup.worker.steps import Step
 from tests.waiting import wait_until
 from tests.worker.mixture import records
 from tests.worker.pipeline import Pipeline, pipeline

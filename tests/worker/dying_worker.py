@@ -2,7 +2,7 @@
 
     python -m tests.worker.dying_worker CONFIG STEP N
 
-Steps are those of ``Step`` and ``TrimStep`` in ``stream_dedup.worker.flight``; N of 0 never ends it;
+Steps are those of ``Step`` and ``TrimStep`` in ``stream_dedup.worker.steps``; N of 0 never ends it;
 N below 0 stops it (SIGSTOP) the -N-th time, until somebody continues it.
 """
 
@@ -19,7 +19,7 @@ from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.config.load import load_config
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.worker.app import run_worker
-from stream_dedup.worker.flight import Step, TrimStep
+from stream_dedup.worker.steps import Step, TrimStep
 
 _STEPS: dict[str, Step | TrimStep] = {step.value: step for kind in (Step, TrimStep) for step in kind}
 

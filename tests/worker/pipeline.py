@@ -20,7 +20,7 @@ from stream_dedup.broker.topics import ensure_topics
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.headers import Stamp, parse_headers
-from stream_dedup.worker.flight import Step, TrimStep
+from stream_dedup.worker.steps import Step, TrimStep
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]

@@ -20,8 +20,8 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.model import Judgement, Verdict
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.worker import committer as module
+from stream_dedup.worker.batches import Assignment, Flight
 from stream_dedup.worker.committer import Committer, CommitterParts
-from stream_dedup.worker.flight import Assignment, Flight
 from stream_dedup.worker.watchdog import Watchdog
 from tests.waiting import wait_until
 

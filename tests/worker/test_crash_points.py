@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from stream_dedup.broker.log import LogReader
-from stream_dedup.worker.flight import Step, TrimStep
+from stream_dedup.worker.steps import Step, TrimStep
 from tests.waiting import wait_until
 from tests.worker.conftest import MakePipeline
 from tests.worker.mixture import records

@@ -18,7 +18,7 @@ from stream_dedup.core.entry import Batch, Trim
 from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import Verdict
 from stream_dedup.dev.broker import DevBroker
-from stream_dedup.worker.flight import Step
+from stream_dedup.worker.steps import Step
 from tests.waiting import wait_until
 from tests.worker.conftest import MakePipeline
 from tests.worker.mixture import records

@@ -22,7 +22,7 @@ from stream_dedup.broker.topics import topic_ids
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import RefusedError
-from stream_dedup.worker.flight import Assignment, Flight
+from stream_dedup.worker.batches import Assignment, Flight
 from stream_dedup.worker.source import Source
 from tests.broker.deleting import delete_topic
 from tests.waiting import wait_until

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,28 +23,6 @@ if TYPE_CHECKING:
     from stream_dedup.broker.record import ConsumerRecord
     from stream_dedup.core.fingerprint.columns import Columns
     from stream_dedup.core.model import Judgement
-
-
-class Step(StrEnum):
-    """Points between two effects, in order; tests end the process there."""
-
-    POLLED = "polled"
-    DECODING = "decoding"
-    FINGERPRINTED = "fingerprinted"
-    APPENDED = "appended"
-    READ = "read"
-    JUDGED = "judged"
-    SENT = "sent"
-    OFFSETS_SENT = "offsets-sent"
-    COMMITTED = "committed"
-
-
-class TrimStep(StrEnum):
-    """Points behind each effect of a trim, in order; tests end the process there, too."""
-
-    RESTATED = "rules-restated"
-    TRIM_APPENDED = "trim-appended"
-    CUT = "log-cut"
 
 
 @dataclass(slots=True, eq=False)
