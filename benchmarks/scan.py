@@ -21,10 +21,11 @@ from statistics import median
 
 import numpy as np
 
+from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.fingerprint.simhash import MARGIN_SCALE, MAX_MARGIN, pack_margins
 from stream_dedup.core.model import BLOCK_BITS
-from stream_dedup.core.probes import BLOCKS, U32, U64, directed, keys
-from stream_dedup.index.layout import I64, ROW_WORDS
+from stream_dedup.core.probes import BLOCKS, directed, keys
+from stream_dedup.index.layout import ROW_WORDS
 from stream_dedup.index.posting_lists import LISTS, PARTS, Level, Lists, Source
 from stream_dedup.index.query import Query
 from stream_dedup.index.row import Rows

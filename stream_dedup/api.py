@@ -21,8 +21,8 @@ from types import TracebackType
 from typing import NamedTuple, Self, SupportsIndex
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
 from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import FINGERPRINT_BITS, Status, group_of
@@ -30,7 +30,6 @@ from stream_dedup.core.probes import words
 from stream_dedup.core.profiles import DEFAULT_PROFILE, PROFILES, Profile
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
-from stream_dedup.index.layout import U64
 from stream_dedup.index.table_index import TableIndex, signatures_of
 
 _FINGERPRINT_VALUES = 1 << 64
@@ -204,7 +203,7 @@ class Index:
             self._tables.add(made.signatures, groups, [self._pending[at].id for at in kept.tolist()])
             self._pending = []
 
-    def _made(self, articles: Sequence[_Article]) -> tuple[NDArray[np.int64], Fingerprints, U64]:
+    def _made(self, articles: Sequence[_Article]) -> tuple[I64, Fingerprints, U64]:
         """Which articles have features, their fingerprints and groups."""
         texts = [article.content if isinstance(article.content, str) else "" for article in articles]
         made = _fingerprinter(self._profile.settings).fingerprint(texts)

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 import numpy as np
 from datasketch import MinHash
 from datasketch.hashfunc import sha1_hash32
-from numpy.typing import NDArray
 
 from benchmarks.quality.data import shingles
 from benchmarks.quality.ours import Pairs
+from stream_dedup.core.arrays import U32, U64
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -33,8 +33,6 @@ _WORDS, _WIDTH = re.compile(r"[\w\u4e00-\u9fcc]+"), 4
 ROWS = 256
 """Texts compared with all others at once."""
 
-U32 = NDArray[np.uint32]
-U64 = NDArray[np.uint64]
 
 logging.getLogger("simhash").setLevel(logging.ERROR)
 

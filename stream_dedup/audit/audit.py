@@ -37,6 +37,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.audit.reference import PlainLog, Source
+from stream_dedup.core.arrays import I64
 from stream_dedup.core.headers import PREFIX, Stamp, StampedMatch, parse_headers, source_text
 from stream_dedup.core.model import Coordinates, Judgement, Match, Verdict
 from stream_dedup.errors import CorruptError
@@ -112,7 +113,7 @@ def audited(log: PlainLog, scope: Scope) -> NDArray[np.bool_]:
     return chosen
 
 
-def to_recompute(log: PlainLog, chosen: NDArray[np.bool_], sample: int | None, seed: int) -> NDArray[np.int64]:
+def to_recompute(log: PlainLog, chosen: NDArray[np.bool_], sample: int | None, seed: int) -> I64:
     """Articles whose verdict is to be recomputed: all that can be, or a sample drawn from them."""
     indices = np.flatnonzero(chosen & log.recomputable)
     if sample is None or sample >= len(indices):

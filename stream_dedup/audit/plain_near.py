@@ -36,6 +36,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import I64, U8, U64
 from stream_dedup.core.costs import COSTS
 from stream_dedup.core.model import BLOCK_BITS, ROW_BITS, Status, log_position, signed
 from stream_dedup.core.probes import KEY_FACTORS, SIEVE_BITS
@@ -51,9 +52,6 @@ _BLOCK_VALUES = 1 << BLOCK_BITS
 _FIRST_FEW = 64
 """Entries looked at in one step, then four times as many in each further one."""
 
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-U8 = NDArray[np.uint8]
 Bools = NDArray[np.bool_]
 
 

@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.audit.coverage import Coverage
 from stream_dedup.audit.plain_near import Asking, Entries, Found, Near
+from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.entry import Batch, LogRecord, Trim
 from stream_dedup.core.model import (
     SIGNATURE_BITS,
@@ -182,7 +183,7 @@ class PlainLog:
         """Id of the log's scheme; empty for an empty log."""
         return "" if self.rules is None else self.rules.scheme.id
 
-    def judgements(self, wanted: NDArray[np.int64] | None = None) -> Iterator[tuple[int, Judgement]]:
+    def judgements(self, wanted: I64 | None = None) -> Iterator[tuple[int, Judgement]]:
         """Verdicts as of each article's own log position, in the order of the log, of all or of those wanted."""
         asked = np.ones(len(self.entries), bool)
         if wanted is not None:
@@ -237,9 +238,7 @@ class PlainLog:
         if stands.any():
             self._keep(record.offset, times, batch, rules, np.flatnonzero(stands))
 
-    def _keep(
-        self, log_offset: int, times: NDArray[np.int64], batch: Batch, rules: Rules, rows: NDArray[np.int64]
-    ) -> None:
+    def _keep(self, log_offset: int, times: I64, batch: Batch, rules: Rules, rows: I64) -> None:
         source = self._source_of.setdefault((batch.topic_id, batch.partition), len(self.sources))
         if source == len(self.sources):
             self.sources.append((batch.topic_id, batch.partition))
@@ -260,7 +259,7 @@ class PlainLog:
         self._kept.append(_Kept(_slim(batch, margins=rules.directed), rules, source, self._cut))
 
     @cached_property
-    def _by_source(self) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    def _by_source(self) -> list[tuple[I64, I64]]:
         """For each source the offsets in order, and which articles they are."""
         found = []
         for source in range(len(self.sources)):
@@ -304,7 +303,7 @@ class PlainLog:
         )
 
 
-def _pieces(offsets: NDArray[np.int64], times: NDArray[np.int64]) -> list[tuple[int, int, int]]:
+def _pieces(offsets: I64, times: I64) -> list[tuple[int, int, int]]:
     """Ranges (first, last, log time) that a batch covers: one, or one for each time; a gap goes with the one before."""
     firsts = offsets[: len(times)].tolist()
     lasts = [*(offsets[1 : len(times)] - 1).tolist(), int(offsets[-1])]
@@ -319,7 +318,7 @@ def plain_log(records: Iterable[LogRecord]) -> PlainLog:
     return log
 
 
-def _words(batch: Batch) -> NDArray[np.uint64]:
+def _words(batch: Batch) -> U64:
     """The four words of each signature, a row for each word; bit 0 is the highest bit of word 0."""
     words = np.ascontiguousarray(batch.signatures).view(">u8").astype(np.uint64)
     return words.T

@@ -21,14 +21,13 @@ from numpy.typing import NDArray
 
 from stream_dedup.calibrate.figures import Measured
 from stream_dedup.calibrate.nearest import NOWHERE
+from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.model import Status
 
 BEFORE = 20
 """Characters shown before the first difference: to know the place."""
 SHOWN = 160
 """Characters shown of each text."""
-
-I64 = NDArray[np.int64]
 
 
 class Side(StrEnum):
@@ -75,9 +74,7 @@ class Shown:
     lengths: tuple[int, int]
 
 
-def at_edge(
-    measured: Measured, rows: I64, kind: Status, signatures: NDArray[np.uint8], most: int
-) -> dict[Side, list[Edge]]:
+def at_edge(measured: Measured, rows: I64, kind: Status, signatures: U8, most: int) -> dict[Side, list[Edge]]:
     """The lists of one kind of text, each with the pairs nearest to the edge first, ``most`` at most."""
     limit = measured.rules.reach(kind)
     step = measured.step_of(limit)
@@ -101,9 +98,7 @@ def _denied(measured: Measured, rows: I64, step: int) -> NDArray[np.bool_]:
     return other
 
 
-def _edges(
-    measured: Measured, rows: I64, step: int, signatures: NDArray[np.uint8], order: tuple[int, int]
-) -> list[Edge]:
+def _edges(measured: Measured, rows: I64, step: int, signatures: U8, order: tuple[int, int]) -> list[Edge]:
     """The first of these rows, by distance rising (1) or falling (-1), without repeating one another."""
     direction, most = order
     near = measured.near
@@ -122,7 +117,7 @@ def _edges(
     return chosen
 
 
-def _marks(edge: Edge, signatures: NDArray[np.uint8]) -> Iterator[object]:
+def _marks(edge: Edge, signatures: U8) -> Iterator[object]:
     yield edge.earlier
     yield signatures[edge.earlier].tobytes(), signatures[edge.later].tobytes()
 

@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from stream_dedup.calibrate.labels import Score, score
 from stream_dedup.calibrate.nearest import NOWHERE, Nearest, Search
 from stream_dedup.calibrate.valley import Valley, find_valley
+from stream_dedup.core.arrays import I64
 from stream_dedup.core.model import FINGERPRINT_BITS, Status
 from stream_dedup.core.probes import BLOCKS
 from stream_dedup.core.rules import MAX_DISTANCE, Rules
-
-I64 = NDArray[np.int64]
 
 LENGTHS = (1, 4, 8, 16, 32, 64, 128, 256)
 """Look-ups that directed search is tried with, beside those of the rules."""

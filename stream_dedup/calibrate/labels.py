@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-I64 = NDArray[np.int64]
+from stream_dedup.core.arrays import I64
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,8 @@ whose block t is v, in that order.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-I64 = NDArray[np.int64]
+from stream_dedup.core.arrays import I64, U16, U32
 
 _NUMBER_BITS = 40
 """Bits of an entry's number beside its block, both in one sorted int64: far above any file."""
@@ -21,19 +20,19 @@ _NUMBER_BITS = 40
 class Lists:
     """All lists of all tables."""
 
-    def __init__(self, blocks: NDArray[np.uint16]) -> None:
+    def __init__(self, blocks: U16) -> None:
         """Sort ``blocks`` of shape (entries, tables); block t of an entry is column t."""
         numbers = np.arange(len(blocks), dtype=np.int64)
         self._sorted = [np.sort(_joined(column, numbers)) for column in blocks.T]
         self.longest = max((int(np.bincount(column).max(initial=0)) for column in blocks.T), default=0)
         """Entries of the longest list."""
 
-    def between(self, table: int, values: NDArray[np.uint16], since: I64, until: I64) -> I64:
+    def between(self, table: int, values: U16, since: I64, until: I64) -> I64:
         """Entries from number ``since`` on and before number ``until`` in the lists of these values."""
         ordered = self._sorted[table]
         return np.searchsorted(ordered, _joined(values, until)) - np.searchsorted(ordered, _joined(values, since))
 
-    def sizes(self, lookups: NDArray[np.uint32], until: I64) -> I64:
+    def sizes(self, lookups: U32, until: I64) -> I64:
         """Entries before number ``until`` in the list of each look-up, which is ``table << 16 | value``."""
         tables = lookups >> np.uint32(16)
         values = (lookups & np.uint32(0xFFFF)).astype(np.uint16)
@@ -45,5 +44,5 @@ class Lists:
         return sizes
 
 
-def _joined(values: NDArray[np.uint16], numbers: I64) -> I64:
+def _joined(values: U16, numbers: I64) -> I64:
     return values.astype(np.int64) << _NUMBER_BITS | numbers

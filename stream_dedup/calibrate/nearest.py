@@ -23,8 +23,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.calibrate.lists import I64, Lists
+from stream_dedup.calibrate.lists import Lists
 from stream_dedup.core import probes as core_probes
+from stream_dedup.core.arrays import I64, U8, U16, U32, U64
 from stream_dedup.core.model import BLOCK_BITS, TABLE_MARGIN_BYTES, signed
 from stream_dedup.core.probes import BLOCKS, SIEVE_BITS
 from stream_dedup.core.rules import Rules
@@ -45,10 +46,10 @@ Progress = Callable[[int, int], None]
 class Entries:
     """Signed entries in order of place, as columns (see ``core.entry``)."""
 
-    statuses: NDArray[np.uint8]
-    groups: NDArray[np.uint64]
-    signatures: NDArray[np.uint8]
-    margins: NDArray[np.uint8]
+    statuses: U8
+    groups: U64
+    signatures: U8
+    margins: U8
 
     def __post_init__(self) -> None:
         """Only entries that have a signature can be near."""
@@ -72,7 +73,7 @@ class Nearest:
     """
 
     queries: I64
-    distances: NDArray[np.uint16]
+    distances: U16
     matches: I64
     ranks: NDArray[np.int32]
     compared: I64
@@ -83,7 +84,7 @@ class Pairs(NamedTuple):
 
     query: int
     others: I64
-    differing: NDArray[np.uint64]
+    differing: U64
     """Shape (others, 4)."""
 
 
@@ -141,7 +142,7 @@ def measure(entries: Entries, search: Search, queries: I64, ceiling: int, progre
     return near
 
 
-def work(groups: NDArray[np.uint64], queries: I64) -> int:
+def work(groups: U64, queries: I64) -> int:
     """Comparisons that ``measure`` makes: with every earlier entry of the group."""
     _, kinds, counts = np.unique(groups, return_inverse=True, return_counts=True)
     order = np.argsort(kinds, kind="stable")
@@ -150,7 +151,7 @@ def work(groups: NDArray[np.uint64], queries: I64) -> int:
     return int(earlier[queries].sum())
 
 
-def _portions(groups: NDArray[np.uint64], queries: I64) -> Iterator[tuple[I64, I64]]:
+def _portions(groups: U64, queries: I64) -> Iterator[tuple[I64, I64]]:
     """Rows of ``queries`` that are of one group, some at a time, and all numbers of that group."""
     _, kinds, counts = np.unique(groups, return_inverse=True, return_counts=True)
     members = np.split(np.argsort(kinds, kind="stable"), np.cumsum(counts)[:-1])
@@ -161,9 +162,7 @@ def _portions(groups: NDArray[np.uint64], queries: I64) -> Iterator[tuple[I64, I
             yield own[start : start + _STEP], numbers
 
 
-def _measure_one(
-    near: Nearest, row: int, others: I64, columns: NDArray[np.uint64], search: Search, ceiling: int
-) -> None:
+def _measure_one(near: Nearest, row: int, others: I64, columns: U64, search: Search, ceiling: int) -> None:
     """Fill in one row; ``columns`` are the words of the others and, last, of the article itself."""
     differing = columns[:, :-1] ^ columns[:, -1:]
     distances = np.bitwise_count(differing).sum(axis=0, dtype=np.uint16)
@@ -197,7 +196,7 @@ class Directed:
         self._blocks = _blocks(entries, self._tables)
         self._lists = Lists(self._blocks)
         self._rank = np.full((self._tables, 1 << BLOCK_BITS), UNREACHED, np.int32)
-        self._plans: dict[int, NDArray[np.uint32]] = {}
+        self._plans: dict[int, U32] = {}
 
     def lookups(self, step: int) -> int:
         """As many as the step says."""
@@ -269,20 +268,18 @@ class Exact:
         return np.stack(sums, axis=1)
 
 
-def _blocks(entries: Entries, tables: int) -> NDArray[np.uint16]:
+def _blocks(entries: Entries, tables: int) -> U16:
     """Blocks of the keys, shape (entries, tables): by them the lists are found."""
     keys = core_probes.keys(entries.signatures, entries.groups)[:, : tables // BLOCKS]
     return core_probes.blocks(keys.reshape(-1)).reshape(-1, tables)
 
 
-def _block(differing: NDArray[np.uint64], table: int) -> NDArray[np.uint16]:
+def _block(differing: U64, table: int) -> U16:
     shift = np.uint64(BLOCK_BITS * (BLOCKS - 1 - table % BLOCKS))
     return (differing[:, table // BLOCKS] >> shift).astype(np.uint16)
 
 
-def _overtaken(
-    lists: Lists, table: int, blocks: NDArray[np.uint16], pairs: Pairs, limit: int
-) -> NDArray[np.bool_] | bool:
+def _overtaken(lists: Lists, table: int, blocks: U16, pairs: Pairs, limit: int) -> NDArray[np.bool_] | bool:
     """Which of the others are no longer among the newest entries of their list when the article comes."""
     if lists.longest <= limit:
         return False

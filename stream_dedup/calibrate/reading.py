@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_dedup.calibrate.nearest import Entries
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.config.model import Config
+from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.fingerprint.columns import Columns
 from stream_dedup.core.model import Status, signed
 from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, decode, parse_object
@@ -63,7 +63,7 @@ class Collected:
 
     entries: Entries
     ids: list[str]
-    where: NDArray[np.int64]
+    where: I64
     """Shape (articles, 2), as ``Where``."""
     originals: list[str | None] | None
     statuses: Counter[Status]
@@ -142,9 +142,9 @@ def texts_at(files: Sequence[str], wanted: set[Where], fmt: InputFormat, copies:
 class _Part(NamedTuple):
     """What is kept of one batch."""
 
-    statuses: NDArray[np.uint8]
+    statuses: U8
     kept: Columns
-    where: NDArray[np.int64]
+    where: I64
     originals: list[str | None]
 
 

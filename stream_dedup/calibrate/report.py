@@ -19,12 +19,13 @@ from typing import Protocol
 import numpy as np
 
 from stream_dedup.calibrate import edge
-from stream_dedup.calibrate.figures import I64, Figures, Labels, Measured, ceiling, figures, lengths_for
+from stream_dedup.calibrate.figures import Figures, Labels, Measured, ceiling, figures, lengths_for
 from stream_dedup.calibrate.labels import families, should_be_found
 from stream_dedup.calibrate.nearest import Directed, Entries, Exact, Search, measure, work
 from stream_dedup.calibrate.reading import Collected, Where, collect, texts_at
 from stream_dedup.config.effective import input_format_of, rules_of
 from stream_dedup.config.model import Config
+from stream_dedup.core.arrays import I64
 from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import Status
 from stream_dedup.core.rules import MAX_MASKS, Rules

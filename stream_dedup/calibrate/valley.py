@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import I64
+
 WINDOW_SHARE = 50
 """The moving mean is over one 50th of all distances, rounded up to an odd number: 7 of 257, 3 of 65."""
 MOST_OF_SHOULDER = 0.5
@@ -39,7 +41,7 @@ class Valley:
     articles: int
 
 
-def find_valley(histogram: NDArray[np.int64]) -> Valley | None:
+def find_valley(histogram: I64) -> Valley | None:
     """The valley of counts by distance, None where there is none."""
     smooth = smoothed(histogram)
     # Lower shoulder of each distance: the lesser of the highest counts before and after it.
@@ -58,7 +60,7 @@ def find_valley(histogram: NDArray[np.int64]) -> Valley | None:
     return Valley(low, high, (low + high) // 2, int(histogram[low : high + 1].sum()))
 
 
-def smoothed(histogram: NDArray[np.int64]) -> NDArray[np.float64]:
+def smoothed(histogram: I64) -> NDArray[np.float64]:
     """Moving mean; at the ends of fewer counts."""
     window = np.ones(-(-len(histogram) // WINDOW_SHARE) | 1)
     sums = np.convolve(histogram, window, "same")

@@ -47,6 +47,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import I64, U8, U32, U64
 from stream_dedup.core.model import (
     FINGERPRINT_BITS,
     MAX_ROWS,
@@ -82,15 +83,15 @@ class Batch:
     topic_id: bytes
     topic: str
     partition: int
-    offsets: NDArray[np.int64]
-    checksums: NDArray[np.uint64]
-    statuses: NDArray[np.uint8]
-    groups: NDArray[np.uint64]
-    signatures: NDArray[np.uint8]
-    margins: NDArray[np.uint8]
-    id_ends: NDArray[np.uint32]
+    offsets: I64
+    checksums: U64
+    statuses: U8
+    groups: U64
+    signatures: U8
+    margins: U8
+    id_ends: U32
     id_bytes: bytes
-    reason_ends: NDArray[np.uint32]
+    reason_ends: U32
     reason_bytes: bytes
 
     def __len__(self) -> int:
@@ -115,7 +116,7 @@ class Batch:
         return int(self.margins.shape[1]) // TABLE_MARGIN_BYTES
 
     @property
-    def fingerprints(self) -> NDArray[np.uint64]:
+    def fingerprints(self) -> U64:
         """First 64 bits of each signature; bit 0 is the highest bit of the integer."""
         head = np.ascontiguousarray(self.signatures[:, : FINGERPRINT_BITS // 8])
         return head.view(">u8").reshape(-1).astype(np.uint64)
@@ -161,7 +162,7 @@ class LogRecord(NamedTuple):
     """
 
     offset: int
-    time: int | NDArray[np.int64]
+    time: int | I64
     payload: Payload
     raw: bytes
 
@@ -171,12 +172,12 @@ def make_batch(  # noqa: PLR0913 - one argument for each column of the drawing a
     topic_id: bytes,
     topic: str,
     partition: int,
-    offsets: Sequence[int] | NDArray[np.int64],
-    checksums: Sequence[int] | NDArray[np.uint64],
-    statuses: Sequence[int] | NDArray[np.uint8],
-    groups: Sequence[int] | NDArray[np.uint64],
-    signatures: NDArray[np.uint8],
-    margins: NDArray[np.uint8],
+    offsets: Sequence[int] | I64,
+    checksums: Sequence[int] | U64,
+    statuses: Sequence[int] | U8,
+    groups: Sequence[int] | U64,
+    signatures: U8,
+    margins: U8,
     ids: Sequence[str],
     reasons: Sequence[str],
 ) -> Batch:
@@ -297,10 +298,10 @@ def _decode_batch(raw: bytes, start: int) -> Batch:
 
 
 def _refuse_nonsense(
-    offsets: NDArray[np.int64],
-    statuses: NDArray[np.uint8],
-    id_ends: NDArray[np.uint32],
-    reason_ends: NDArray[np.uint32],
+    offsets: I64,
+    statuses: U8,
+    id_ends: U32,
+    reason_ends: U32,
 ) -> None:
     """Refuse columns of the right length that no writer made."""
     if statuses.max() > max(Status):
@@ -314,7 +315,7 @@ def _refuse_nonsense(
         raise CorruptError(msg)
 
 
-def _refuse_no_text(what: str, ends: NDArray[np.uint32], joined: bytes) -> None:
+def _refuse_no_text(what: str, ends: U32, joined: bytes) -> None:
     """Refuse joined texts that are no UTF-8, or of which one ends within a character."""
     try:
         joined.decode()
@@ -366,11 +367,11 @@ class _Reader:
             raise CorruptError(msg)
 
 
-def _join_texts(texts: Sequence[str]) -> tuple[NDArray[np.uint32], bytes]:
+def _join_texts(texts: Sequence[str]) -> tuple[U32, bytes]:
     parts = [text.encode("utf-8", "backslashreplace") for text in texts]
     return np.cumsum([len(part) for part in parts], dtype=np.uint32), b"".join(parts)
 
 
-def _text_at(ends: NDArray[np.uint32], joined: bytes, row: int) -> str:
+def _text_at(ends: U32, joined: bytes, row: int) -> str:
     start = int(ends[row - 1]) if row else 0
     return joined[start : int(ends[row])].decode()

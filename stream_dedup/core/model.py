@@ -12,13 +12,15 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NewType
 
 import xxhash
 
 if TYPE_CHECKING:  # naming the scheme shall not load numpy
     import numpy as np
     from numpy.typing import NDArray
+
+    from stream_dedup.core.arrays import U8
 
 SIGNATURE_BITS = 256
 SIGNATURE_BYTES = SIGNATURE_BITS // 8
@@ -38,14 +40,24 @@ MAX_ROWS = 1 << ROW_BITS
 """Entries one log record may hold: 20 bits of a log position; 43 bits are left for the log offset."""
 
 
-def log_position(log_offset: int, row: int) -> int:
+LogOffset = NewType("LogOffset", int)
+"""Offset of a record in the log topic."""
+SourceOffset = NewType("SourceOffset", int)
+"""Offset of a record in its source partition."""
+LogPosition = NewType("LogPosition", int)
+"""Log offset and row of an entry, packed by ``log_position``."""
+DocNumber = NewType("DocNumber", int)
+"""Number that an index gives an entry: 0 for the first that it applied, then one more for each."""
+
+
+def log_position(log_offset: int, row: int) -> LogPosition:
     """Pack a log offset and a row into a log position."""
-    return log_offset << ROW_BITS | row
+    return LogPosition(log_offset << ROW_BITS | row)
 
 
-def log_offset_of(position: int) -> int:
+def log_offset_of(position: int) -> LogOffset:
     """Log offset of a log position."""
-    return position >> ROW_BITS
+    return LogOffset(position >> ROW_BITS)
 
 
 def row_of(position: int) -> int:
@@ -87,7 +99,7 @@ class Status(IntEnum):
     """So short that the exact normalised text decides: its signature is a hash of it, its margins are 15."""
 
 
-def signed(statuses: NDArray[np.uint8]) -> NDArray[np.bool_]:
+def signed(statuses: U8) -> NDArray[np.bool_]:
     """Which entries have a signature, so that they can be near others."""
     which: NDArray[np.bool_] = (statuses != Status.FEATURELESS) & (statuses != Status.REJECTED)
     return which

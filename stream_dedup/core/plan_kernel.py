@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 from numba import int64, uint8, uint32
-from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import I64, U8, U32
 from stream_dedup.core.costs import COST_SHIFT, COSTS, LOOKUP_MASK, MASK_BITS
 from stream_dedup.core.fingerprint.simhash import MAX_MARGIN
 from stream_dedup.core.kernel import compiled, inlined, read, written
 from stream_dedup.core.model import BLOCK_BITS, TABLE_MARGIN_BYTES
-
-I64 = NDArray[np.int64]
-U32 = NDArray[np.uint32]
 
 LAST_BITS, SIZE_BITS = 4, 2
 """Bits that say, below its rank, what a subset's last position is and how many positions it has."""
@@ -26,7 +23,7 @@ NODE_SHIFT = LAST_BITS + SIZE_BITS
 LAST_MASK, SIZE_MASK = (1 << LAST_BITS) - 1, (1 << SIZE_BITS) - 1
 
 
-def directed(margins: NDArray[np.uint8], probes: int) -> U32:
+def directed(margins: U8, probes: int) -> U32:
     """As ``probes.directed``."""
     plans = np.empty((len(margins), probes), np.uint32)
     tables = margins.shape[1] // TABLE_MARGIN_BYTES
@@ -62,7 +59,7 @@ def _rise(heap: I64, size: int, node: int) -> None:
 
 
 @compiled(int64, read(uint8), read(int64), written(int64, 2))
-def _order(margins: NDArray[np.uint8], costs: I64, singles: I64) -> int:
+def _order(margins: U8, costs: I64, singles: I64) -> int:
     """Of each table what flipping one bit adds to a rank, in the order of (cost, bit)."""
     for table in range(len(singles)):
         of_table = singles[table]
@@ -102,7 +99,7 @@ def _replace(heap: I64, size: int, singles: I64) -> int:
 
 
 @compiled(int64, read(uint8, 2), read(int64), written(int64, 2), written(int64), written(uint32, 2))
-def _directed(margins: NDArray[np.uint8], costs: I64, singles: I64, heap: I64, plans: U32) -> int:
+def _directed(margins: U8, costs: I64, singles: I64, heap: I64, plans: U32) -> int:
     """Fill the plans."""
     for article in range(len(plans)):
         size = _order(margins[article], costs, singles)

@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import U8, U16, U32, U64
 from stream_dedup.core.model import BLOCK_BITS, TABLE_MARGIN_BYTES
 from stream_dedup.core.rules import MAX_MASKS
 
@@ -50,14 +51,10 @@ cheap sieve before the signature is fetched. Of unrelated entries in a list at m
 words that share one block); of 568 real pairs it lost none."""
 
 
-U16 = NDArray[np.uint16]
-U32 = NDArray[np.uint32]
-U64 = NDArray[np.uint64]
-
 _SHIFTS = np.arange(BLOCK_BITS * (BLOCKS - 1), -1, -BLOCK_BITS, dtype=np.uint64)
 
 
-def keys(signatures: NDArray[np.uint8], groups: U64) -> U64:
+def keys(signatures: U8, groups: U64) -> U64:
     """Keys of each article, shape (n, 4); key 0 without a group is the fingerprint.
 
     Args:
@@ -68,7 +65,7 @@ def keys(signatures: NDArray[np.uint8], groups: U64) -> U64:
     return words(signatures) ^ factored
 
 
-def words(signatures: NDArray[np.uint8]) -> U64:
+def words(signatures: U8) -> U64:
     """The words of each signature, shape (n, 4); word 0 is the fingerprint, its bit 0 the highest."""
     return np.ascontiguousarray(signatures).view(">u8").astype(np.uint64)
 
@@ -103,7 +100,7 @@ def exact_plan(k: int) -> U32:
     return _frozen((tables | exact(k)).reshape(1, -1))
 
 
-def directed(margins: NDArray[np.uint8], probes: int) -> U32:
+def directed(margins: U8, probes: int) -> U32:
     """Plans of directed search, shape (n, probes), least cost first.
 
     Args:
@@ -125,7 +122,7 @@ def load_plan_kernel() -> ModuleType:
     return plan_kernel
 
 
-def _check_probes(margins: NDArray[np.uint8], probes: int) -> None:
+def _check_probes(margins: U8, probes: int) -> None:
     """Refuse a number of look-ups that no plan has.
 
     Raises:

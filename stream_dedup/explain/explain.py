@@ -18,9 +18,9 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_dedup.core import probes
+from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.costs import COSTS, MASK_BITS
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.fingerprint.fingerprinter import Explained, Feature
@@ -43,7 +43,7 @@ class Side:
     status: Status
     group: int
     signature: bytes
-    margins: NDArray[np.uint8]
+    margins: U8
     scope: str | None = None
     text: str | None = None
     normalised: str | None = None
@@ -182,7 +182,7 @@ def _planned(rules: Rules) -> int:
     return int(probes.exact_plan(rules.distance or 0).shape[1])
 
 
-def _blocks(signatures: NDArray[np.uint8], b: Side, rules: Rules) -> tuple[Block, ...]:
+def _blocks(signatures: U8, b: Side, rules: Rules) -> tuple[Block, ...]:
     words = probes.words(signatures)
     tables = rules.scheme.tables
     cut = probes.blocks(words.reshape(-1)).reshape(2, -1)[:, :tables].tolist()
@@ -215,7 +215,7 @@ def _sieve(rules: Rules, word: int) -> Sieve:
     return Sieve.PASSED if word <= probes.SIEVE_BITS else Sieve.HELD
 
 
-def _cost(mask: int, costs: NDArray[np.int64]) -> int:
+def _cost(mask: int, costs: I64) -> int:
     return sum(int(cost) for bit, cost in enumerate(costs) if mask >> (BLOCK_BITS - 1 - bit) & 1)
 
 

@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_dedup.config.effective import fingerprint_settings_of, index_settings_of, input_format_of, rules_of
 from stream_dedup.config.model import Config
+from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Batch, LogRecord, Payload, encode
 from stream_dedup.core.fingerprint.columns import Columns
 from stream_dedup.core.model import FILES_LOG_PREFIX, ROW_BITS, Judgement, Status, Verdict
@@ -202,13 +202,13 @@ class _Log:
         elif rules.differences(current):
             self.append(rules.next_revision(current), clock())
 
-    def append(self, payload: Payload, time: int | NDArray[np.int64]) -> int:
+    def append(self, payload: Payload, time: int | I64) -> int:
         """Log a payload and give its offset."""
         offset = self._index.next_offset
         self._index.apply([LogRecord(offset, time, payload, encode(payload))])
         return offset
 
-    def judge(self, batch: Batch, time: int | NDArray[np.int64]) -> list[Judgement]:
+    def judge(self, batch: Batch, time: int | I64) -> list[Judgement]:
         """Log a batch and give the verdict on each of its entries."""
         offset = self.append(batch, time)
         return self._index.judge((offset << ROW_BITS) + np.arange(len(batch), dtype=np.int64))
@@ -244,7 +244,7 @@ class _Call:
             raise TypeError(msg)
         return with_verdict(line, judgement, fingerprint)
 
-    def _times(self, lines: LineBatch, columns: Columns) -> int | NDArray[np.int64]:
+    def _times(self, lines: LineBatch, columns: Columns) -> int | I64:
         """Log times; what has no right one, or was cut, becomes a rejected entry here."""
         now = self._log.clock()
         times = np.full(len(lines.lines), now, np.int64)

@@ -10,12 +10,13 @@ from collections.abc import Callable
 
 import xxhash
 
+from stream_dedup.core.arrays import U64
 from stream_dedup.core.entry import Batch, LogRecord, Trim
 from stream_dedup.core.model import TABLE_COUNTS
 from stream_dedup.core.rules import Rules, Scheme
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index.history import History, Mark
-from stream_dedup.index.layout import U64, Head, offset_key
+from stream_dedup.index.layout import Head, offset_key
 from stream_dedup.index.row_column import RowColumn
 from stream_dedup.index.rows import Row, Rows
 from stream_dedup.index.segments import Coverage, Standing

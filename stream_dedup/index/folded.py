@@ -12,16 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.errors import CorruptError
 from stream_dedup.index import layout, pages
 from stream_dedup.index.layout import (
     BLOCKS,
     ENTRY_BYTES,
-    I64,
     SHARD_BLOCKS,
     SHARD_PAGES,
-    U32,
-    U64,
     Packed,
     Shard,
 )

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_dedup.core import verdict
+from stream_dedup.core.arrays import I64
 from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import (
     FINGERPRINT_BITS,
@@ -31,7 +32,6 @@ from stream_dedup.core.model import (
 from stream_dedup.core.rules import UPDATE, Rules
 from stream_dedup.errors import RefusedError
 from stream_dedup.index.applying import Applied
-from stream_dedup.index.layout import I64
 from stream_dedup.index.query import BEST, Articles, Near, Query, query_of
 from stream_dedup.index.row_column import positions_of
 from stream_dedup.index.rows import Row, id_hash

@@ -36,6 +36,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import I64, U16, U32, U64
 from stream_dedup.core.model import BLOCK_BITS
 from stream_dedup.errors import CorruptError
 from stream_dedup.index.settings import PAGE_BLOCKS, RANGES
@@ -57,12 +58,8 @@ GROUP, ID_HASH, POSITION, TIME = 4, 5, 6, 7
 MAX_DOC_NUMBERS = 1 << 32
 BLOCKS_A_WORD = 4
 
-U16 = NDArray[np.uint16]
-U32 = NDArray[np.uint32]
-Packed = NDArray[np.uint16]
+Packed = U16
 """Stored entries, each as five u16: shape (n, 5)."""
-U64 = NDArray[np.uint64]
-I64 = NDArray[np.int64]
 
 _FLAG_TIMES = 1
 _FLAG_COPIES = 2
@@ -228,8 +225,8 @@ class Shard:
     """Before which document number a shard is folded, and the numbers of its lists' sealed pieces."""
 
     folded: int
-    first: NDArray[np.uint32]
-    after: NDArray[np.uint32]
+    first: U32
+    after: U32
 
     @classmethod
     def empty(cls) -> Shard:

@@ -21,6 +21,7 @@ from typing import Self
 
 import numpy as np
 
+from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.entry import LogRecord, Trim
 from stream_dedup.core.model import MAX_ROWS, ROW_BITS, Judgement, log_offset_of, log_position, row_of
 from stream_dedup.core.rules import Rules, Scheme
@@ -29,7 +30,6 @@ from stream_dedup.index.applying import Applied
 from stream_dedup.index.data_folders import remove_data, take_copy
 from stream_dedup.index.folder import Folder
 from stream_dedup.index.judge import Judge
-from stream_dedup.index.layout import I64, U64
 from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.state import State
 from stream_dedup.index.store import Store

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stream_dedup.core.arrays import I64
 from stream_dedup.errors import CorruptError
-from stream_dedup.index.layout import ENTRY_BYTES, HEADER_ENTRIES, I64, Packed
+from stream_dedup.index.layout import ENTRY_BYTES, HEADER_ENTRIES, Packed
 from stream_dedup.index.settings import PAGE_BLOCKS
 
 _WIDTH = ENTRY_BYTES // 2

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import U32, U64
 from stream_dedup.core.model import BLOCK_BITS
-from stream_dedup.core.probes import U32, U64
 
 LISTS = 1 << BLOCK_BITS
 """Posting lists of one table."""

@@ -18,12 +18,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import I64, U8, U16, U32, U64
 from stream_dedup.core.model import Status
 from stream_dedup.core.probes import KEY_FACTORS, directed, exact_plan, keys
 from stream_dedup.core.rules import Rules
-from stream_dedup.index.layout import I64, U16, U32, U64
 
 BEST = 8
 """Near entries kept of each article: the first is nearly always the match."""
@@ -33,10 +32,10 @@ BEST = 8
 class Articles:
     """Signed articles as columns: what a query takes of them."""
 
-    statuses: NDArray[np.uint8]
+    statuses: U8
     groups: U64
-    signatures: NDArray[np.uint8]
-    margins: NDArray[np.uint8]
+    signatures: U8
+    margins: U8
     before: I64
     """First document number that does not exist for it."""
     times: I64

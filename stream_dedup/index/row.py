@@ -8,7 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from stream_dedup.index.layout import I64, ROW_WORDS, U64
+from stream_dedup.core.arrays import I64, U64
+from stream_dedup.index.layout import ROW_WORDS
 
 
 @dataclass(frozen=True, eq=False)

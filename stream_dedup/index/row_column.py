@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from stream_dedup.core.arrays import I64, U64
 from stream_dedup.errors import RefusedError
-from stream_dedup.index.layout import I64, MAX_DOC_NUMBERS, POSITION, ROW_BYTES, ROW_WORDS, U64, chunk_key, chunk_of
+from stream_dedup.index.layout import MAX_DOC_NUMBERS, POSITION, ROW_BYTES, ROW_WORDS, chunk_key, chunk_of
 from stream_dedup.index.row import Rows
 from stream_dedup.index.settings import IMAGE_CHUNK_BITS, ROW_CHUNK
 from stream_dedup.index.store import Store, WriteBatch

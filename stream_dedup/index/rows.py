@@ -14,12 +14,13 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.entry import Batch, LogRecord, decode
 from stream_dedup.core.model import ROW_BITS, signed
 from stream_dedup.core.probes import words
 from stream_dedup.errors import CorruptError, RefusedError
 from stream_dedup.index import layout
-from stream_dedup.index.layout import GROUP, I64, ID_HASH, POSITION, ROW_WORDS, TIME, U64, Head
+from stream_dedup.index.layout import GROUP, ID_HASH, POSITION, ROW_WORDS, TIME, Head
 from stream_dedup.index.settings import FETCH_RECORDS, RECENT_BYTES
 from stream_dedup.index.store import Store, WriteBatch
 

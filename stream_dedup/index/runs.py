@@ -11,9 +11,10 @@ from functools import cached_property
 
 import numpy as np
 
+from stream_dedup.core.arrays import I64, U16, U32, U64
 from stream_dedup.core.probes import BLOCKS as BLOCKS_A_WORD
 from stream_dedup.core.probes import blocks as blocks_of
-from stream_dedup.index.layout import BLOCKS, I64, U16, U32, U64
+from stream_dedup.index.layout import BLOCKS
 from stream_dedup.index.posting_lists import Level, Source
 
 _FEW = 8_192

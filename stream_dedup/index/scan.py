@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import U64
 from stream_dedup.core.probes import SIEVE_BITS, load_plan_kernel
-from stream_dedup.index.layout import ROW_BYTES, U64
+from stream_dedup.index.layout import ROW_BYTES
 from stream_dedup.index.posting_lists import Lists
 from stream_dedup.index.query import Near, Query
 from stream_dedup.index.row import Fetch, Rows

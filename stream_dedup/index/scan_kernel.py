@@ -17,10 +17,11 @@ import numpy as np
 from numba import boolean, from_dtype, int64, uint32, void
 from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.kernel import compiled, inlined, load_half, load_word, popcount, prefetch, read, written
 from stream_dedup.core.model import BLOCK_BITS
-from stream_dedup.core.probes import BLOCKS, U32, U64
-from stream_dedup.index.layout import GROUP, I64, ID_HASH, ROW_BYTES, TIME
+from stream_dedup.core.probes import BLOCKS
+from stream_dedup.index.layout import GROUP, ID_HASH, ROW_BYTES, TIME
 from stream_dedup.index.posting_lists import ADDRESSES, LISTS, PART_LISTS
 from stream_dedup.index.scan_records import ARTICLE, CURSOR, DISTANCE_SHIFT, DOC_NUMBER, SPAN, WAITING
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Batch
-from stream_dedup.index.layout import I64, Head, Segment, read_segment, segment_key
+from stream_dedup.index.layout import Head, Segment, read_segment, segment_key
 from stream_dedup.index.store import Store, WriteBatch
 
 Partition = tuple[bytes, int]

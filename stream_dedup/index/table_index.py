@@ -11,14 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import I64, U8, U64
 from stream_dedup.core.model import SIGNATURE_BYTES, TABLE_COUNTS
 from stream_dedup.core.probes import words
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import UserError
 from stream_dedup.index.folder import Folder
-from stream_dedup.index.layout import GROUP, I64, ID_HASH, POSITION, ROW_WORDS, TIME, U64, offset_key
+from stream_dedup.index.layout import GROUP, ID_HASH, POSITION, ROW_WORDS, TIME, offset_key
 from stream_dedup.index.query import BEST, Articles, Near, query_of
 from stream_dedup.index.row_column import RowColumn
 from stream_dedup.index.rows import id_hash
@@ -29,8 +29,6 @@ from stream_dedup.index.tables import Tables
 from stream_dedup.index.temporary import TemporaryFolder
 
 _KIND = "tables"
-
-U8 = NDArray[np.uint8]
 
 
 class TableIndex:

@@ -20,12 +20,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.probes import BLOCKS as BLOCKS_A_WORD
 from stream_dedup.core.probes import KEY_FACTORS
 from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.index.folded import Folded, Reach
 from stream_dedup.index.image import Image, starts_of
-from stream_dedup.index.layout import BLOCKS, GROUP, I64, SHARD_BLOCKS, U64
+from stream_dedup.index.layout import BLOCKS, GROUP, SHARD_BLOCKS
 from stream_dedup.index.posting_lists import Level, Lists, Source
 from stream_dedup.index.query import Near, Query
 from stream_dedup.index.row_column import HeldRows, RowColumn
@@ -205,7 +206,7 @@ def keys_of(rows: U64) -> U64:
     return keys
 
 
-def _doc_numbers(first: int, rows: U64) -> NDArray[np.uint32]:
+def _doc_numbers(first: int, rows: U64) -> U32:
     return np.arange(first, first + len(rows)).astype(np.uint32)
 
 

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.probes import BLOCKS as BLOCKS_A_WORD
 from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.errors import RefusedError, StreamDedupError
-from stream_dedup.index.layout import BLOCKS, I64, SHARD_BLOCKS, U32, U64
+from stream_dedup.index.layout import BLOCKS, SHARD_BLOCKS
 from stream_dedup.index.posting_lists import Source
 from stream_dedup.index.rows import Row, Rows
 from stream_dedup.index.segments import Coverage

@@ -18,9 +18,9 @@ from time import perf_counter
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from stream_dedup.core.arrays import U8
 from stream_dedup.core.model import Judgement, Status, Verdict
 
 PREFIX = "stream_dedup_"
@@ -264,7 +264,7 @@ class Metrics:
         """A step took so long."""
         self.stage_seconds.labels(stage).observe(seconds)
 
-    def count_texts(self, statuses: NDArray[np.uint8]) -> None:
+    def count_texts(self, statuses: U8) -> None:
         """Count entries that were made, by kind."""
         for kind, count in zip(KINDS, np.bincount(statuses, minlength=len(KINDS)).tolist(), strict=True):
             self.texts.labels(kind).inc(count)

@@ -13,12 +13,12 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from stream_dedup.core.arrays import I64
+
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    import numpy as np
     from kafka import ConsumerGroupMetadata, TopicPartition
-    from numpy.typing import NDArray
 
     from stream_dedup.broker.record import ConsumerRecord
     from stream_dedup.core.fingerprint.columns import Columns
@@ -64,10 +64,10 @@ class Flight:
     partition: TopicPartition
     topic_id: bytes
     records: list[ConsumerRecord]
-    offsets: NDArray[np.int64]
+    offsets: I64
     size_bytes: int
     polled_at: float
-    positions: NDArray[np.int64]
+    positions: I64
     stretches: list[Stretch] | None = None
     judgements: list[Judgement] = field(default_factory=list)
     observed: list[bool] = field(default_factory=list)

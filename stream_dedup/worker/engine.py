@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stream_dedup.broker.record import record_bytes
+from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Batch, Trim
 from stream_dedup.core.fingerprint.columns import Columns, checksum, rejected_columns
 from stream_dedup.core.model import ROW_BITS, log_offset_of
@@ -355,7 +356,7 @@ class Engine:
             self._flights.remove(flight)
             self._parts.drop(flight)
 
-    def _standing(self, flight: Flight) -> NDArray[np.int64]:
+    def _standing(self, flight: Flight) -> I64:
         return self._parts.index.standing(flight.topic_id, flight.partition.partition, flight.offsets)
 
 

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.probes import SIEVE_BITS, directed, exact_plan, keys, words
-from stream_dedup.index.layout import GROUP, I64, ID_HASH, TIME, U32, U64
+from stream_dedup.index.layout import GROUP, ID_HASH, TIME
 from stream_dedup.index.posting_lists import LISTS, PART_LISTS, PARTS, Level, Lists, Source
 from stream_dedup.index.query import Near, Query
 from stream_dedup.index.row import Rows

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import xxhash
-from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import I64, U8, U64
 from stream_dedup.core.entry import Batch, make_batch
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
 from stream_dedup.core.model import SIGNATURE_BYTES, TABLE_COUNTS, TABLE_MARGIN_BYTES, Status, group_of
@@ -25,11 +25,11 @@ from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, Rejec
 class Columns:
     """Entries of n records without their coordinates; see ``entry`` for what each column means."""
 
-    checksums: NDArray[np.uint64]
-    statuses: NDArray[np.uint8]
-    groups: NDArray[np.uint64]
-    signatures: NDArray[np.uint8]
-    margins: NDArray[np.uint8]
+    checksums: U64
+    statuses: U8
+    groups: U64
+    signatures: U8
+    margins: U8
     ids: list[str]
     reasons: list[str]
 
@@ -49,7 +49,7 @@ class Columns:
             self.reasons[rows],
         )
 
-    def batch(self, topic_id: bytes, topic: str, partition: int, offsets: Sequence[int] | NDArray[np.int64]) -> Batch:
+    def batch(self, topic_id: bytes, topic: str, partition: int, offsets: Sequence[int] | I64) -> Batch:
         """The batch of these entries at their coordinates; one offset for each."""
         return make_batch(
             topic_id=topic_id,
@@ -122,7 +122,7 @@ class EntryMaker:
         columns.groups[rows] = _groups(prints, [one.scope for one in articles.values()])
 
 
-def _groups(prints: Fingerprints, scopes: Sequence[str | None]) -> NDArray[np.uint64]:
+def _groups(prints: Fingerprints, scopes: Sequence[str | None]) -> U64:
     """Group of each; 0 without features."""
     groups = np.zeros(len(scopes), np.uint64)
     if scopes.count(None) == len(scopes):

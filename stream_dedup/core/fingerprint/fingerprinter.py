@@ -29,6 +29,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.fingerprint.reader import Counted, Reader
 from stream_dedup.core.fingerprint.short import ShortFingerprinter
@@ -55,11 +56,11 @@ Text = str | Sequence[str]
 class Fingerprints(NamedTuple):
     """Of n texts: one row each."""
 
-    signatures: NDArray[np.uint8]
+    signatures: U8
     """Shape (n, 32), bit 0 the high bit of byte 0; zero without features."""
-    margins: NDArray[np.uint8]
+    margins: U8
     """Shape (n, 8 x tables), two margins a byte, for the bits that the tables cut; zero without features."""
-    statuses: NDArray[np.uint8]
+    statuses: U8
     """``model.Status`` of each text: LONG, SHORT, EXACT or FEATURELESS."""
 
     @property
@@ -91,10 +92,10 @@ class Explained(NamedTuple):
     """Characters that are held against the article size."""
     features: tuple[Feature, ...]
     """Heaviest first; of an exact text the whole text alone."""
-    sums: NDArray[np.int64]
+    sums: I64
     """256 sums, whole numbers."""
     signature: bytes
-    margins: NDArray[np.uint8]
+    margins: U8
     """One for each bit that the tables cut, 0 to 15."""
 
 
@@ -285,7 +286,7 @@ class _FeatureTable:
         if len(self._row_of) > MAX_KNOWN_WORDS:
             self._row_of.clear()
 
-    def rows(self, counts: Iterable[Iterable[str]]) -> NDArray[np.int64]:
+    def rows(self, counts: Iterable[Iterable[str]]) -> I64:
         """Row of each feature of each text, in order."""
         names = list(chain.from_iterable(counts))
         try:
@@ -294,7 +295,7 @@ class _FeatureTable:
             self._learn({name for name in names if name not in self._row_of})
             return self._known(names)
 
-    def _known(self, names: Sequence[str]) -> NDArray[np.int64]:
+    def _known(self, names: Sequence[str]) -> I64:
         return np.fromiter(map(self._row_of.__getitem__, names), np.int64, len(names))
 
     def _learn(self, names: set[str]) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import U8, U64
 from stream_dedup.core.model import SIGNATURE_BYTES
 
 PLACE_BITS = 18
@@ -29,8 +30,6 @@ MAX_NEW_WORDS = (1 << UNIT_BITS) - WORD_BASE - MAX_WORDS
 _UNIT_MASK = (1 << UNIT_BITS) - 1
 # 2**64 over the golden ratio: neighbours are spread evenly over the places (Knuth 6.4).
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
-
-U64 = NDArray[np.uint64]
 
 
 class Units:
@@ -97,7 +96,7 @@ class Hashes:
         """The units have other numbers now."""
         self._grams[:] = 0
 
-    def of(self, grams: U64) -> NDArray[np.uint8]:
+    def of(self, grams: U64) -> U8:
         """A row for each."""
         places = (grams * _SPREAD >> np.uint64(64 - PLACE_BITS)).astype(np.intp)
         found = self._kept.take(places, axis=0)
@@ -106,7 +105,7 @@ class Hashes:
             found[missing] = self._learn(grams[missing], places[missing])
         return found
 
-    def _learn(self, grams: U64, places: NDArray[np.intp]) -> NDArray[np.uint8]:
+    def _learn(self, grams: U64, places: NDArray[np.intp]) -> U8:
         new, first, back = np.unique(grams, return_index=True, return_inverse=True)
         hashes = np.frombuffer(self._hashes_of(self._units.names(new)), np.uint8).reshape(-1, SIGNATURE_BYTES)
         # Of two that have one place the last is kept, here as there: NumPy assigns in order.

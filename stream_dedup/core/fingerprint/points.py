@@ -16,8 +16,8 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import U8, U32
 from stream_dedup.core.fingerprint.features import SINGLES
 from stream_dedup.core.text import clean, spam
 from stream_dedup.core.text.normalise import fold, marks
@@ -66,13 +66,13 @@ class Kind:
 class Tables(NamedTuple):
     """One row for each of ``SIZE`` code points."""
 
-    raw: NDArray[np.uint8]
+    raw: U8
     """``Raw``."""
-    folded: NDArray[np.uint32]
+    folded: U32
     """What a plain character becomes."""
-    times: NDArray[np.uint8]
+    times: U8
     """How many of these it becomes."""
-    kinds: NDArray[np.uint8]
+    kinds: U8
     """``Kind``."""
 
 
@@ -98,7 +98,7 @@ def tables() -> Tables:
     return made
 
 
-def _raw() -> NDArray[np.uint8]:
+def _raw() -> U8:
     """Of each character what the steps before NFKC may do to it; each is to be looked at more closely so far."""
     flags = np.full(SIZE, Raw.CLOSER, np.uint8)
     for flag, pattern in (
@@ -111,7 +111,7 @@ def _raw() -> NDArray[np.uint8]:
     return flags
 
 
-def _kinds() -> NDArray[np.uint8]:
+def _kinds() -> U8:
     kinds = np.zeros(SIZE, np.uint8)
     for flag, pattern in (
         (Kind.LETTER, f"(?![{SINGLES}])[^\\W_]"),

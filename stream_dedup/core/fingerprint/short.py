@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import I64, U8, U32, U64
 from stream_dedup.core.fingerprint.grams import UNIT_BITS, Hashes, Units, is_pair, is_pair_of_words
 from stream_dedup.core.fingerprint.points import NO_TABLE, Kind, Raw, tables
 from stream_dedup.core.fingerprint.reader import LEAST_UNITS, SYMBOLS, finished, units_that_count
@@ -39,7 +40,6 @@ _GRAM_BITS = np.uint64(2 * UNIT_BITS)
 
 Flags = NDArray[np.bool_]
 Numbers = NDArray[np.intp]
-U64 = NDArray[np.uint64]
 HashesOf = Callable[[Sequence[str]], bytes]
 """The hashes of features, one after the other."""
 
@@ -47,7 +47,7 @@ HashesOf = Callable[[Sequence[str]], bytes]
 class ShortTexts(NamedTuple):
     """Of n short texts: their kinds, and their grams by text."""
 
-    statuses: NDArray[np.uint8]
+    statuses: U8
     left: list[int]
     """Texts that the definition is to read; the others know nothing of them."""
     exact: dict[int, str]
@@ -55,13 +55,13 @@ class ShortTexts(NamedTuple):
     texts: Numbers
     """Which text a gram is of, in order."""
     grams: U64
-    counts: NDArray[np.int64]
+    counts: I64
 
 
 class _Characters(NamedTuple):
     """Characters of several texts, one text after the other, each with a 0 behind it and no other 0."""
 
-    points: NDArray[np.uint32]
+    points: U32
     texts: Numbers
     """Which text each is of."""
 
@@ -73,7 +73,7 @@ class _Characters(NamedTuple):
         """Those of some texts, said of each text."""
         return self if wanted.all() else self.where(wanted.take(self.texts))
 
-    def kinds(self) -> NDArray[np.uint8]:
+    def kinds(self) -> U8:
         """``points.Kind`` of each."""
         return tables().kinds.take(self.points, mode="clip")
 
@@ -313,7 +313,7 @@ def _needs_definition(whole: _Characters, n: int) -> Flags:
     return needs
 
 
-def _grams(units: U64, texts: Numbers) -> tuple[Numbers, U64, NDArray[np.int64]]:
+def _grams(units: U64, texts: Numbers) -> tuple[Numbers, U64, I64]:
     """Of each gram its text, its number and how often it stands there."""
     same = texts[1:] == texts[:-1]
     pairs = (units[:-1] << np.uint64(UNIT_BITS) | units[1:])[same]

@@ -33,6 +33,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import I64, U8, U16
 from stream_dedup.core.model import SIGNATURE_BITS
 
 FLOAT32_LIMIT = 1 << 24
@@ -45,7 +46,7 @@ CHUNK_FEATURES = 1024
 """Features in one matrix product: their bits as float32 are 1 MiB at 256 bits, which the level-2 cache holds."""
 
 
-def add(weights: NDArray[np.int64], hashes: NDArray[np.uint8]) -> NDArray[np.float64]:
+def add(weights: I64, hashes: U8) -> NDArray[np.float64]:
     """Sums of one text: whole numbers, one for each bit.
 
     Args:
@@ -62,7 +63,7 @@ def add(weights: NDArray[np.int64], hashes: NDArray[np.uint8]) -> NDArray[np.flo
     return 2 * positive.astype(np.float64) - total
 
 
-def add_each(weights: NDArray[np.int64], hashes: NDArray[np.uint8], ends: NDArray[np.intp]) -> NDArray[np.float64]:
+def add_each(weights: I64, hashes: U8, ends: NDArray[np.intp]) -> NDArray[np.float64]:
     """The same for several texts, whose features stand one text after the other up to ``ends``: a row each."""
     totals = per_text(weights, ends)
     if totals.max(initial=0) >= FLOAT32_LIMIT:
@@ -84,17 +85,17 @@ def add_each(weights: NDArray[np.int64], hashes: NDArray[np.uint8], ends: NDArra
     return 2 * positive.astype(np.float64) - totals[:, np.newaxis]
 
 
-def per_text(values: NDArray[np.int64], ends: NDArray[np.intp]) -> NDArray[np.int64]:
+def per_text(values: I64, ends: NDArray[np.intp]) -> I64:
     """Sum of each text's values, which stand one text after the other up to ``ends``."""
     return np.diff(np.concatenate(([0], np.cumsum(values)))[np.concatenate(([0], ends))])
 
 
-def reduce(sums: NDArray[np.floating]) -> NDArray[np.uint8]:
+def reduce(sums: NDArray[np.floating]) -> U8:
     """Signatures: packed bits along the last axis, 1 only where the sum is greater than 0."""
     return np.packbits(sums > 0, axis=-1)
 
 
-def margins(sums: NDArray[np.float64], squares: NDArray[np.int64]) -> NDArray[np.uint8]:
+def margins(sums: NDArray[np.float64], squares: I64) -> U8:
     """Margins of each text's sums, one number of 0 to 15 for each bit.
 
     Args:
@@ -106,13 +107,13 @@ def margins(sums: NDArray[np.float64], squares: NDArray[np.int64]) -> NDArray[np
     return np.minimum(steps, MAX_MARGIN).astype(np.uint8)
 
 
-def pack_margins(values: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def pack_margins(values: U8) -> U8:
     """Two margins a byte, the first in the high half."""
-    packed: NDArray[np.uint8] = np.left_shift(values[..., 0::2], 4) | values[..., 1::2]
+    packed: U8 = np.left_shift(values[..., 0::2], 4) | values[..., 1::2]
     return packed
 
 
-def unpack_margins(packed: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def unpack_margins(packed: U8) -> U8:
     """One margin a byte again."""
     return np.stack((packed >> 4, packed & MAX_MARGIN), axis=-1).reshape(*packed.shape[:-1], -1)
 
@@ -122,9 +123,9 @@ def distance(a: int, b: int) -> int:
     return (a ^ b).bit_count()
 
 
-def distances(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.uint16]:
+def distances(a: U8, b: U8) -> U16:
     """Hamming distances of packed bit strings along the last axis; shapes broadcast."""
-    counts: NDArray[np.uint16] = np.bitwise_count(a ^ b).sum(axis=-1, dtype=np.uint16)
+    counts: U16 = np.bitwise_count(a ^ b).sum(axis=-1, dtype=np.uint16)
     return counts
 
 

@@ -41,6 +41,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.fingerprint.features import read_lines
 from stream_dedup.core.scheme import Features, common_words_path, idf_path
@@ -147,32 +148,32 @@ def _idf_of_languages(word: str) -> int:
 
 
 @cache
-def damping() -> NDArray[np.int64]:
+def damping() -> I64:
     """1 + ln tf for each tf up to ``MAX_COUNT`` in units of 1/1024; 0 for none."""
     table = [0] + [math.floor(DAMP_UNIT * (1 + math.log(tf)) + 0.5) for tf in range(1, MAX_COUNT + 1)]
     return np.array(table, np.int64)
 
 
-def weigh(counts: NDArray[np.int64], idf: NDArray[np.int64], settings: Features) -> NDArray[np.int64]:
+def weigh(counts: I64, idf: I64, settings: Features) -> I64:
     """Weights of words that stand ``counts`` times in a text, each at least 1."""
     counts = np.minimum(counts, MAX_COUNT)
     if settings.weights == "tf":
         return counts
     if settings.weights == "level":
-        levels: NDArray[np.int64] = 1 + np.searchsorted(_LEVEL_EDGES, idf, side="right")
+        levels: I64 = 1 + np.searchsorted(_LEVEL_EDGES, idf, side="right")
         return levels
     times = _damped(counts, settings.damping) if settings.damped else counts * DAMP_UNIT
-    weights: NDArray[np.int64] = np.maximum(idf * times >> TFIDF_SHIFT, 1)
+    weights: I64 = np.maximum(idf * times >> TFIDF_SHIFT, 1)
     return weights
 
 
-def _damped(counts: NDArray[np.int64], much: int) -> NDArray[np.int64]:
+def _damped(counts: I64, much: int) -> I64:
     """1 + much ln tf, in units of 1/1024."""
-    logs: NDArray[np.int64] = damping()[counts] - DAMP_UNIT
+    logs: I64 = damping()[counts] - DAMP_UNIT
     return DAMP_UNIT + much * logs
 
 
-def heaviest(weights: NDArray[np.int64], hashes: NDArray[np.uint8], top_k: int) -> NDArray[np.intp]:
+def heaviest(weights: I64, hashes: U8, top_k: int) -> NDArray[np.intp]:
     """Indices of the K heaviest of one text's words; ``hashes`` has a row for each."""
     smaller = np.ascontiguousarray(hashes[:, :8]).view(">u8").reshape(-1)
     return np.lexsort((smaller, -weights))[:top_k]
@@ -183,14 +184,14 @@ class Sums(NamedTuple):
 
     sums: NDArray[np.float64]
     """Shape (n, 256)."""
-    squares: NDArray[np.int64]
+    squares: I64
     """Sum of the squares of each text's weights."""
 
 
 def sums_of(
-    counts: NDArray[np.int64],
-    idf: NDArray[np.int64],
-    hashes: NDArray[np.uint8],
+    counts: I64,
+    idf: I64,
+    hashes: U8,
     ends: NDArray[np.intp],
     settings: Features,
 ) -> Sums:
@@ -203,9 +204,7 @@ def sums_of(
     return Sums(simhash.add_each(weights, hashes, ends), simhash.per_text(weights * weights, ends))
 
 
-def _heaviest_of_each(
-    weights: NDArray[np.int64], hashes: NDArray[np.uint8], ends: NDArray[np.intp], top_k: int
-) -> NDArray[np.intp]:
+def _heaviest_of_each(weights: I64, hashes: U8, ends: NDArray[np.intp], top_k: int) -> NDArray[np.intp]:
     starts = [0, *ends[:-1].tolist()]
     kept = [
         start + heaviest(weights[start:end], hashes[start:end], top_k)

@@ -21,8 +21,8 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import U8
 from stream_dedup.core.scheme import Normalisation, Treat
 from stream_dedup.core.text import spam
 from stream_dedup.core.text.simplify import simplifiable, simplify
@@ -292,7 +292,7 @@ def _user_at(text: str, start: int, end: int) -> tuple[int, int] | None:
 
 
 @cache
-def _unit_traits() -> NDArray[np.uint8]:
+def _unit_traits() -> U8:
     """Traits of each UTF-16 unit; a character beyond the first 65,536 is told by its first unit."""
     flags = np.zeros(1 << 16, np.uint8)
     for trait, ranges in ((Trait.INVISIBLE, _INVISIBLE_RANGES), (Trait.PICTURE, _PICTURE_RANGES)):

@@ -40,6 +40,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.core.arrays import U8, U16
 from stream_dedup.core.text.unicode14 import blank_unassigned, unassigned
 
 MAX_MARKS = 30
@@ -145,14 +146,14 @@ def _cap_marks(run: re.Match[str]) -> str:
     return "".join(kept)
 
 
-def _han_text(units: NDArray[np.uint16], is_han: NDArray[np.bool_]) -> str:
+def _han_text(units: U16, is_han: NDArray[np.bool_]) -> str:
     # A run and the one unit after it, which becomes the space between two runs.
     keep = is_han.copy()
     keep[1:] |= is_han[:-1]
     return _text_of(np.maximum(units * is_han, _SPACE)[keep]).rstrip()
 
 
-def _without_han(units: NDArray[np.uint16], kinds: NDArray[np.uint8]) -> str:
+def _without_han(units: U16, kinds: U8) -> str:
     """The text with units by their kind, but for those that need a closer look."""
     keep = kinds == _CLOSER_LOOK
     # The second half of a pair stays with the first.
@@ -160,7 +161,7 @@ def _without_han(units: NDArray[np.uint16], kinds: NDArray[np.uint8]) -> str:
     return _text_of(np.where(keep, units, np.maximum(kinds, _SPACE)))
 
 
-def _text_of(units: NDArray[np.uint16]) -> str:
+def _text_of(units: U16) -> str:
     return units.astype("<u2", copy=False).tobytes().decode("utf-16-le", "surrogatepass")
 
 
@@ -169,7 +170,7 @@ def _bounded(han: str) -> str:
 
 
 @cache
-def _unit_kinds() -> NDArray[np.uint8]:
+def _unit_kinds() -> U8:
     """Kind of each UTF-16 unit."""
     kinds = np.full(1 << 16, _CLOSER_LOOK, np.uint8)
     kinds[:128] = np.frombuffer(_ASCII_KINDS, np.uint8)
@@ -185,7 +186,7 @@ def _unit_kinds() -> NDArray[np.uint8]:
 
 
 @cache
-def _marked_unit_kinds() -> NDArray[np.uint8]:
+def _marked_unit_kinds() -> U8:
     """The same for words that keep their marks, of which not all that separate otherwise compose with anything."""
     kinds = _unit_kinds().copy()
     kinds[[ord(mark) for mark in marks() if ord(mark) < len(kinds)]] = _CLOSER_LOOK

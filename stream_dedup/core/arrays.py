@@ -1,0 +1,12 @@
+"""Short names for the types of numpy arrays, by their elements."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+U8 = NDArray[np.uint8]
+U16 = NDArray[np.uint16]
+U32 = NDArray[np.uint32]
+U64 = NDArray[np.uint64]
+I64 = NDArray[np.int64]
