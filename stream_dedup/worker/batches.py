@@ -1,10 +1,13 @@
-"""What is on its way through a worker: batches in flight, and the assignment they belong to.
+"""Batches on their way through the worker, one type for each stage, and the assignment that they belong to.
 
-Three threads hand batches on, each owning them in turn: the source polls, the engine
-logs and judges, the committer sends. A batch belongs to the assignment under
-which it was polled. When that assignment ends (a rebalance, an unknown outcome,
-a topic made again) the batch is thrown away, wherever it is: its offsets are not
-committed, so its articles come again.
+    source      polls records into a ``PolledBatch``
+    engine      logs the batch (``PendingBatch``, the engine's own), then makes it a ``JudgedBatch``
+    committer   sends the verdicts and commits
+
+A batch of a stage is complete when it is made and is never changed afterwards, so threads hand batches over without
+locks. A batch belongs to the assignment under which it was polled. When that assignment ends (a rebalance, an unknown
+outcome of a transaction, a topic that was made again), the batch is dropped at whatever stage it is. Its offsets are
+not committed, so its articles are polled again.
 """
 
 from __future__ import annotations
@@ -13,21 +16,21 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from stream_dedup.core.arrays import I64
-
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from concurrent.futures import Future
 
     from kafka import ConsumerGroupMetadata, TopicPartition
 
     from stream_dedup.broker.record import ConsumerRecord
+    from stream_dedup.core.arrays import I64
     from stream_dedup.core.fingerprint.columns import Columns
     from stream_dedup.core.model import Judgement
 
 
 @dataclass(slots=True, eq=False)
 class Assignment:
-    """One term of office in the group: what was assigned, and the proof of membership.
+    """The partitions assigned to this worker by one rebalance, and the proof of its membership.
 
     ``metadata`` is taken when the partitions are assigned and never afterwards: a worker
     that fell out of its group would get an empty one, which the broker accepts unchecked.
@@ -39,73 +42,96 @@ class Assignment:
     valid: bool = True
 
 
-@dataclass(slots=True, eq=False)
-class Stretch:
-    """Rows of a batch that did not stand in the log when the batch was taken in."""
-
-    rows: slice
-    columns: list[Future[Columns]]
-    began: float
-    """Monotonic seconds at which the step that it is in began."""
-    sent: list[Any] | None = None
-    """Futures of the appends, once appended; empty where others had logged every row meanwhile."""
-
-
-@dataclass(slots=True, eq=False)
-class Flight:
-    """One polled batch of one source partition.
-
-    ``records`` are the client's consumer records in offset order; ``offsets`` int64 of
-    shape (n,); ``positions`` int64 of shape (n,), -1 where not standing yet. ``observed`` says of each record
-    whether the rules at its log position only observe.
-    """
+@dataclass(frozen=True, slots=True, eq=False)
+class PolledBatch:
+    """Records of one source partition, in offset order, as they were polled."""
 
     assignment: Assignment
     partition: TopicPartition
     topic_id: bytes
-    records: list[ConsumerRecord]
+    records: Sequence[ConsumerRecord]
     offsets: I64
+    """Source offsets, shape (n,)."""
     size_bytes: int
     polled_at: float
+    """Monotonic seconds."""
+
+
+@dataclass(slots=True, eq=False)
+class UnloggedSpan:
+    """Consecutive rows of a batch that were not in the log when the engine received the batch."""
+
+    rows: slice
+    columns: list[Future[Columns]]
+    """Of the rows in order, in pieces."""
+    began: float
+    """Monotonic seconds at which the present step of the span began."""
+    appends: list[Any] | None = None
+    """Futures of the appends, once appended; empty if other workers had logged every row meanwhile."""
+
+
+@dataclass(slots=True, eq=False)
+class PendingBatch:
+    """A polled batch between steps 2 and 6. Only the engine's thread reads and changes it."""
+
+    polled: PolledBatch
+    spans: list[UnloggedSpan]
+    logged: LoggedBatch | None = None
+    """Set once the log, as far as it was read, holds every record of the batch."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoggedBatch:
+    """A batch of which every record is in the log."""
+
+    polled: PolledBatch
     positions: I64
-    stretches: list[Stretch] | None = None
-    judgements: list[Judgement] = field(default_factory=list)
-    observed: list[bool] = field(default_factory=list)
-    fingerprints: list[int] = field(default_factory=list)
+    """Log position of each record, shape (n,)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgedBatch:
+    """A batch with the verdict of each record."""
+
+    polled: PolledBatch
+    judgements: Sequence[Judgement]
+    fingerprints: Sequence[int]
+    observed: Sequence[bool]
+    """Whether the rules at the record's log position only observe."""
 
 
 class Budget:
-    """Bound on what is in flight, in batches and bytes.
+    """Limit on the batches in flight, by number and by bytes.
 
-    The bound on the producers' memory, too: nothing is sent that is not in flight.
+    It limits the memory of the producers, too: they send nothing that is not in flight.
     """
 
-    def __init__(self, batches: int, size_bytes: int) -> None:
-        """Both are the most that may be in flight before polling pauses."""
-        self._most_batches = batches
-        self._most_bytes = size_bytes
+    def __init__(self, max_batches: int, max_bytes: int) -> None:
+        """Polling pauses as soon as either limit is reached."""
+        self._max_batches = max_batches
+        self._max_bytes = max_bytes
         self._batches = 0
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def take(self, flight: Flight) -> None:
-        """Count a batch that was polled."""
+    def reserve(self, batch: PolledBatch) -> None:
+        """Count a batch as in flight."""
         with self._lock:
             self._batches += 1
-            self._bytes += flight.size_bytes
+            self._bytes += batch.size_bytes
 
-    def give_back(self, flight: Flight) -> None:
-        """Count a batch that was committed or thrown away."""
+    def release(self, batch: PolledBatch) -> None:
+        """Count a batch as committed or dropped."""
         with self._lock:
             self._batches -= 1
-            self._bytes -= flight.size_bytes
+            self._bytes -= batch.size_bytes
 
     @property
     def batches(self) -> int:
-        """Batches in flight now."""
+        """Number of batches in flight now."""
         return self._batches
 
     @property
     def full(self) -> bool:
         """Whether polling should pause."""
-        return self._batches >= self._most_batches or self._bytes >= self._most_bytes
+        return self._batches >= self._max_batches or self._bytes >= self._max_bytes

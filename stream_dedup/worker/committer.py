@@ -36,7 +36,7 @@ from stream_dedup.core.fingerprint.columns import checksum
 from stream_dedup.core.headers import OmittedValue, offset_metadata, output_headers, without_ours
 from stream_dedup.core.model import Coordinates, Judgement, Verdict
 from stream_dedup.errors import RefusedError, UnavailableError
-from stream_dedup.worker.batches import Assignment, Flight
+from stream_dedup.worker.batches import Assignment, JudgedBatch, PolledBatch
 from stream_dedup.worker.steps import Step
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class CommitterParts:
     scheme_id: str
     watchdog: Watchdog
     metrics: Metrics
-    drop: Callable[[Flight], None]
+    drop: Callable[[PolledBatch], None]
     resync: Callable[[Assignment], None]
     on_step: Callable[[Step], None]
 
@@ -87,8 +87,8 @@ class Committer:
     def __init__(self, parts: CommitterParts) -> None:
         """Connect, and settle what a former process with this transactional id left open."""
         self._parts = parts
-        self._queue: SimpleQueue[Flight] = SimpleQueue()
-        self._held: Flight | None = None
+        self._queue: SimpleQueue[JudgedBatch] = SimpleQueue()
+        self._held: JudgedBatch | None = None
         self._fencings = self._failures = 0
         self._sent: list[Any] = []
         self._topics = {
@@ -98,28 +98,28 @@ class Committer:
         }
         self._producer = self._connect()
 
-    def put(self, flight: Flight) -> None:
+    def put(self, batch: JudgedBatch) -> None:
         """Hand in a judged batch."""
-        self._queue.put(flight)
+        self._queue.put(batch)
 
     def step(self) -> None:
         """Commit what is there, waiting ``WAIT_S`` for it at most."""
-        flights = self._take()
-        if not flights:
+        batches = self._take()
+        if not batches:
             return
-        term = flights[0].assignment
-        if term.metadata.generation_id < 0:
+        assignment = batches[0].polled.assignment
+        if assignment.metadata.generation_id < 0:
             msg = "partitions were assigned without a generation; the commit would not be checked by the broker"
             raise RefusedError(msg)
         self._sent = []
         try:
             with self._parts.metrics.stage("transaction"):
-                self._transact(term, flights)
+                self._transact(assignment, batches)
         except KafkaError as error:
-            self._failed(term, flights, error)
+            self._failed(assignment, batches, error)
         else:
             self._fencings = self._failures = 0
-            self._done(flights)
+            self._done(batches)
 
     def close(self) -> None:
         """Let go of the broker."""
@@ -127,29 +127,29 @@ class Committer:
 
     # taking
 
-    def _take(self) -> list[Flight]:
+    def _take(self) -> list[JudgedBatch]:
         """Batches of one assignment, in order, within the limits of one transaction."""
-        flights: list[Flight] = []
+        batches: list[JudgedBatch] = []
         records = size = 0
         while True:
-            flight = self._next(GATHER_S if flights else WAIT_S)
-            if flight is None:
-                return flights
-            if not flight.assignment.valid:
-                self._parts.drop(flight)
+            batch = self._next(GATHER_S if batches else WAIT_S)
+            if batch is None:
+                return batches
+            if not batch.polled.assignment.valid:
+                self._parts.drop(batch.polled)
                 continue
-            records += len(flight.records)
-            size += flight.size_bytes
+            records += len(batch.polled.records)
+            size += batch.polled.size_bytes
             full = records > MOST_RECORDS or size > MOST_BYTES
-            if flights and (full or flight.assignment is not flights[0].assignment):
-                self._held = flight
-                return flights
-            flights.append(flight)
+            if batches and (full or batch.polled.assignment is not batches[0].polled.assignment):
+                self._held = batch
+                return batches
+            batches.append(batch)
 
-    def _next(self, wait_s: float) -> Flight | None:
+    def _next(self, wait_s: float) -> JudgedBatch | None:
         if self._held is not None:
-            flight, self._held = self._held, None
-            return flight
+            batch, self._held = self._held, None
+            return batch
         try:
             return self._queue.get(timeout=wait_s)
         except Empty:
@@ -157,15 +157,15 @@ class Committer:
 
     # the transaction
 
-    def _transact(self, term: Assignment, flights: list[Flight]) -> None:
+    def _transact(self, assignment: Assignment, batches: list[JudgedBatch]) -> None:
         with self._guard("a transaction's records and offsets"):
             # 7a
             self._producer.begin_transaction()
-            for flight in flights:
-                self._sent += self._send(flight)
+            for batch in batches:
+                self._sent += self._send(batch)
             self._parts.on_step(Step.SENT)
             # 7b
-            self._producer.send_offsets_to_transaction(_offsets(flights), term.metadata)
+            self._producer.send_offsets_to_transaction(_offsets(batches), assignment.metadata)
             # The client commits a transaction although it gave up records of it on the way, so each is waited for.
             for future in self._sent:
                 future.get(timeout=DELIVERY_MS / 1000)
@@ -175,27 +175,27 @@ class Committer:
             self._producer.commit_transaction()
         self._parts.on_step(Step.COMMITTED)
 
-    def _send(self, flight: Flight) -> list[Any]:
+    def _send(self, batch: JudgedBatch) -> list[Any]:
         now_ms = time.time_ns() // 1_000_000
-        return [self._send_one(flight, row, judgement, now_ms) for row, judgement in enumerate(flight.judgements)]
+        return [self._send_one(batch, row, judgement, now_ms) for row, judgement in enumerate(batch.judgements)]
 
-    def _send_one(self, flight: Flight, row: int, judgement: Judgement, now_ms: int) -> Any:  # noqa: ANN401 - the client's future
-        record = flight.records[row]
+    def _send_one(self, batch: JudgedBatch, row: int, judgement: Judgement, now_ms: int) -> Any:  # noqa: ANN401 - the client's future
+        record = batch.polled.records[row]
         fits = record_bytes(record) <= self._parts.config.kafka.max_record_bytes
         empty = record.value is None and record.key is None
         omitted = None if fits else OmittedValue(len(record.value or b""), checksum(record.value))
         headers = output_headers(
             judgement,
-            flight.fingerprints[row],
+            batch.fingerprints[row],
             self._parts.scheme_id,
             record.topic,
-            Coordinates(flight.topic_id, record.partition, record.offset),
+            Coordinates(batch.polled.topic_id, record.partition, record.offset),
             record.timestamp,
             omitted,
         )
         own = [(name, value or b"") for name, value in record.headers] if fits else []
         return self._producer.send(
-            self._topics[Verdict.UNIQUE if flight.observed[row] else judgement.verdict],
+            self._topics[Verdict.UNIQUE if batch.observed[row] else judgement.verdict],
             value=record.value if fits and not empty else b"",
             key=record.key if fits else None,
             headers=without_ours(own) + headers,
@@ -204,17 +204,17 @@ class Committer:
 
     # outcomes
 
-    def _done(self, flights: list[Flight]) -> None:
+    def _done(self, batches: list[JudgedBatch]) -> None:
         now_ms = time.time_ns() / 1e6
         metrics = self._parts.metrics
         metrics.transactions.labels("committed").inc()
-        for flight in flights:
-            metrics.count_verdicts(flight.judgements)
-            delay_s = max(0.0, (now_ms - flight.records[0].timestamp) / 1000)
+        for batch in batches:
+            metrics.count_verdicts(batch.judgements)
+            delay_s = max(0.0, (now_ms - batch.polled.records[0].timestamp) / 1000)
             metrics.passed("end_to_end", delay_s)
-            self._parts.drop(flight)
+            self._parts.drop(batch.polled)
 
-    def _failed(self, term: Assignment, flights: list[Flight], error: KafkaError) -> None:
+    def _failed(self, assignment: Assignment, batches: list[JudgedBatch], error: KafkaError) -> None:
         """React to what ended a transaction; the client hides what befell a record behind a general error."""
         cause = next((future.exception for future in self._sent if future.failed()), error)
         if isinstance(error, CommitFailedError):
@@ -222,7 +222,7 @@ class Committer:
             # kafka-python 3.0.12 keeps offsets that were refused, over an abort too, and commits them with the next
             # transaction's: articles of another worker's would be passed over. A new producer has none.
             self._renew()
-            self._give_up(term, flights, "aborted")
+            self._give_up(assignment, batches, "aborted")
             return
         if isinstance(cause, MessageSizeTooLargeError):
             self._abort()
@@ -236,13 +236,13 @@ class Committer:
             msg = f"{self._failures} transactions failed one after the other, the last one with {cause!r}"
             raise UnavailableError(msg) from error
         self._settle(cause)
-        self._give_up(term, flights, "unknown")
+        self._give_up(assignment, batches, "unknown")
 
-    def _give_up(self, term: Assignment, flights: list[Flight], outcome: str) -> None:
+    def _give_up(self, assignment: Assignment, batches: list[JudgedBatch], outcome: str) -> None:
         self._parts.metrics.transactions.labels(outcome).inc()
-        self._parts.resync(term)
-        for flight in flights:
-            self._parts.drop(flight)
+        self._parts.resync(assignment)
+        for batch in batches:
+            self._parts.drop(batch.polled)
 
     def _abort(self) -> None:
         try:
@@ -299,8 +299,9 @@ class Committer:
         )
 
 
-def _offsets(flights: list[Flight]) -> dict[TopicPartition, OffsetAndMetadata]:
+def _offsets(batches: list[JudgedBatch]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return for each partition the offset after the last of its batches."""
     return {
-        flight.partition: OffsetAndMetadata(int(flight.offsets[-1]) + 1, offset_metadata(flight.topic_id), -1)
-        for flight in flights
+        polled.partition: OffsetAndMetadata(int(polled.offsets[-1]) + 1, offset_metadata(polled.topic_id), -1)
+        for polled in (batch.polled for batch in batches)
     }

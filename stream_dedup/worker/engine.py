@@ -1,17 +1,17 @@
-"""The engine: steps 2 to 6 of an article's way, and the only thread that touches the index.
+"""The engine does steps 2 to 6 of an article's way. Its thread is the only one that touches the index.
 
-    2, 3  decode and fingerprint, in the pool, what does not stand in the log yet
-    4     append it to the log
-    5     read the log; every record, one's own and the others', is applied to the index in log order
-    6     judge one's own articles as of their log positions, oldest batch first
+    2, 3  decode and fingerprint, in the pool, the articles that are not in the log yet
+    4     append their entries to the log
+    5     read the log; apply every record, of this worker and of others, to the index in log order
+    6     judge this worker's articles as of their log positions, oldest batch first
 
 Rules:
 
-* What was logged first decides. An article that already stands is neither decoded nor logged
-  again; its value must have the checksum that was logged, or the worker stops.
-* A batch is appended only after a look at the topic's id that began after its poll.
-* Batches leave in the order in which they came, so verdicts leave in source order.
-* A batch whose assignment has ended is thrown away, whatever has been done for it.
+* The first entry of an article in the log counts. An article that is in the log is neither decoded nor logged
+  again; its value must have the logged checksum, or the worker stops.
+* A batch is appended only after the topic's id was looked up by a request that began after the batch was polled.
+* Batches leave in the order in which they were polled, so verdicts leave in source order.
+* A batch whose assignment has ended is dropped, at whatever step it is.
 """
 
 from __future__ import annotations
@@ -28,43 +28,44 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stream_dedup.broker.record import record_bytes
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Batch, Trim
-from stream_dedup.core.fingerprint.columns import Columns, checksum, rejected_columns
+from stream_dedup.core.fingerprint.columns import Columns, checksum
 from stream_dedup.core.model import ROW_BITS, log_offset_of
 from stream_dedup.core.rules import Rules
-from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import RefusedError, UnavailableError
-from stream_dedup.worker.batches import Flight, Stretch
+from stream_dedup.worker.batches import (
+    Assignment,
+    JudgedBatch,
+    LoggedBatch,
+    PendingBatch,
+    PolledBatch,
+    UnloggedSpan,
+)
 from stream_dedup.worker.steps import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
     from stream_dedup.broker.log import LogAppender
-    from stream_dedup.broker.record import ConsumerRecord
     from stream_dedup.broker.tail import LogTail
     from stream_dedup.broker.topic_watch import TopicWatch
+    from stream_dedup.core.model import Judgement
     from stream_dedup.index import LogIndex
     from stream_dedup.metrics.metrics import Metrics, Stage
-    from stream_dedup.pool import FingerprintPool
+    from stream_dedup.worker.fingerprinting import BatchFingerprinter
     from stream_dedup.worker.trimmer import Trimmer
 
 log = logging.getLogger(__name__)
 
-WAIT_S = 0.1
-"""Longest wait for something to do; whatever comes wakes the engine at once."""
-CHUNK_RECORDS = 64
-"""Records in one piece of work for the pool: small enough to share a batch out, large enough for one matrix product."""
-FEWEST_RECORDS = 8
-"""Fewer than that (4 ms of work) are not worth sharing out."""
-GAUGES_S = 1.0
+IDLE_WAIT_S = 0.1
+"""Longest wait for work; batches, log records and results of the pool wake the engine at once."""
+INDEX_GAUGES_S = 1.0
 """How often the gauges of index and log are set."""
-APPEND_RETRIES = 5
-"""Failed appends of one stretch before the worker stops; each is waited for up to the delivery time-out."""
+MAX_APPEND_FAILURES = 5
+"""Failed appends in a row before the worker stops; each is waited for up to the delivery time-out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,176 +75,153 @@ class EngineParts:
     index: LogIndex
     tail: LogTail
     appender: LogAppender
-    pool: FingerprintPool
+    fingerprinter: BatchFingerprinter
     watch: TopicWatch
     trimmer: Trimmer
     metrics: Metrics
-    max_record_bytes: int
-    tables: int
-    processes: int
-    hand_on: Callable[[Flight], None]
-    drop: Callable[[Flight], None]
-    restart: Callable[[Flight], None]
+    hand_on: Callable[[JudgedBatch], None]
+    drop: Callable[[PolledBatch], None]
+    resync: Callable[[Assignment], None]
     on_step: Callable[[Step], None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
-    """Which partitions stand in the log, once it was read to its end as of now."""
+class _PartitionsRequest:
+    """A request for the partitions in the log, answered once the log is read up to ``end``."""
 
     end: Future[int]
     answer: Future[frozenset[tuple[bytes, int]]]
 
 
 class Engine:
-    """``step`` does one round; ``submit`` and ``ask_logged_partitions`` may be called from other threads."""
+    """``step`` does one round; ``submit`` and ``request_logged_partitions`` may be called from other threads."""
 
     def __init__(self, parts: EngineParts, wake: threading.Event) -> None:
-        """The index must have been read up to the log's end; ``wake`` is set whenever there may be something to do."""
+        """The index must have been read up to the log's end; ``wake`` is set whenever there may be work."""
         self._parts = parts
         self._wake = wake
-        self._inbox: SimpleQueue[Flight] = SimpleQueue()
-        self._questions: deque[_Question] = deque()
-        self._flights: deque[Flight] = deque()
+        self._inbox: SimpleQueue[PolledBatch] = SimpleQueue()
+        self._requests: deque[_PartitionsRequest] = deque()
+        self._pending: deque[PendingBatch] = deque()
         self._failed_appends = 0
         self._gauges_at = 0.0
 
-    def submit(self, flight: Flight) -> None:
+    def submit(self, batch: PolledBatch) -> None:
         """Hand in a polled batch."""
-        self._inbox.put(flight)
+        self._inbox.put(batch)
         self._wake.set()
 
-    def ask_logged_partitions(self) -> Future[frozenset[tuple[bytes, int]]]:
-        """Which partitions stand in the log, after reading it to its present end."""
-        question = _Question(self._parts.tail.ask_end(), Future())
-        self._questions.append(question)
-        return question.answer
+    def request_logged_partitions(self) -> Future[frozenset[tuple[bytes, int]]]:
+        """Request topic id and number of every partition in the log, as of the log's present end."""
+        request = _PartitionsRequest(self._parts.tail.ask_end(), Future())
+        self._requests.append(request)
+        return request.answer
 
     def step(self) -> None:
-        """One round of steps 2 to 6, as soon as there may be something to do."""
-        self._wake.wait(WAIT_S)
+        """Do one round of steps 2 to 6, as soon as there may be work."""
+        self._wake.wait(IDLE_WAIT_S)
         self._wake.clear()
-        self._take_in()
-        self._drop_ended()
-        self._append_ready()
+        self._receive_batches()
+        self._drop_ended_batches()
+        self._append_fingerprinted_spans()
         self._read_log()
-        self._answer()
-        self._judge_ready()
+        self._answer_requests()
+        self._judge_logged_batches()
         self._parts.trimmer.step(time.monotonic())
         self._set_gauges()
 
     # 2, 3: decode and fingerprint
 
-    def _take_in(self) -> None:
+    def _receive_batches(self) -> None:
         while True:
             try:
-                flight = self._inbox.get_nowait()
+                batch = self._inbox.get_nowait()
             except Empty:
                 return
-            flight.positions = self._standing(flight)
+            unlogged = self._positions(batch) < 0
             now = time.monotonic()
-            flight.stretches = [
-                Stretch(rows, self._fingerprint(flight, rows), now) for rows in _runs(flight.positions < 0)
+            spans = [
+                UnloggedSpan(rows, self._parts.fingerprinter.submit(batch, rows), now) for rows in _spans(unlogged)
             ]
-            for stretch in flight.stretches:
-                for part in stretch.columns:
-                    part.add_done_callback(self._woken)
-            self._parts.watch.ids_since(flight.polled_at)  # asks for the look that the append will need
+            for span in spans:
+                for part in span.columns:
+                    part.add_done_callback(self._wake_up)
+            self._parts.watch.ids_since(batch.polled_at)  # begins the look-up that the append will need
             self._parts.on_step(Step.DECODING)
-            self._flights.append(flight)
-
-    def _fingerprint(self, flight: Flight, rows: slice) -> list[Future[Columns]]:
-        records = flight.records[rows]
-        share = -(-len(records) // max(self._parts.processes, 1))
-        size = min(max(share, FEWEST_RECORDS), CHUNK_RECORDS)
-        return [
-            future
-            for start in range(0, len(records), size)
-            for future in self._columns(flight, records[start : start + size])
-        ]
-
-    def _columns(self, flight: Flight, records: Sequence[ConsumerRecord]) -> Iterator[Future[Columns]]:
-        """Futures of the columns of these records, in order; what no topic can hold is rejected here."""
-        fitting: list[RawRecord] = []
-        for record in records:
-            size = record_bytes(record)
-            raw = _raw(flight, record)
-            if size <= self._parts.max_record_bytes:
-                fitting.append(raw)
-                continue
-            if fitting:
-                yield self._parts.pool.submit(fitting)
-                fitting = []
-            reason = f"record too large: {size} bytes with key and headers, {self._parts.max_record_bytes} fit"
-            yield _done(rejected_columns(raw, reason, self._parts.tables))
-        if fitting:
-            yield self._parts.pool.submit(fitting)
+            self._pending.append(PendingBatch(batch, spans))
 
     # 4: append
 
-    def _append_ready(self) -> None:
-        for flight in self._flights:
-            for stretch in flight.stretches or ():
-                if stretch.sent is not None:
-                    if not self._acknowledged(stretch):
-                        return
-                    continue
-                if not all(part.done() for part in stretch.columns):
+    def _append_fingerprinted_spans(self) -> None:
+        """Append spans in order, up to the first that is not fingerprinted yet or cannot be appended now."""
+        for pending in self._pending:
+            for span in pending.spans:
+                if span.appends is None:
+                    goes_on = self._append_when_fingerprinted(pending.polled, span)
+                else:
+                    goes_on = self._check_appends(span)
+                if not goes_on:
                     return
-                self._parts.on_step(Step.FINGERPRINTED)
-                if not self._is_of_its_topic(flight):
-                    return
-                with self._parts.metrics.stage("append"):
-                    self._append(flight, stretch)
 
-    def _is_of_its_topic(self, flight: Flight) -> bool:
-        """Whether a look at the topics that began after the poll saw the id that was read; if another, begin again."""
-        ids = self._parts.watch.ids_since(flight.polled_at)
+    def _append_when_fingerprinted(self, batch: PolledBatch, span: UnloggedSpan) -> bool:
+        """Append a span if it is fingerprinted and its topic is still the one that was polled; return whether."""
+        if not all(part.done() for part in span.columns):
+            return False
+        self._parts.on_step(Step.FINGERPRINTED)
+        if not self._is_of_its_topic(batch):
+            return False
+        with self._parts.metrics.stage("append"):
+            self._append(batch, span)
+        return True
+
+    def _is_of_its_topic(self, batch: PolledBatch) -> bool:
+        """Return whether a look-up begun after the poll saw the topic id of the batch; resync if it saw another."""
+        ids = self._parts.watch.ids_since(batch.polled_at)
         if ids is None:
             return False
-        if ids.get(flight.partition.topic) == flight.topic_id:
+        if ids.get(batch.partition.topic) == batch.topic_id:
             return True
-        if flight.assignment.valid:
-            log.warning("topic %s is no longer the one that was read; begins again", flight.partition.topic)
-            self._parts.restart(flight)
+        if batch.assignment.valid:
+            log.warning("topic %s is no longer the one that was read; begins again", batch.partition.topic)
+            self._parts.resync(batch.assignment)
         return False
 
-    def _append(self, flight: Flight, stretch: Stretch) -> None:
-        """Append the rows that still do not stand: another worker may have logged some meanwhile."""
-        columns = Columns.concat([part.result() for part in stretch.columns])
-        self._pass("decode_fingerprint", stretch)
+    def _append(self, batch: PolledBatch, span: UnloggedSpan) -> None:
+        """Append the rows that are still not in the log: another worker may have logged some meanwhile."""
+        columns = Columns.concat([part.result() for part in span.columns])
+        self._observe_stage("decode_fingerprint", span)
         self._parts.metrics.count_texts(columns.statuses)
-        missing = self._standing(flight)[stretch.rows] < 0
-        stretch.sent = []
-        for run in _runs(missing):
-            rows = slice(stretch.rows.start + run.start, stretch.rows.start + run.stop)
-            batch = columns.rows(run).batch(
-                flight.topic_id, flight.partition.topic, flight.partition.partition, flight.offsets[rows]
+        unlogged = self._positions(batch)[span.rows] < 0
+        span.appends = []
+        for run in _spans(unlogged):
+            rows = slice(span.rows.start + run.start, span.rows.start + run.stop)
+            entries = columns.rows(run).batch(
+                batch.topic_id, batch.partition.topic, batch.partition.partition, batch.offsets[rows]
             )
-            stretch.sent.append(self._parts.appender.append(batch))
+            span.appends.append(self._parts.appender.append(entries))
 
-    def _acknowledged(self, stretch: Stretch) -> bool:
-        """Whether an append has not failed; a failed one is made again.
+    def _check_appends(self, span: UnloggedSpan) -> bool:
+        """Return whether no append of the span has failed; if one has, every unfinished append is made again.
 
         Raises:
-            UnavailableError: too many appends failed one after the other.
+            UnavailableError: too many appends in a row have failed.
         """
-        sent = stretch.sent or []
-        failed = next((future for future in sent if future.failed()), None)
+        appends = span.appends or []
+        failed = next((future for future in appends if future.failed()), None)
         if failed is None:
-            if sent and all(future.succeeded() for future in sent):
+            if appends and all(future.succeeded() for future in appends):
                 self._failed_appends = 0
             return True
         self._failed_appends += 1
-        if self._failed_appends > APPEND_RETRIES:
+        if self._failed_appends > MAX_APPEND_FAILURES:
             msg = f"{self._failed_appends} appends to the log failed one after the other: {failed.exception}"
             raise UnavailableError(msg) from failed.exception
         log.warning("an append to the log failed (%s) and is made again", failed.exception)
         self._parts.appender.renew()
-        for flight in self._flights:
-            for other in flight.stretches or ():
-                if other.sent is not None and not all(future.succeeded() for future in other.sent):
-                    other.sent = None
+        for pending in self._pending:
+            for other in pending.spans:
+                if other.appends is not None and not all(future.succeeded() for future in other.appends):
+                    other.appends = None
         return False
 
     # 5: read the log
@@ -258,68 +236,82 @@ class Engine:
                 self._parts.metrics.log_records.labels(kind).inc()
             self._parts.on_step(Step.READ)
 
-    def _answer(self) -> None:
-        while self._questions and self._questions[0].end.done():
-            question = self._questions[0]
-            error = question.end.exception()
+    def _answer_requests(self) -> None:
+        while self._requests and self._requests[0].end.done():
+            request = self._requests[0]
+            error = request.end.exception()
             if error is not None:
-                question.answer.set_exception(error)
-            elif self._parts.index.next_offset < question.end.result():
+                request.answer.set_exception(error)
+            elif self._parts.index.next_offset < request.end.result():
                 return
             else:
-                question.answer.set_result(frozenset(self._parts.index.partitions()))
-            self._questions.popleft()
+                request.answer.set_result(frozenset(self._parts.index.partitions()))
+            self._requests.popleft()
 
-    def _woken(self, _done: object) -> None:
+    def _wake_up(self, _done: object) -> None:
         self._wake.set()
 
     # 6: judge
 
-    def _judge_ready(self) -> None:
-        """Judge the oldest batches together, up to the first that does not stand whole yet."""
-        ready: list[Flight] = []
-        for flight in self._flights:
-            if (flight.positions < 0).any():
-                flight.positions = self._standing(flight)
-                if (flight.positions < 0).any():
-                    break
-            if not self._is_of_its_topic(flight):
-                break
-            ready.append(flight)
+    def _judge_logged_batches(self) -> None:
+        """Judge the oldest batches together, up to the first of which not every record is in the log."""
+        ready = self._logged_batches()
         if not ready:
             return
-        for flight in ready:
-            for stretch in flight.stretches or ():
-                self._pass("log_read", stretch)
-            self._check_values(flight)
+        for pending in islice(self._pending, len(ready)):
+            for span in pending.spans:
+                self._observe_stage("log_read", span)
+        fingerprints = [self._check_values(batch) for batch in ready]
+        judgements = iter(self._judge(np.concatenate([batch.positions for batch in ready])))
+        for batch, found in zip(ready, fingerprints, strict=True):
+            own = list(islice(judgements, len(batch.polled.records)))
+            judged = JudgedBatch(batch.polled, own, found, self._observed(batch.positions))
+            self._parts.on_step(Step.JUDGED)
+            self._pending.popleft()
+            self._parts.hand_on(judged)
+
+    def _logged_batches(self) -> list[LoggedBatch]:
+        """Return the oldest batches that can be judged."""
+        ready: list[LoggedBatch] = []
+        for pending in self._pending:
+            logged = self._logged(pending)
+            if logged is None or not self._is_of_its_topic(pending.polled):
+                break
+            ready.append(logged)
+        return ready
+
+    def _logged(self, pending: PendingBatch) -> LoggedBatch | None:
+        """Return the batch with its log positions, or None while a record of it is not in the log."""
+        if pending.logged is None:
+            positions = self._positions(pending.polled)
+            if (positions >= 0).all():
+                pending.logged = LoggedBatch(pending.polled, positions)
+        return pending.logged
+
+    def _judge(self, positions: I64) -> list[Judgement]:
         counters = self._parts.index.counters
         before = (counters.lookups, counters.lists, counters.candidates)
         with self._parts.metrics.stage("judge"):
-            judgements = iter(self._parts.index.judge(np.concatenate([flight.positions for flight in ready])))
+            judgements = self._parts.index.judge(positions)
         after = (counters.lookups, counters.lists, counters.candidates)
         self._parts.metrics.count_lookups(*(now - then for now, then in zip(after, before, strict=True)))
-        for flight in ready:
-            flight.judgements = list(islice(judgements, len(flight.records)))
-            flight.observed = self._observed(flight)
-            self._parts.on_step(Step.JUDGED)
-            self._flights.popleft()
-            self._parts.hand_on(flight)
+        return judgements
 
-    def _observed(self, flight: Flight) -> list[bool]:
-        """Whether the rules at each article's log position only observe."""
-        offsets = flight.positions >> ROW_BITS
-        rules = {offset: self._parts.index.rules_at(offset << ROW_BITS) for offset in set(offsets.tolist())}
-        return [rules[offset].observe for offset in offsets.tolist()]
+    def _observed(self, positions: I64) -> list[bool]:
+        """Return for each log position whether the rules in force there only observe."""
+        offsets = (positions >> ROW_BITS).tolist()
+        rules = {offset: self._parts.index.rules_at(offset << ROW_BITS) for offset in set(offsets)}
+        return [rules[offset].observe for offset in offsets]
 
-    def _check_values(self, flight: Flight) -> None:
-        """Hold every value against the checksum that was logged; note the fingerprints.
+    def _check_values(self, batch: LoggedBatch) -> list[int]:
+        """Compare every value with the logged checksum; return the logged fingerprints.
 
         Raises:
-            RefusedError: the source has another article at a log position that was logged.
+            RefusedError: the source has another article where one was logged.
         """
-        checksums, fingerprints = self._parts.index.logged(flight.positions)
-        flight.fingerprints = fingerprints.tolist()
-        for record, position, logged in zip(flight.records, flight.positions.tolist(), checksums.tolist(), strict=True):
+        checksums, fingerprints = self._parts.index.logged(batch.positions)
+        records = batch.polled.records
+        for record, position, logged in zip(records, batch.positions.tolist(), checksums.tolist(), strict=True):
             if checksum(record.value) != logged:
                 msg = (
                     f"{record.topic}-{record.partition}-{record.offset}: not the article that was logged there "
@@ -328,50 +320,42 @@ class Engine:
                     "Nothing was judged. Restore the topic, or begin a new group (a new log) with --group"
                 )
                 raise RefusedError(msg)
+        found: list[int] = fingerprints.tolist()
+        return found
 
-    # what is told
+    # metrics
 
-    def _pass(self, stage: Stage, stretch: Stretch) -> None:
-        """A step of a stretch is done, and the next one begins."""
+    def _observe_stage(self, stage: Stage, span: UnloggedSpan) -> None:
+        """Record how long the present step of a span took; its next step begins."""
         now = time.monotonic()
-        self._parts.metrics.passed(stage, now - stretch.began)
-        stretch.began = now
+        self._parts.metrics.passed(stage, now - span.began)
+        span.began = now
 
     def _set_gauges(self) -> None:
         now = time.monotonic()
         if now < self._gauges_at:
             return
-        self._gauges_at = now + GAUGES_S
+        self._gauges_at = now + INDEX_GAUGES_S
         stats = self._parts.index.stats()
         self._parts.metrics.index_entries.set(int(stats["articles"] or 0))
         self._parts.metrics.index_bytes.set(int(stats["bytes_on_disk"] or 0))
         self._parts.metrics.image_bytes.set(int(stats.get("image_bytes") or 0))
         self._parts.metrics.log_lag.set(max(0, self._parts.tail.high_water - self._parts.index.next_offset))
 
-    # what ends
+    # ended assignments
 
-    def _drop_ended(self) -> None:
-        ended = [flight for flight in self._flights if not flight.assignment.valid]
-        for flight in ended:
-            self._flights.remove(flight)
-            self._parts.drop(flight)
+    def _drop_ended_batches(self) -> None:
+        ended = [pending for pending in self._pending if not pending.polled.assignment.valid]
+        for pending in ended:
+            self._pending.remove(pending)
+            self._parts.drop(pending.polled)
 
-    def _standing(self, flight: Flight) -> I64:
-        return self._parts.index.standing(flight.topic_id, flight.partition.partition, flight.offsets)
-
-
-def _raw(flight: Flight, record: ConsumerRecord) -> RawRecord:
-    topic, partition = flight.partition
-    return RawRecord(record.key, record.value, f"{topic}-{partition}-{record.offset}")
+    def _positions(self, batch: PolledBatch) -> I64:
+        """Return the log position of each record, -1 for those that are not in the log."""
+        return self._parts.index.standing(batch.topic_id, batch.partition.partition, batch.offsets)
 
 
-def _runs(wanted: NDArray[np.bool_]) -> list[slice]:
-    """Stretches of rows that are wanted, each as long as possible."""
+def _spans(wanted: NDArray[np.bool_]) -> list[slice]:
+    """Return the spans of consecutive wanted rows, each as long as possible."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], wanted, [False]))))
     return [slice(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
-
-
-def _done(columns: Columns) -> Future[Columns]:
-    future: Future[Columns] = Future()
-    future.set_result(columns)
-    return future

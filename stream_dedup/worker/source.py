@@ -43,7 +43,7 @@ from stream_dedup.broker.record import record_bytes
 from stream_dedup.broker.start_offsets import Beginnings
 from stream_dedup.broker.workarounds import drop_fetched, keep_rejoining
 from stream_dedup.errors import RefusedError
-from stream_dedup.worker.batches import Assignment, Flight
+from stream_dedup.worker.batches import Assignment, PolledBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -120,14 +120,14 @@ class Source(ConsumerRebalanceListener):  # type: ignore[misc] # the client has 
     # The listener, on the client's thread.
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """End the term; batches in flight are thrown away wherever they are."""
+        """End the assignment; batches in flight are thrown away wherever they are."""
         with self._lock:
             if self._current is not None:
                 self._current.valid = False
                 log.info("partitions given back: %s", _names(revoked))
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Begin a term, with the proof of membership as it is now."""
+        """Begin an assignment, with the proof of membership as it is now."""
         metadata = self._consumer.group_metadata()
         with self._lock:
             if self._current is not None:
@@ -138,14 +138,14 @@ class Source(ConsumerRebalanceListener):  # type: ignore[misc] # the client has 
 
     # The worker's side.
 
-    def resync(self, term: Assignment) -> None:
+    def resync(self, assignment: Assignment) -> None:
         """Begin again at the committed offsets, as the same member; batches in flight are thrown away."""
         with self._lock:
-            term.valid = False
-            if self._current is term:
-                self._current = Assignment(term.metadata, term.partitions)
+            assignment.valid = False
+            if self._current is assignment:
+                self._current = Assignment(assignment.metadata, assignment.partitions)
 
-    def poll(self, timeout_ms: int) -> list[Flight]:
+    def poll(self, timeout_ms: int) -> list[PolledBatch]:
         """Next batches, one for each partition that has records.
 
         Raises:
@@ -153,24 +153,24 @@ class Source(ConsumerRebalanceListener):  # type: ignore[misc] # the client has 
         """
         keep_rejoining(self._consumer)
         records = self._poll(timeout_ms)
-        term = self._current
-        if term is None or not term.valid:
+        assignment = self._current
+        if assignment is None or not assignment.valid:
             return []
-        if term is not self._settling:
-            self._begin(term)
+        if assignment is not self._settling:
+            self._begin(assignment)
             records = {}
-        if self._made_again(term):
+        if self._made_again(assignment):
             log.warning("an article topic was made again; begins anew")
-            self.resync(term)
+            self.resync(assignment)
             return []
         polled_at = time.monotonic()
-        flights = [
-            self._flight(term, partition, batch, polled_at)
-            for partition, batch in records.items()
-            if partition in self._next and batch
+        batches = [
+            self._polled_batch(assignment, partition, polled, polled_at)
+            for partition, polled in records.items()
+            if partition in self._next and polled
         ]
-        self._settle(term)
-        return flights
+        self._settle(assignment)
+        return batches
 
     def pause(self, *, full: bool) -> None:
         """Stop or resume fetching; membership goes on."""
@@ -214,13 +214,13 @@ class Source(ConsumerRebalanceListener):  # type: ignore[misc] # the client has 
 
     def _out_of_range(self, error: OffsetOutOfRangeError) -> None:
         """Refuse to go on where a settled partition has lost what comes next."""
-        term = self._current
+        assignment = self._current
         lost = [partition for partition in (error.args[0] if error.args else ()) if partition in self._next]
-        if term is None or not term.valid or term is not self._settling or not lost:
+        if assignment is None or not assignment.valid or assignment is not self._settling or not lost:
             return  # not settled yet: settling seeks
         present = self._watch.fresh_ids(self._topics)
-        if any(present.get(topic) != known for topic, known in term.topic_ids.items()):
-            self.resync(term)
+        if any(present.get(topic) != known for topic, known in assignment.topic_ids.items()):
+            self.resync(assignment)
             return
         msg = (
             f"group {self._kafka.group}: {_names(lost)}: the source no longer has the articles that come next "
@@ -230,9 +230,9 @@ class Source(ConsumerRebalanceListener):  # type: ignore[misc] # the client has 
         )
         raise RefusedError(msg)
 
-    def _begin(self, term: Assignment) -> None:
-        """Hold every partition of a new term until it is settled; what the client kept of the last one is undone."""
-        self._settling = term
+    def _begin(self, assignment: Assignment) -> None:
+        """Hold every partition of a new assignment until it is settled; drop what the client kept of the last one."""
+        self._settling = assignment
         self._next.clear()
         self._paused = False
         for partition in self._consumer.assignment():
@@ -241,27 +241,27 @@ class Source(ConsumerRebalanceListener):  # type: ignore[misc] # the client has 
             self._consumer.seek(partition, 0)
         drop_fetched(self._consumer)
 
-    def _made_again(self, term: Assignment) -> bool:
+    def _made_again(self, assignment: Assignment) -> bool:
         seen = self._watch.latest_ids
-        return any(topic in seen and seen[topic] != known for topic, known in term.topic_ids.items())
+        return any(topic in seen and seen[topic] != known for topic, known in assignment.topic_ids.items())
 
-    def _settle(self, term: Assignment) -> None:
-        """Settle where each partition of the term begins; what fails is tried again at the next poll."""
-        waiting = [partition for partition in sorted(term.partitions) if partition not in self._next]
+    def _settle(self, assignment: Assignment) -> None:
+        """Settle where each partition of the assignment begins; what fails is tried again at the next poll."""
+        waiting = [partition for partition in sorted(assignment.partitions) if partition not in self._next]
         if not waiting:
             return
         deadline = time.monotonic() + SETTLE_S
         beginnings = Beginnings(self._kafka, self._consumer, self._logged_partitions)
         ids = self._watch.fresh_ids(self._topics)
         for partition in waiting:
-            if not term.valid or time.monotonic() > deadline:
+            if not assignment.valid or time.monotonic() > deadline:
                 return
             if partition.topic not in ids:
                 self._tell(f"topic {partition.topic} is not there; waiting for it to be made")
                 continue
-            # Before the position is read: partitions of one topic settle under one id, or the term begins anew.
-            term.topic_ids.setdefault(partition.topic, ids[partition.topic])
-            self._settle_one(partition, beginnings, term.topic_ids[partition.topic])
+            # Before the offset is read: partitions of one topic settle under one id, or the assignment begins anew.
+            assignment.topic_ids.setdefault(partition.topic, ids[partition.topic])
+            self._settle_one(partition, beginnings, assignment.topic_ids[partition.topic])
 
     def _settle_one(self, partition: TopicPartition, beginnings: Beginnings, topic_id: bytes) -> None:
         try:
@@ -279,19 +279,19 @@ class Source(ConsumerRebalanceListener):  # type: ignore[misc] # the client has 
             self._next[partition] = position
             log.info("%s-%d: begins at offset %d", partition.topic, partition.partition, position)
 
-    def _flight(self, term: Assignment, partition: TopicPartition, records: list[Any], polled_at: float) -> Flight:
-        n = len(records)
-        offsets = np.fromiter((record.offset for record in records), np.int64, n)
+    def _polled_batch(
+        self, assignment: Assignment, partition: TopicPartition, records: list[Any], polled_at: float
+    ) -> PolledBatch:
+        offsets = np.fromiter((record.offset for record in records), np.int64, len(records))
         self._next[partition] = int(offsets[-1]) + 1
-        return Flight(
-            assignment=term,
+        return PolledBatch(
+            assignment=assignment,
             partition=partition,
-            topic_id=term.topic_ids[partition.topic],
+            topic_id=assignment.topic_ids[partition.topic],
             records=records,
             offsets=offsets,
             size_bytes=sum(map(record_bytes, records)),
             polled_at=polled_at,
-            positions=np.full(n, -1, np.int64),
         )
 
     def _tell(self, line: str) -> None:

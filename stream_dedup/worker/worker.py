@@ -28,6 +28,7 @@ from stream_dedup.errors import UnavailableError
 from stream_dedup.worker.batches import Budget
 from stream_dedup.worker.committer import Committer, CommitterParts
 from stream_dedup.worker.engine import Engine, EngineParts
+from stream_dedup.worker.fingerprinting import BatchFingerprinter
 from stream_dedup.worker.source import Source
 from stream_dedup.worker.steps import Step, TrimStep
 from stream_dedup.worker.trimmer import Trimmer
@@ -95,7 +96,7 @@ class Worker:
                 scheme_id=parts.opened.scheme_id,
                 watchdog=self._watchdog,
                 metrics=parts.metrics,
-                drop=self._budget.give_back,
+                drop=self._budget.release,
                 resync=self._source.resync,
                 on_step=parts.on_step,
             )
@@ -105,16 +106,15 @@ class Worker:
                 index=parts.opened.index,
                 tail=self._tail,
                 appender=self._appender,
-                pool=parts.pool,
+                fingerprinter=BatchFingerprinter(
+                    parts.pool, parts.processes, config.kafka.max_record_bytes, config.features.tables
+                ),
                 watch=self._watch,
                 trimmer=self._trimmer,
                 metrics=parts.metrics,
-                max_record_bytes=config.kafka.max_record_bytes,
-                tables=config.features.tables,
-                processes=parts.processes,
                 hand_on=self._committer.put,
-                drop=self._budget.give_back,
-                restart=lambda flight: self._source.resync(flight.assignment),
+                drop=self._budget.release,
+                resync=self._source.resync,
                 on_step=parts.on_step,
             ),
             wake,
@@ -154,11 +154,11 @@ class Worker:
         limit = 2 * call_limit_s(self._parts.config)  # settling asks the broker and the log, one after the other
         with self._watchdog.guard("polling the article topics", limit), self._parts.metrics.stage("poll"):
             self._source.pause(full=self._budget.full)
-            flights = self._source.poll(POLL_MS)
-        for flight in flights:
-            self._budget.take(flight)
+            batches = self._source.poll(POLL_MS)
+        for batch in batches:
+            self._budget.reserve(batch)
             self._parts.on_step(Step.POLLED)
-            self._engine.submit(flight)
+            self._engine.submit(batch)
         self._raise_failure()
         if self._source.rebalances != self._rebalances:
             self._after_rebalance()
@@ -222,7 +222,7 @@ class Worker:
         return self._failures[0] if self._failures else self._watch.failure
 
     def _logged_partitions(self) -> frozenset[tuple[bytes, int]]:
-        answer = self._engine.ask_logged_partitions()
+        answer = self._engine.request_logged_partitions()
         deadline = time.monotonic() + self._parts.config.kafka.broker_wait_s
         while not answer.done():
             self._raise_failure()

@@ -20,7 +20,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.model import Judgement, Verdict
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.worker import committer as module
-from stream_dedup.worker.batches import Assignment, Flight
+from stream_dedup.worker.batches import Assignment, JudgedBatch, PolledBatch
 from stream_dedup.worker.committer import Committer, CommitterParts
 from stream_dedup.worker.watchdog import Watchdog
 from tests.waiting import wait_until
@@ -57,10 +57,10 @@ class Producer:
 
 @pytest.mark.expect_log("no longer a member of the group")
 def test_offsets_that_were_refused_are_not_committed_with_the_next(config: Config, admin: KafkaAdminClient) -> None:
-    """On a real broker: a transaction of a former term is given back whole; the next one commits its own offsets alone.
+    """The transaction of an ended assignment is aborted; the next transaction commits its own offsets only.
 
-    The client keeps what the group refused and would send it again: articles that now are another worker's, and
-    never left, would be passed over.
+    The client keeps the offsets that the group refused and would send them again, so articles that now belong to
+    another worker and never left would be skipped.
     """
     config = config.model_copy(update={"topics": config.topics.model_copy(update={"partitions": 2})})
     ensure_topics(admin, config)
@@ -74,18 +74,12 @@ def test_offsets_that_were_refused_are_not_committed_with_the_next(config: Confi
         member = consumer.group_metadata()
         former = Assignment(member._replace(generation_id=member.generation_id + 1), frozenset())
         now = Assignment(member, frozenset())
-        dropped: list[Flight] = []
+        dropped: list[PolledBatch] = []
         resynced: list[Assignment] = []
         committer = Committer(replace(parts(dropped, resynced), config=config, transactional_id=config.kafka.group))
-        for term, partition in ((former, 0), (now, 1)):
-            flight = a_flight(term, b"one", b"two")
-            flight.partition = TopicPartition(topic, partition)
-            flight.judgements, flight.fingerprints, flight.observed = (
-                [Judgement(Verdict.UNIQUE)] * 2,
-                [1] * 2,
-                [False] * 2,
-            )
-            committer.put(flight)
+        for assignment, partition in ((former, 0), (now, 1)):
+            polled = polled_batch(assignment, TopicPartition(topic, partition), b"one", b"two")
+            committer.put(JudgedBatch(polled, [Judgement(Verdict.UNIQUE)] * 2, [1] * 2, [False] * 2))
             committer.step()
         committer.close()
     assert resynced == [former]
@@ -128,13 +122,12 @@ def a_record(offset: int, value: bytes) -> Any:  # noqa: ANN401 - the client has
     )
 
 
-def a_flight(term: Assignment, *values: bytes) -> Flight:
-    positions = np.arange(len(values), dtype=np.int64)
+def polled_batch(assignment: Assignment, partition: TopicPartition, *values: bytes) -> PolledBatch:
     records = [a_record(offset, value) for offset, value in enumerate(values)]
-    return Flight(term, AT, b"t" * 16, records, positions, 2, 0.0, positions)
+    return PolledBatch(assignment, partition, b"t" * 16, records, np.arange(len(values), dtype=np.int64), 2, 0.0)
 
 
-def parts(dropped: list[Flight], resynced: list[Assignment]) -> CommitterParts:
+def parts(dropped: list[PolledBatch], resynced: list[Assignment]) -> CommitterParts:
     return CommitterParts(
         config=load_config(None, {"kafka": {"max_record_bytes": 1024}}, {}),
         transactional_id="g-1",
@@ -152,33 +145,30 @@ def test_a_record_that_was_given_up_is_not_committed(monkeypatch: pytest.MonkeyP
     """The client would commit offsets whose records it gave up: the committer does not ask it to."""
     calls: list[str] = []
     monkeypatch.setattr(module, "make_producer", lambda *_, **__: Producer(calls))
-    term = Assignment(ConsumerGroupMetadata("g", 1, "m"), frozenset([AT]))
-    dropped: list[Flight] = []
+    assignment = Assignment(ConsumerGroupMetadata("g", 1, "m"), frozenset([AT]))
+    dropped: list[PolledBatch] = []
     resynced: list[Assignment] = []
     committer = Committer(parts(dropped, resynced))
-    flight = a_flight(term, b"{}")
-    flight.judgements, flight.fingerprints, flight.observed = [Judgement(Verdict.UNIQUE)], [1], [False]
-    committer.put(flight)
+    polled = polled_batch(assignment, AT, b"{}")
+    committer.put(JudgedBatch(polled, [Judgement(Verdict.UNIQUE)], [1], [False]))
     committer.step()
     assert "send" in calls
     assert "commit_transaction" not in calls
     assert calls[-2:] == ["close", "init_transactions"]  # a new producer: the broker aborts what is open
-    assert (dropped, resynced) == ([flight], [term])
+    assert (dropped, resynced) == ([polled], [assignment])
 
 
 def test_where_rules_observe_every_verdict_goes_to_unique(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also what was rejected, with its bytes; of what no topic can hold only the value is left out."""
     broker = Broker()
     monkeypatch.setattr(module, "make_producer", lambda *_, **__: broker)
-    flight = a_flight(
-        Assignment(ConsumerGroupMetadata("g", 1, "m"), frozenset([AT])), b"one", b"{broken", b"x" * 2048, b"{broken too"
-    )
+    assignment = Assignment(ConsumerGroupMetadata("g", 1, "m"), frozenset([AT]))
+    polled = polled_batch(assignment, AT, b"one", b"{broken", b"x" * 2048, b"{broken too")
     rejected = Judgement(Verdict.REJECTED, reason="unreadable")
-    flight.judgements = [Judgement(Verdict.DUPLICATE), rejected, rejected, rejected]
-    flight.fingerprints, flight.observed = [1, 0, 0, 0], [True, True, True, False]
-    dropped: list[Flight] = []
+    judgements = [Judgement(Verdict.DUPLICATE), rejected, rejected, rejected]
+    dropped: list[PolledBatch] = []
     committer = Committer(parts(dropped, []))
-    committer.put(flight)
+    committer.put(JudgedBatch(polled, judgements, [1, 0, 0, 0], [True, True, True, False]))
     committer.step()
     assert broker.records == [
         ("unique", b"one", b"duplicate"),
@@ -186,4 +176,4 @@ def test_where_rules_observe_every_verdict_goes_to_unique(monkeypatch: pytest.Mo
         ("unique", b"", b"rejected"),
         ("rejected", b"{broken too", b"rejected"),
     ]
-    assert dropped == [flight]
+    assert dropped == [polled]

@@ -22,7 +22,7 @@ from stream_dedup.broker.topics import topic_ids
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import RefusedError
-from stream_dedup.worker.batches import Assignment, Flight
+from stream_dedup.worker.batches import Assignment, PolledBatch
 from stream_dedup.worker.source import Source
 from tests.broker.deleting import delete_topic
 from tests.waiting import wait_until
@@ -44,7 +44,7 @@ class Reader:
 
     def __init__(self, made: Pipeline, stack: ExitStack, log_id: bytes, logged: Logged = frozenset()) -> None:
         self.made = made
-        self.flights: list[Flight] = []
+        self.batches: list[PolledBatch] = []
         config = made.config()
         self.watch = TopicWatch(config, log_id, lambda: None)
         stack.callback(self.watch.stop)
@@ -55,7 +55,7 @@ class Reader:
         self.source.join()
 
     def poll(self) -> None:
-        self.flights += self.source.poll(POLL_MS)
+        self.batches += self.source.poll(POLL_MS)
 
     def poll_until(self, condition: Callable[[], bool], what: str) -> None:
         def look() -> bool:
@@ -65,31 +65,31 @@ class Reader:
         wait_until(look, LIMIT_S, what)
 
     @property
-    def term(self) -> Assignment:
-        term = self.source._current
-        assert term is not None
-        return term
+    def assignment(self) -> Assignment:
+        assignment = self.source._current
+        assert assignment is not None
+        return assignment
 
     def offsets(self) -> dict[TopicPartition, list[int]]:
-        """Offsets that came under the present term, in the order in which they came."""
+        """Offsets that came under the present assignment, in the order in which they came."""
         found: dict[TopicPartition, list[int]] = {}
-        for flight in self.flights:
-            if flight.assignment is self.term and flight.assignment.valid:
-                found.setdefault(flight.partition, []).extend(flight.offsets.tolist())
+        for batch in self.batches:
+            if batch.assignment is self.assignment and batch.assignment.valid:
+                found.setdefault(batch.partition, []).extend(batch.offsets.tolist())
         return found
 
     def read(self) -> int:
         return sum(map(len, self.offsets().values()))
 
     def read_all(self, first: dict[TopicPartition, int]) -> None:
-        """Read to the end under one term: every offset from ``first`` on, once and in order."""
+        """Read to the end under one assignment: every offset from ``first`` on, once and in order."""
         ends = self.made.ends()
         wanted = {at: list(range(first.get(at, 0), end)) for at, end in ends.items()}
         self.poll_until(lambda: self.read() >= sum(map(len, wanted.values())), "every record comes")
         assert self.offsets() == wanted
 
     def commit(self, offsets: dict[TopicPartition, int]) -> None:
-        metadata = offset_metadata(self.term.topic_ids[self.made.topic])
+        metadata = offset_metadata(self.assignment.topic_ids[self.made.topic])
         self.source._consumer.commit({at: OffsetAndMetadata(offset, metadata, -1) for at, offset in offsets.items()})
 
 
@@ -144,13 +144,13 @@ def test_resync_between_two_polls(made: Pipeline, make_reader: Callable[..., Rea
     reader.poll_until(lambda: len(reader.offsets()) == PARTITIONS, "records of each partition")
     done = dict(zip(made.partitions(), (0, 7, EACH), strict=True))
     reader.commit(done)
-    before = reader.term
+    before = reader.assignment
     reader.source.resync(before)
     assert not before.valid
-    assert reader.term.metadata == before.metadata
-    reader.poll_until(lambda: reader.read() > BATCH, "records of the new term")
-    reader.source.resync(before)  # a batch of the old term that fails late ends no other
-    assert reader.term.valid
+    assert reader.assignment.metadata == before.metadata
+    reader.poll_until(lambda: reader.read() > BATCH, "records of the new assignment")
+    reader.source.resync(before)  # a batch of the old assignment that fails late ends no other
+    assert reader.assignment.valid
     wanted = {at: list(range(first, EACH)) for at, first in done.items() if first < EACH}
     reader.poll_until(lambda: reader.read() >= sum(map(len, wanted.values())), "every record comes")
     assert reader.offsets() == wanted
@@ -161,9 +161,9 @@ def test_resync_at_every_poll(make_reader: Callable[..., Reader]) -> None:
     reader = make_reader()
     reader.poll_until(lambda: reader.read() > 0, "records")
     for _ in range(10):
-        reader.source.resync(reader.term)
+        reader.source.resync(reader.assignment)
         reader.poll()
-    reader.source.resync(reader.term)
+    reader.source.resync(reader.assignment)
     reader.read_all({})
 
 
@@ -174,7 +174,7 @@ def test_pause_ends_with_its_assignment(make_reader: Callable[..., Reader], resu
     reader.poll_until(lambda: reader.read() > 0, "records")
     reader.source.pause(full=True)
     reader.poll()
-    reader.source.resync(reader.term)
+    reader.source.resync(reader.assignment)
     if resumed_before_the_poll:
         reader.source.pause(full=False)
     reader.poll()
@@ -193,7 +193,7 @@ def test_pause_while_settling(make_reader: Callable[..., Reader], monkeypatch: p
     reader.poll_until(lambda: len(reader.source._next) == PARTITIONS, "every partition is settled")
     for _ in range(5):
         reader.poll()
-    assert not reader.flights
+    assert not reader.batches
     reader.source.pause(full=False)
     reader.read_all({})
 
@@ -208,12 +208,12 @@ def test_second_member_joins_and_leaves(make_reader: Callable[..., Reader]) -> N
 
     def shared() -> bool:
         second.poll()
-        return bool(second.offsets()) and len(first.term.partitions) < PARTITIONS
+        return bool(second.offsets()) and len(first.assignment.partitions) < PARTITIONS
 
     first.poll_until(shared, "two members share the partitions")
     first.source.pause(full=False)
-    share = {at: list(range(EACH)) for at in first.term.partitions}
-    assert first.term.partitions.isdisjoint(second.term.partitions)
+    share = {at: list(range(EACH)) for at in first.assignment.partitions}
+    assert first.assignment.partitions.isdisjoint(second.assignment.partitions)
 
     def read_share() -> bool:
         second.poll()
@@ -223,7 +223,9 @@ def test_second_member_joins_and_leaves(make_reader: Callable[..., Reader]) -> N
     assert first.offsets() == share
     first.source.pause(full=True)
     second.left.close()
-    first.poll_until(lambda: len(first.term.partitions) == PARTITIONS and first.term.valid, "everything is back")
+    first.poll_until(
+        lambda: len(first.assignment.partitions) == PARTITIONS and first.assignment.valid, "everything is back"
+    )
     first.source.pause(full=False)
     first.read_all({})
 
@@ -233,10 +235,10 @@ def test_partition_in_hand_is_held(make_reader: Callable[..., Reader], monkeypat
     """A partition whose fetched records are half given out is not settled at once after a resync: it comes in time."""
     reader = make_reader()
     reader.poll_until(lambda: reader.read() > 0, "records")
-    in_hand = reader.flights[-1].partition
+    in_hand = reader.batches[-1].partition
     assert len(reader.offsets()[in_hand]) < EACH
     hold(monkeypatch, lambda partition: partition == in_hand)
-    reader.source.resync(reader.term)
+    reader.source.resync(reader.assignment)
     reader.poll_until(lambda: reader.read() == RECORDS - EACH, "the others are read to their end")
     monkeypatch.undo()
     reader.read_all({})
@@ -266,7 +268,7 @@ def test_resync_while_some_are_settled(
     reader = make_reader()
     reader.poll_until(lambda: reader.read() == RECORDS - EACH, "the others are read to their end")
     assert late not in reader.offsets()
-    reader.source.resync(reader.term)
+    reader.source.resync(reader.assignment)
     reader.poll_until(lambda: reader.read() >= BATCH, "the others come again")
     assert late not in reader.offsets()
     monkeypatch.undo()
@@ -284,7 +286,7 @@ def test_resync_in_the_middle_of_settling(
         offset = of(self, partition, topic_id)
         if partition == made.partitions()[1] and left:
             left.pop()
-            reader.source.resync(reader.term)
+            reader.source.resync(reader.assignment)
         return offset
 
     monkeypatch.setattr(Beginnings, "of", with_resync)
@@ -305,17 +307,17 @@ def test_made_again_to_the_same_length(
     admin.create_topics([NewTopic(made.topic, PARTITIONS, 1)])
     wait_until(lambda: topic_ids(admin, [made.topic]).get(made.topic) not in (None, old), LIMIT_S, "made again")
     fill(made, "second")
-    reader.flights.clear()
+    reader.batches.clear()
     new = present_id(made, admin)
 
     def come() -> bool:
-        return sum(len(flight.records) for flight in reader.flights if flight.assignment.valid) >= RECORDS
+        return sum(len(batch.records) for batch in reader.batches if batch.assignment.valid) >= RECORDS
 
     reader.poll_until(come, "the new topic's records")
     assert reader.offsets() == {at: list(range(EACH)) for at in made.partitions()}
-    current = [flight for flight in reader.flights if flight.assignment is reader.term]
-    assert {flight.topic_id for flight in current} == {new}
-    assert all((record.value or b"").startswith(b"second-") for flight in current for record in flight.records)
+    current = [batch for batch in reader.batches if batch.assignment is reader.assignment]
+    assert {batch.topic_id for batch in current} == {new}
+    assert all((record.value or b"").startswith(b"second-") for batch in current for record in batch.records)
 
 
 @pytest.mark.expect_log(MADE_AGAIN)
@@ -339,7 +341,7 @@ def test_offset_past_the_end(
     reader = make_reader()
     with pytest.raises(RefusedError, match=f"no longer has the articles.* offsets set .*--group {made.name} "):
         reader.poll_until(lambda: False, "refused")
-    assert not reader.flights
+    assert not reader.batches
 
 
 def test_offsets_lost(made: Pipeline, admin: KafkaAdminClient, make_reader: Callable[..., Reader]) -> None:
@@ -369,10 +371,10 @@ def test_waiting_for_a_beginning_holds_no_poll(
     reader = make_reader()
     held = hold(monkeypatch, lambda _partition: True)
     reader.poll_until(lambda: len(held) >= PARTITIONS, "settling was tried")
-    term, began = reader.term, time.monotonic()
+    assignment, began = reader.assignment, time.monotonic()
     longer = 2 * reader.made.config().kafka.session_timeout_s
     reader.poll_until(lambda: time.monotonic() - began > longer, "longer than a session")
-    assert reader.term is term
-    assert term.valid
+    assert reader.assignment is assignment
+    assert assignment.valid
     monkeypatch.undo()
     reader.read_all({})
