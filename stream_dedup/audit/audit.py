@@ -36,7 +36,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from stream_dedup.audit.reference import PlainLog, Source
+from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.headers import PREFIX, Stamp, StampedMatch, parse_headers, source_text
 from stream_dedup.core.model import Coordinates, Judgement, Match, Verdict
@@ -48,7 +48,7 @@ EXAMPLES = 10
 """Faults of one kind that are named in full; all are counted."""
 
 
-class Output(NamedTuple):
+class OutputRecord(NamedTuple):
     """One record of an output topic, as read."""
 
     topic: str
@@ -72,7 +72,7 @@ class Scope:
     """
 
     topics: Mapping[Verdict, str]
-    committed: Mapping[Source, int]
+    committed: Mapping[SourcePartition, int]
     current: frozenset[bytes]
     since_ms: int | None = None
     since_offset: int | None = None
@@ -81,7 +81,7 @@ class Scope:
 
 
 @dataclass(slots=True)
-class Report:
+class AuditReport:
     """What was found; ``examples`` holds the first few faults of each kind in full."""
 
     articles: int = 0
@@ -133,8 +133,8 @@ class Audit:
         self._expected: dict[int, Judgement] = {}
         self._answers = np.zeros(len(log.entries), bool)
         self._digests = np.zeros(len(log.entries), np.uint64)
-        self._last_output: dict[Source, int] = {}
-        self._report = Report(articles=int(self._chosen.sum()))
+        self._last_output: dict[SourcePartition, int] = {}
+        self._report = AuditReport(articles=int(self._chosen.sum()))
         self._report.found["trimmed"] = int((self._chosen & ~log.recomputable).sum())
 
     def expect(self, index: int, judgement: Judgement) -> None:
@@ -142,7 +142,7 @@ class Audit:
         self._expected[index] = judgement
         self._report.recomputed += 1
 
-    def add(self, output: Output) -> None:
+    def add(self, output: OutputRecord) -> None:
         """Compare one output record with the log."""
         self._report.outputs += 1
         try:
@@ -167,26 +167,26 @@ class Audit:
         for topic, coordinates in lost:
             self._report.add("missing", f"{source_text(topic, coordinates)}: committed, but never logged")
 
-    def report(self) -> Report:
+    def report(self) -> AuditReport:
         """What was found, when every output was added."""
         for index in np.flatnonzero(self._chosen & ~self._answers).tolist():
             self._unanswered(index)
         return self._report
 
-    def _unknown(self, output: Output, stamp: Stamp) -> None:
+    def _unknown(self, output: OutputRecord, stamp: Stamp) -> None:
         if self._log.first_offset:
             self._report.add("trimmed")
         else:
             self._report.add("wrong", f"{_where(output)}: {_article(stamp)} does not stand in the log")
 
-    def _answered(self, indices: list[int], output: Output, stamp: Stamp) -> int:
+    def _answered(self, indices: list[int], output: OutputRecord, stamp: Stamp) -> int:
         """Which of the articles with these coordinates the output is of: one that it fits, open ones first."""
         if len(indices) == 1:
             return indices[0]
         order = sorted(indices, key=lambda index: bool(self._answers[index]))
         return next((index for index in order if not self._differences(index, output, stamp)), order[0])
 
-    def _compare(self, index: int, output: Output, stamp: Stamp) -> None:
+    def _compare(self, index: int, output: OutputRecord, stamp: Stamp) -> None:
         differences = self._differences(index, output, stamp)
         if differences:
             self._report.add("wrong", f"{_where(output)}: {_article(stamp)}: {'; '.join(differences)}")
@@ -216,7 +216,7 @@ class Audit:
             name, at = source_text(self._log.topic(index), coordinates), self._log.entries.log_offsets[index]
             self._report.add("missing", f"{name}: stands in the log at offset {at}, in no output topic")
 
-    def _differences(self, index: int, output: Output, stamp: Stamp) -> list[str]:
+    def _differences(self, index: int, output: OutputRecord, stamp: Stamp) -> list[str]:
         """What an output says other than the log, as lines ``name: output's, log's``."""
         log, logged = self._log, int(self._log.entries.checksums[index])
         rows: list[tuple[str, object, object]] = [
@@ -260,7 +260,7 @@ def _hex(fingerprint: int | None) -> str | None:
     return None if fingerprint is None else f"{fingerprint:016x}"
 
 
-def _checksum(output: Output, stamp: Stamp, logged: int) -> int:
+def _checksum(output: OutputRecord, stamp: Stamp, logged: int) -> int:
     """Checksum of the source record's value: of the bytes, or as named where they were left out.
 
     A tombstone without a key leaves as an empty value, for the client sends no record without both.
@@ -271,13 +271,13 @@ def _checksum(output: Output, stamp: Stamp, logged: int) -> int:
     return 0 if tombstone else xxhash.xxh3_64_intdigest(output.value or b"")
 
 
-def _digest(output: Output) -> int:
+def _digest(output: OutputRecord) -> int:
     """Equal for equal outputs: topic, key, value and ``dedup.*`` headers, not the time of writing."""
     ours = sorted((name, value or b"") for name, value in output.headers if name.startswith(PREFIX))
     return xxhash.xxh3_64_intdigest(repr((output.topic, output.key, output.value, ours)).encode())
 
 
-def _where(output: Output) -> str:
+def _where(output: OutputRecord) -> str:
     return f"{output.topic}-{output.partition}-{output.offset}"
 
 

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 
-class Piece(NamedTuple):
+class LoggedRange(NamedTuple):
     """Offsets from ``first`` to ``last``, logged at ``log_offset`` at the log time ``time`` (ms)."""
 
     first: int
@@ -19,12 +19,12 @@ class Piece(NamedTuple):
     time: int
 
 
-class Coverage:
+class LoggedRanges:
     """Disjoint pieces of each source, in the order of their offsets."""
 
     def __init__(self) -> None:
         """Nothing is covered."""
-        self._pieces: dict[tuple[bytes, int], list[Piece]] = {}
+        self._pieces: dict[tuple[bytes, int], list[LoggedRange]] = {}
 
     def logged_at(self, source: tuple[bytes, int], offset: int) -> int | None:
         """Log offset of the record that covers this source offset."""
@@ -35,7 +35,7 @@ class Coverage:
     def cover(self, source: tuple[bytes, int], first: int, last: int, log_offset: int, time: int) -> None:
         """Cover what is not covered yet of a range."""
         pieces = self._pieces.setdefault(source, [])
-        fresh = [Piece(low, high, log_offset, time) for low, high in self.gaps(source, first, last + 1)]
+        fresh = [LoggedRange(low, high, log_offset, time) for low, high in self.gaps(source, first, last + 1)]
         for piece in fresh:
             pieces.insert(bisect_right(pieces, piece.first, key=_first), piece)
 
@@ -64,5 +64,5 @@ class Coverage:
         return next((piece.first for piece in pieces if piece.time >= time and piece.log_offset >= log_offset), None)
 
 
-def _first(piece: Piece) -> int:
+def _first(piece: LoggedRange) -> int:
     return piece.first

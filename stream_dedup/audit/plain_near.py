@@ -42,9 +42,9 @@ from stream_dedup.core.model import BLOCK_BITS, ROW_BITS, Status, log_position, 
 from stream_dedup.core.probes import KEY_FACTORS, SIEVE_BITS
 from stream_dedup.core.rules import UPDATE, Rules
 
-BLOCKS = 4
+WORD_BLOCKS = 4
 """Blocks of a word."""
-MASK_BITS = 3
+MOST_FLIPS = 3
 """Most bits that a mask flips."""
 
 _BLOCK_SHIFTS = np.array([48, 32, 16, 0], np.uint64)
@@ -57,7 +57,7 @@ Bools = NDArray[np.bool_]
 
 def _masks() -> tuple[I64, I64]:
     """All masks in rising order, and for each which bits of the block it flips, the highest first."""
-    flips = [positions for bits in range(MASK_BITS + 1) for positions in combinations(range(BLOCK_BITS), bits)]
+    flips = [positions for bits in range(MOST_FLIPS + 1) for positions in combinations(range(BLOCK_BITS), bits)]
     values = np.array(
         [sum(1 << (BLOCK_BITS - 1 - position) for position in positions) for positions in flips], np.int64
     )
@@ -72,7 +72,7 @@ _MASKS, _FLIPPED = _masks()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entries:
+class PlainEntries:
     """Columns of all standing articles, in the order of their log positions.
 
     ``words`` has a row for each word of the signature; ``ids`` are digests of the article ids; ``records``
@@ -110,7 +110,7 @@ class Entries:
         return np.asarray(bits.sum(axis=0, dtype=np.int64), np.int64)
 
 
-class Asking(NamedTuple):
+class PlainQuery(NamedTuple):
     """What decides at the article's log position.
 
     ``margins`` are its packed margins, empty in exact search. Entries at log offsets below ``cut`` are
@@ -123,7 +123,7 @@ class Asking(NamedTuple):
     same_id: Callable[[int], bool]
 
 
-class Found(NamedTuple):
+class PlainMatch(NamedTuple):
     """The match, its distance, and whether the article is an update of it."""
 
     article: int
@@ -131,12 +131,12 @@ class Found(NamedTuple):
     update: bool
 
 
-class Near:
+class PlainSearch:
     """Entries in the order of the log, compared one by one; how full each list is so far."""
 
-    def __init__(self, entries: Entries, tables: int) -> None:
+    def __init__(self, entries: PlainEntries, tables: int) -> None:
         """Of a log whose scheme has so many tables (4 a word); nothing stands yet."""
-        words = tables // BLOCKS
+        words = tables // WORD_BLOCKS
         factors = np.asarray(KEY_FACTORS, np.uint64)[:words, None]
         self._entries = entries
         self._signed = signed(entries.statuses)
@@ -157,7 +157,7 @@ class Near:
             self._full[self._lists, blocks] += 1
         self._here += 1
 
-    def nearest(self, asking: Asking) -> Found | None:
+    def nearest(self, asking: PlainQuery) -> PlainMatch | None:
         """Match of the next article, which has a signature, among those before it."""
         hits, distances = self._within_reach(asking)
         if not len(hits):
@@ -167,11 +167,11 @@ class Near:
             own = np.flatnonzero(self._entries.ids[hits] == self._entries.ids[self._here])
             first = self._first(hits[own], asking.rules, plan, asking.same_id)
             if first is not None:
-                return Found(int(hits[own[first]]), int(distances[own[first]]), update=True)
+                return PlainMatch(int(hits[own[first]]), int(distances[own[first]]), update=True)
         first = self._first(hits, asking.rules, plan, lambda _other: True)
-        return None if first is None else Found(int(hits[first]), int(distances[first]), update=False)
+        return None if first is None else PlainMatch(int(hits[first]), int(distances[first]), update=False)
 
-    def _within_reach(self, asking: Asking) -> tuple[I64, I64]:
+    def _within_reach(self, asking: PlainQuery) -> tuple[I64, I64]:
         """Entries of the article's group within reach, and their distances: nearest first, then earliest."""
         entries, here, rules = self._entries, self._here, asking.rules
         reach = rules.reach(Status(int(entries.statuses[here])))
@@ -197,7 +197,7 @@ class Near:
         prints = self._entries.words[0]
         return np.asarray(np.bitwise_count(prints[others] ^ prints[self._here]), np.int64)
 
-    def _plan(self, asking: Asking) -> I64:
+    def _plan(self, asking: PlainQuery) -> I64:
         """What directed search looks up, each ``list << 16 | mask``."""
         margins = np.stack([asking.margins >> 4, asking.margins & 15], axis=1).reshape(-1, BLOCK_BITS)
         costs: I64 = np.asarray(COSTS, np.int64)[margins] @ _FLIPPED.T
@@ -229,10 +229,10 @@ class Near:
 
     def _exact_lists(self, hits: I64, rules: Rules) -> Bools:
         flips = np.bitwise_count(self._blocks[hits] ^ self._blocks[self._here])
-        return np.asarray(flips <= (rules.distance or 0) // BLOCKS, np.bool_)
+        return np.asarray(flips <= (rules.distance or 0) // WORD_BLOCKS, np.bool_)
 
     def _directed_lists(self, hits: I64, plan: I64) -> Bools:
         flips = (self._blocks[hits] ^ self._blocks[self._here]).astype(np.int64)
         words = np.bitwise_count(self._keys[:, hits] ^ self._keys[:, self._here, None]) <= SIEVE_BITS
-        sieved = np.repeat(words.T, BLOCKS, axis=1)
+        sieved = np.repeat(words.T, WORD_BLOCKS, axis=1)
         return np.asarray(np.isin(self._lists << BLOCK_BITS | flips, plan) & sieved, np.bool_)

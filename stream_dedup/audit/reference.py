@@ -36,8 +36,8 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from stream_dedup.audit.coverage import Coverage
-from stream_dedup.audit.plain_near import Asking, Entries, Found, Near
+from stream_dedup.audit.coverage import LoggedRanges
+from stream_dedup.audit.plain_near import PlainEntries, PlainMatch, PlainQuery, PlainSearch
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.entry import Batch, LogRecord, Trim
 from stream_dedup.core.model import (
@@ -59,7 +59,7 @@ _NO_WINDOW = 1 << 61
 """In ms: longer ago than any log time."""
 _NO_MARGINS = np.empty(0, np.uint8)
 
-Source = tuple[bytes, int]
+SourcePartition = tuple[bytes, int]
 """Topic id and partition."""
 
 
@@ -94,11 +94,11 @@ class PlainLog:
         self.first_offset: int | None = None
         self.end = 0
         self.rules: Rules | None = None
-        self.sources: list[Source] = []
-        self.ever = Coverage()
+        self.sources: list[SourcePartition] = []
+        self.ever = LoggedRanges()
         """Every offset that was ever logged, forgotten or not."""
-        self._source_of: dict[Source, int] = {}
-        self._standing = Coverage()
+        self._source_of: dict[SourcePartition, int] = {}
+        self._standing = LoggedRanges()
         self._kept: list[_Kept] = []
         self._parts: list[tuple[NDArray[Any], ...]] = []
         self._anchors: set[int] = set()
@@ -124,13 +124,13 @@ class PlainLog:
             self._feed_trim(record.offset, payload)
 
     @cached_property
-    def entries(self) -> Entries:
+    def entries(self) -> PlainEntries:
         """All standing articles; asked for when everything was fed."""
         # Once joined, the parts can go.
         self._parts = [
             tuple(np.concatenate(column, axis=-1) for column in zip(_no_columns(), *self._parts, strict=True))
         ]
-        return Entries(*self._parts[0])
+        return PlainEntries(*self._parts[0])
 
     @cached_property
     def recomputable(self) -> NDArray[np.bool_]:
@@ -189,7 +189,7 @@ class PlainLog:
         if wanted is not None:
             asked[:] = False
             asked[wanted] = True
-        near = Near(self.entries, 4 if self.rules is None else self.rules.scheme.tables)
+        near = PlainSearch(self.entries, 4 if self.rules is None else self.rules.scheme.tables)
         for index, status in enumerate(self.entries.statuses.tolist()):
             if asked[index]:
                 yield index, self._judge(index, status, near)
@@ -271,7 +271,7 @@ class PlainLog:
     def _record(self, index: int) -> _Kept:
         return self._kept[int(self.entries.records[index])]
 
-    def _judge(self, index: int, status: int, near: Near) -> Judgement:
+    def _judge(self, index: int, status: int, near: PlainSearch) -> Judgement:
         kept, row = self._record(index), row_of(int(self.entries.positions[index]))
         if status == Status.REJECTED:
             return Judgement(Verdict.REJECTED, reason=kept.batch.reason(row))
@@ -281,7 +281,7 @@ class PlainLog:
             return Judgement(Verdict.UNIQUE)
         margins = kept.batch.margins[row] if kept.rules.directed else _NO_MARGINS
         own = kept.batch.id(row)
-        found = near.nearest(Asking(kept.rules, margins, kept.cut, lambda other: self._id(other) == own))
+        found = near.nearest(PlainQuery(kept.rules, margins, kept.cut, lambda other: self._id(other) == own))
         if found is None:
             return Judgement(Verdict.UNIQUE)
         return Judgement(Verdict.UNIQUE if found.update else Verdict.DUPLICATE, match=self._match(index, found))
@@ -289,7 +289,7 @@ class PlainLog:
     def _id(self, index: int) -> str:
         return self._record(index).batch.id(row_of(int(self.entries.positions[index])))
 
-    def _match(self, index: int, found: Found) -> Match:
+    def _match(self, index: int, found: PlainMatch) -> Match:
         entries, other = self.entries, found.article
         apart = int(entries.apart(index, np.array([other]))[0])
         return Match(

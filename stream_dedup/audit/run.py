@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from kafka import TopicPartition
 from kafka.errors import OffsetOutOfRangeError
 
-from stream_dedup.audit.audit import Audit, Output, Report, Scope, audited, to_recompute
-from stream_dedup.audit.reference import PlainLog, Source
+from stream_dedup.audit.audit import Audit, AuditReport, OutputRecord, Scope, audited, to_recompute
+from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.broker.client import make_admin, make_consumer
 from stream_dedup.broker.group_offsets import Bounds, committed_offsets, offset_bounds, partitions_of
 from stream_dedup.broker.log import Progress, read_whole_log
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from stream_dedup.config.model import Config
 
-POLL_MS = 50
+OUTPUT_POLL_MS = 50
 """One wait for records; after it the positions are looked at, for transaction markers come as no record."""
 POSITION_MS = 5_000
 """One wait for a position, which the client knows without asking."""
@@ -69,7 +69,7 @@ class _Snapshot:
     sources: Bounds
 
 
-def run_audit(config: Config, options: AuditOptions, progress: Progress) -> Report:
+def run_audit(config: Config, options: AuditOptions, progress: Progress) -> AuditReport:
     """Read everything, recompute, compare.
 
     Raises:
@@ -129,7 +129,7 @@ def _output_topics(config: Config) -> dict[Verdict, str]:
 
 
 def _scope(config: Config, options: AuditOptions, snapshot: _Snapshot, kept_since_ms: int | None) -> Scope:
-    committed: dict[Source, int] = {
+    committed: dict[SourcePartition, int] = {
         (topic_id, partition.partition): offset for partition, (offset, topic_id) in snapshot.committed.items()
     }
     return Scope(
@@ -154,11 +154,11 @@ def _kept_since(config: Config, consumer: KafkaConsumer, outputs: Bounds) -> int
     return max(times, default=None)
 
 
-def _outputs(config: Config, consumer: KafkaConsumer, outputs: Bounds, progress: Progress) -> Iterator[Output]:
+def _outputs(config: Config, consumer: KafkaConsumer, outputs: Bounds, progress: Progress) -> Iterator[OutputRecord]:
     total = sum(end - begin for begin, end in outputs.values())
     for done, record in enumerate(_read(config, consumer, outputs), 1):
         progress("outputs compared", done, total)
-        yield Output(
+        yield OutputRecord(
             record.topic,
             record.partition,
             record.offset,
@@ -182,7 +182,7 @@ def _read(config: Config, consumer: KafkaConsumer, ranges: Bounds) -> Iterator[A
         consumer.seek(partition, ranges[partition][0])
     moved_at, before = time.monotonic(), dict[TopicPartition, int]()
     while left:
-        for partition, records in consumer.poll(timeout_ms=POLL_MS).items():
+        for partition, records in consumer.poll(timeout_ms=OUTPUT_POLL_MS).items():
             yield from (record for record in records if record.offset < ranges[partition][1])
         positions = {partition: consumer.position(partition, timeout_ms=POSITION_MS) for partition in left}
         if positions != before:
@@ -210,7 +210,7 @@ def _never_logged(
     config: Config, options: AuditOptions, snapshot: _Snapshot, log: PlainLog
 ) -> Iterator[tuple[str, Coordinates]]:
     """Records of source topics that are committed and do not stand in the log."""
-    settings = {"max_partition_fetch_bytes": GAP_FETCH_BYTES, "fetch_max_wait_ms": POLL_MS}
+    settings = {"max_partition_fetch_bytes": GAP_FETCH_BYTES, "fetch_max_wait_ms": OUTPUT_POLL_MS}
     with closing(make_consumer(config.kafka, **settings)) as consumer:
         for partition, (offset, topic_id) in snapshot.committed.items():
             if snapshot.ids.get(partition.topic) != topic_id or partition not in snapshot.sources:
@@ -223,7 +223,7 @@ def _never_logged(
                     yield partition.topic, Coordinates(*source, found)
 
 
-def _first_asked(log: PlainLog, source: Source, options: AuditOptions, begin: int) -> int:
+def _first_asked(log: PlainLog, source: SourcePartition, options: AuditOptions, begin: int) -> int:
     """Source offset from which on everything must have been logged.
 
     Of a log that was cut, and of an audit of the newer part, it is where that part begins.

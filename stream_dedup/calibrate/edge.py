@@ -30,7 +30,7 @@ SHOWN = 160
 """Characters shown of each text."""
 
 
-class Side(StrEnum):
+class EdgeList(StrEnum):
     """Which list a pair is in."""
 
     DUPLICATE = "duplicate"
@@ -40,14 +40,14 @@ class Side(StrEnum):
 
 
 TITLES = {
-    Side.DUPLICATE: "Least similar duplicates: are they right?",
-    Side.MISSED: "Within the limit, but missed: no look-up reaches the earlier one",
-    Side.BEYOND: "Most similar beyond the limit: are they no duplicates?",
-    Side.DENIED: "Most similar duplicates that the labels deny: is a label missing?",
+    EdgeList.DUPLICATE: "Least similar duplicates: are they right?",
+    EdgeList.MISSED: "Within the limit, but missed: no look-up reaches the earlier one",
+    EdgeList.BEYOND: "Most similar beyond the limit: are they no duplicates?",
+    EdgeList.DENIED: "Most similar duplicates that the labels deny: is a label missing?",
 }
 
 
-ONLY_IF_ANY = frozenset((Side.MISSED, Side.DENIED))
+ONLY_IF_ANY = frozenset((EdgeList.MISSED, EdgeList.DENIED))
 """Lists of which nothing is said where they are empty: most reports have none."""
 
 
@@ -60,11 +60,11 @@ class Edge(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownPair:
     """A pair to be judged by eye: ids, distance, similarity, and a passage of each text."""
 
     kind: str
-    side: Side
+    side: EdgeList
     earlier: str
     later: str
     distance: int
@@ -74,7 +74,7 @@ class Shown:
     lengths: tuple[int, int]
 
 
-def at_edge(measured: Measured, rows: I64, kind: Status, signatures: U8, most: int) -> dict[Side, list[Edge]]:
+def at_edge(measured: Measured, rows: I64, kind: Status, signatures: U8, most: int) -> dict[EdgeList, list[Edge]]:
     """The lists of one kind of text, each with the pairs nearest to the edge first, ``most`` at most."""
     limit = measured.rules.reach(kind)
     step = measured.step_of(limit)
@@ -82,10 +82,10 @@ def at_edge(measured: Measured, rows: I64, kind: Status, signatures: U8, most: i
     within = measured.judged(rows, -1, limit)
     denied = judged & _denied(measured, rows, step)
     return {
-        Side.DUPLICATE: _edges(measured, rows[judged], step, signatures, (-1, most)),
-        Side.MISSED: _edges(measured, rows[within & ~judged], -1, signatures, (1, most)),
-        Side.BEYOND: _edges(measured, rows[~within], -1, signatures, (1, most)),
-        Side.DENIED: _edges(measured, rows[denied], step, signatures, (1, most)),
+        EdgeList.DUPLICATE: _edges(measured, rows[judged], step, signatures, (-1, most)),
+        EdgeList.MISSED: _edges(measured, rows[within & ~judged], -1, signatures, (1, most)),
+        EdgeList.BEYOND: _edges(measured, rows[~within], -1, signatures, (1, most)),
+        EdgeList.DENIED: _edges(measured, rows[denied], step, signatures, (1, most)),
     }
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.calibrate.labels import Score, score
-from stream_dedup.calibrate.nearest import NOWHERE, Nearest, Search
+from stream_dedup.calibrate.nearest import NOWHERE, MeasuredSearch, Nearest
 from stream_dedup.calibrate.valley import Valley, find_valley
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.model import FINGERPRINT_BITS, Status
@@ -104,7 +104,7 @@ class Measured:
     """Everything that figures are made of; ``rows`` are those of ``near`` that are of one kind."""
 
     rules: Rules
-    search: Search
+    search: MeasuredSearch
     near: Nearest
     labels: Labels | None
 

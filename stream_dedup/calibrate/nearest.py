@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.calibrate.lists import Lists
+from stream_dedup.calibrate.list_lengths import ListLengths
 from stream_dedup.core import probes as core_probes
 from stream_dedup.core.arrays import I64, U8, U16, U32, U64
 from stream_dedup.core.model import BLOCK_BITS, TABLE_MARGIN_BYTES, signed
@@ -43,7 +43,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entries:
+class SignedEntries:
     """Signed entries in order of place, as columns (see ``core.entry``)."""
 
     statuses: U8
@@ -88,7 +88,7 @@ class Pairs(NamedTuple):
     """Shape (others, 4)."""
 
 
-class Search(Protocol):
+class MeasuredSearch(Protocol):
     """What differs between exact and directed search."""
 
     width: int
@@ -109,7 +109,7 @@ class Search(Protocol):
         """Entries met at each step, shape (queries, steps)."""
 
 
-def measure(entries: Entries, search: Search, queries: I64, ceiling: int, progress: Progress) -> Nearest:
+def measure(entries: SignedEntries, search: MeasuredSearch, queries: I64, ceiling: int, progress: Progress) -> Nearest:
     """Find the nearest earlier entries.
 
     Args:
@@ -162,7 +162,7 @@ def _portions(groups: U64, queries: I64) -> Iterator[tuple[I64, I64]]:
             yield own[start : start + _STEP], numbers
 
 
-def _measure_one(near: Nearest, row: int, others: I64, columns: U64, search: Search, ceiling: int) -> None:
+def _measure_one(near: Nearest, row: int, others: I64, columns: U64, search: MeasuredSearch, ceiling: int) -> None:
     """Fill in one row; ``columns`` are the words of the others and, last, of the article itself."""
     differing = columns[:, :-1] ^ columns[:, -1:]
     distances = np.bitwise_count(differing).sum(axis=0, dtype=np.uint16)
@@ -183,18 +183,18 @@ def _measure_one(near: Nearest, row: int, others: I64, columns: U64, search: Sea
         near.distances[row, step], near.matches[row, step] = distances[found], others[found]
 
 
-class Directed:
+class DirectedSearch:
     """Directed search: a step is a number of look-ups."""
 
     width = 256
 
-    def __init__(self, entries: Entries, rules: Rules, lengths: Sequence[int]) -> None:
+    def __init__(self, entries: SignedEntries, rules: Rules, lengths: Sequence[int]) -> None:
         self.lengths = tuple(sorted(lengths))
         self._margins = entries.margins
         self._limit = rules.bucket_limit
         self._tables = entries.margins.shape[1] // TABLE_MARGIN_BYTES
         self._blocks = _blocks(entries, self._tables)
-        self._lists = Lists(self._blocks)
+        self._lists = ListLengths(self._blocks)
         self._rank = np.full((self._tables, 1 << BLOCK_BITS), UNREACHED, np.int32)
         self._plans: dict[int, U32] = {}
 
@@ -229,17 +229,17 @@ class Directed:
         return np.cumsum(met, axis=1)[:, np.array(self.lengths) - 1]
 
 
-class Exact:
+class ExactSearch:
     """Exact search: step r looks up the masks of at most r bits in each of four tables."""
 
     width = 64
     lengths: tuple[int, ...] = (1, 2, 3)
     """Radius 0 serves k up to 3, radius 1 up to 7, radius 2 up to 11."""
 
-    def __init__(self, entries: Entries, rules: Rules) -> None:
+    def __init__(self, entries: SignedEntries, rules: Rules) -> None:
         self._limit = rules.bucket_limit
         self._blocks = _blocks(entries, BLOCKS)
-        self._lists = Lists(self._blocks)
+        self._lists = ListLengths(self._blocks)
 
     def lookups(self, step: int) -> int:
         """4, 68 or 548."""
@@ -268,7 +268,7 @@ class Exact:
         return np.stack(sums, axis=1)
 
 
-def _blocks(entries: Entries, tables: int) -> U16:
+def _blocks(entries: SignedEntries, tables: int) -> U16:
     """Blocks of the keys, shape (entries, tables): by them the lists are found."""
     keys = core_probes.keys(entries.signatures, entries.groups)[:, : tables // BLOCKS]
     return core_probes.blocks(keys.reshape(-1)).reshape(-1, tables)
@@ -279,7 +279,7 @@ def _block(differing: U64, table: int) -> U16:
     return (differing[:, table // BLOCKS] >> shift).astype(np.uint16)
 
 
-def _overtaken(lists: Lists, table: int, blocks: U16, pairs: Pairs, limit: int) -> NDArray[np.bool_] | bool:
+def _overtaken(lists: ListLengths, table: int, blocks: U16, pairs: Pairs, limit: int) -> NDArray[np.bool_] | bool:
     """Which of the others are no longer among the newest entries of their list when the article comes."""
     if lists.longest <= limit:
         return False

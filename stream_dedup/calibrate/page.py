@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 
-from stream_dedup.calibrate.edge import ONLY_IF_ANY, TITLES, Shown
+from stream_dedup.calibrate.edge import ONLY_IF_ANY, TITLES, ShownPair
 from stream_dedup.calibrate.figures import Cell, Figures
 from stream_dedup.calibrate.picture import Chart, Line, Series, bars, curves
-from stream_dedup.calibrate.report import Report
+from stream_dedup.calibrate.report import CalibrationReport
 from stream_dedup.core.probes import BLOCKS
 from stream_dedup.terminal import visible
 
@@ -17,7 +17,7 @@ CURVES = 5
 """Numbers of look-ups drawn, beside the present one: more are not told apart."""
 
 
-def page(report: Report) -> str:
+def page(report: CalibrationReport) -> str:
     """The page."""
     style = files("stream_dedup.calibrate").joinpath("page.css").read_text("utf-8")
     body = "\n".join(_body(report))
@@ -28,7 +28,7 @@ def page(report: Report) -> str:
     )
 
 
-def _body(report: Report) -> Iterator[str]:
+def _body(report: CalibrationReport) -> Iterator[str]:
     yield f"<h1>Calibration of {', '.join(map(_foreign, report.files))}</h1>"
     yield (
         f'<p class="soft">{report.lines:,} lines: {report.articles:,} articles, {report.rejected:,} unreadable, '
@@ -46,7 +46,7 @@ def _body(report: Report) -> Iterator[str]:
         yield from _kind(report, figures)
 
 
-def _kind(report: Report, figures: Figures) -> Iterator[str]:
+def _kind(report: CalibrationReport, figures: Figures) -> Iterator[str]:
     yield f"<h2>{figures.kind.capitalize()} text</h2>"
     yield f'<p class="soft">{figures.asked:,} articles; before {figures.first:,} of them none of their kind stands.</p>'
     yield _suggestion(report, figures)
@@ -64,7 +64,7 @@ def _kind(report: Report, figures: Figures) -> Iterator[str]:
         yield "".join(map(_pair, shown)) or '<p class="soft">None.</p>'
 
 
-def _suggestion(report: Report, figures: Figures) -> str:
+def _suggestion(report: CalibrationReport, figures: Figures) -> str:
     name = "distance" if report.probes is None else ("short_limit" if figures.kind == "short" else "limit")
     probes = "" if report.probes is None else f", probes = {figures.suggestion.lookups}"
     reasons = "".join(f"<li>{escape(reason)}</li>" for reason in figures.suggestion.reasons)
@@ -123,33 +123,33 @@ def _series(figures: Figures, values: Sequence[Sequence[float]]) -> list[Series]
     return [*drawn, Series(f"{figures.lookups} look-ups (present)", "own", values[own])]
 
 
-def _found(report: Report, figures: Figures) -> str:
+def _found(report: CalibrationReport, figures: Figures) -> str:
     across = "limit, bits" if report.probes else "distance k, bits"
     last = len(figures.curves[0]) - 1
     chart = Chart("Duplicates by limit and look-ups", across, "duplicates", last, _lines(figures, between=False))
     return f"<h3>{chart.title}</h3>{curves(chart, _series(figures, figures.curves))}"
 
 
-def _quality(report: Report, figures: Figures) -> str:
+def _quality(report: CalibrationReport, figures: Figures) -> str:
     across = "limit, bits" if report.probes else "distance k, bits"
     values = [[one.f1 or 0.0 for one in line] for line in figures.scores or ()]
     chart = Chart("F1 by the labels", across, "F1", len(values[0]) - 1, _lines(figures, between=False))
     return f"<h3>{chart.title}</h3>{curves(chart, _series(figures, values), 1.0)}"
 
 
-def _table(report: Report, figures: Figures) -> str:
+def _table(report: CalibrationReport, figures: Figures) -> str:
     rows = _exact_rows(report, figures) if report.probes is None else _directed_rows(report, figures)
     return f'<div class="wide"><table>{"".join(rows)}</table></div>{_legend(report)}'
 
 
-def _legend(report: Report) -> str:
+def _legend(report: CalibrationReport) -> str:
     said = "Marked: the present setting. Compared: entries that an article's look-ups meet."
     if report.labelled and report.probes is not None:
         said += " Below each count: F1; precision and recall where the pointer rests."
     return f'<p class="soft">{said}</p>'
 
 
-def _directed_rows(report: Report, figures: Figures) -> Iterator[str]:
+def _directed_rows(report: CalibrationReport, figures: Figures) -> Iterator[str]:
     yield f'<tr><th></th><th class="over" colspan="{len(figures.steps)}">look-ups</th><th></th></tr>'
     yield _row("th", ["limit", *(f"{lookups:,}" for lookups in figures.steps), "all within"])
     for limit in sorted({cell.limit for cell in figures.cells}):
@@ -161,7 +161,7 @@ def _directed_rows(report: Report, figures: Figures) -> Iterator[str]:
     yield _row("td", ["compared", *(f"{cell.compared:,.1f}" for cell in line), ""], "foot")
 
 
-def _exact_rows(report: Report, figures: Figures) -> Iterator[str]:
+def _exact_rows(report: CalibrationReport, figures: Figures) -> Iterator[str]:
     labels = ["precision / recall / F1"] if report.labelled else []
     yield _row("th", ["k", "look-ups", "duplicates", "compared", *labels])
     for cell in figures.cells:
@@ -200,7 +200,7 @@ def _row(kind: str, cells: Sequence[str], style: str = "") -> str:
     return f'<tr class="{style}">' + "".join(f"<{kind}>{escape(cell)}</{kind}>" for cell in cells) + "</tr>"
 
 
-def _pair(one: Shown) -> str:
+def _pair(one: ShownPair) -> str:
     sizes = " and ".join(f"{size:,}" for size in one.lengths)
     return (
         f'<div class="pair"><p>{one.distance} bits · similarity {one.similarity:.2f} · '

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream_dedup.calibrate.nearest import Entries
+from stream_dedup.calibrate.nearest import SignedEntries
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.arrays import I64, U8
@@ -46,7 +46,7 @@ MAX_ARTICLES = 2_000_000
 
 BATCHES_AHEAD = 2
 """Batches under way for each process: one in work, one that waits."""
-SMALL_INPUT_BYTES = 2_000_000
+NO_POOL_BELOW_BYTES = 2_000_000
 """Below it starting processes takes longer than doing without."""
 
 
@@ -61,7 +61,7 @@ class Where(NamedTuple):
 class Collected:
     """All articles that have a signature, in order; ``statuses`` counts every line by what became of it."""
 
-    entries: Entries
+    entries: SignedEntries
     ids: list[str]
     where: I64
     """Shape (articles, 2), as ``Where``."""
@@ -183,7 +183,7 @@ def _joined(parts: list[_Part], original: str | None, *, whole: bool) -> Collect
         msg = f"--original {original}: no article has an id in that field; name the field with the original's id"
         raise UserError(msg)
     return Collected(
-        Entries(kept.statuses, kept.groups, kept.signatures, kept.margins),
+        SignedEntries(kept.statuses, kept.groups, kept.signatures, kept.margins),
         kept.ids,
         np.concatenate([part.where for part in parts]) if parts else np.empty((0, 2), np.int64),
         originals,
@@ -196,7 +196,7 @@ def _processes(config: Config, progress: Progress) -> int:
     """Processes to start: what is set, else none for little input and one for each core."""
     if config.worker.processes is not None:
         return config.worker.processes
-    return 0 if progress.total is not None and progress.total < SMALL_INPUT_BYTES else len(os.sched_getaffinity(0))
+    return 0 if progress.total is not None and progress.total < NO_POOL_BELOW_BYTES else len(os.sched_getaffinity(0))
 
 
 def _fingerprinted(

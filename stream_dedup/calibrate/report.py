@@ -21,7 +21,7 @@ import numpy as np
 from stream_dedup.calibrate import edge
 from stream_dedup.calibrate.figures import Figures, Labels, Measured, ceiling, figures, lengths_for
 from stream_dedup.calibrate.labels import families, should_be_found
-from stream_dedup.calibrate.nearest import Directed, Entries, Exact, Search, measure, work
+from stream_dedup.calibrate.nearest import DirectedSearch, ExactSearch, MeasuredSearch, SignedEntries, measure, work
 from stream_dedup.calibrate.reading import Collected, Where, collect, texts_at
 from stream_dedup.config.effective import input_format_of, rules_of
 from stream_dedup.config.model import Config
@@ -58,7 +58,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CalibrationReport:
     """What is to be told; ``text``, ``page`` and JSON are made of it."""
 
     files: tuple[str, ...]
@@ -78,10 +78,10 @@ class Report:
     labelled: bool
     notes: tuple[str, ...]
     figures: tuple[Figures, ...]
-    pairs: tuple[edge.Shown, ...]
+    pairs: tuple[edge.ShownPair, ...]
 
 
-def calibrate(config: Config, options: Options, listener: Listener) -> Report:
+def calibrate(config: Config, options: Options, listener: Listener) -> CalibrationReport:
     """Make the report.
 
     Raises:
@@ -92,7 +92,7 @@ def calibrate(config: Config, options: Options, listener: Listener) -> Report:
         return _report(config, options, listener, copies)
 
 
-def _report(config: Config, options: Options, listener: Listener, copies: Copies) -> Report:
+def _report(config: Config, options: Options, listener: Listener, copies: Copies) -> CalibrationReport:
     begun = time.monotonic()
     rules = rules_of(config)
     collected = collect(config, options.files, options.original, listener.reading, copies)
@@ -107,7 +107,7 @@ def _report(config: Config, options: Options, listener: Listener, copies: Copies
     shower = _Shower(config, options, collected, measured, copies)
     shown = [one for kind in kinds for one in shower.pairs(kind, rows[kind])]
     exact = np.flatnonzero(entries.statuses[queries] == Status.EXACT)
-    return Report(
+    return CalibrationReport(
         files=tuple(map(printable, options.files)),
         scheme=rules.scheme.id,
         search=rules.search,
@@ -138,7 +138,7 @@ def _check(collected: Collected, options: Options) -> None:
         raise UserError(msg)
 
 
-def _asked(entries: Entries, comparisons: int) -> I64:
+def _asked(entries: SignedEntries, comparisons: int) -> I64:
     """Numbers of the articles whose neighbours are looked for, rising."""
     everyone = np.arange(len(entries))
     whole = work(entries.groups, everyone)
@@ -148,10 +148,10 @@ def _asked(entries: Entries, comparisons: int) -> I64:
     return np.sort(np.random.default_rng(SAMPLE_SEED).choice(everyone, count, replace=False))
 
 
-def _search(entries: Entries, rules: Rules) -> Search:
+def _search(entries: SignedEntries, rules: Rules) -> MeasuredSearch:
     if not rules.directed:
-        return Exact(entries, rules)
-    return Directed(entries, rules, lengths_for(rules, rules.scheme.tables * MAX_MASKS))
+        return ExactSearch(entries, rules)
+    return DirectedSearch(entries, rules, lengths_for(rules, rules.scheme.tables * MAX_MASKS))
 
 
 def _labels(collected: Collected) -> Labels | None:
@@ -188,7 +188,7 @@ class _Shower:
     measured: Measured
     copies: Copies
 
-    def pairs(self, kind: Status, rows: I64) -> list[edge.Shown]:
+    def pairs(self, kind: Status, rows: I64) -> list[edge.ShownPair]:
         """Those of one kind of text."""
         lists = edge.at_edge(self.measured, rows, kind, self.collected.entries.signatures, self.options.pairs)
         texts = self._texts({number for pairs in lists.values() for pair in pairs for number in pair[:2]})
@@ -200,11 +200,11 @@ class _Shower:
         texts = texts_at(self.options.files, set(places.values()), input_format_of(self.config), self.copies)
         return {number: texts.get(place, "") for number, place in places.items()}
 
-    def _show(self, pair: edge.Edge, side: edge.Side, kind: Status, texts: dict[int, str]) -> edge.Shown:
+    def _show(self, pair: edge.Edge, side: edge.EdgeList, kind: Status, texts: dict[int, str]) -> edge.ShownPair:
         """A pair with its passages."""
         earlier, later = texts[pair.earlier], texts[pair.later]
         passages = edge.passages(earlier, later)
-        return edge.Shown(
+        return edge.ShownPair(
             kind=kind.name.lower(),
             side=side,
             earlier=self.collected.ids[pair.earlier],

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from stream_dedup.calibrate.edge import ONLY_IF_ANY, TITLES, Shown
+from stream_dedup.calibrate.edge import ONLY_IF_ANY, TITLES, ShownPair
 from stream_dedup.calibrate.figures import Cell, Figures
 from stream_dedup.calibrate.labels import Score
-from stream_dedup.calibrate.report import Report
+from stream_dedup.calibrate.report import CalibrationReport
 from stream_dedup.terminal import pad, shorten, table
 
 BAR = 40
@@ -18,7 +18,7 @@ BINS = 32
 _PARTS = " ▏▎▍▌▋▊▉█"
 
 
-def lines(report: Report, width: int) -> Iterator[str]:
+def lines(report: CalibrationReport, width: int) -> Iterator[str]:
     """Lines of the report, each at most ``width`` columns where it is not a table."""
     yield from _head(report)
     for figures in report.figures:
@@ -34,7 +34,7 @@ def lines(report: Report, width: int) -> Iterator[str]:
     yield from _suggestions(report, width)
 
 
-def _head(report: Report) -> Iterator[str]:
+def _head(report: CalibrationReport) -> Iterator[str]:
     yield f"{', '.join(report.files)}: {report.lines:,} lines, {report.articles:,} articles ({_left_out(report)})"
     yield f"scheme {report.scheme}, {report.search} search: {_rules(report)}"
     yield f"{report.asked:,} compared with all before them ({report.comparisons:,} pairs) in {report.seconds} s"
@@ -43,17 +43,17 @@ def _head(report: Report) -> Iterator[str]:
     yield from report.notes
 
 
-def _left_out(report: Report) -> str:
+def _left_out(report: CalibrationReport) -> str:
     return f"{report.rejected:,} unreadable, {report.featureless:,} without words"
 
 
-def _rules(report: Report) -> str:
+def _rules(report: CalibrationReport) -> str:
     name = "limit" if report.probes else "distance"
     limits = [f"{name} {limit} ({kind} text)" for kind, limit in report.limits.items()]
     return ", ".join([*([f"{report.probes} probes"] if report.probes else []), *limits])
 
 
-def _kind(report: Report, figures: Figures) -> Iterator[str]:
+def _kind(report: CalibrationReport, figures: Figures) -> Iterator[str]:
     yield f"{figures.kind.upper()} TEXT: {figures.asked:,} articles, {figures.first:,} with none of their kind before"
     yield ""
     yield f"Distance of the nearest earlier article, in bits of {figures.width}"
@@ -150,7 +150,7 @@ def _score(score: Score | None) -> str:
     return "/".join("-" if one is None else f"{one:.3f}".removeprefix("0") for one in shares)
 
 
-def _pairs(shown: Sequence[Shown], width: int) -> Iterator[str]:
+def _pairs(shown: Sequence[ShownPair], width: int) -> Iterator[str]:
     if not shown:
         yield "  none"
     for one in shown:
@@ -161,7 +161,7 @@ def _pairs(shown: Sequence[Shown], width: int) -> Iterator[str]:
         yield "    " + shorten(one.later_passage, width - 4)
 
 
-def _suggestions(report: Report, width: int) -> Iterator[str]:
+def _suggestions(report: CalibrationReport, width: int) -> Iterator[str]:
     yield "SUGGESTION"
     name = "limit" if report.probes else "distance"
     for figures in report.figures:

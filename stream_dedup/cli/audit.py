@@ -18,7 +18,7 @@ from stream_dedup.config.checks import parse_duration_ms
 from stream_dedup.config.model import Config
 
 if TYPE_CHECKING:
-    from stream_dedup.audit.audit import Report
+    from stream_dedup.audit.audit import AuditReport
     from stream_dedup.audit.run import AuditOptions
 
 _FLAGS = tuple(FLAGS)
@@ -87,7 +87,7 @@ def command(
     return EXIT_FOUND if report.faults else EXIT_OK
 
 
-def _rows(report: Report) -> list[tuple[str, int]]:
+def _rows(report: AuditReport) -> list[tuple[str, int]]:
     from stream_dedup.audit.audit import COUNTS, FAULTS  # noqa: PLC0415 - loads numpy
 
     head = [
@@ -99,7 +99,7 @@ def _rows(report: Report) -> list[tuple[str, int]]:
     return head + faults + [(kind, report.found[kind]) for kind in COUNTS if report.found[kind]]
 
 
-def _table(report: Report, options: AuditOptions) -> list[str]:
+def _table(report: AuditReport, options: AuditOptions) -> list[str]:
     rows = _rows(report)
     width = max(len(name) for name, _ in rows)
     numbers = max(len(f"{count:,}") for _, count in rows)
@@ -113,7 +113,7 @@ def _table(report: Report, options: AuditOptions) -> list[str]:
     return [*lines, "", "nothing is wrong" if not report.faults else f"{report.faults:,} faults"]
 
 
-def _values(report: Report, options: AuditOptions) -> dict[str, object]:
+def _values(report: AuditReport, options: AuditOptions) -> dict[str, object]:
     values: dict[str, object] = {name.replace(" ", "_").replace("-", "_"): count for name, count in _rows(report)}
     values |= {"sample": options.sample, "seed": options.seed if options.sample is not None else None}
     values["examples"] = {kind: examples for kind, examples in report.examples.items() if examples}

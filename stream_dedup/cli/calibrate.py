@@ -18,7 +18,7 @@ from stream_dedup.files.output_file import STDOUT, is_standard_output, write_who
 from stream_dedup.files.same_file import refuse_inputs_as_outputs
 
 if TYPE_CHECKING:
-    from stream_dedup.calibrate.report import Report
+    from stream_dedup.calibrate.report import CalibrationReport
     from stream_dedup.files.inputs import Progress
 
 LEAST_WIDTH = 60
@@ -105,13 +105,13 @@ class _Progress:
         self._line.show(lambda _: f"comparing: {done / max(whole, 1):.0%} of {whole:,} comparisons")
 
 
-def _write_page(report: Report, path: Path) -> None:
+def _write_page(report: CalibrationReport, path: Path) -> None:
     from stream_dedup.calibrate.page import page  # noqa: PLC0415 - only where it is asked for
 
     write_whole(path, page(report).encode("utf-8", "backslashreplace"))
 
 
-def _write_text(report: Report) -> None:
+def _write_text(report: CalibrationReport) -> None:
     from stream_dedup.calibrate.text import lines  # noqa: PLC0415 - only where text is asked for
 
     for line in lines(report, max(LEAST_WIDTH, shutil.get_terminal_size((120, 24)).columns)):

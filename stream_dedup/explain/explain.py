@@ -27,7 +27,7 @@ from stream_dedup.core.fingerprint.fingerprinter import Explained, Feature
 from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, Status, Verdict, group_of, signed
 from stream_dedup.core.rules import MAX_MASKS, Rules
 
-NO_RANK = -1
+NO_LOOKUP = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +76,7 @@ class Block:
     """One table's view: A's and B's block, and B's look-up that meets A in it.
 
     ``mask`` is what differs. ``rank`` is the position of that look-up in B's plan, from 1, whatever the plan's length,
-    and ``cost`` its cost; both are ``NO_RANK`` where no look-up flips these bits. ``word`` is the distance of the 64
+    and ``cost`` its cost; both are ``NO_LOOKUP`` where no look-up flips these bits. ``word`` is the distance of the 64
     bits that the table's entries hold, which the sieve is about.
     """
 
@@ -154,7 +154,7 @@ def explain(a: Side, b: Side, rules: Rules) -> Explanation:
     distances = np.cumsum(np.bitwise_count(signatures[0] ^ signatures[1]))
     near, whole = int(distances[FINGERPRINT_BITS // 8 - 1]), int(distances[-1])
     blocks = _blocks(signatures, b, rules)
-    reached = [block for block in blocks if block.rank != NO_RANK and block.sieve is not Sieve.HELD]
+    reached = [block for block in blocks if block.rank != NO_LOOKUP and block.sieve is not Sieve.HELD]
     finder = min(reached, key=lambda block: block.rank, default=None)
     planned = _planned(rules)
     judge = _Judge(a, b, rules, near if not rules.directed else whole, finder, planned)
@@ -193,9 +193,9 @@ def _blocks(signatures: U8, b: Side, rules: Rules) -> tuple[Block, ...]:
     for table in range(tables):
         one, other = cut[0][table], cut[1][table]
         word = far[table // probes.BLOCKS]
-        rank = ranks.get(table << BLOCK_BITS | one ^ other, NO_RANK)
+        rank = ranks.get(table << BLOCK_BITS | one ^ other, NO_LOOKUP)
         sieve = _sieve(rules, word)
-        cost = _cost(one ^ other, costs[table]) if rank != NO_RANK and rules.directed else NO_RANK
+        cost = _cost(one ^ other, costs[table]) if rank != NO_LOOKUP and rules.directed else NO_LOOKUP
         blocks.append(Block(table, one, other, one ^ other, word, sieve, rank, cost))
     return tuple(blocks)
 
@@ -343,8 +343,8 @@ def _block_json(block: Block) -> dict[str, Any]:
         "differing": block.differing,
         "word_distance": block.word,
         "sieve": block.sieve.value,
-        "lookup": None if block.rank == NO_RANK else block.rank,
-        "cost": None if block.cost == NO_RANK else block.cost,
+        "lookup": None if block.rank == NO_LOOKUP else block.rank,
+        "cost": None if block.cost == NO_LOOKUP else block.cost,
     }
 
 

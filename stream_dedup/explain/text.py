@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from stream_dedup.core.fingerprint.fingerprinter import Feature
 from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, Status
 from stream_dedup.core.probes import SIEVE_BITS
-from stream_dedup.explain.explain import NO_RANK, Block, Explanation, Side, Sieve, kind, pushes
+from stream_dedup.explain.explain import NO_LOOKUP, Block, Explanation, Side, Sieve, kind, pushes
 from stream_dedup.terminal import pad, shorten, table, width_of
 
-FEATURES = 12
+SHOWN_FEATURES = 12
 """Features shown of each text: those that weigh most."""
 NAMES = 12
 """Features named that only one of the texts has."""
@@ -24,7 +24,7 @@ NAME_WIDTH, COUNT_WIDTH, WEIGHT_WIDTH = 16, 5, 14
 """Columns of a feature's name, count and weight."""
 
 
-def lines(explanation: Explanation, width: int, features: int = FEATURES) -> Iterator[str]:
+def lines(explanation: Explanation, width: int, features: int = SHOWN_FEATURES) -> Iterator[str]:
     """The explanation line by line; ``features`` is how many are shown of each text."""
     yield f"{explanation.b.name} is {_verdict(explanation)}: {explanation.reason}."
     yield ""
@@ -117,9 +117,9 @@ def _block(block: Block, explanation: Explanation) -> list[str]:
 
 
 def _lookup(block: Block, explanation: Explanation) -> str:
-    if block.rank == NO_RANK:
+    if block.rank == NO_LOOKUP:
         return "none"
-    cost = "" if block.cost == NO_RANK else f", cost {block.cost}"
+    cost = "" if block.cost == NO_LOOKUP else f", cost {block.cost}"
     said = (
         f"{block.rank:,} of {explanation.probes:,}" if block.rank <= explanation.probes else f"{block.rank:,}: too late"
     )

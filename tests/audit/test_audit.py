@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xxhash
 
-from stream_dedup.audit.audit import Audit, Output, Report, Scope, audited, to_recompute
+from stream_dedup.audit.audit import Audit, AuditReport, OutputRecord, Scope, audited, to_recompute
 from stream_dedup.audit.reference import PlainLog
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import MATCH_DISTANCE, SOURCE, OmittedValue, output_headers
@@ -40,7 +40,7 @@ def three_articles() -> LogOfTest:
     return log
 
 
-def outputs_of(log: PlainLog, omitted: OmittedValue | None = None) -> list[Output]:
+def outputs_of(log: PlainLog, omitted: OmittedValue | None = None) -> list[OutputRecord]:
     """What a worker without faults writes for this log, where nothing is observed only."""
     found = []
     for index, judgement in log.judgements():
@@ -55,7 +55,7 @@ def outputs_of(log: PlainLog, omitted: OmittedValue | None = None) -> list[Outpu
             omitted=omitted,
         )
         value = b"" if omitted else value_of(coordinates.offset)
-        found.append(Output(TOPICS[judgement.verdict], 0, index, 5000, b"key", value, [("own", b"1"), *headers]))
+        found.append(OutputRecord(TOPICS[judgement.verdict], 0, index, 5000, b"key", value, [("own", b"1"), *headers]))
     return found
 
 
@@ -66,11 +66,11 @@ def scope(**settings: object) -> Scope:
 
 def report(
     log: PlainLog,
-    outputs: Iterable[Output],
+    outputs: Iterable[OutputRecord],
     asked: Scope | None = None,
     lost: Iterable[tuple[str, Coordinates]] = (),
     sample: int | None = None,
-) -> Report:
+) -> AuditReport:
     asked = asked or scope()
     audit = Audit(log, asked)
     for index, judgement in log.judgements(to_recompute(log, audited(log, asked), sample, seed=1)):
@@ -81,7 +81,7 @@ def report(
     return audit.report()
 
 
-def counts(found: Report) -> dict[str, int]:
+def counts(found: AuditReport) -> dict[str, int]:
     return {kind: count for kind, count in found.found.items() if count}
 
 
@@ -146,19 +146,19 @@ def test_allowed_repeats() -> None:
     assert counts(report(log, [*outputs, other], scope(allow_repeats=True))) == {"twice": 1}
 
 
-def as_unique(output: Output) -> Output:
+def as_unique(output: OutputRecord) -> OutputRecord:
     judged = Judgement(Verdict.UNIQUE)
     return output._replace(topic="unique", headers=output_headers(judged, A ^ 1, SCHEME.id, "articles", at(1), 1234))
 
 
-def with_header(name: str, value: bytes) -> Callable[[Output], Output]:
-    def change(output: Output) -> Output:
+def with_header(name: str, value: bytes) -> Callable[[OutputRecord], OutputRecord]:
+    def change(output: OutputRecord) -> OutputRecord:
         return output._replace(headers=[(key, value if key == name else old) for key, old in output.headers])
 
     return change
 
 
-def without_header(name: str) -> Callable[[Output], Output]:
+def without_header(name: str) -> Callable[[OutputRecord], OutputRecord]:
     return lambda output: output._replace(headers=[pair for pair in output.headers if pair[0] != name])
 
 
@@ -180,7 +180,7 @@ def without_header(name: str) -> Callable[[Output], Output]:
         (without_header(SOURCE), "without the header dedup.source"),
     ],
 )
-def test_wrong(change: Callable[[Output], Output], message: str) -> None:
+def test_wrong(change: Callable[[OutputRecord], OutputRecord], message: str) -> None:
     """Whatever an output says other than the log is told."""
     log = three_articles().plain()
     outputs = outputs_of(log)

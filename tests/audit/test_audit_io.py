@@ -13,7 +13,7 @@ import pytest
 import xxhash
 from kafka import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicPartition
 
-from stream_dedup.audit.audit import Report
+from stream_dedup.audit.audit import AuditReport
 from stream_dedup.audit.run import AuditOptions, read_log, run_audit
 from stream_dedup.broker.client import make_producer
 from stream_dedup.broker.log import LogAppender
@@ -100,7 +100,7 @@ class World:
         group = self.config.kafka.group
         patiently(self.config.kafka, "offsets", lambda: self.admin.alter_group_offsets(group, request))
 
-    def audit(self, **options: object) -> Report:
+    def audit(self, **options: object) -> AuditReport:
         return run_audit(self.config, AuditOptions(**options), quiet)  # type: ignore[arg-type]
 
 
@@ -109,7 +109,7 @@ def send(producer: KafkaProducer, outputs: list[tuple[str, bytes, Headers]]) -> 
         producer.send(topic, value=value, headers=headers)
 
 
-def counts(found: Report) -> dict[str, int]:
+def counts(found: AuditReport) -> dict[str, int]:
     return {kind: count for kind, count in found.found.items() if count}
 
 
@@ -176,7 +176,7 @@ def test_aborted_outputs_are_not_there(world: World) -> None:
 def test_open_transaction_is_waited_for(world: World) -> None:
     """Outputs that are written but not committed yet are read when their transaction ends."""
     outputs = list(world.outputs())
-    found: list[Report] = []
+    found: list[AuditReport] = []
     with closing(world.output_producer(1)) as producer:
         producer.begin_transaction()
         send(producer, outputs)

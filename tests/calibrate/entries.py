@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from stream_dedup.calibrate.nearest import Entries
+from stream_dedup.calibrate.nearest import SignedEntries
 from stream_dedup.core import probes
 from stream_dedup.core.model import Status
 from stream_dedup.core.rules import DIRECTED, Rules, Scheme
@@ -18,7 +18,7 @@ def exact_rules(distance: int = 3, **given: object) -> Rules:
     return Rules(Scheme("test", 1, "{}"), distance=distance, **given)  # type: ignore[arg-type]
 
 
-def some_entries(seed: int, count: int, *, tables: int = 4, flips: int = 60) -> Entries:
+def some_entries(seed: int, count: int, *, tables: int = 4, flips: int = 60) -> SignedEntries:
     """Of each three two are copies of earlier ones with up to ``flips`` bits changed, in two groups."""
     random = np.random.default_rng(seed)
     signatures = random.integers(0, 256, (count, 32), np.uint8)
@@ -29,10 +29,10 @@ def some_entries(seed: int, count: int, *, tables: int = 4, flips: int = 60) -> 
             signatures[at] = np.packbits(bits)
     groups = random.integers(0, 2, count).astype(np.uint64) * np.uint64(0x9123_4567_89AB_CDEF)
     margins = random.integers(0, 256, (count, 8 * tables), np.uint8)
-    return Entries(np.full(count, Status.LONG, np.uint8), groups, signatures, margins)
+    return SignedEntries(np.full(count, Status.LONG, np.uint8), groups, signatures, margins)
 
 
-def plain_match(entries: Entries, rules: Rules, article: int) -> tuple[int, int] | None:
+def plain_match(entries: SignedEntries, rules: Rules, article: int) -> tuple[int, int] | None:
     """Distance and number of the match of one article, by the definition."""
     keys = probes.keys(entries.signatures, entries.groups)
     blocks = probes.blocks(keys.reshape(-1)).reshape(len(entries), -1)
@@ -49,7 +49,7 @@ def plain_match(entries: Entries, rules: Rules, article: int) -> tuple[int, int]
     return min(near, default=None)
 
 
-def _near(entries: Entries, rules: Rules, article: int, other: int, word: int) -> list[tuple[int, int]]:
+def _near(entries: SignedEntries, rules: Rules, article: int, other: int, word: int) -> list[tuple[int, int]]:
     if entries.groups[article] != entries.groups[other]:
         return []
     differing = np.bitwise_count(entries.signatures[article] ^ entries.signatures[other])

@@ -5,13 +5,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stream_dedup.calibrate.nearest import NOWHERE, UNREACHED, Directed, Entries, Exact, Nearest, measure, work
+from stream_dedup.calibrate.nearest import (
+    NOWHERE,
+    UNREACHED,
+    DirectedSearch,
+    ExactSearch,
+    Nearest,
+    SignedEntries,
+    measure,
+    work,
+)
 from tests.calibrate.entries import directed_rules, exact_rules, plain_match, some_entries
 
 LENGTHS = (1, 4, 16, 64)
 
 
-def measured(entries: Entries, search: Directed | Exact, ceiling: int) -> Nearest:
+def measured(entries: SignedEntries, search: DirectedSearch | ExactSearch, ceiling: int) -> Nearest:
     return measure(entries, search, np.arange(len(entries)), ceiling, lambda _done, _whole: None)
 
 
@@ -27,7 +36,7 @@ def test_every_setting_matches_what_the_definition_matches(tables: int, bucket_l
     """Each length of plan with each limit, full lists included: the same match, at the same distance."""
     entries = some_entries(tables, 90, tables=tables)
     rules = directed_rules(tables, bucket_limit=bucket_limit)
-    near = measured(entries, Directed(entries, rules, LENGTHS), 96)
+    near = measured(entries, DirectedSearch(entries, rules, LENGTHS), 96)
     found = 0
     for step, probes in enumerate(LENGTHS):
         for limit in (10, 40, 96):
@@ -42,7 +51,7 @@ def test_every_setting_matches_what_the_definition_matches(tables: int, bucket_l
 def test_every_distance_of_exact_search_matches_too(bucket_limit: int) -> None:
     """Each k from 0 to 11: its step is its radius."""
     entries = some_entries(7, 90, flips=30)
-    near = measured(entries, Exact(entries, exact_rules(bucket_limit=bucket_limit)), 11)
+    near = measured(entries, ExactSearch(entries, exact_rules(bucket_limit=bucket_limit)), 11)
     found = 0
     for k in range(12):
         rules = exact_rules(k, bucket_limit=bucket_limit)
@@ -55,7 +64,7 @@ def test_every_distance_of_exact_search_matches_too(bucket_limit: int) -> None:
 def test_the_nearest_of_all_needs_no_look_up() -> None:
     """The last column is the nearest earlier entry of the group, and the rank says which length reaches it."""
     entries = some_entries(3, 60)
-    near = measured(entries, Directed(entries, directed_rules(), LENGTHS), 96)
+    near = measured(entries, DirectedSearch(entries, directed_rules(), LENGTHS), 96)
     for article in range(len(entries)):
         others = [other for other in range(article) if entries.groups[other] == entries.groups[article]]
         distances = [int(np.bitwise_count(entries.signatures[article] ^ entries.signatures[o]).sum()) for o in others]
@@ -72,7 +81,7 @@ def test_the_nearest_of_all_needs_no_look_up() -> None:
 def test_a_sample_says_of_its_articles_what_all_say() -> None:
     """Which others are asked for changes nothing of one article."""
     entries = some_entries(5, 80)
-    search = Directed(entries, directed_rules(), LENGTHS)
+    search = DirectedSearch(entries, directed_rules(), LENGTHS)
     whole = measured(entries, search, 96)
     some = np.array([3, 17, 18, 60, 79])
     part = measure(entries, search, some, 96, lambda _done, _whole: None)
@@ -84,7 +93,7 @@ def test_the_list_entries_met_are_counted_as_the_lists_stood() -> None:
     """For each length of plan: the earlier entries in the lists looked up, of each list the newest ones."""
     entries = some_entries(11, 60)
     rules = directed_rules(bucket_limit=2)
-    near = measured(entries, Directed(entries, rules, LENGTHS), 96)
+    near = measured(entries, DirectedSearch(entries, rules, LENGTHS), 96)
     from stream_dedup.core import probes  # noqa: PLC0415 - used here alone
 
     blocks = probes.blocks(probes.keys(entries.signatures, entries.groups).reshape(-1)).reshape(len(entries), -1)
@@ -114,5 +123,7 @@ def test_progress_ends_with_all_the_work_done() -> None:
     """A line of progress reaches its end."""
     entries = some_entries(2, 40)
     told: list[tuple[int, int]] = []
-    measure(entries, Exact(entries, exact_rules()), np.arange(40), 11, lambda done, whole: told.append((done, whole)))
+    measure(
+        entries, ExactSearch(entries, exact_rules()), np.arange(40), 11, lambda done, whole: told.append((done, whole))
+    )
     assert told[-1] == (work(entries.groups, np.arange(40)),) * 2

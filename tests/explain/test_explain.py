@@ -10,7 +10,7 @@ from stream_dedup.core.costs import COSTS
 from stream_dedup.core.fingerprint.fingerprinter import Feature
 from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import Status, Verdict
-from stream_dedup.explain.explain import NO_RANK, Side, Sieve, as_json, explain, pushes
+from stream_dedup.explain.explain import NO_LOOKUP, Side, Sieve, as_json, explain, pushes
 from stream_dedup.explain.text import bit_row, lines
 from tests.calibrate.entries import directed_rules, exact_rules, plain_match, some_entries
 from tests.explain.sides import changed, side
@@ -75,7 +75,7 @@ def test_no_look_up_flips_more_than_three_bits() -> None:
     a = replace(changed(b, [16 * table + bit for table in range(4) for bit in range(4)]), name="A")
     explanation = explain(a, b, directed_rules())
     assert explanation.finder is None
-    assert {(block.rank, block.cost) for block in explanation.blocks} == {(NO_RANK, NO_RANK)}
+    assert {(block.rank, block.cost) for block in explanation.blocks} == {(NO_LOOKUP, NO_LOOKUP)}
     assert "no look-up meets A" in explanation.reason
 
 

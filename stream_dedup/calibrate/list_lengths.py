@@ -17,7 +17,7 @@ _NUMBER_BITS = 40
 """Bits of an entry's number beside its block, both in one sorted int64: far above any file."""
 
 
-class Lists:
+class ListLengths:
     """All lists of all tables."""
 
     def __init__(self, blocks: U16) -> None:
