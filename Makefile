@@ -1,5 +1,6 @@
 # make run    everything set up, and the main job shown on a real Kafka broker
-# make test   everything set up, and all tests
+# make test   everything set up, and all tests; the wide sweeps by samples
+# make test-full  all tests, all of the wide sweeps, five times the examples of the property tests
 # make lint   all lint rules, the format, strict types
 # make bench  figures beside peers (benchmarks/README.md)
 # make quality  whether the verdicts are right, beside peers: writes benchmarks/quality.md (STREAM_DEDUP_DATA: the texts)
@@ -21,7 +22,7 @@ PROMETHEUS_IMAGE ?= stream-dedup/prometheus
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench quality fuzz image kafka-image prometheus-image clean
+.PHONY: help setup run test test-full lint bench quality fuzz image kafka-image prometheus-image clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -43,8 +44,12 @@ $(VENV)/.bench: $(VENV)/.dev
 run: setup
 	@$(BIN)/python -P -m stream_dedup.dev.demo
 
+# One test after another to whichever process is free: the long ones come first (tests/conftest.py).
 test: setup
-	@$(BIN)/pytest --numprocesses $(JOBS) --dist worksteal $(ARGS)
+	@$(BIN)/pytest --numprocesses $(JOBS) --dist load --maxschedchunk 1 $(ARGS)
+
+test-full: export STREAM_DEDUP_TESTS := full
+test-full: test
 
 lint: setup
 	@$(BIN)/ruff check

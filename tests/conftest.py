@@ -33,12 +33,15 @@ from stream_dedup.dev.broker import (
 )
 from stream_dedup.dev.broker.settings import BROKERS_VARIABLE, SMALL_HEAP_MIB
 from stream_dedup.errors import StreamDedupError
+from tests.amount import FULL, examples
 
 BROKER_FIXTURES = {"broker", "own_broker"}
 _SOCKET_OF_THE_CLIENT = "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
 
-# A failing example is printed in a form that runs it again; how long one takes says more about the machine.
-hypothesis.settings.register_profile("stream_dedup", print_blob=True, deadline=None)
+# A failing example is printed in a form that runs it again. The time of an example depends on the machine.
+hypothesis.settings.register_profile(
+    "stream_dedup", print_blob=True, deadline=None, max_examples=examples(100).max_examples
+)
 hypothesis.settings.load_profile("stream_dedup")
 
 
@@ -68,18 +71,26 @@ def _shares_a_broker(config: pytest.Config) -> bool:
     return bool(hands_out) and "not broker" not in config.option.markexpr and can_run_broker()
 
 
-def pytest_report_header() -> str:
+def pytest_report_header() -> list[str]:
+    amount = "everything" if FULL else "samples of the wide sweeps (everything: make test-full)"
     if can_run_broker():
-        return "broker: tests that need one use a real Kafka"
-    return "broker: neither Docker nor Java 17 is here, so the tests that need a broker are skipped"
+        return [f"amount: {amount}", "broker: tests that need one use a real Kafka"]
+    broker = "neither Docker nor Java 17 is here, so the tests that need a broker are skipped"
+    return [f"amount: {amount}", f"broker: {broker}"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need a broker, and put the long tests first: the processes of a run then end together."""
     for item in items:
         if _needs_broker(item):
             item.add_marker("broker")
             # kafka-python leaves sockets of connections that were refused or cut to the garbage collector.
             item.add_marker(pytest.mark.filterwarnings(_SOCKET_OF_THE_CLIENT))
+    items.sort(key=_shortness)
+
+
+def _shortness(item: pytest.Item) -> tuple[bool, bool]:
+    return item.get_closest_marker("slow") is None, not _needs_broker(item)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -1,0 +1,28 @@
+"""How much a run tests: samples by default, everything where STREAM_DEDUP_TESTS is ``full`` (``make test-full``).
+
+A sample is the same in every run and holds the first and the last of what it is drawn from.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import TypeVar
+
+import hypothesis
+
+FULL = os.environ.get("STREAM_DEDUP_TESTS") == "full"
+SAMPLED_EXAMPLES = 5
+"""A full run draws this many times the Hypothesis examples of a sample."""
+
+T = TypeVar("T")
+
+
+def examples(full: int) -> hypothesis.settings:
+    """Return the settings of a property test that draws ``full`` examples in a full run."""
+    return hypothesis.settings(max_examples=full if FULL else max(1, full // SAMPLED_EXAMPLES))
+
+
+def sampled(values: Sequence[T], count: int) -> Sequence[T]:
+    """Return all values in a full run, otherwise ``count`` of them (at least two) at even distances."""
+    if FULL or len(values) <= count:
+        return values
+    return [values[at * (len(values) - 1) // (count - 1)] for at in range(count)]
