@@ -25,7 +25,7 @@ from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.fingerprint.simhash import MARGIN_SCALE, MAX_MARGIN, pack_margins
 from stream_dedup.core.model import BLOCK_BITS
 from stream_dedup.core.probes import BLOCKS, directed, keys
-from stream_dedup.index.layout import ROW_WORDS
+from stream_dedup.index.layout import ROW
 from stream_dedup.index.posting_lists import LISTS, PARTS, Level, Lists, Source
 from stream_dedup.index.query import Query
 from stream_dedup.index.row import Rows
@@ -51,12 +51,12 @@ class World:
     def __init__(self, size: int, tables: int) -> None:
         self._rng = np.random.default_rng(SEED)
         self._tables = tables
-        self.rows = np.zeros((size, ROW_WORDS), np.uint64)
-        self.rows[:, :4] = self._rng.integers(0, 1 << 64, (size, 4), dtype=np.uint64)
+        self.rows = np.zeros(size, ROW)
+        self.rows["signature"] = self._rng.integers(0, 1 << 64, (size, 4), dtype=np.uint64)
         self.lists = Lists([self._levels(table) for table in range(tables)])
 
     def _levels(self, table: int) -> list[Level]:
-        key = np.ascontiguousarray(self.rows[:, table // BLOCKS])
+        key = np.ascontiguousarray(self.rows["signature"][:, table // BLOCKS])
         blocks = (key >> np.uint64((BLOCKS - 1 - table % BLOCKS) * BLOCK_BITS)).astype(np.uint16)
         size = len(key)
         borders = (0, max(0, size - OLDER), max(0, size - YOUNG), size)
@@ -70,7 +70,7 @@ class World:
         rng = self._rng
         signatures = rng.integers(0, 256, (n, 32), dtype=np.uint8)
         near = np.flatnonzero(rng.random(n) < 0.2)
-        entries = self.rows[rng.integers(0, len(self.rows), len(near)), :4]
+        entries = self.rows["signature"][rng.integers(0, len(self.rows), len(near))]
         bits = np.unpackbits(entries.astype(">u8").view(np.uint8).reshape(len(near), 32), axis=1)
         for row in bits:
             row[rng.choice(256, FLIPS, replace=False)] ^= 1

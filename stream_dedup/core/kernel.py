@@ -6,7 +6,7 @@ where that cannot be written, or not at all where neither can). The interpreter'
 arrays that are given by address must be held by the caller.
 
 numba takes kept code for good as long as the function's own file is the same. What the code has from other files
-(numbers that are imported, what this file generates) therefore stands in the name under which it is kept.
+(numbers and types that are imported, what this file generates) therefore stands in the name under which it is kept.
 """
 
 from __future__ import annotations
@@ -59,8 +59,10 @@ def compiled(result: Any, *arguments: Any) -> Callable[[Function], Function]:  #
 
 def _taken_over(function: Callable[..., Any]) -> str:
     """Digest of what a function's machine code has from other files than its own."""
-    numbers = sorted((name, value) for name, value in function.__globals__.items() if isinstance(value, int))
-    return xxhash.xxh3_64_hexdigest(repr((numbers, _source())).encode())
+    taken = sorted(
+        (name, str(value)) for name, value in function.__globals__.items() if isinstance(value, int | types.Type)
+    )
+    return xxhash.xxh3_64_hexdigest(repr((taken, _source())).encode())
 
 
 @cache
@@ -111,6 +113,19 @@ def load_half(typing_context: Any, address: Any) -> Any:  # noqa: ANN401, ARG001
         return builder.zext(half, _WORD)
 
     return types.int64(types.int64), generate
+
+
+def record_at(kind: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - numba's types are untyped
+    """Make the instruction that gives the record of this type at an address, to be read by its columns' names."""
+
+    @_instruction
+    def at(typing_context: Any, address: Any) -> Any:  # noqa: ANN401, ARG001
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401, ARG001
+            return builder.inttoptr(args[0], context.get_value_type(kind))
+
+        return kind(types.int64), generate
+
+    return at
 
 
 @_instruction

@@ -10,13 +10,12 @@ from collections.abc import Callable
 
 import xxhash
 
-from stream_dedup.core.arrays import U64
 from stream_dedup.core.entry import Batch, LogRecord, Trim
 from stream_dedup.core.model import TABLE_COUNTS
 from stream_dedup.core.rules import Rules, Scheme
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index.history import History, Mark
-from stream_dedup.index.layout import Head, offset_key
+from stream_dedup.index.layout import Head, RowArray, offset_key
 from stream_dedup.index.row_column import RowColumn
 from stream_dedup.index.rows import Row, Rows
 from stream_dedup.index.segments import Coverage, Standing
@@ -133,7 +132,9 @@ class Applied:
         if standing.ranges:
             self._stood(row, listed)
 
-    def _put_batch(self, writes: WriteBatch, row: Row, listed: U64, standing: Standing, barred: list[Mark]) -> None:
+    def _put_batch(
+        self, writes: WriteBatch, row: Row, listed: RowArray, standing: Standing, barred: list[Mark]
+    ) -> None:
         if standing.ranges:
             self.rows.put(writes, row.record, row.head)
             self.tables.rows.put(writes, listed)
@@ -141,7 +142,7 @@ class Applied:
         for mark in barred:
             mark.put(writes)
 
-    def _stood(self, row: Row, listed: U64) -> None:
+    def _stood(self, row: Row, listed: RowArray) -> None:
         self.rows.remember(row)
         self.unflushed += len(row.batch)
         if len(listed):

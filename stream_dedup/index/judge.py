@@ -33,7 +33,6 @@ from stream_dedup.core.rules import UPDATE, Rules
 from stream_dedup.errors import RefusedError
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.query import BEST, Articles, Near, Query, query_of
-from stream_dedup.index.row_column import positions_of
 from stream_dedup.index.rows import Row, id_hash
 
 _FINGERPRINT_BYTES = FINGERPRINT_BITS // 8
@@ -123,7 +122,7 @@ class Judge:
         """The near entries of each query that has any; the first ones alone where no other will be asked for."""
         firsts = np.flatnonzero(np.diff(near.queries, prepend=-1))
         wanted = firsts if first_only else np.arange(len(near.queries))
-        positions = positions_of(self._applied.tables.rows.take(near.doc_numbers[wanted])).tolist()
+        positions = self._applied.tables.rows.take(near.doc_numbers[wanted])["position"].tolist()
         found = list(map(_Found, positions, near.distances[wanted].tolist()))
         ends = range(1, len(firsts) + 1) if first_only else [*firsts.tolist(), len(found)][1:]
         start = 0

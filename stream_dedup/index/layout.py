@@ -10,7 +10,7 @@ in values little-endian. One column family holds families of keys by their first
                                        i64 (flag 1: one for every entry), then with flag 2 one bit an entry, 1 = stands
     S topic_id:16 partition:4 first:8  source range: last i64, log offset i64, least and greatest log time i64
     U offset:8                         rules record that took force or restates, JSON
-    W chunk:4                          rows ROW_CHUNK * chunk to before the next chunk's, 8 words u64 each (below)
+    W chunk:4                          rows ROW_CHUNK * chunk to before the next chunk's, 64 bytes each (below)
     P table:1 page:2                   tails of PAGE_BLOCKS neighbouring lists: how many entries each has, u16 x
                                        PAGE_BLOCKS, two bytes 0, then the entries, list by list, by document number
     C table:1 block:2 number:4         sealed piece of a list: exactly CHUNK_ENTRIES entries, older than the tail
@@ -22,7 +22,7 @@ Document number
     Entries that stand and are signed are numbered 0, 1, 2, ... in order of log position, within one index. Lists hold
     document numbers, and what the verdict needs of an entry stands in its row. Trims leave the numbers as they are.
 Row
-    words 0 to 3 of the signature, group, XXH3 of the article id's bytes, log position, log time: 64 bytes.
+    the four words of the signature, group, XXH3 of the article id's bytes, log position, log time: 64 bytes (``ROW``).
 Entry of a list
     the three blocks of the key word beside the list's own, from the highest to the lowest, u16 each; number u32.
 """
@@ -51,13 +51,16 @@ HEADER_ENTRIES = 13
 
 STATE = b"M"
 ENTRY_BYTES = 10
-ROW_WORDS = 8
-ROW_BYTES = 8 * ROW_WORDS
-GROUP, ID_HASH, POSITION, TIME = 4, 5, 6, 7
-"""Words of a row after the signature's four."""
+ROW = np.dtype(
+    [("signature", "<u8", (4,)), ("group", "<u8"), ("id_hash", "<u8"), ("position", "<i8"), ("time", "<i8")], align=True
+)
+"""One row, on disk and in memory (see the drawing); named columns of one array."""
+ROW_BYTES = ROW.itemsize
 MAX_DOC_NUMBERS = 1 << 32
 BLOCKS_A_WORD = 4
 
+RowArray = NDArray[np.void]
+"""Rows: an array of ``ROW``."""
 Packed = U16
 """Stored entries, each as five u16: shape (n, 5)."""
 

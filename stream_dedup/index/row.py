@@ -8,36 +8,36 @@ from functools import cached_property
 
 import numpy as np
 
-from stream_dedup.core.arrays import I64, U64
-from stream_dedup.index.layout import ROW_WORDS
+from stream_dedup.core.arrays import I64
+from stream_dedup.index.layout import ROW, RowArray
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Rows held in memory, in chunks of ``2**chunk_bits`` rows each but the last, which may be shorter or longer.
 
-    A row is 8 words of uint64: signature (4, not XORed with the group), group, id hash, log position, log time.
+    A row is a ``layout.ROW``; its signature is not XORed with the group.
     ``base`` is the document number of the first row; entries before it must be trimmed, that is below the floor.
 
     Raises:
         ValueError: a chunk of another type or size.
     """
 
-    chunks: Sequence[U64]
+    chunks: Sequence[RowArray]
     chunk_bits: int = 62
     base: int = 0
 
     def __post_init__(self) -> None:
         for chunk in self.chunks:
-            if chunk.dtype != np.uint64 or chunk.shape[1:] != (ROW_WORDS,) or not chunk.flags.c_contiguous:
-                msg = f"rows: chunks must be contiguous arrays of {ROW_WORDS} words of uint64"
+            if chunk.dtype != ROW or chunk.ndim != 1 or not chunk.flags.c_contiguous:
+                msg = "rows: chunks must be contiguous arrays of layout.ROW"
                 raise ValueError(msg)
         if any(len(chunk) != 1 << self.chunk_bits for chunk in self.chunks[:-1]):
             msg = f"rows: chunks of {[len(chunk) for chunk in self.chunks]} rows, must have {1 << self.chunk_bits}"
             raise ValueError(msg)
 
     @classmethod
-    def of(cls, rows: U64) -> Rows:
+    def of(cls, rows: RowArray) -> Rows:
         """All rows in one array."""
         return cls((rows,))
 
@@ -53,11 +53,11 @@ class Rows:
         """Of the chunks; good as long as these rows live."""
         return np.array([chunk.__array_interface__["data"][0] for chunk in self.chunks], np.int64)
 
-    def take(self, doc_numbers: I64) -> U64:
+    def take(self, doc_numbers: I64) -> RowArray:
         """Rows of these document numbers."""
         if len(self.chunks) == 1:
-            return self.chunks[0][doc_numbers - self.base]
-        taken = np.empty((len(doc_numbers), ROW_WORDS), np.uint64)
+            return self.chunks[0].take(doc_numbers - self.base)
+        taken = np.empty(len(doc_numbers), ROW)
         numbers = np.minimum((doc_numbers - self.base) >> self.chunk_bits, len(self.chunks) - 1)
         for number in np.unique(numbers).tolist():
             here = np.flatnonzero(numbers == number)
@@ -65,5 +65,5 @@ class Rows:
         return taken
 
 
-Fetch = Callable[[I64], U64]
-"""Rows of distinct document numbers in rising order, as an array of shape (n, 8)."""
+Fetch = Callable[[I64], RowArray]
+"""Returns the rows of distinct document numbers, which rise."""

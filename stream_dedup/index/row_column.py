@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stream_dedup.core.arrays import I64, U64
+from stream_dedup.core.arrays import I64
 from stream_dedup.errors import RefusedError
-from stream_dedup.index.layout import MAX_DOC_NUMBERS, POSITION, ROW_BYTES, ROW_WORDS, chunk_key, chunk_of
+from stream_dedup.index.layout import MAX_DOC_NUMBERS, ROW, ROW_BYTES, RowArray, chunk_key, chunk_of
 from stream_dedup.index.row import Rows
 from stream_dedup.index.settings import IMAGE_CHUNK_BITS, ROW_CHUNK
 from stream_dedup.index.store import Store, WriteBatch
@@ -31,13 +31,13 @@ class RowColumn:
         self.first = first
         self.after = after
         self.held: HeldRows | None = None
-        self._tail = np.empty((0, ROW_WORDS), np.uint64)
+        self._tail = np.empty(0, ROW)
         self._check_end()
         if after % ROW_CHUNK:
             start = after - after % ROW_CHUNK
             self._tail = self._read(np.array([start // ROW_CHUNK]))[: after - start].copy()
 
-    def put(self, writes: WriteBatch, rows: U64) -> None:
+    def put(self, writes: WriteBatch, rows: RowArray) -> None:
         """Write further rows into a batch; ``added`` once that is written.
 
         Raises:
@@ -47,12 +47,12 @@ class RowColumn:
             msg = f"an index numbers at most {MAX_DOC_NUMBERS} articles: rebuild it from its log, which trims have cut"
             raise RefusedError(msg)
         chunk = (self.after - len(self._tail)) // ROW_CHUNK
-        raw = np.concatenate((self._tail, rows)).astype("<u8", copy=False).tobytes()
+        raw = np.concatenate((self._tail, rows)).tobytes()
         for at in range(0, len(raw), ROW_CHUNK * ROW_BYTES):
             writes.put(chunk_key(chunk), raw[at : at + ROW_CHUNK * ROW_BYTES])
             chunk += 1
 
-    def added(self, rows: U64) -> None:
+    def added(self, rows: RowArray) -> None:
         """Further rows are written."""
         whole = np.concatenate((self._tail, rows))
         self._tail = whole[len(whole) - len(whole) % ROW_CHUNK :].copy()
@@ -70,26 +70,26 @@ class RowColumn:
         if self.held is not None:
             self.held.forget(floor)
 
-    def fetch(self, doc_numbers: I64) -> U64:
+    def fetch(self, doc_numbers: I64) -> RowArray:
         """Rows of distinct document numbers in rising order, from disk: of so many chunks at once as memory allows."""
         numbers = doc_numbers // ROW_CHUNK
         changes = np.diff(numbers, prepend=-1) > 0
         chunks, at = numbers[changes], np.cumsum(changes) - 1
-        rows = np.empty((len(doc_numbers), ROW_WORDS), np.uint64)
+        rows = np.empty(len(doc_numbers), ROW)
         for first in range(0, len(chunks), _READ_CHUNKS):
             here = slice(*np.searchsorted(at, (first, first + _READ_CHUNKS)).tolist())
             whole = self._read(chunks[first : first + _READ_CHUNKS])
-            rows[here] = whole.take((at[here] - first) * ROW_CHUNK + doc_numbers[here] % ROW_CHUNK, axis=0)
+            rows[here] = whole.take((at[here] - first) * ROW_CHUNK + doc_numbers[here] % ROW_CHUNK)
         return rows
 
-    def take(self, doc_numbers: I64) -> U64:
+    def take(self, doc_numbers: I64) -> RowArray:
         """Rows of any document numbers, from memory where they are held."""
         if self.held is not None:
             return self.held.rows.take(doc_numbers)
         distinct, at = np.unique(doc_numbers, return_inverse=True)
-        return self.fetch(distinct)[at]
+        return self.fetch(distinct).take(at)
 
-    def scan(self, start: int) -> Iterator[tuple[int, U64]]:
+    def scan(self, start: int) -> Iterator[tuple[int, RowArray]]:
         """Rows from a document number on, in portions, each with its first document number."""
         start = max(start, self.first)
         while start < self.after:
@@ -108,7 +108,7 @@ class RowColumn:
             reason = f"its rows end at {end}, its state at {self.after}"
             raise self._store.corrupt(reason)
 
-    def _read(self, chunks: I64) -> U64:
+    def _read(self, chunks: I64) -> RowArray:
         """Chunks, the last one at its end filled up to its full length."""
         found = self._store.get([chunk_key(chunk) for chunk in chunks.tolist()])
         for chunk, raw in zip(chunks.tolist(), found, strict=True):
@@ -117,7 +117,7 @@ class RowColumn:
                 raise self._store.corrupt(reason)
         if found and len(found[-1]) < ROW_CHUNK * ROW_BYTES:
             found[-1] += bytes(ROW_CHUNK * ROW_BYTES - len(found[-1]))
-        return np.frombuffer(b"".join(found), "<u8").reshape(-1, ROW_WORDS).astype(np.uint64, copy=False)
+        return np.frombuffer(b"".join(found), ROW)
 
 
 class HeldRows:
@@ -125,7 +125,7 @@ class HeldRows:
 
     def __init__(self, first: int) -> None:
         self._base = first >> IMAGE_CHUNK_BITS
-        self._chunks: list[U64] = []
+        self._chunks: list[RowArray] = []
         self.rows = Rows((), IMAGE_CHUNK_BITS, self._base << IMAGE_CHUNK_BITS)
 
     @staticmethod
@@ -139,13 +139,13 @@ class HeldRows:
         """Memory taken."""
         return len(self._chunks) * (ROW_BYTES << IMAGE_CHUNK_BITS)
 
-    def put(self, first: int, rows: U64) -> None:
+    def put(self, first: int, rows: RowArray) -> None:
         """Rows of the document numbers from ``first`` on, which follow those held."""
         at, size = 0, 1 << IMAGE_CHUNK_BITS
         while at < len(rows):
             number, offset = divmod(first + at, size)
             if number - self._base == len(self._chunks):
-                self._chunks.append(np.empty((size, ROW_WORDS), np.uint64))
+                self._chunks.append(np.empty(size, ROW))
                 self._renew()
             count = min(size - offset, len(rows) - at)
             self._chunks[number - self._base][offset : offset + count] = rows[at : at + count]
@@ -161,8 +161,3 @@ class HeldRows:
 
     def _renew(self) -> None:
         self.rows = Rows(tuple(self._chunks), IMAGE_CHUNK_BITS, self._base << IMAGE_CHUNK_BITS)
-
-
-def positions_of(rows: U64) -> I64:
-    """Log positions of rows."""
-    return rows[:, POSITION].view(np.int64)

@@ -20,7 +20,7 @@ from stream_dedup.core.model import ROW_BITS, signed
 from stream_dedup.core.probes import words
 from stream_dedup.errors import CorruptError, RefusedError
 from stream_dedup.index import layout
-from stream_dedup.index.layout import GROUP, ID_HASH, POSITION, ROW_WORDS, TIME, Head
+from stream_dedup.index.layout import ROW, Head, RowArray
 from stream_dedup.index.settings import FETCH_RECORDS, RECENT_BYTES
 from stream_dedup.index.store import Store, WriteBatch
 
@@ -55,15 +55,15 @@ class Row:
         """The record as it was applied."""
         return LogRecord(self.offset, self.head.times, self.batch, self.raw)
 
-    def table_rows(self) -> U64:
+    def table_rows(self) -> RowArray:
         """Rows of the entries that have a document number (see ``layout``)."""
         rows = np.flatnonzero(self.listed)
-        whole = np.empty((len(rows), ROW_WORDS), np.uint64)
-        whole[:, :GROUP] = words(self.batch.signatures)[rows]
-        whole[:, GROUP] = self.batch.groups[rows]
-        whole[:, ID_HASH] = id_hashes(self.batch)[rows]
-        whole[:, POSITION] = rows + (self.offset << ROW_BITS)
-        whole[:, TIME] = self.head.times_of(rows).view(np.uint64)
+        whole = np.empty(len(rows), ROW)
+        whole["signature"] = words(self.batch.signatures)[rows]
+        whole["group"] = self.batch.groups[rows]
+        whole["id_hash"] = id_hashes(self.batch)[rows]
+        whole["position"] = rows + (self.offset << ROW_BITS)
+        whole["time"] = self.head.times_of(rows)
         return whole
 
 

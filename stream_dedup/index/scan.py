@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import U64
 from stream_dedup.core.probes import SIEVE_BITS, load_plan_kernel
-from stream_dedup.index.layout import ROW_BYTES
+from stream_dedup.index.layout import ROW, ROW_BYTES, RowArray
 from stream_dedup.index.posting_lists import Lists
 from stream_dedup.index.query import Near, Query
 from stream_dedup.index.row import Fetch, Rows
@@ -38,7 +37,7 @@ NEVER = -(1 << 62)
 """Log time before every other: nothing has expired."""
 
 
-def scan(query: Query, lists: Lists, rows: Rows | U64 | Fetch) -> Near:
+def scan(query: Query, lists: Lists, rows: Rows | RowArray | Fetch) -> Near:
     """The near entries of each article of a query.
 
     Args:
@@ -119,7 +118,7 @@ class _Scan:
             self._kernel.check(waiting, self._articles, self._directed, self._best)
             return
         distinct, at = np.unique(waiting["at"], return_inverse=True)
-        rows = np.ascontiguousarray(self._rows(distinct), np.uint64)  # held until the check is done
+        rows = np.ascontiguousarray(self._rows(distinct), ROW)  # held until the check is done
         waiting["at"] = rows.__array_interface__["data"][0] + at * ROW_BYTES
         self._kernel.check(waiting, self._articles, self._directed, self._best)
 

@@ -18,10 +18,20 @@ from numba import boolean, from_dtype, int64, uint32, void
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U32, U64
-from stream_dedup.core.kernel import compiled, inlined, load_half, load_word, popcount, prefetch, read, written
+from stream_dedup.core.kernel import (
+    compiled,
+    inlined,
+    load_half,
+    load_word,
+    popcount,
+    prefetch,
+    read,
+    record_at,
+    written,
+)
 from stream_dedup.core.model import BLOCK_BITS
 from stream_dedup.core.probes import BLOCKS
-from stream_dedup.index.layout import GROUP, ID_HASH, ROW_BYTES, TIME
+from stream_dedup.index.layout import ROW, ROW_BYTES
 from stream_dedup.index.posting_lists import ADDRESSES, LISTS, PART_LISTS
 from stream_dedup.index.scan_records import ARTICLE, CURSOR, DISTANCE_SHIFT, DOC_NUMBER, SPAN, WAITING
 
@@ -34,9 +44,10 @@ LINE = 64
 """Bytes of a cache line."""
 WORD, HALF = 8, 4
 """Bytes of a key, of a document number or a start."""
-GROUP_AT, ID_AT, TIME_AT = WORD * GROUP, WORD * ID_HASH, WORD * TIME
 
 _ARTICLE, _SPAN, _WAITING, _CURSOR, _ADDRESSES = map(from_dtype, (ARTICLE, SPAN, WAITING, CURSOR, ADDRESSES))
+_ROW = from_dtype(ROW)
+_row_at = record_at(_ROW)
 
 
 Record = Any
@@ -207,17 +218,17 @@ def _keep(best: I64, rank: int) -> None:
 def check(waiting: Records, articles: Records, directed: bool, best: I64) -> None:  # noqa: FBT001 - compiled: no names
     """Step 3, with the addresses of the rows."""
     for number in range(len(waiting)):
-        rank, row = waiting[number].rank, waiting[number].at
+        rank, row = waiting[number].rank, _row_at(waiting[number].at)
         article = articles[waiting[number].article]
-        if load_word(row + GROUP_AT) != article.group or np.int64(load_word(row + TIME_AT)) < article.oldest:
+        if row.group != article.group or row.time < article.oldest:
             continue
-        if (load_word(row + ID_AT) ^ article.own_id) & article.own_id_mask:
+        if (row.id_hash ^ article.own_id) & article.own_id_mask:
             continue
         if directed:
             distance = 0
-            words = article.words
+            own, other = article.words, row.signature
             for word in range(BLOCKS):
-                distance += popcount(load_word(row + word * WORD) ^ words[word])
+                distance += popcount(own[word] ^ other[word])
             if distance > article.reach:
                 continue
             rank = distance << DISTANCE_SHIFT | rank & DOC_NUMBER

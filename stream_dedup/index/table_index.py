@@ -18,7 +18,7 @@ from stream_dedup.core.probes import words
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import UserError
 from stream_dedup.index.folder import Folder
-from stream_dedup.index.layout import GROUP, ID_HASH, POSITION, ROW_WORDS, TIME, offset_key
+from stream_dedup.index.layout import ROW, offset_key
 from stream_dedup.index.query import BEST, Articles, Near, query_of
 from stream_dedup.index.row_column import RowColumn
 from stream_dedup.index.rows import id_hash
@@ -62,10 +62,10 @@ class TableIndex:
     def add(self, signatures: U8, groups: U64, labels: Sequence[str]) -> I64:
         """Add entries in this order; returns their log positions."""
         positions = np.arange(len(self), len(self) + len(labels))
-        rows = np.zeros((len(labels), ROW_WORDS), np.uint64)
-        rows[:, :GROUP], rows[:, GROUP] = words(signatures), groups
-        rows[:, ID_HASH] = [id_hash(label) for label in labels]
-        rows[:, POSITION], rows[:, TIME] = positions, 0
+        rows = np.zeros(len(labels), ROW)
+        rows["signature"], rows["group"] = words(signatures), groups
+        rows["id_hash"] = [id_hash(label) for label in labels]
+        rows["position"] = positions
         count = len(self) + len(labels)
         state = replace(self._state, next_ordinal=count, articles=count)
         batch = self._store.batch()
@@ -91,7 +91,8 @@ class TableIndex:
 
     def signatures(self, positions: I64) -> U64:
         """Signatures of entries, as words."""
-        return self._tables.rows.take(positions)[:, :GROUP]
+        found: U64 = self._tables.rows.take(positions)["signature"]
+        return found
 
     def labels(self, positions: I64) -> list[str]:
         """Labels of entries."""

@@ -26,7 +26,7 @@ from stream_dedup.core.probes import KEY_FACTORS
 from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.index.folded import Folded, Reach
 from stream_dedup.index.image import Image, starts_of
-from stream_dedup.index.layout import BLOCKS, GROUP, SHARD_BLOCKS
+from stream_dedup.index.layout import BLOCKS, SHARD_BLOCKS, RowArray
 from stream_dedup.index.posting_lists import Level, Lists, Source
 from stream_dedup.index.query import Near, Query
 from stream_dedup.index.row_column import HeldRows, RowColumn
@@ -87,7 +87,7 @@ class Tables:
         self.memory.older_end = self.rows.after
         self._load_image(progress)
 
-    def add(self, rows: U64) -> None:
+    def add(self, rows: RowArray) -> None:
         """Add entries whose rows were just written, and fold some shards when their turn has come."""
         first = self.rows.after
         self.rows.added(rows)
@@ -200,13 +200,13 @@ class Tables:
             progress(whole, whole)
 
 
-def keys_of(rows: U64) -> U64:
+def keys_of(rows: RowArray) -> U64:
     """Keys of rows, shape (n, 4)."""
-    keys: U64 = rows[:, :BLOCKS_A_WORD] ^ (rows[:, GROUP, np.newaxis] * KEY_FACTORS)
+    keys: U64 = rows["signature"] ^ (rows["group"][:, np.newaxis] * KEY_FACTORS)
     return keys
 
 
-def _doc_numbers(first: int, rows: U64) -> U32:
+def _doc_numbers(first: int, rows: RowArray) -> U32:
     return np.arange(first, first + len(rows)).astype(np.uint32)
 
 

@@ -15,7 +15,7 @@ from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.probes import BLOCKS as BLOCKS_A_WORD
 from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.errors import RefusedError, StreamDedupError
-from stream_dedup.index.layout import BLOCKS, SHARD_BLOCKS
+from stream_dedup.index.layout import BLOCKS, SHARD_BLOCKS, RowArray
 from stream_dedup.index.posting_lists import Source
 from stream_dedup.index.rows import Row, Rows
 from stream_dedup.index.segments import Coverage
@@ -78,7 +78,7 @@ class _Sums:
         self.counts = np.zeros((tables.count, BLOCKS), np.int64)
         self.sums = np.zeros((tables.count, BLOCKS), np.uint64)
 
-    def add_rows(self, rows: U64, first: int) -> None:
+    def add_rows(self, rows: RowArray, first: int) -> None:
         keys = keys_of(rows)
         doc_numbers = np.arange(first, first + len(rows))
         for table, before in enumerate(self._folded):
@@ -94,7 +94,7 @@ def _mixed(keys: U64, doc_numbers: I64 | U32) -> U64:
     return (both ^ (both >> np.uint64(29))) * _MIX
 
 
-def _check_rows(row: Row, listed: U64, doc_number: int, tables: Tables) -> Iterator[str]:
+def _check_rows(row: Row, listed: RowArray, doc_number: int, tables: Tables) -> Iterator[str]:
     if row.head.first != doc_number:
         yield f"log record {row.offset}: its entries are numbered from {row.head.first} on, not {doc_number}"
     elif len(listed):

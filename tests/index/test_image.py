@@ -8,6 +8,7 @@ import pytest
 
 from stream_dedup.core.model import log_position
 from stream_dedup.index import IndexSettings, LogIndex, image, row_column
+from stream_dedup.index.layout import ROW
 from stream_dedup.index.row_column import HeldRows
 from tests.index.logs import SCHEME, START_TIME, batch_record, rules_record, trim_record
 
@@ -151,7 +152,7 @@ def test_verify_finds_an_image_that_is_not_the_disk(tmp_path: Path) -> None:
 def test_rows_in_memory_grow_and_are_forgotten(first: int) -> None:
     """Whatever portions they come in; whole arrays are given back."""
     rng = np.random.default_rng(first)
-    rows = rng.integers(0, 1 << 63, (700, 8), np.uint64)
+    rows = rng.integers(0, 1 << 63, 700 * 8, np.uint64).view(ROW)
     kept = HeldRows(first)
     at = 0
     while at < len(rows):

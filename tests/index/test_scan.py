@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.probes import SIEVE_BITS, directed, exact_plan, keys, words
-from stream_dedup.index.layout import GROUP, ID_HASH, TIME
+from stream_dedup.index.layout import ROW, RowArray
 from stream_dedup.index.posting_lists import LISTS, PART_LISTS, PARTS, Level, Lists, Source
 from stream_dedup.index.query import Near, Query
 from stream_dedup.index.row import Rows
@@ -32,7 +32,7 @@ class World:
 
     signatures: np.ndarray
     margins: np.ndarray
-    rows: U64
+    rows: RowArray
     keys: U64
 
     def blocks(self, table: int) -> I64:
@@ -50,12 +50,12 @@ def make_world(rng: np.random.Generator, n: int, tables: int, flips: int) -> Wor
     bits[strange] = rng.integers(0, 2, (int(strange.sum()), 256))
     signatures = np.packbits(bits, axis=1)
     groups = rng.choice(np.array([0, 0, 0, 1, 0xFFFF_0000_1234_5678], np.uint64), n)
-    rows = np.zeros((n, 8), np.uint64)
-    rows[:, :4] = words(signatures)
-    rows[:, GROUP] = groups
-    rows[:, ID_HASH] = rng.integers(0, 5, n)
-    rows[:, 6] = np.arange(n) * 1000
-    rows[:, TIME] = rng.integers(-50, 50, n).view(np.uint64)
+    rows = np.zeros(n, ROW)
+    rows["signature"] = words(signatures)
+    rows["group"] = groups
+    rows["id_hash"] = rng.integers(0, 5, n)
+    rows["position"] = np.arange(n) * 1000
+    rows["time"] = rng.integers(-50, 50, n)
     return World(signatures, rng.integers(0, 256, (n, 8 * tables), dtype=np.uint8), rows, keys(signatures, groups))
 
 
@@ -92,7 +92,7 @@ def ask(world: World, queries: I64, plan: U32, **changes: Any) -> Query:  # noqa
     return replace(
         Query(
             keys=world.keys[queries],
-            groups=world.rows[queries, GROUP],
+            groups=world.rows["group"][queries],
             before=queries,
             plan=plan,
             directed=True,
@@ -129,11 +129,13 @@ def _entries(query: Query, world: World, article: int) -> Iterator[tuple[int, li
 
 def _distance(query: Query, world: World, article: int, doc_number: int, table: int) -> int | None:
     row = world.rows[doc_number]
-    if row[GROUP] != query.groups[article] or (query.own_ids is not None and row[ID_HASH] != query.own_ids[article]):
+    if row["group"] != query.groups[article] or (
+        query.own_ids is not None and row["id_hash"] != query.own_ids[article]
+    ):
         return None
-    if query.oldest is not None and int(row[TIME : TIME + 1].view(np.int64)[0]) < query.oldest[article]:
+    if query.oldest is not None and row["time"] < query.oldest[article]:
         return None
-    differing = np.bitwise_count(row[:4] ^ query.words[article]).tolist()
+    differing = np.bitwise_count(row["signature"] ^ query.words[article]).tolist()
     if query.directed and differing[table // 4] > SIEVE_BITS:
         return None
     distance = sum(differing) if query.directed else differing[0]
@@ -267,7 +269,7 @@ def test_rows_are_fetched_in_bulk() -> None:
     query = ask(world, np.array([59_999]), exact_plan(0), directed=False, bucket_limit=10**6, oldest=np.array([10**6]))
     calls: list[I64] = []
 
-    def fetch(doc_numbers: I64) -> U64:
+    def fetch(doc_numbers: I64) -> RowArray:
         calls.append(doc_numbers)
         return world.rows[doc_numbers]
 
@@ -281,7 +283,7 @@ def test_arrays_of_any_layout_are_taken() -> None:
     """Columns of larger arrays, and arrays that may not be written."""
     world = make_world(np.random.default_rng(4), 50, 4, 10)
     lists = make_lists(world, 4, np.full((4, PARTS), 25), 40)
-    query = ask(world, np.arange(50), directed(world.margins, 8), own_ids=world.rows[:, ID_HASH])
+    query = ask(world, np.arange(50), directed(world.margins, 8), own_ids=world.rows["id_hash"])
     wide = np.repeat(query.keys, 2, axis=1)
     wide.setflags(write=False)
     plan = np.asfortranarray(query.plan)
@@ -294,7 +296,7 @@ def test_an_empty_index_has_nothing() -> None:
     """No level, or none with an entry; no row."""
     world = make_world(np.random.default_rng(5), 3, 4, 0)
     query = ask(world, np.zeros(3, np.int64), exact_plan(3), directed=False)
-    none = Rows.of(np.empty((0, 8), np.uint64))
+    none = Rows.of(np.empty(0, ROW))
     for lists in (Lists([[]] * 4), Lists([[Level()]] * 4), make_lists(world, 4, np.zeros((4, PARTS)), 3)):
         assert listed(scan(query, lists, none), 3) == [[], [], []]
 
@@ -344,9 +346,15 @@ def test_missing_rows_are_refused() -> None:
 
 
 def test_rows_of_another_shape_are_refused() -> None:
-    """Rows are read by address: 8 words of uint64, one after the other; only the last chunk may be shorter."""
-    good = np.zeros((4, 8), np.uint64)
-    bad: list[Any] = [[good[:, :7]], [good[::2]], [good.astype(np.int64)], [good[:3], good]]
+    """Rows are read by address: one after the other, in the layout of ROW; only the last chunk may be shorter."""
+    good = np.zeros(4, ROW)
+    bad: list[Any] = [
+        [good.reshape(2, 2)],
+        [good[::2]],
+        [good.view(np.uint64)],
+        [good[["group", "time"]]],
+        [good[:3], good],
+    ]
     for chunks in bad:
         with pytest.raises(ValueError, match="rows"):
             Rows(chunks, 2)

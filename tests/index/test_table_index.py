@@ -8,7 +8,7 @@ import pytest
 from stream_dedup.core.probes import words
 from stream_dedup.errors import UnavailableError
 from stream_dedup.index import IndexSettings, TableIndex, row_column
-from stream_dedup.index.layout import GROUP
+from stream_dedup.index.layout import RowArray
 from stream_dedup.index.store import Store, WriteBatch
 
 
@@ -52,7 +52,7 @@ def test_rows_are_read_a_few_chunks_at_a_time(monkeypatch: pytest.MonkeyPatch) -
     reads: list[int] = []
     read = row_column.RowColumn._read
 
-    def counted(column: row_column.RowColumn, chunks: np.ndarray) -> np.ndarray:
+    def counted(column: row_column.RowColumn, chunks: np.ndarray) -> RowArray:
         reads.append(len(chunks))
         return read(column, chunks)
 
@@ -60,7 +60,7 @@ def test_rows_are_read_a_few_chunks_at_a_time(monkeypatch: pytest.MonkeyPatch) -
     index, drawn = TableIndex(settings=IndexSettings(image_mib=0)), signatures(50)
     index.add(drawn, np.zeros(50, np.uint64), [str(at) for at in range(50)])
     asked = np.array([0, 1, 7, 8, 20, 23, 24, 40, 49])
-    assert (index.tables.rows.fetch(asked)[:, :GROUP] == words(drawn[asked])).all()
+    assert (index.tables.rows.fetch(asked)["signature"] == words(drawn[asked])).all()
     assert reads == [3, 3, 1]
-    assert index.tables.rows.fetch(asked[:0]).shape == (0, 8)
+    assert index.tables.rows.fetch(asked[:0]).shape == (0,)
     index.close()
