@@ -19,7 +19,9 @@ SUSPECT = 2.7
 CLOSER, WORSE = 4, 10
 """The closer look's larger size to its smaller one, and time to time that fails: 4 is linear, 16 quadratic."""
 LOOKS, PAIRS = 3, 5
-"""Closer looks, and runs of both sizes in each: all must fail, so that no noise of a busy machine fails a test."""
+"""Closer looks, and runs of the larger size in each: all must fail, so that no noise of a busy machine fails a test."""
+TRIES = 5
+"""To find a quadratic step that was planted: noise may hide it from a single look."""
 LEAST_SECONDS = 0.002
 """What takes less at twice the size takes 20 s for a megabyte at worst; most of it is noise."""
 
@@ -44,10 +46,10 @@ def grows(path: Path, family: Family, size: int) -> bool:
 
 
 def _grows_for_certain(path: Path, family: Family, size: int) -> bool:
-    """Compare the least times of several runs of both sizes in turns; the first pair that is linear decides."""
+    """Compare the least times of several runs of both sizes in turns, as long as they are not linear."""
     small = large = math.inf
     for _ in range(PAIRS):
-        small = min(small, path.seconds(family(size), 1))
+        small = min(small, path.seconds(family(size), 3))
         large = min(large, path.seconds(family(CLOSER * size), 1))
         if large <= WORSE * small:
             return False
@@ -84,7 +86,7 @@ def test_a_step_that_is_quadratic_is_found(
     monkeypatch.setattr("tests.core.test_doubling.LOOKS", 1)
     monkeypatch.setattr("tests.core.test_doubling.PAIRS", 1)
     monkeypatch.setattr(clean, step, plain)
-    assert grows(path, TEXTS[family], SIZE)
+    assert any(grows(path, TEXTS[family], SIZE) for _ in range(TRIES))
 
 
 def test_a_quadratic_way_through_a_page_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,6 +96,6 @@ def test_a_quadratic_way_through_a_page_is_found(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("tests.core.test_doubling.PAIRS", 1)
     with monkeypatch.context() as patch:
         patch.setattr(markup, "_without_raw", lambda html: RAW.sub("\n", html))
-        assert grows(path, PAGES["<!-- where much is open"], PAGE_SIZE // 2)
+        assert any(grows(path, PAGES["<!-- where much is open"], PAGE_SIZE // 2) for _ in range(TRIES))
     monkeypatch.setattr(markup, "too_deep", lambda _: False)
-    assert grows(path, PAGES["<div> and a stray end"], PAGE_SIZE)
+    assert any(grows(path, PAGES["<div> and a stray end"], PAGE_SIZE) for _ in range(TRIES))
