@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from kafka import TopicPartition
 
+from stream_dedup.audit.run import AuditOptions, run_audit
 from stream_dedup.broker.client import make_admin, make_consumer, make_producer
 from stream_dedup.broker.group_offsets import committed_offsets
 from stream_dedup.broker.retry import patiently
@@ -22,8 +25,8 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.headers import Stamp, parse_headers
 from stream_dedup.worker.steps import Step, TrimStep
 from tests.waiting import wait_until
+from tests.worker.forks import ROOT, Forks, WorkerProcess
 
-ROOT = Path(__file__).parents[2]
 SESSION_S = 3
 TRANSACTION_S = 6
 DONE_S = 120.0
@@ -43,7 +46,7 @@ class Pipeline:
         self.bootstrap = bootstrap
         self._partitions = partitions
         self._sections = sections
-        self._workers: list[subprocess.Popen[bytes]] = []
+        self._workers: list[WorkerProcess] = []
         self._started: dict[int, tuple[str, int]] = {}
         admin = make_admin(self.config("main").kafka)
         ensure_topics(admin, self.config("main"))
@@ -101,20 +104,11 @@ class Pipeline:
 
     # workers
 
-    def start(
-        self, index: str = "main", die_at: Step | TrimStep = Step.POLLED, times: int = 0
-    ) -> subprocess.Popen[bytes]:
+    def start(self, index: str = "main", die_at: Step | TrimStep = Step.POLLED, times: int = 0) -> WorkerProcess:
         assigned_before = self._assigned(index)
         path = self.folder / f"{index}.toml"
         path.write_text(toml_of(self.values(index)), "utf-8")
-        log = (self.folder / f"{index}.log").open("ab")
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "tests.worker.dying_worker", str(path), die_at.value, str(times)],
-            stdout=log,
-            stderr=log,
-            cwd=ROOT,
-        )
-        log.close()
+        worker = _forks().start(path, self.folder / f"{index}.log", die_at, times)
         self._workers.append(worker)
         self._started[worker.pid] = (index, assigned_before)
         return worker
@@ -129,12 +123,12 @@ class Pipeline:
     def wait_joined(self, index: str = "main", times: int = 1) -> None:
         wait_until(lambda: self.log(index).count("begins at offset") >= times, 60, f"{index} joins its group")
 
-    def stop(self, worker: subprocess.Popen[bytes]) -> None:
+    def stop(self, worker: WorkerProcess) -> None:
         """Stop a worker in order, once it takes part; it must end with exit code 0."""
         index, before = self._started[worker.pid]
         wait_until(lambda: self._assigned(index) > before, 60, f"{index} takes part in its group")
         worker.send_signal(signal.SIGTERM)
-        assert worker.wait(40) == 0
+        assert worker.wait(40) == 0, self.log(index)
 
     def close(self) -> None:
         for worker in self._workers:
@@ -204,10 +198,6 @@ class Pipeline:
         consumer.close()
         return records
 
-    def audit(self, *flags: str) -> subprocess.CompletedProcess[str]:
-        """Run ``stream-dedup audit`` as an operator would."""
-        return self.run("audit", *flags)
-
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command of the program with this pipeline's configuration."""
         path = self.folder / "command.toml"
@@ -215,10 +205,18 @@ class Pipeline:
         command = (sys.executable, "-m", "stream_dedup", *command, "--config", str(path))
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
 
-    def assert_sound(self, *flags: str) -> None:
+    def assert_sound(self, *, allow_repeats: bool = False) -> None:
         """Nothing missing, twice, wrong or self-matched."""
-        audit = self.audit(*flags)
-        assert audit.returncode == 0, audit.stdout + audit.stderr
+        report = run_audit(self.config(), AuditOptions(allow_repeats=allow_repeats), lambda *_: None)
+        assert not report.faults, report
+
+
+@cache
+def _forks() -> Forks:
+    """Return the process that workers are forked from: one for each test process, ended with it."""
+    forks = Forks()
+    atexit.register(forks.close)
+    return forks
 
 
 @contextmanager
@@ -230,16 +228,16 @@ def pipeline(bootstrap: str, folder: Path, name: str, *, partitions: int = 1, **
         made.close()
 
 
-def stop_all(made: Pipeline, workers: Sequence[subprocess.Popen[bytes]]) -> None:
+def stop_all(made: Pipeline, workers: Sequence[WorkerProcess]) -> None:
     for worker in workers:
         made.stop(worker)
 
 
-def freeze(worker: subprocess.Popen[bytes]) -> None:
+def freeze(worker: WorkerProcess) -> None:
     os.kill(worker.pid, signal.SIGSTOP)
 
 
-def thaw(worker: subprocess.Popen[bytes]) -> None:
+def thaw(worker: WorkerProcess) -> None:
     os.kill(worker.pid, signal.SIGCONT)
 
 

@@ -69,7 +69,7 @@ def test_offsets_reset_to_the_start(make_pipeline: MakePipeline) -> None:
     for _, _, stamp in made.outputs():
         again.setdefault((stamp.coordinates.partition, stamp.coordinates.offset), []).append(stamp)
     assert again == {at: [stamp, stamp] for at, stamp in once.items()}
-    made.assert_sound("--allow-repeats")
+    made.assert_sound(allow_repeats=True)
 
 
 def test_batch_logged_twice_with_other_boundaries(make_pipeline: MakePipeline) -> None:
@@ -87,7 +87,7 @@ def test_batch_logged_twice_with_other_boundaries(make_pipeline: MakePipeline) -
     set_offsets(made, 0)
     made.produce(stream)
     judge_all(made)
-    made.assert_sound("--allow-repeats")
+    made.assert_sound(allow_repeats=True)
     for _, _, stamp in made.outputs():
         at = (stamp.coordinates.partition, stamp.coordinates.offset)
         assert once.get(at, stamp) == stamp
@@ -143,7 +143,7 @@ def test_committed_offsets_lost(make_pipeline: MakePipeline) -> None:
     assert f"stream-dedup offsets set --brokers {made.bootstrap} --group {made.name}" in made.log()
     set_offsets(made, 0)
     judge_all(made)
-    made.assert_sound("--allow-repeats")
+    made.assert_sound(allow_repeats=True)
 
 
 def test_rules_changed_in_mid_stream(make_pipeline: MakePipeline) -> None:
@@ -276,7 +276,7 @@ def test_deleted_index_is_rebuilt_to_the_same_verdicts(make_pipeline: MakePipeli
     judge_all(made)
     for _, _, stamp in made.outputs():
         assert once[stamp.coordinates.partition, stamp.coordinates.offset] == stamp
-    made.assert_sound("--allow-repeats")
+    made.assert_sound(allow_repeats=True)
 
 
 def _remove(folder: Path) -> None:
@@ -310,7 +310,7 @@ def test_damaged_index_is_noticed(make_pipeline: MakePipeline, damage: str) -> N
     made.wait_done()
     made.stop(worker)
     assert "rebuilt from the log" in made.log()
-    made.assert_sound("--allow-repeats")
+    made.assert_sound(allow_repeats=True)
 
 
 def test_source_with_other_articles_in_the_same_places(make_pipeline: MakePipeline) -> None:

@@ -12,8 +12,9 @@ from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import Verdict
 from tests.worker.conftest import MakePipeline
+from tests.worker.forks import ROOT
 from tests.worker.mixture import records
-from tests.worker.pipeline import ROOT, Pipeline, stop_all
+from tests.worker.pipeline import Pipeline, stop_all
 
 ARTICLES = 3_600
 SEED = 20261121
