@@ -1,7 +1,7 @@
-"""Which source offsets stand in which log record: ranges of one source beside each other.
+"""Which source offsets each log record covers, as ranges.
 
-Pure, and for the plain loop alone: the index keeps its own. A range that overlaps what
-stands already covers only the offsets outside it.
+Pure, and used by the reference alone: the index has its own code for it. A range that overlaps covered offsets
+covers only those of its offsets that are not covered yet.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from typing import NamedTuple
 
 
 class LoggedRange(NamedTuple):
-    """Offsets from ``first`` to ``last``, logged at ``log_offset`` at the log time ``time`` (ms)."""
+    """Source offsets from ``first`` to ``last``, covered by the record at ``log_offset`` of the log time ``time`` (ms).
+
+    Without Kafka each entry has its own log time: then a range begins at each entry.
+    """
 
     first: int
     last: int
@@ -20,49 +23,48 @@ class LoggedRange(NamedTuple):
 
 
 class LoggedRanges:
-    """Disjoint pieces of each source, in the order of their offsets."""
+    """Disjoint ranges of each source partition, in the order of their source offsets."""
 
     def __init__(self) -> None:
-        """Nothing is covered."""
-        self._pieces: dict[tuple[bytes, int], list[LoggedRange]] = {}
+        """Start with no offset covered."""
+        self._ranges: dict[tuple[bytes, int], list[LoggedRange]] = {}
 
     def logged_at(self, source: tuple[bytes, int], offset: int) -> int | None:
-        """Log offset of the record that covers this source offset."""
-        pieces = self._pieces.get(source, [])
-        at = bisect_right(pieces, offset, key=_first) - 1
-        return pieces[at].log_offset if at >= 0 and offset <= pieces[at].last else None
+        """Return the offset of the log record that covers this source offset, or None."""
+        ranges = self._ranges.get(source, [])
+        at = bisect_right(ranges, offset, key=_first) - 1
+        return ranges[at].log_offset if at >= 0 and offset <= ranges[at].last else None
 
-    def cover(self, source: tuple[bytes, int], first: int, last: int, log_offset: int, time: int) -> None:
-        """Cover what is not covered yet of a range."""
-        pieces = self._pieces.setdefault(source, [])
-        fresh = [LoggedRange(low, high, log_offset, time) for low, high in self.gaps(source, first, last + 1)]
-        for piece in fresh:
-            pieces.insert(bisect_right(pieces, piece.first, key=_first), piece)
+    def cover(self, source: tuple[bytes, int], logged: LoggedRange) -> None:
+        """Add those offsets of a range that are not covered yet."""
+        ranges = self._ranges.setdefault(source, [])
+        for first, last in self.gaps(source, logged.first, logged.last + 1):
+            ranges.insert(bisect_right(ranges, first, key=_first), logged._replace(first=first, last=last))
 
     def gaps(self, source: tuple[bytes, int], start: int, stop: int) -> list[tuple[int, int]]:
-        """Ranges (first, last) from ``start`` to before ``stop`` that are not covered."""
-        pieces = self._pieces.get(source, [])
+        """Return the ranges (first, last) from ``start`` to before ``stop`` that are not covered."""
+        ranges = self._ranges.get(source, [])
         found = []
-        for piece in pieces[max(bisect_right(pieces, start, key=_first) - 1, 0) :]:
-            if piece.first >= stop:
+        for logged in ranges[max(bisect_right(ranges, start, key=_first) - 1, 0) :]:
+            if logged.first >= stop:
                 break
-            if piece.first > start:
-                found.append((start, piece.first - 1))
-            start = max(start, piece.last + 1)
+            if logged.first > start:
+                found.append((start, logged.first - 1))
+            start = max(start, logged.last + 1)
         if start < stop:
             found.append((start, stop - 1))
         return found
 
-    def forget(self, before: int, horizon: int) -> None:
-        """Uncover what was logged before a log offset, or at a log time up to ``horizon``."""
-        for source, pieces in self._pieces.items():
-            self._pieces[source] = [piece for piece in pieces if piece.log_offset >= before and piece.time > horizon]
+    def drop_ranges(self, before: int, horizon: int) -> None:
+        """Drop the ranges of log records before ``before``, and those of a log time up to ``horizon``."""
+        for source, ranges in self._ranges.items():
+            self._ranges[source] = [kept for kept in ranges if kept.log_offset >= before and kept.time > horizon]
 
     def first_since(self, source: tuple[bytes, int], time: int, log_offset: int) -> int | None:
-        """First offset that was logged at a log time and by a log record not before these."""
-        pieces = self._pieces.get(source, [])
-        return next((piece.first for piece in pieces if piece.time >= time and piece.log_offset >= log_offset), None)
+        """Return the first source offset covered at or after both this log time and this log offset, or None."""
+        ranges = self._ranges.get(source, [])
+        return next((kept.first for kept in ranges if kept.time >= time and kept.log_offset >= log_offset), None)
 
 
-def _first(piece: LoggedRange) -> int:
-    return piece.first
+def _first(logged: LoggedRange) -> int:
+    return logged.first

@@ -1,34 +1,33 @@
-"""Near, by the definition: one article against every entry that stands before it.
+"""The definition of near: one article compared with every entry that was logged before it.
 
-Part of the plain loop (``reference``), and like it without a table, a probe or any other code
-that finds entries by looking them up: what is near is a question put to every pair.
+Part of the reference (``reference``). It shares no search code with the index: it uses no table and computes its own
+plan, and it asks of every pair of entries whether they are near.
 
 The **key words** of an entry are the four words (64 bits each) of its signature, each XORed with its group times
-the word's factor; **block** t is bits 16t to 16t + 15 of them, and word t // 4 is the block's key word. An
-entry stands in list t of its block's value, with all entries of that value, of whatever group.
+the word's factor. **Block** t is bits 16t to 16t + 15 of the key words; word t // 4 is its key word. The **posting
+list** of table t and value v holds every signed entry whose block t is v, of whatever group.
 
 An earlier entry b is near the article a if
 
     1  both are of one group,
-    2  b stands and has not expired for a (rules' window), and is not a itself,
-    3  their distance is within the rules' reach for a's kind of text,
-    4  and in some list of b that a looks up, fewer than N later entries stand before a
-       (N being the rules' bucket limit); in directed search that list's key words must
-       be within ``SIEVE_BITS`` of each other, besides.
+    2  b is at or above the low watermark, is inside the window of a's rules, and has other coordinates than a,
+    3  their distance is at most the reach of the rules for a's kind of text,
+    4  and in some posting list of b that a looks up, b is among the newest N entries (N is the bucket limit of the
+       rules); in directed search the key words of that table must also differ in at most ``SIEVE_BITS`` bits.
 
-Exact search: the distance is that of the fingerprints (word 0), and a looks up the four lists whose block
-differs from its own by at most k // 4 bits. Directed search: the distance is that of the signatures, and a looks up
-the P pairs of list and mask of least cost, of all masks of at most 3 bits (its block XOR the mask is the list's
-value). A mask costs the sum of ``COSTS`` of the margins of the bits that it flips; among equal
-costs the lower list goes first, then the lower mask. Bit i of a block, from its highest, is 1 << (15 - i) of the mask.
+Exact search: the distance is that of the fingerprints (word 0), and a looks up the posting lists of four tables whose
+value differs from its own block in at most k // 4 bits. Directed search: the distance is that of the signatures, and a
+looks up the P pairs of table and mask of least cost, of all masks of at most 3 bits (its block XOR the mask is the
+value). The cost of a mask is the sum of ``COSTS`` of the margins of the bits that it flips; among equal
+costs the lower table goes first, then the lower mask. Bit i of a block, from its highest, is 1 << (15 - i) of the mask.
 
-The match is the nearest, then the earliest; where the rules say that a re-crawl is an update, and any near entry
-has a's own article id, the nearest, then earliest of those.
+The match is the nearest entry, then the earliest. Where the rules make a re-crawl an update and any near entry has
+the id of the article, only entries of that id are candidates for the match.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
@@ -38,7 +37,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U8, U64
 from stream_dedup.core.costs import COSTS
-from stream_dedup.core.model import BLOCK_BITS, ROW_BITS, Status, log_position, signed
+from stream_dedup.core.model import BLOCK_BITS, ROW_BITS, LogOffset, Status, log_position, signed
 from stream_dedup.core.probes import KEY_FACTORS, SIEVE_BITS
 from stream_dedup.core.rules import UPDATE, Rules
 
@@ -50,13 +49,13 @@ MOST_FLIPS = 3
 _BLOCK_SHIFTS = np.array([48, 32, 16, 0], np.uint64)
 _BLOCK_VALUES = 1 << BLOCK_BITS
 _FIRST_FEW = 64
-"""Entries looked at in one step, then four times as many in each further one."""
+"""Entries checked in the first step of a search; each further step checks four times as many."""
 
 Bools = NDArray[np.bool_]
 
 
 def _masks() -> tuple[I64, I64]:
-    """All masks in rising order, and for each which bits of the block it flips, the highest first."""
+    """Return all masks in rising order, and for each the bits of the block that it flips, the highest first."""
     flips = [positions for bits in range(MOST_FLIPS + 1) for positions in combinations(range(BLOCK_BITS), bits)]
     values = np.array(
         [sum(1 << (BLOCK_BITS - 1 - position) for position in positions) for positions in flips], np.int64
@@ -73,10 +72,10 @@ _MASKS, _FLIPPED = _masks()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlainEntries:
-    """Columns of all standing articles, in the order of their log positions.
+    """Columns of all logged articles, in the order of their log positions.
 
-    ``words`` has a row for each word of the signature; ``ids`` are digests of the article ids; ``records``
-    says which of the records with a standing article holds the entry.
+    ``words`` has a row for each word of the signature; ``ids`` are hashes of the article ids; ``records``
+    is the index of the log record that holds the entry, among those that hold any.
     """
 
     positions: I64
@@ -91,7 +90,7 @@ class PlainEntries:
     records: I64
 
     def __len__(self) -> int:
-        """Number of standing articles."""
+        """Return the number of logged articles."""
         return len(self.positions)
 
     @property
@@ -104,38 +103,40 @@ class PlainEntries:
         """Offset of each article's log record."""
         return self.positions >> ROW_BITS
 
-    def apart(self, index: int, others: I64) -> I64:
-        """Distance of signatures, in bits, of one article from others."""
+    def signature_distances(self, index: int, others: I64) -> I64:
+        """Return the distances, in bits, of one article's signature from others."""
         bits = np.bitwise_count(self.words[:, others] ^ self.words[:, index, None])
         return np.asarray(bits.sum(axis=0, dtype=np.int64), np.int64)
 
 
 class PlainQuery(NamedTuple):
-    """What decides at the article's log position.
+    """An article with a signature, and what decides at its log position.
 
-    ``margins`` are its packed margins, empty in exact search. Entries at log offsets below ``cut`` are
-    gone. ``same_id`` tells whether an entry has the article's own id.
+    ``article`` is its index among the entries. ``margins`` are packed as in a log entry, and empty in exact search.
+    Entries at log offsets below ``low_watermark`` are trimmed. ``has_same_id`` says whether an entry has the article's
+    id.
     """
 
+    article: int
     rules: Rules
     margins: U8
-    cut: int
-    same_id: Callable[[int], bool]
+    low_watermark: LogOffset
+    has_same_id: Callable[[int], bool]
 
 
 class PlainMatch(NamedTuple):
-    """The match, its distance, and whether the article is an update of it."""
+    """The match of an article, its distance, and whether the article is an update of it."""
 
-    article: int
+    entry: int
     distance: int
     update: bool
 
 
 class PlainSearch:
-    """Entries in the order of the log, compared one by one; how full each list is so far."""
+    """Compares an article with every logged entry, and keeps the length of every posting list."""
 
     def __init__(self, entries: PlainEntries, tables: int) -> None:
-        """Of a log whose scheme has so many tables (4 a word); nothing stands yet."""
+        """Search these entries, none of which is logged yet; the scheme has so many tables (4 for each word)."""
         words = tables // WORD_BLOCKS
         factors = np.asarray(KEY_FACTORS, np.uint64)[:words, None]
         self._entries = entries
@@ -143,96 +144,107 @@ class PlainSearch:
         self._keys: U64 = entries.words[:words] ^ (entries.groups * factors)
         blocks = (self._keys[:, :, None] >> _BLOCK_SHIFTS).astype(np.uint16)
         self._blocks = blocks.transpose(1, 0, 2).reshape(len(entries), tables)
-        self._lists = np.arange(tables)
-        self._full = np.zeros((tables, _BLOCK_VALUES), np.int64)
+        self._tables = np.arange(tables)
+        self._lengths = np.zeros((tables, _BLOCK_VALUES), np.int64)
         self._rank = np.zeros((len(entries), tables), np.uint32)
-        """How many entries of its list stood before an entry, for each of its lists."""
-        self._here = 0
+        """Length of each posting list of an entry when the entry was logged."""
+        self.logged = 0
+        """Entries that are logged: the first ones."""
 
-    def count(self) -> None:
-        """The next article stands; where it has a signature, in its lists."""
-        if self._signed[self._here]:
-            blocks = self._blocks[self._here]
-            self._rank[self._here] = self._full[self._lists, blocks]
-            self._full[self._lists, blocks] += 1
-        self._here += 1
+    def log_next(self) -> None:
+        """Log the next entry; if it has a signature, append it to its posting lists."""
+        if self._signed[self.logged]:
+            blocks = self._blocks[self.logged]
+            self._rank[self.logged] = self._lengths[self._tables, blocks]
+            self._lengths[self._tables, blocks] += 1
+        self.logged += 1
 
-    def nearest(self, asking: PlainQuery) -> PlainMatch | None:
-        """Match of the next article, which has a signature, among those before it."""
-        hits, distances = self._within_reach(asking)
+    def match(self, query: PlainQuery) -> PlainMatch | None:
+        """Return the match among the logged entries, or None."""
+        entries, within = self._entries, self._within_reach(query)
+        if query.rules.recrawl == UPDATE:
+            same_hash = entries.ids[within[0]] == entries.ids[query.article]
+            versions = self._near(query, within[0][same_hash], within[1][same_hash])
+            version = next((found for found in versions if query.has_same_id(found[0])), None)
+            if version is not None:
+                return PlainMatch(*version, update=True)
+        nearest = next(self._near(query, *within), None)
+        return None if nearest is None else PlainMatch(*nearest, update=False)
+
+    def near(self, query: PlainQuery) -> Iterator[tuple[int, int]]:
+        """Yield every near entry with its distance: the nearest first, then the earliest."""
+        yield from self._near(query, *self._within_reach(query))
+
+    def _near(self, query: PlainQuery, hits: I64, distances: I64) -> Iterator[tuple[int, int]]:
+        """Yield those of the entries within reach that are near, in their order.
+
+        The first near entry of a flood is among the first few, so the entries are checked in growing steps.
+        """
         if not len(hits):
-            return None
-        plan = self._plan(asking) if asking.rules.directed else None
-        if asking.rules.recrawl == UPDATE:
-            own = np.flatnonzero(self._entries.ids[hits] == self._entries.ids[self._here])
-            first = self._first(hits[own], asking.rules, plan, asking.same_id)
-            if first is not None:
-                return PlainMatch(int(hits[own[first]]), int(distances[own[first]]), update=True)
-        first = self._first(hits, asking.rules, plan, lambda _other: True)
-        return None if first is None else PlainMatch(int(hits[first]), int(distances[first]), update=False)
-
-    def _within_reach(self, asking: PlainQuery) -> tuple[I64, I64]:
-        """Entries of the article's group within reach, and their distances: nearest first, then earliest."""
-        entries, here, rules = self._entries, self._here, asking.rules
-        reach = rules.reach(Status(int(entries.statuses[here])))
-        low = int(np.searchsorted(entries.positions, log_position(asking.cut, 0)))
-        # What is near must pass this in one word, whichever list it is found in; few others do.
-        words = len(self._keys) if rules.directed else 1
-        few = self._few_bits_apart(words, low, SIEVE_BITS if rules.directed else reach)
-        few = few[self._signed[few] & (entries.groups[few] == entries.groups[here])]
-        distances = entries.apart(here, few) if rules.directed else self._word_apart(few)
-        near = np.flatnonzero(distances <= reach)
-        near = near[np.argsort(distances[near], kind="stable")]
-        return few[near], distances[near]
-
-    def _few_bits_apart(self, words: int, low: int, bits: int) -> I64:
-        """Entries from one on, before the article, that are within so many bits in one of the first words."""
-        some = np.zeros(self._here - low, np.bool_)
-        for word in self._entries.words[:words]:
-            some |= np.bitwise_count(word[low : self._here] ^ word[self._here]) <= bits
-        return np.flatnonzero(some) + low
-
-    def _word_apart(self, others: I64) -> I64:
-        """Distances of fingerprints."""
-        prints = self._entries.words[0]
-        return np.asarray(np.bitwise_count(prints[others] ^ prints[self._here]), np.int64)
-
-    def _plan(self, asking: PlainQuery) -> I64:
-        """What directed search looks up, each ``list << 16 | mask``."""
-        margins = np.stack([asking.margins >> 4, asking.margins & 15], axis=1).reshape(-1, BLOCK_BITS)
-        costs: I64 = np.asarray(COSTS, np.int64)[margins] @ _FLIPPED.T
-        # All pairs are in the order of lists, then masks: a stable sort by cost is the order of the plan.
-        cheapest = np.argsort(costs, axis=None, kind="stable")[: asking.rules.probes]
-        lists, masks = np.divmod(cheapest, len(_MASKS))
-        return np.asarray(lists << BLOCK_BITS | _MASKS[masks], np.int64)
-
-    def _first(self, hits: I64, rules: Rules, plan: I64 | None, takes: Callable[[int], bool]) -> int | None:
-        """The first that counts and is taken. In a flood it is among the first few, so not all are looked at."""
+            return
+        plan = self._plan(query) if query.rules.directed else None
         start, size = 0, _FIRST_FEW
         while start < len(hits):
-            for at in np.flatnonzero(self._counts(hits[start : start + size], rules, plan)).tolist():
-                if takes(int(hits[start + at])):
-                    return start + int(at)
+            step = slice(start, start + size)
+            near = self._are_near(query, hits[step], plan)
+            yield from zip(hits[step][near].tolist(), distances[step][near].tolist(), strict=True)
             start, size = start + size, size * 4
-        return None
 
-    def _counts(self, hits: I64, rules: Rules, plan: I64 | None) -> Bools:
-        """Which of these are another article, not expired, and among the newest of a list looked up."""
-        entries, here = self._entries, self._here
-        itself = (entries.sources[hits] == entries.sources[here]) & (entries.offsets[hits] == entries.offsets[here])
-        later = self._full[self._lists, self._blocks[hits]] - self._rank[hits] - 1
-        looked_up = self._exact_lists(hits, rules) if plan is None else self._directed_lists(hits, plan)
-        counts = ~itself & (looked_up & (later < rules.bucket_limit)).any(axis=1)
+    def _within_reach(self, query: PlainQuery) -> tuple[I64, I64]:
+        """Return the entries of the article's group within reach, and their distances: nearest first, then earliest."""
+        entries, article, rules = self._entries, query.article, query.rules
+        reach = rules.reach(Status(int(entries.statuses[article])))
+        low = int(np.searchsorted(entries.positions, log_position(query.low_watermark, 0)))
+        # A near entry differs this little in at least one word, whichever table finds it; few others do.
+        words = len(self._keys) if rules.directed else 1
+        few = self._alike_in_a_word(article, words, low, SIEVE_BITS if rules.directed else reach)
+        few = few[self._signed[few] & (entries.groups[few] == entries.groups[article])]
+        distances = entries.signature_distances(article, few) if rules.directed else self._word_distances(article, few)
+        within = np.flatnonzero(distances <= reach)
+        within = within[np.argsort(distances[within], kind="stable")]
+        return few[within], distances[within]
+
+    def _alike_in_a_word(self, article: int, words: int, low: int, bits: int) -> I64:
+        """Return the logged entries from ``low`` on that differ from the article in at most ``bits`` of some word."""
+        some = np.zeros(max(self.logged - low, 0), np.bool_)
+        for word in self._entries.words[:words]:
+            some |= np.bitwise_count(word[low : self.logged] ^ word[article]) <= bits
+        return np.flatnonzero(some) + low
+
+    def _word_distances(self, article: int, others: I64) -> I64:
+        """Return the distances of the article's fingerprint from others."""
+        fingerprints = self._entries.words[0]
+        return np.asarray(np.bitwise_count(fingerprints[others] ^ fingerprints[article]), np.int64)
+
+    def _plan(self, query: PlainQuery) -> I64:
+        """Return the look-ups of directed search, each ``table << 16 | mask``."""
+        margins = np.stack([query.margins >> 4, query.margins & 15], axis=1).reshape(-1, BLOCK_BITS)
+        costs: I64 = np.asarray(COSTS, np.int64)[margins] @ _FLIPPED.T
+        # All pairs are in the order of tables, then masks: a stable sort by cost is the order of the plan.
+        cheapest = np.argsort(costs, axis=None, kind="stable")[: query.rules.probes]
+        tables, masks = np.divmod(cheapest, len(_MASKS))
+        return np.asarray(tables << BLOCK_BITS | _MASKS[masks], np.int64)
+
+    def _are_near(self, query: PlainQuery, hits: I64, plan: I64 | None) -> Bools:
+        """Return which entries within reach are other articles, inside the window, and found by a look-up."""
+        entries, article, rules = self._entries, query.article, query.rules
+        same_source = entries.sources[hits] == entries.sources[article]
+        itself = same_source & (entries.offsets[hits] == entries.offsets[article])
+        later = self._lengths[self._tables, self._blocks[hits]] - self._rank[hits] - 1
+        looked_up = self._exact_tables(query, hits) if plan is None else self._directed_tables(query, hits, plan)
+        near = ~itself & (looked_up & (later < rules.bucket_limit)).any(axis=1)
         if rules.window_ms is not None:
-            counts &= entries.times[here] - entries.times[hits] <= rules.window_ms
-        return np.asarray(counts, np.bool_)
+            near &= entries.times[article] - entries.times[hits] <= rules.window_ms
+        return np.asarray(near, np.bool_)
 
-    def _exact_lists(self, hits: I64, rules: Rules) -> Bools:
-        flips = np.bitwise_count(self._blocks[hits] ^ self._blocks[self._here])
-        return np.asarray(flips <= (rules.distance or 0) // WORD_BLOCKS, np.bool_)
+    def _exact_tables(self, query: PlainQuery, hits: I64) -> Bools:
+        """Return in which tables exact search looks up the posting list of each entry."""
+        flips = np.bitwise_count(self._blocks[hits] ^ self._blocks[query.article])
+        return np.asarray(flips <= (query.rules.distance or 0) // WORD_BLOCKS, np.bool_)
 
-    def _directed_lists(self, hits: I64, plan: I64) -> Bools:
-        flips = (self._blocks[hits] ^ self._blocks[self._here]).astype(np.int64)
-        words = np.bitwise_count(self._keys[:, hits] ^ self._keys[:, self._here, None]) <= SIEVE_BITS
+    def _directed_tables(self, query: PlainQuery, hits: I64, plan: I64) -> Bools:
+        """Return in which tables the plan looks up the posting list of each entry, and the sieve passes it."""
+        flips = (self._blocks[hits] ^ self._blocks[query.article]).astype(np.int64)
+        words = np.bitwise_count(self._keys[:, hits] ^ self._keys[:, query.article, None]) <= SIEVE_BITS
         sieved = np.repeat(words.T, WORD_BLOCKS, axis=1)
-        return np.asarray(np.isin(self._lists << BLOCK_BITS | flips, plan) & sieved, np.bool_)
+        return np.asarray(np.isin(self._tables << BLOCK_BITS | flips, plan) & sieved, np.bool_)

@@ -1,23 +1,22 @@
-"""The plain loop: every verdict from the log records alone, by the definitions.
+"""The reference: every verdict recomputed from the log records alone, by the definitions.
 
-Owns a second, independent reading of the rule "the verdict is a function of the log".
-It is what the audit and the tests hold the index against, so it must never use
-the block tables, the probes or any other code of the index: an article is compared
-with every entry that stands before it, one article after the other (``plain_near``).
+The only plain definition of verdicts, which the audit and the tests compare the index with. It shares no code
+with the index: it uses neither tables nor probes, but compares each article with every entry logged before it, one
+article after the other (``plain_near``).
 
 The definitions, each where it is used below:
 
-* An article stands where its coordinates were logged first; later copies count for nothing.
-  A batch covers every offset from its first to its last (``coverage``).
+* An article is logged where its coordinates come first in the log; later copies have no effect.
+  A batch covers every source offset from its first to its last (``coverage``).
 * The rules in force at an article's log position decide about it.
-* What is near, of two entries, is defined in ``plain_near``. A near one makes a duplicate; where the rules say that a
-  re-crawl is an update, one with the article's own id makes a unique article with a match.
-* An entry has expired when the article's log time minus its own exceeds the window.
-* After a trim, entries of log records before its X are gone; their coordinates, and those of articles
-  with a log time up to its horizon, are new when they come again. A trim is void
-  if X is no rules record that took force or restates them, if a copy standing between X and
-  the trim repeats an article from before X, or if X lies before a void trim. An X that is trimmed
-  already can always be named: a log that was cut there has lost what could decide.
+* ``plain_near`` defines which entries are near an article. An article with a near entry is a duplicate; where the
+  rules make a re-crawl an update, an article near an entry of its own id is unique and has a match.
+* An entry is outside the window if the article's log time minus its own exceeds the window.
+* A trim removes the entries of log records before its X. Their coordinates, and those of articles
+  with a log time up to its horizon, are no longer covered: such an article is new when it comes again. A trim is void
+  if X is no rules record that took force or restates the rules, if a copy between X and the trim
+  repeats an article from before X, or if X lies before a void trim. A trim may always name an X that is trimmed
+  already: a log that was cut there has lost the records that could make it void.
 
 Measured on one core, at 300,000 articles of random signatures, of which a fifth were duplicates: an article was
 compared with all before it in 0.4 ms in exact search, and in directed search in 0.5, 0.8 or 1.5 ms with 4, 8 or
@@ -36,7 +35,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from stream_dedup.audit.coverage import LoggedRanges
+from stream_dedup.audit.coverage import LoggedRange, LoggedRanges
 from stream_dedup.audit.plain_near import PlainEntries, PlainMatch, PlainQuery, PlainSearch
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.entry import Batch, LogRecord, Trim
@@ -45,6 +44,7 @@ from stream_dedup.core.model import (
     SIGNATURE_BYTES,
     Coordinates,
     Judgement,
+    LogOffset,
     Match,
     Status,
     Verdict,
@@ -56,7 +56,7 @@ from stream_dedup.core.verdict import FEATURELESS_REASON
 from stream_dedup.errors import CorruptError, RefusedError
 
 _NO_WINDOW = 1 << 61
-"""In ms: longer ago than any log time."""
+"""In ms: longer than any difference of log times."""
 _NO_MARGINS = np.empty(0, np.uint8)
 
 SourcePartition = tuple[bytes, int]
@@ -64,19 +64,19 @@ SourcePartition = tuple[bytes, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Kept:
-    """One log record with a standing article: what holds at its log position."""
+class _Record:
+    """A log record that logged an article, and what is in force at its log offset."""
 
     batch: Batch
     rules: Rules
     source: int
-    cut: int
-    """Entries of log offsets below this are gone."""
+    low_watermark: LogOffset
+    """Entries at log offsets below this are trimmed."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Cut:
-    """A trim that counts: where it stands, and the window in force there."""
+class _ValidTrim:
+    """A trim that is not void, its log offset, and the window in force there."""
 
     offset: int
     trim: Trim
@@ -84,49 +84,53 @@ class _Cut:
 
 
 class PlainLog:
-    """Takes log records in order; then gives each article's verdict as of its log position.
-
-    ``feed`` raises ``CorruptError`` where records are not what a log can hold.
-    """
+    """A log in memory: reads records in order, then gives each article's verdict as of its log position."""
 
     def __init__(self) -> None:
-        """An empty log."""
+        """Start with an empty log."""
         self.first_offset: int | None = None
         self.end = 0
         self.rules: Rules | None = None
         self.sources: list[SourcePartition] = []
-        self.ever = LoggedRanges()
-        """Every offset that was ever logged, forgotten or not."""
+        self.ever_logged = LoggedRanges()
+        """Every source offset that was ever logged, trimmed or not."""
+        self.logged = LoggedRanges()
+        """Every source offset that is covered now."""
+        self.low_watermark = LogOffset(0)
+        """Entries at log offsets below this are trimmed."""
+        self.valid_trims: list[_ValidTrim] = []
+        self.void_trims_before = LogOffset(0)
+        """A trim that names an X below this is void, unless X is trimmed already."""
         self._source_of: dict[SourcePartition, int] = {}
-        self._standing = LoggedRanges()
-        self._kept: list[_Kept] = []
+        self._records: list[_Record] = []
         self._parts: list[tuple[NDArray[Any], ...]] = []
         self._anchors: set[int] = set()
         self._copies: list[tuple[int, int]] = []
-        self._cuts: list[_Cut] = []
-        self._void_before = 0
-        self._cut = 0
 
-    def feed(self, record: LogRecord) -> None:
-        """Take the next log record."""
+    def append_record(self, record: LogRecord) -> None:
+        """Read the next log record.
+
+        Raises:
+            CorruptError: no log can hold the record here.
+        """
         if self.first_offset is None:
             self.first_offset = record.offset
         self.end = record.offset + 1
         payload = record.payload
         if isinstance(payload, Rules):
-            self._feed_rules(record.offset, payload)
+            self._append_rules(record.offset, payload)
         elif self.rules is None:
-            msg = f"log record at offset {record.offset} stands before any rules: a log begins with its rules"
+            msg = f"log record at offset {record.offset} comes before any rules: a log begins with its rules"
             raise CorruptError(msg)
         elif isinstance(payload, Batch):
-            self._feed_batch(record, payload, self.rules)
+            self._append_batch(record, payload, self.rules)
         else:
-            self._feed_trim(record.offset, payload)
+            self._append_trim(record.offset, payload)
 
     @cached_property
     def entries(self) -> PlainEntries:
-        """All standing articles; asked for when everything was fed."""
-        # Once joined, the parts can go.
+        """All logged articles. Read this after the last record is appended."""
+        # The joined columns replace the parts, so that memory holds them once.
         self._parts = [
             tuple(np.concatenate(column, axis=-1) for column in zip(_no_columns(), *self._parts, strict=True))
         ]
@@ -134,36 +138,37 @@ class PlainLog:
 
     @cached_property
     def recomputable(self) -> NDArray[np.bool_]:
-        """Which articles' verdicts the log still has all entries for: those whose window does not reach behind a cut.
+        """Which articles' verdicts can be recomputed: those whose window reaches no record that was cut away.
 
         The greatest log time that was cut away is at most the trim's horizon less the window in force there.
 
         Raises:
-            RefusedError: the log's beginning is gone and no trim took it.
+            RefusedError: the log lost its beginning, and not by a trim.
         """
         if not self.first_offset:
             return np.ones(len(self.entries), bool)
-        cut = next((cut for cut in self._cuts if cut.trim.before == self.first_offset), None)
-        if cut is None:
+        valid = next((valid for valid in self.valid_trims if valid.trim.before == self.first_offset), None)
+        if valid is None:
             msg = (
-                f"the log begins at offset {self.first_offset}, and no trim record says that what stood before may "
-                "go: its records were deleted by something else, so verdicts cannot be recomputed. "
+                f"the log begins at offset {self.first_offset}, and no trim record permits the deletion of earlier "
+                "records: something else deleted them, so verdicts cannot be recomputed. "
                 "Begin a new log (another group) and keep deletion by age and size off."
             )
             raise RefusedError(msg)
-        reach = np.array([_NO_WINDOW if kept.rules.window_ms is None else kept.rules.window_ms for kept in self._kept])
-        newest_gone = cut.trim.horizon - (cut.window_ms or 0)
+        windows = [record.rules.window_ms for record in self._records]
+        reach = np.array([_NO_WINDOW if window is None else window for window in windows])
+        newest_cut = valid.trim.horizon - (valid.window_ms or 0)
         entries = self.entries
-        known: NDArray[np.bool_] = entries.times - reach[entries.records] > newest_gone
-        return known | (entries.log_offsets > cut.offset)
+        known: NDArray[np.bool_] = entries.times - reach[entries.records] > newest_cut
+        return known | (entries.log_offsets > valid.offset)
 
     def coordinates(self, index: int) -> Coordinates:
-        """Coordinates of an article."""
+        """Return the coordinates of an article."""
         topic_id, partition = self.sources[int(self.entries.sources[index])]
         return Coordinates(topic_id, partition, int(self.entries.offsets[index]))
 
     def find(self, coordinates: Coordinates) -> list[int]:
-        """Articles with these coordinates: one, or after a trim perhaps more; none if never logged."""
+        """Return the articles with these coordinates: at most one, or several if a trim came between them."""
         source = self._source_of.get((coordinates.topic_id, coordinates.partition))
         if source is None:
             return []
@@ -172,53 +177,53 @@ class PlainLog:
         return [int(index) for index in order[start:stop]]
 
     def topic(self, index: int) -> str:
-        """Topic name of an article as logged."""
+        """Return the topic name that the log has for an article."""
         return self._record(index).batch.topic
 
     def observed(self, index: int) -> bool:
-        """Whether the rules at an article's log position send every output to the topic of unique ones."""
+        """Return whether the rules at an article's log position send every output to the topic of unique articles."""
         return self._record(index).rules.observe
 
     def scheme_id(self) -> str:
-        """Id of the log's scheme; empty for an empty log."""
+        """Return the id of the log's scheme, empty for an empty log."""
         return "" if self.rules is None else self.rules.scheme.id
 
     def judgements(self, wanted: I64 | None = None) -> Iterator[tuple[int, Judgement]]:
-        """Verdicts as of each article's own log position, in the order of the log, of all or of those wanted."""
-        asked = np.ones(len(self.entries), bool)
+        """Yield the verdict of each article (all, or those ``wanted``) as of its log position, in the log's order."""
+        chosen = np.ones(len(self.entries), bool)
         if wanted is not None:
-            asked[:] = False
-            asked[wanted] = True
-        near = PlainSearch(self.entries, 4 if self.rules is None else self.rules.scheme.tables)
+            chosen[:] = False
+            chosen[wanted] = True
+        search = PlainSearch(self.entries, 4 if self.rules is None else self.rules.scheme.tables)
         for index, status in enumerate(self.entries.statuses.tolist()):
-            if asked[index]:
-                yield index, self._judge(index, status, near)
-            near.count()
+            if chosen[index]:
+                yield index, self._judge(index, status, search)
+            search.log_next()
 
-    def _feed_rules(self, offset: int, rules: Rules) -> None:
+    def _append_rules(self, offset: int, rules: Rules) -> None:
         if rules.takes_force_after(self.rules):
             self.rules = rules
             self._anchors.add(offset)
         elif self.rules is not None and rules.restates(self.rules):
             self._anchors.add(offset)
 
-    def _feed_trim(self, offset: int, trim: Trim) -> None:
+    def _append_trim(self, offset: int, trim: Trim) -> None:
         if not self._may_name(trim.before):
-            self._void_before = offset
+            self.void_trims_before = LogOffset(offset)
             return
-        self._cuts.append(_Cut(offset, trim, None if self.rules is None else self.rules.window_ms))
-        self._cut = max(self._cut, trim.before)
-        self._standing.forget(self._cut, trim.horizon)
+        self.valid_trims.append(_ValidTrim(offset, trim, None if self.rules is None else self.rules.window_ms))
+        self.low_watermark = LogOffset(max(self.low_watermark, trim.before))
+        self.logged.drop_ranges(self.low_watermark, trim.horizon)
 
     def _may_name(self, before: int) -> bool:
-        """Whether a trim may name this log offset. Of one that is gone nobody can tell any more, so it may."""
-        if before < max(self._cut, self.first_offset or 0):
+        """Return whether a trim may name this log offset. It may name any that is trimmed already."""
+        if before < max(self.low_watermark, self.first_offset or 0):
             return True
-        if before not in self._anchors or before < self._void_before:
+        if before not in self._anchors or before < self.void_trims_before:
             return False
         return not any(first < before <= copy for copy, first in self._copies)
 
-    def _feed_batch(self, record: LogRecord, batch: Batch, rules: Rules) -> None:
+    def _append_batch(self, record: LogRecord, batch: Batch, rules: Rules) -> None:
         if batch.tables != rules.scheme.tables:
             msg = (
                 f"log record at offset {record.offset} holds margins for {batch.tables} tables, "
@@ -227,18 +232,17 @@ class PlainLog:
             raise CorruptError(msg)
         source = (batch.topic_id, batch.partition)
         offsets = batch.offsets
-        firsts = [self._standing.logged_at(source, int(offset)) for offset in offsets]
+        firsts = [self.logged.logged_at(source, int(offset)) for offset in offsets]
         self._copies += [(record.offset, first) for first in set(firsts) if first is not None]
-        stands = np.array([first is None for first in firsts])
+        is_new = np.array([first is None for first in firsts])
         times = np.broadcast_to(np.asarray(record.time, np.int64), offsets.shape)
-        pieces = _pieces(offsets, times if isinstance(record.time, np.ndarray) else times[:1])
-        for first, last, time in pieces:
-            self._standing.cover(source, first, last, record.offset, time)
-            self.ever.cover(source, first, last, record.offset, time)
-        if stands.any():
-            self._keep(record.offset, times, batch, rules, np.flatnonzero(stands))
+        for logged in _ranges(record, offsets, times):
+            self.logged.cover(source, logged)
+            self.ever_logged.cover(source, logged)
+        if is_new.any():
+            self._append_entries(record.offset, times, batch, rules, np.flatnonzero(is_new))
 
-    def _keep(self, log_offset: int, times: I64, batch: Batch, rules: Rules, rows: I64) -> None:
+    def _append_entries(self, log_offset: int, times: I64, batch: Batch, rules: Rules, rows: I64) -> None:
         source = self._source_of.setdefault((batch.topic_id, batch.partition), len(self.sources))
         if source == len(self.sources):
             self.sources.append((batch.topic_id, batch.partition))
@@ -253,14 +257,14 @@ class PlainLog:
             _words(batch)[:, rows],
             batch.groups[rows],
             np.array([xxhash.xxh3_64_intdigest(batch.id(row).encode()) for row in rows.tolist()], np.uint64),
-            np.full(n, len(self._kept)),
+            np.full(n, len(self._records)),
         )
         self._parts.append(columns)
-        self._kept.append(_Kept(_slim(batch, margins=rules.directed), rules, source, self._cut))
+        self._records.append(_Record(_slim(batch, margins=rules.directed), rules, source, self.low_watermark))
 
     @cached_property
     def _by_source(self) -> list[tuple[I64, I64]]:
-        """For each source the offsets in order, and which articles they are."""
+        """For each source its offsets in order, and the indices of their articles."""
         found = []
         for source in range(len(self.sources)):
             indices = np.flatnonzero(self.entries.sources == source)
@@ -268,20 +272,21 @@ class PlainLog:
             found.append((self.entries.offsets[order], order))
         return found
 
-    def _record(self, index: int) -> _Kept:
-        return self._kept[int(self.entries.records[index])]
+    def _record(self, index: int) -> _Record:
+        return self._records[int(self.entries.records[index])]
 
-    def _judge(self, index: int, status: int, near: PlainSearch) -> Judgement:
-        kept, row = self._record(index), row_of(int(self.entries.positions[index]))
+    def _judge(self, index: int, status: int, search: PlainSearch) -> Judgement:
+        record, row = self._record(index), row_of(int(self.entries.positions[index]))
         if status == Status.REJECTED:
-            return Judgement(Verdict.REJECTED, reason=kept.batch.reason(row))
+            return Judgement(Verdict.REJECTED, reason=record.batch.reason(row))
         if status == Status.FEATURELESS:
-            if kept.rules.featureless == REJECTED:
+            if record.rules.featureless == REJECTED:
                 return Judgement(Verdict.REJECTED, reason=FEATURELESS_REASON)
             return Judgement(Verdict.UNIQUE)
-        margins = kept.batch.margins[row] if kept.rules.directed else _NO_MARGINS
-        own = kept.batch.id(row)
-        found = near.nearest(PlainQuery(kept.rules, margins, kept.cut, lambda other: self._id(other) == own))
+        margins = record.batch.margins[row] if record.rules.directed else _NO_MARGINS
+        own = record.batch.id(row)
+        query = PlainQuery(index, record.rules, margins, record.low_watermark, lambda other: self._id(other) == own)
+        found = search.match(query)
         if found is None:
             return Judgement(Verdict.UNIQUE)
         return Judgement(Verdict.UNIQUE if found.update else Verdict.DUPLICATE, match=self._match(index, found))
@@ -290,8 +295,8 @@ class PlainLog:
         return self._record(index).batch.id(row_of(int(self.entries.positions[index])))
 
     def _match(self, index: int, found: PlainMatch) -> Match:
-        entries, other = self.entries, found.article
-        apart = int(entries.apart(index, np.array([other]))[0])
+        entries, other = self.entries, found.entry
+        differing = int(entries.signature_distances(index, np.array([other]))[0])
         return Match(
             position=int(entries.positions[other]),
             id=self._id(other),
@@ -299,33 +304,38 @@ class PlainLog:
             coordinates=self.coordinates(other),
             time=int(entries.times[other]),
             distance=found.distance,
-            similarity=math.cos(math.pi * apart / SIGNATURE_BITS),
+            similarity=math.cos(math.pi * differing / SIGNATURE_BITS),
         )
 
 
-def _pieces(offsets: I64, times: I64) -> list[tuple[int, int, int]]:
-    """Ranges (first, last, log time) that a batch covers: one, or one for each time; a gap goes with the one before."""
-    firsts = offsets[: len(times)].tolist()
-    lasts = [*(offsets[1 : len(times)] - 1).tolist(), int(offsets[-1])]
-    return list(zip(firsts, lasts, times.tolist(), strict=True))
+def _ranges(record: LogRecord, offsets: I64, times: I64) -> Iterator[LoggedRange]:
+    """Yield the ranges that a batch covers.
+
+    One range, or one for each entry where the entries have log times of their own: it ends before the next entry.
+    """
+    count = len(times) if isinstance(record.time, np.ndarray) else 1
+    firsts = offsets[:count].tolist()
+    lasts = [*(offsets[1:count] - 1).tolist(), int(offsets[-1])]
+    for first, last, time in zip(firsts, lasts, times.tolist(), strict=False):
+        yield LoggedRange(first, last, record.offset, time)
 
 
 def plain_log(records: Iterable[LogRecord]) -> PlainLog:
-    """A log fed from records."""
+    """Read a log."""
     log = PlainLog()
     for record in records:
-        log.feed(record)
+        log.append_record(record)
     return log
 
 
 def _words(batch: Batch) -> U64:
-    """The four words of each signature, a row for each word; bit 0 is the highest bit of word 0."""
+    """Return the four words of each signature, a row for each word; bit 0 is the highest bit of word 0."""
     words = np.ascontiguousarray(batch.signatures).view(">u8").astype(np.uint64)
     return words.T
 
 
 def _no_columns() -> tuple[NDArray[Any], ...]:
-    """No entries: what the columns are joined to, so that there is always something to join."""
+    """Return columns without entries, so that the columns of an empty log can be joined too."""
     kinds = (np.int64, np.int64, np.int64, np.int64, np.uint64, np.uint8)
     words = np.empty((SIGNATURE_BYTES // 8, 0), np.uint64)
     rest = (np.empty(0, kind) for kind in (np.uint64, np.uint64, np.int64))
@@ -333,8 +343,8 @@ def _no_columns() -> tuple[NDArray[Any], ...]:
 
 
 def _slim(batch: Batch, *, margins: bool) -> Batch:
-    """What a verdict needs of a batch beside the columns, in arrays of its own: the record's bytes can go."""
-    kept = len(batch) if margins else 0
+    """Copy the fields of a batch that verdicts need beside the columns, so that the record's bytes can be freed."""
+    rows = len(batch) if margins else 0
     return replace(
         batch,
         offsets=np.empty(0, np.int64),
@@ -342,7 +352,7 @@ def _slim(batch: Batch, *, margins: bool) -> Batch:
         statuses=np.empty(0, np.uint8),
         groups=np.empty(0, np.uint64),
         signatures=np.empty((0, SIGNATURE_BYTES), np.uint8),
-        margins=batch.margins[:kept].copy(),
+        margins=batch.margins[:rows].copy(),
         id_ends=batch.id_ends.copy(),
         reason_ends=batch.reason_ends.copy(),
     )

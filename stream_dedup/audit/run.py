@@ -105,7 +105,7 @@ def read_log(config: Config, progress: Progress) -> PlainLog:
             raise UserError(msg)
     log = PlainLog()
     for record in read_whole_log(config, progress):
-        log.feed(record)
+        log.append_record(record)
     return log
 
 
@@ -218,7 +218,7 @@ def _never_logged(
             source = (topic_id, partition.partition)
             begin, end = snapshot.sources[partition]
             start = _first_asked(log, source, options, begin)
-            for first, last in log.ever.gaps(source, start, min(offset, end)):
+            for first, last in log.ever_logged.gaps(source, start, min(offset, end)):
                 for found in _in_gap(config, consumer, partition, first, last):
                     yield partition.topic, Coordinates(*source, found)
 
@@ -230,7 +230,7 @@ def _first_asked(log: PlainLog, source: SourcePartition, options: AuditOptions, 
     """
     if not log.first_offset and options.since_ms is None and options.since_offset is None:
         return begin
-    first = log.ever.first_since(source, options.since_ms or 0, options.since_offset or 0)
+    first = log.ever_logged.first_since(source, options.since_ms or 0, options.since_offset or 0)
     return max(begin, first) if first is not None else NEVER_KEPT
 
 

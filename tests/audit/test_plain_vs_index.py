@@ -78,7 +78,7 @@ def assert_standing(index: LogIndex, plain: PlainLog, readable: dict[tuple[bytes
     for source, offsets in readable.items():
         positions = index.standing(*source, np.array(offsets, np.int64))
         found = [log_offset_of(position) if position >= 0 else None for position in positions.tolist()]
-        assert found == [plain._standing.logged_at(source, offset) for offset in offsets]
+        assert found == [plain.logged.logged_at(source, offset) for offset in offsets]
 
 
 def cut_of(records: list[LogRecord]) -> int:
@@ -108,7 +108,7 @@ def test_same_verdicts_and_same_standing(seed: int) -> None:
         plain = plain_log(records)
         assert_standing(index, plain, made.readable)
         assert index.rules == plain.rules
-        assert index.stats()["articles"] == int((plain.entries.log_offsets >= plain._cut).sum())
+        assert index.stats()["articles"] == int((plain.entries.log_offsets >= plain.low_watermark).sum())
 
 
 @settings(max_examples=EXAMPLES // 3)
@@ -133,8 +133,8 @@ def test_cut_log_gives_the_same_verdicts(seed: int) -> None:
     """Cut at the X of a trim that counts, the log says the same of all that comes after the trim, to both."""
     records = random_log(seed)
     whole = plain_log(records)
-    assume(whole._cuts)
-    rest = records[max(cut.trim.before for cut in whole._cuts) :]
+    assume(whole.valid_trims)
+    rest = records[max(cut.trim.before for cut in whole.valid_trims) :]
     after = cut_of(records) + 1
     wanted = {position: judged for position, judged in expected(whole).items() if log_offset_of(position) >= after}
     again = expected(plain_log(rest))
@@ -154,11 +154,11 @@ def test_trims_that_the_index_chooses_change_no_verdict(seed: int) -> None:
     records = random_log(seed, trims=False, copies=False, window=True)
     trimmed, moved = with_offered_trims(records, seed)
     plain = plain_log(trimmed)
-    assert plain._void_before == 0
+    assert plain.void_trims_before == 0
     without = [verdict_of(judged, moved) for judged in expected(plain_log(records)).values()]
     wanted = expected(plain)
     assert without == list(wanted.values())
-    for cut in {cut.trim.before for cut in plain._cuts}:
+    for cut in {cut.trim.before for cut in plain.valid_trims}:
         rest = plain_log(trimmed[cut:])
         positions = rest.entries.positions[rest.recomputable].tolist()
         again = expected(rest)
