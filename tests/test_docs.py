@@ -1,160 +1,96 @@
-"""The README is held against the program: every command, flag, key and metric stands in it, none that is gone."""
+"""The README is tested against the program: its tables are generated from the declarations, its examples run."""
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+from contextlib import redirect_stdout
+from io import StringIO
 
 import click
 import pytest
-from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
-from stream_dedup.cli import COMMANDS, EXIT_CODES, cli
-from stream_dedup.config.effective import of_profile
-from stream_dedup.config.load import load_config
+from stream_dedup.cli import COMMANDS, EXIT_CODES
+from stream_dedup.config.keys import accepted_values, all_keys
 from stream_dedup.config.model import Config
-from stream_dedup.core.profiles import PROFILES
-from stream_dedup.metrics.metrics import DECLARATIONS, PREFIX
+from stream_dedup.exit_codes import MEANINGS
+from stream_dedup.metrics.metrics import DECLARATIONS
+from tests.make_readme import EVERYWHERE, PARTS, README, all_commands, flags_of, part_of
 
-README = Path(__file__).resolve().parents[1] / "README.md"
-
-
-def section(title: str) -> str:
-    """The part of the README under a heading, up to the next one of its level."""
-    level, text = title.split(" ", maxsplit=1)[0], README.read_text("utf-8")
-    start = re.search(rf"^{re.escape(title)}$", text, re.MULTILINE)
-    assert start is not None, f"README.md has no heading {title!r}"
-    end = re.search(rf"^#{{1,{len(level)}}} ", text[start.end() :], re.MULTILINE)
-    return text[start.end() :][: end.start() if end else None]
+ALL = dict(all_commands())
+LEAVES = {name: command for name, command in ALL.items() if not isinstance(command, click.Group)}
 
 
-def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
-    """Every command that does something, by its full name."""
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        if isinstance(command, click.Group):
-            yield from commands(command, (*path, name))
-        else:
-            yield " ".join((*path, name)), command
+def readme() -> str:
+    return README.read_text("utf-8")
 
 
-ALL = dict(commands(cli))
-EVERYWHERE = {"--help", "--config", "--log-level"}
-"""Flags told once, before the commands."""
+def part(name: str) -> str:
+    return part_of(readme(), name)[2]
 
 
-def flags(command: click.Command) -> set[str]:
-    return {
-        name
-        for parameter in command.params
-        if isinstance(parameter, click.Option)
-        for name in parameter.opts
-        if name.startswith("--")
-    }
+def first_cells(name: str) -> list[str]:
+    """The first cell of each row of a generated table, without its head."""
+    return [cell.strip("`") for cell in re.findall(r"^\| (.+?) \|", part(name), re.MULTILINE)][2:]
 
 
-def keys() -> Iterator[tuple[str, str]]:
-    """Each key of the configuration with its row in the README."""
-    for name, field in Config.model_fields.items():
-        inner = field.annotation
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            for key in inner.model_fields:
-                yield f"{name}.{key}", row(f"{name}.{key}", inner, key)
-        else:
-            yield name, row(name, Config, name)
+@pytest.mark.parametrize("name", PARTS)
+def test_a_generated_part_is_that_of_the_program(name: str) -> None:
+    """Every table and every help text in the README equals the declarations in the code."""
+    assert part(name) == PARTS[name](), "README.md differs from the program; write it with: python -m tests.make_readme"
 
 
-def row(name: str, model: type[BaseModel], key: str) -> str:
-    field = model.model_fields[key]
-    assert isinstance(field.json_schema_extra, dict)
-    value = field.default
-    default = "" if value is None else f"`{json.dumps(str(value) if isinstance(value, Path) else value)}`"
-    return f"| `{name}` | {default} | {field.description} | {field.json_schema_extra['give']} |"
+def test_the_readme_has_every_command() -> None:
+    """A section for each command, in the order of the program, and none for a command that does not exist."""
+    assert re.findall(r"^### `(.+)`$", part("commands"), re.MULTILINE) == list(ALL)
+    assert {name.split(" ")[0] for name in ALL} == set(COMMANDS)
 
 
-KEYS = dict(keys())
+@pytest.mark.parametrize("name", LEAVES)
+def test_the_readme_has_every_flag(name: str) -> None:
+    """The section of a command names each of its flags, and no other."""
+    text = re.split(rf"^### `{name}`$", part("commands"), flags=re.MULTILINE)[1].partition("\n### ")[0]
+    listed = re.findall(r"^\| `(--[a-z-]+)", text, re.MULTILINE)
+    for line in re.findall(r"^Flags of keys: (.*)$", text, re.MULTILINE):
+        listed += re.findall(r"--[a-z-]+", line)
+    assert sorted(listed) == sorted(flags_of(LEAVES[name]).keys() - {*EVERYWHERE, "--help"})
 
 
-def profile_rows() -> list[str]:
-    """What each profile makes of the keys that it decides: a row for each key."""
-    told = {name: of_profile(load_config(None, {"match": {"profile": name}}, {})) for name in PROFILES}
-    decided = [key for key in KEYS if any(key in values for values in told.values())]
-    return [f"| `{key}` | " + " | ".join(told[name].get(key, "") for name in PROFILES) + " |" for key in decided]
+def test_flags_of_every_command_are_described_once() -> None:
+    """Before the first command. The broker alone does not have them."""
+    intro = readme().partition("## Commands")[2].partition("<!-- generated")[0]
+    assert all(f"`{flag} " in intro for flag in EVERYWHERE)
+    assert [name for name, command in LEAVES.items() if not flags_of(command).keys() >= set(EVERYWHERE)] == ["broker"]
+
+
+def test_the_readme_has_every_key_metric_and_exit_code() -> None:
+    """A row for each, and none for one that does not exist."""
+    assert first_cells("keys") == [name for name, _ in all_keys(Config)]
+    assert first_cells("metrics") == [declared.full_name for declared in DECLARATIONS]
+    assert first_cells("exit codes") == [str(code) for code in MEANINGS]
+    assert set(EXIT_CODES.values()) <= set(MEANINGS)
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_command_stands_in_the_readme_with_its_flags(name: str) -> None:
-    """Under a heading of its own, a row for each flag; no row of one that the command does not have."""
-    text = section(f"### `{name}`")
-    assert set(re.findall(r"^\| `(--[a-z-]+)", text, re.MULTILINE)) == flags(ALL[name]) - EVERYWHERE
-
-
-def test_flags_of_every_command_stand_in_the_readme_once() -> None:
-    """Before the first command; all but the broker's have them."""
-    told = section("## Commands").partition("###")[0]
-    assert all(f"`{flag} " in told for flag in EVERYWHERE - {"--help"})
-    assert [name for name in ALL if not flags(ALL[name]) >= EVERYWHERE - {"--help"}] == ["broker"]
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_every_command_teaches_itself(name: str) -> None:
+def test_every_command_has_help(name: str) -> None:
     """`--help` has a text, and each flag has one."""
-    command = ALL[name]
-    assert command.help
-    for parameter in command.params:
-        if isinstance(parameter, click.Option):
-            assert parameter.help, parameter.opts
+    assert ALL[name].help
+    assert all(option.help for flag, option in flags_of(ALL[name]).items() if flag != "--help")
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_every_key_stands_in_the_readme(key: str) -> None:
-    """With its default, its meaning and what may be given."""
-    assert KEYS[key] in section("## Configuration").splitlines()
-
-
-def test_every_profile_stands_in_the_readme() -> None:
-    """With what it makes of each key that it decides."""
-    told = [line for line in section("## Profiles").splitlines() if line.startswith("| `")]
-    assert told == profile_rows()
-
-
-def test_no_other_key_stands_in_the_readme() -> None:
-    """A key that is gone is not described."""
-    assert re.findall(r"^\| `([a-z_.]+)` \|", section("## Configuration"), re.MULTILINE) == list(KEYS)
-
-
-@pytest.mark.parametrize("name", [declared.full_name for declared in DECLARATIONS])
-def test_every_metric_stands_in_the_readme(name: str) -> None:
-    """With its kind, labels, meaning and what to do."""
-    (declared,) = (one for one in DECLARATIONS if one.full_name == name)
-    labels = ", ".join(f"`{label}`" for label in declared.labels)
-    line = (
-        f"| `{name}` | {declared.kind} | {labels} | {declared.meaning} ({declared.unit}) | {declared.when_it_moves} |"
-    )
-    assert line in section("## Metrics").splitlines()
-
-
-def test_no_other_metric_stands_in_the_readme() -> None:
-    """A metric that is gone is not described."""
-    named = re.findall(rf"^\| `({PREFIX}\w+)` \|", section("## Metrics"), re.MULTILINE)
-    assert named == [declared.full_name for declared in DECLARATIONS]
-
-
-def test_every_exit_code_stands_in_the_readme() -> None:
-    """Each code has its row."""
-    told = re.findall(r"^\| (\d+) \|", section("## Exit codes"), re.MULTILINE)
-    assert set(told) >= {"0", "1", "3", *map(str, EXIT_CODES.values())}
+@pytest.mark.parametrize(("name", "field"), list(all_keys(Config)))
+def test_every_key_is_declared_completely(name: str, field: FieldInfo) -> None:
+    """A key has a meaning and accepted values; a number has a range."""
+    assert field.description, name
+    assert accepted_values(field), name
+    assert field.annotation not in {int, float} or re.search(r"\d to \d", accepted_values(field)), name
 
 
 def test_the_example_without_kafka_says_what_comes_out() -> None:
-    """The command of the README gives the lines that stand under it."""
-    block = re.search(r"^```sh\n\$ (printf.*?filter)\n(.*?)```$", README.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    """The command of the README writes the lines that the README shows."""
+    block = re.search(r"^```sh\n\$ (printf.*?filter)\n(.*?)```$", readme(), re.MULTILINE | re.DOTALL)
     assert block is not None
     command = block[1].replace(".venv/bin/stream-dedup", f"{sys.executable} -m stream_dedup")
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, cwd=README.parent)
@@ -162,16 +98,10 @@ def test_the_example_without_kafka_says_what_comes_out() -> None:
 
 
 def test_the_example_from_python_runs() -> None:
-    """And finds the article that it adds."""
-    block = re.search(r"^```python\n(.*?)```$", section("## From Python"), re.MULTILINE | re.DOTALL)
+    """The example adds an article and finds it."""
+    block = re.search(r"^## From Python$.*?^```python\n(.*?)```$", readme(), re.MULTILINE | re.DOTALL)
     assert block is not None
     script = re.sub(r"^    index\.search\((.*)\)$", r"    print(index.search(\1)[0].id)", block[1], flags=re.MULTILINE)
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=README.parent
-    )
-    assert (done.stdout, done.returncode) == ("a\n", 0), done.stderr
-
-
-def test_every_registered_command_is_there() -> None:
-    """Each entry of the list has a module with a command of that name."""
-    assert {name.split(" ")[0] for name in ALL} == set(COMMANDS)
+    with redirect_stdout(StringIO()) as out:
+        exec(script, {})  # noqa: S102 - the README's own example
+    assert out.getvalue() == "a\n"

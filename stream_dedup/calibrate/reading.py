@@ -11,7 +11,6 @@ kept on disk meanwhile. Rules:
 
 from __future__ import annotations
 
-import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -35,6 +34,7 @@ from stream_dedup.files.inputs import (
     LineBatch,
     Progress,
     check_inputs,
+    fingerprinting_processes,
     read_batches,
     read_batches_again,
     total_bytes,
@@ -46,8 +46,6 @@ MAX_ARTICLES = 2_000_000
 
 BATCHES_AHEAD = 2
 """Batches under way for each process: one in work, one that waits."""
-NO_POOL_BELOW_BYTES = 2_000_000
-"""Below it starting processes takes longer than doing without."""
 
 
 class Where(NamedTuple):
@@ -94,15 +92,16 @@ def collect(
     progress = Progress(total=total_bytes(files))
     parts: list[_Part] = []
     lines = 0
+    processes = fingerprinting_processes(config.worker.processes, progress.total)
     with ExitStack() as stack:
         pool = FingerprintPool(
-            _processes(config, progress),
+            processes,
             fingerprint_settings_of(config),
             input_format_of(config),
             config.worker.article_limit_s,
         )
         stack.callback(pool.close)
-        for batch, columns in _fingerprinted(read_batches(files, progress, copies), pool, _processes(config, progress)):
+        for batch, columns in _fingerprinted(read_batches(files, progress, copies), pool, processes):
             parts.append(_part(batch, columns, original, input_format_of(config)))
             lines += len(batch.lines)
             report(lines, progress)
@@ -190,13 +189,6 @@ def _joined(parts: list[_Part], original: str | None, *, whole: bool) -> Collect
         Counter({status: int(counts[status]) for status in Status}),
         whole,
     )
-
-
-def _processes(config: Config, progress: Progress) -> int:
-    """Processes to start: what is set, else none for little input and one for each core."""
-    if config.worker.processes is not None:
-        return config.worker.processes
-    return 0 if progress.total is not None and progress.total < NO_POOL_BELOW_BYTES else len(os.sched_getaffinity(0))
 
 
 def _fingerprinted(

@@ -19,24 +19,21 @@ import click
 
 from stream_dedup import __version__
 from stream_dedup.cli.output import say, write_lines
+from stream_dedup.cli.signals import hold
 from stream_dedup.cli.streams import close_standard_streams, give_up, open_standard_streams
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError, UserError
-
-EXIT_OK = 0
-EXIT_UNEXPECTED = 1
-EXIT_USER = 2
-EXIT_FOUND = 3
-"""``filter`` rejected a line, or a check found something."""
-EXIT_REFUSED = 4
-EXIT_UNAVAILABLE = 5
-EXIT_CORRUPT = 6
-EXIT_HUNG_UP = 129
-"""As a program that SIGHUP ended (128 + 1)."""
-EXIT_INTERRUPTED = 130
-EXIT_PIPE_CLOSED = 141
-"""As a program that SIGPIPE ended (128 + 13)."""
-EXIT_TERMINATED = 143
-"""As a program that SIGTERM ended (128 + 15)."""
+from stream_dedup.exit_codes import (
+    EXIT_CORRUPT,
+    EXIT_HUNG_UP,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_PIPE_CLOSED,
+    EXIT_REFUSED,
+    EXIT_TERMINATED,
+    EXIT_UNAVAILABLE,
+    EXIT_UNEXPECTED,
+    EXIT_USER,
+)
 
 _ENDED_BY_SIGNAL = frozenset((EXIT_HUNG_UP, EXIT_INTERRUPTED, EXIT_TERMINATED))
 
@@ -115,18 +112,11 @@ def main() -> None:
     """Entry point of the program."""
     open_standard_streams()
     code = run()
-    _hold_signals()
+    hold()  # the command is finished: a signal would replace its exit code
     if code in _ENDED_BY_SIGNAL:  # whoever ends it does not wait for a reader that has stopped reading
         give_up(sys.stdout, 1)
     close_standard_streams()
     sys.exit(code)
-
-
-def _hold_signals() -> None:
-    """All is done: a signal from here on would put another exit code in place of the true one."""
-    from stream_dedup.cli.signals import hold  # noqa: PLC0415 - it imports the exit codes from here
-
-    hold()
 
 
 def run(args: list[str] | None = None) -> int:

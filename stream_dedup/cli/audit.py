@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stream_dedup.cli import EXIT_FOUND, EXIT_OK
 from stream_dedup.cli.options import FLAGS, OFFSET_DIGITS, config_options
 from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config.checks import parse_duration_ms
 from stream_dedup.config.model import Config
+from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
 
 if TYPE_CHECKING:
     from stream_dedup.audit.audit import AuditReport
     from stream_dedup.audit.run import AuditOptions
 
-_FLAGS = tuple(FLAGS)
 SEED_BITS = 32
 """A seed that a person can type again."""
 
@@ -43,7 +42,7 @@ def _since(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
 
 
 @click.command()
-@config_options(*_FLAGS)
+@config_options(*FLAGS)
 @click.option("--allow-repeats", is_flag=True, help="Accept equal outputs of one article (offsets were set back).")
 @click.option(
     "--since",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from stream_dedup.cli.options import config_options, settings_files
-from stream_dedup.cli.output import write_json, write_lines
+from stream_dedup.cli.output import report_columns, write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.cli.signals import terminable
 from stream_dedup.config.model import Config
@@ -20,9 +19,6 @@ from stream_dedup.files.same_file import refuse_inputs_as_outputs
 if TYPE_CHECKING:
     from stream_dedup.calibrate.report import CalibrationReport
     from stream_dedup.files.inputs import Progress
-
-LEAST_WIDTH = 60
-"""Columns below which a pair cannot be judged."""
 
 
 @click.command()
@@ -64,7 +60,7 @@ def command(
 
     _check_outputs(config, files, html, as_json=as_json)
     with terminable(), ProgressLine() as line:
-        report = calibrate(config, Options(files, original, pairs), _Progress(line))
+        report = calibrate(config, Options(files, original, pairs), _CalibrationProgress(line))
         if html is not None:
             _write_page(report, html)
     if as_json:
@@ -89,7 +85,7 @@ def _check_outputs(config: Config, files: tuple[str, ...], html: Path | None, *,
         raise UserError(msg)
 
 
-class _Progress:
+class _CalibrationProgress:
     """Tells both parts of the work on the line of progress."""
 
     def __init__(self, line: ProgressLine) -> None:
@@ -114,5 +110,5 @@ def _write_page(report: CalibrationReport, path: Path) -> None:
 def _write_text(report: CalibrationReport) -> None:
     from stream_dedup.calibrate.text import lines  # noqa: PLC0415 - only where text is asked for
 
-    for line in lines(report, max(LEAST_WIDTH, shutil.get_terminal_size((120, 24)).columns)):
+    for line in lines(report, report_columns(120)):
         write_lines(line)

@@ -19,8 +19,6 @@ MASK = "********"
 MAX_SHORT_ESCAPE = 0xFFFF
 """Greatest character that TOML escapes with four digits."""
 
-_FLAGS = tuple(FLAGS)
-
 
 @click.group()
 def command() -> None:
@@ -28,7 +26,7 @@ def command() -> None:
 
 
 @command.command()
-@config_options(*_FLAGS)
+@config_options(*FLAGS)
 def check(config: Config) -> None:
     """Say everything that is wrong with the configuration.
 
@@ -38,7 +36,7 @@ def check(config: Config) -> None:
 
 
 @command.command()
-@config_options(*_FLAGS)
+@config_options(*FLAGS)
 def show(config: Config) -> None:
     """Write the configuration in force as TOML, each key with its meaning.
 

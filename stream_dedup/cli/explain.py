@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stream_dedup.cli.options import config_options
-from stream_dedup.cli.output import write_json, write_lines
+from stream_dedup.cli.output import report_columns, write_json, write_lines
 from stream_dedup.config.effective import fingerprint_settings_of, index_settings_of, input_format_of, rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.errors import UserError
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from stream_dedup.core.rules import Rules
     from stream_dedup.explain.explain import Side
 
-LEAST_WIDTH = 60
-"""Columns below which nothing can be laid out."""
 SIDES = 2
 _BETWEEN_WORDS = re.compile(r"[\s,，、]+")
 
@@ -114,8 +111,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
         return
     from stream_dedup.explain.text import lines  # noqa: PLC0415 - only where text is asked for
 
-    width = max(LEAST_WIDTH, shutil.get_terminal_size((110, 24)).columns)
-    for line in lines(explanation, width, features):
+    for line in lines(explanation, report_columns(110), features):
         write_lines(line)
 
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stream_dedup.cli import EXIT_FOUND, EXIT_OK
 from stream_dedup.cli.options import config_options, settings_files
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.cli.signals import terminable
 from stream_dedup.config.model import Config
 from stream_dedup.core.model import Verdict
+from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
 
 if TYPE_CHECKING:
     from stream_dedup.files.filter import Tally

@@ -15,17 +15,17 @@ from stream_dedup.config.model import Config
 if TYPE_CHECKING:
     from stream_dedup.broker.offsets import PartitionOffsets, Target
 
-_FLAGS = ("brokers", "input", "group")
-_WORDS = ("beginning", "end", "logged")
+_OFFSET_FLAGS = ("brokers", "input", "group")
+_TARGET_WORDS = ("beginning", "end", "logged")
 
 
 def _target(_ctx: click.Context, _param: click.Parameter, text: str) -> str | int:
     """The word, or the offset as a number."""
-    if text in _WORDS:
+    if text in _TARGET_WORDS:
         return text
     if text.isdecimal() and len(text) <= OFFSET_DIGITS:
         return int(text)
-    msg = f"{text!r} is none of {', '.join(_WORDS)}, and no offset"
+    msg = f"{text!r} is none of {', '.join(_TARGET_WORDS)}, and no offset"
     raise click.BadParameter(msg)
 
 
@@ -35,7 +35,7 @@ def command() -> None:
 
 
 @command.command()
-@config_options(*_FLAGS)
+@config_options(*_OFFSET_FLAGS)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 def show(config: Config, as_json: bool) -> None:
     """Write the committed offset of each partition, beside what the log has of it.
@@ -57,7 +57,7 @@ def show(config: Config, as_json: bool) -> None:
 
 
 @command.command("set")
-@config_options(*_FLAGS)
+@config_options(*_OFFSET_FLAGS)
 @click.option("--to", callback=_target, required=True, metavar="beginning|end|logged|OFFSET", help="Where to go on.")
 @click.option("--topic", metavar="TOPIC", help="Only this input topic.")
 @click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Only this partition.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from typing import Any
@@ -17,12 +18,19 @@ import click
 
 from stream_dedup.terminal import visible, visible_json
 
+MIN_REPORT_COLUMNS = 60
+"""A narrower terminal gets a report of this width: its tables and pairs of texts need it."""
 _HALF_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def write_lines(*lines: str, err: bool = False) -> None:
     """Write lines, each of which may hold foreign text: a line feed inside of one is shown, not obeyed."""
     _write("\n".join(map(visible, lines)), err=err)
+
+
+def report_columns(default: int) -> int:
+    """Returns the width of a report for this terminal; ``default`` where standard output is no terminal."""
+    return max(MIN_REPORT_COLUMNS, shutil.get_terminal_size((default, 24)).columns)
 
 
 def write_json(values: object, *, indented: bool = False) -> None:

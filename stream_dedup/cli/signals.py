@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from stream_dedup.cli import EXIT_HUNG_UP, EXIT_TERMINATED
+from stream_dedup.exit_codes import EXIT_HUNG_UP, EXIT_TERMINATED
 
 _EXIT_CODES = {signal.SIGTERM: EXIT_TERMINATED, signal.SIGHUP: EXIT_HUNG_UP}
 

@@ -6,12 +6,12 @@ from contextlib import closing
 
 import click
 
-from stream_dedup.cli import EXIT_FOUND, EXIT_OK
 from stream_dedup.cli.options import config_options
 from stream_dedup.cli.output import write_lines
 from stream_dedup.config.model import Config
+from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
 
-_FLAGS = ("brokers", "input", "unique", "duplicate", "rejected", "group")
+_TOPIC_FLAGS = ("brokers", "input", "unique", "duplicate", "rejected", "group")
 
 
 @click.group()
@@ -24,7 +24,7 @@ def command() -> None:
 
 
 @command.command()
-@config_options(*_FLAGS)
+@config_options(*_TOPIC_FLAGS)
 def create(config: Config) -> None:
     """Make the topics that are missing, with the right settings, and check the others.
 
@@ -41,7 +41,7 @@ def create(config: Config) -> None:
 
 
 @command.command()
-@config_options(*_FLAGS)
+@config_options(*_TOPIC_FLAGS)
 def check(config: Config) -> int:
     """Say what is wrong with the topics, and the command that mends each.
 

@@ -10,8 +10,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from stream_dedup.config.checks import Problem
-from stream_dedup.config.effective import FEATURES, fingerprint_settings_of, search_of
+from stream_dedup.config.checks import ConfigProblem
+from stream_dedup.config.effective import PROFILE_FEATURES, fingerprint_settings_of, search_of
 from stream_dedup.config.model import Config
 from stream_dedup.config.sections import KafkaConfig
 from stream_dedup.core.rules import EXACT, MAX_MASKS
@@ -20,7 +20,7 @@ EXACT_TABLES = 4
 """Tables over the fingerprint."""
 
 
-def across(config: Config) -> list[Problem]:
+def across(config: Config) -> list[ConfigProblem]:
     """What is wrong between keys that are each right alone."""
     return [
         *_security_problems(config.kafka),
@@ -33,12 +33,12 @@ def across(config: Config) -> list[Problem]:
     ]
 
 
-def _security_problems(kafka: KafkaConfig) -> list[Problem]:
+def _security_problems(kafka: KafkaConfig) -> list[ConfigProblem]:
     problems = []
     for name in ("sasl_password", "ssl_password"):
         if getattr(kafka, name) is not None and getattr(kafka, f"{name}_file") is not None:
             keys = (f"kafka.{name}", f"kafka.{name}_file")
-            problems.append(Problem(keys, "both are given", "give one of them"))
+            problems.append(ConfigProblem(keys, "both are given", "give one of them"))
     sasl = kafka.security_protocol.startswith("SASL")
     needed = {
         "sasl_mechanism": kafka.sasl_mechanism,
@@ -48,7 +48,7 @@ def _security_problems(kafka: KafkaConfig) -> list[Problem]:
     for name, value in needed.items():
         if sasl and value is None:
             problems.append(
-                Problem(
+                ConfigProblem(
                     (f"kafka.{name}",),
                     f"{kafka.security_protocol} needs it",
                     "give it, or another kafka.security_protocol",
@@ -57,7 +57,7 @@ def _security_problems(kafka: KafkaConfig) -> list[Problem]:
         if not sasl and value is not None:
             problems.append(_unused(f"kafka.{name}", kafka.security_protocol, "SASL_SSL"))
     if kafka.ssl_keyfile is not None and kafka.ssl_certfile is None:
-        problems.append(Problem(("kafka.ssl_keyfile",), "it needs a certificate", "give kafka.ssl_certfile"))
+        problems.append(ConfigProblem(("kafka.ssl_keyfile",), "it needs a certificate", "give kafka.ssl_certfile"))
     if not kafka.security_protocol.endswith("SSL"):
         tls = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_password_file")
         given = [name for name in tls if getattr(kafka, name) is not None]
@@ -65,15 +65,15 @@ def _security_problems(kafka: KafkaConfig) -> list[Problem]:
     return problems
 
 
-def _unused(key: str, protocol: str, other: str) -> Problem:
-    return Problem(
+def _unused(key: str, protocol: str, other: str) -> ConfigProblem:
+    return ConfigProblem(
         (key, "kafka.security_protocol"),
         f"{protocol} does not use it, so the connection would be less safe than it looks",
         f"set kafka.security_protocol to {other}, or leave {key} out",
     )
 
 
-def _file_problems(config: Config) -> Iterator[Problem]:
+def _file_problems(config: Config) -> Iterator[ConfigProblem]:
     files: dict[str, tuple[str, ...]] = {
         "kafka": ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password_file", "sasl_password_file"),
         "features": ("user_dictionary", "stop_words"),
@@ -82,10 +82,10 @@ def _file_problems(config: Config) -> Iterator[Problem]:
         for name in names:
             path: Path | None = getattr(getattr(config, section), name)
             if path is not None and not (path.is_file() and os.access(path, os.R_OK)):
-                yield Problem((f"{section}.{name}",), f"{path} is no readable file", "name one that is")
+                yield ConfigProblem((f"{section}.{name}",), f"{path} is no readable file", "name one that is")
 
 
-def _topic_problems(config: Config) -> list[Problem]:
+def _topic_problems(config: Config) -> list[ConfigProblem]:
     roles = [(name, f"topics.input[{at}]") for at, name in enumerate(config.topics.input)]
     roles += [(getattr(config.topics, role), f"topics.{role}") for role in ("unique", "duplicate", "rejected")]
     roles.append((config.log_topic, "the log of kafka.group"))
@@ -95,18 +95,18 @@ def _topic_problems(config: Config) -> list[Problem]:
         if name in first:
             keys = ("topics", *(part for part in (role, first[name]) if part.startswith("topics.")))
             problems.append(
-                Problem(keys, f"topic {name!r} is both {first[name]} and {role}", "give each its own topic")
+                ConfigProblem(keys, f"topic {name!r} is both {first[name]} and {role}", "give each its own topic")
             )
         first.setdefault(name, role)
     return problems
 
 
-def _input_problems(config: Config) -> Iterator[Problem]:
+def _input_problems(config: Config) -> Iterator[ConfigProblem]:
     given = config.input
     if given.format == "text":
         for name in ("fields", "html_fields", "scope_field"):
             if getattr(given, name):
-                yield Problem(
+                yield ConfigProblem(
                     (f"input.{name}", "input.format"),
                     "plain text has no fields",
                     f"set input.format to json, or leave input.{name} out (input.markup says whether it is HTML)",
@@ -116,23 +116,23 @@ def _input_problems(config: Config) -> Iterator[Problem]:
     known = ", ".join(fields)
     for name in given.html_fields:
         if name not in fields:
-            yield Problem(
+            yield ConfigProblem(
                 ("input.html_fields", "input.fields", "input.text_field"),
                 f"{name!r} is none of the fields that make a text ({known})",
                 "name one of them, or add it to input.fields",
             )
     if given.text_field != "text" and given.text_field not in fields:
-        yield Problem(
+        yield ConfigProblem(
             ("input.text_field", "input.fields"),
             f"the text is made of {known} alone",
             f"add {given.text_field!r} to input.fields, or leave input.text_field out",
         )
 
 
-def _size_problems(config: Config) -> Iterator[Problem]:
+def _size_problems(config: Config) -> Iterator[ConfigProblem]:
     settings = fingerprint_settings_of(config)
     if settings.article_size and settings.exact_size > settings.article_size:
-        yield Problem(
+        yield ConfigProblem(
             ("text.exact_size", "text.article_size"),
             f"no text is short: below {settings.exact_size} characters its exact form decides, from "
             f"{settings.article_size} on it is long",
@@ -140,12 +140,12 @@ def _size_problems(config: Config) -> Iterator[Problem]:
         )
 
 
-def _feature_problems(config: Config) -> Iterator[Problem]:
+def _feature_problems(config: Config) -> Iterator[ConfigProblem]:
     settings, features = fingerprint_settings_of(config), config.features
     if not settings.has_long:
-        for name in FEATURES:
+        for name in PROFILE_FEATURES:
             if getattr(features, name) is not None:
-                yield Problem(
+                yield ConfigProblem(
                     (f"features.{name}", "match.profile", "text.article_size"),
                     f"it is about long text, and in profile {config.match.profile} every text is short",
                     f"leave features.{name} out, or set text.article_size",
@@ -154,14 +154,14 @@ def _feature_problems(config: Config) -> Iterator[Problem]:
         return
     for name in ("user_dictionary", "stop_words"):
         if getattr(features, name) is not None:
-            yield Problem(
+            yield ConfigProblem(
                 (f"features.{name}", "features.kind", "match.profile"),
                 "it is about words, and features are made of characters here",
                 f"leave features.{name} out, or take profile article",
             )
 
 
-def _search_problems(config: Config) -> Iterator[Problem]:
+def _search_problems(config: Config) -> Iterator[ConfigProblem]:
     search = search_of(config)
     if search.kind == EXACT:
         yield from _exact_problems(config)
@@ -170,32 +170,32 @@ def _search_problems(config: Config) -> Iterator[Problem]:
     needed = ("distance",) if search.kind == EXACT else ("probes", "limit", "short_limit")
     for name in needed:
         if getattr(search, name) is None:
-            yield Problem(
+            yield ConfigProblem(
                 (f"match.{name}", "match.search", "match.profile"),
                 f"{search.kind} search needs it, and profile {config.match.profile} has none",
                 f"give match.{name}, or leave match.search out",
             )
 
 
-def _exact_problems(config: Config) -> Iterator[Problem]:
+def _exact_problems(config: Config) -> Iterator[ConfigProblem]:
     for name in ("probes", "limit", "short_limit"):
         if getattr(config.match, name) is not None:
-            yield Problem(
+            yield ConfigProblem(
                 (f"match.{name}", "match.profile", "match.search"),
                 f"the search of profile {config.match.profile} is exact: a distance of fingerprints alone decides",
                 "give match.distance (--distance) instead, or take profile article or comment",
             )
     if config.features.tables != EXACT_TABLES:
-        yield Problem(
+        yield ConfigProblem(
             ("features.tables", "match.profile", "match.search"),
             "exact search is over the four tables of the fingerprint",
             "set features.tables to 4, or take directed search (profile article or comment)",
         )
 
 
-def _directed_problems(config: Config) -> Iterator[Problem]:
+def _directed_problems(config: Config) -> Iterator[ConfigProblem]:
     if config.match.distance is not None:
-        yield Problem(
+        yield ConfigProblem(
             ("match.distance", "match.profile", "match.search"),
             f"the search of profile {config.match.profile} is directed: no distance of fingerprints decides",
             "give match.limit (--limit: bits of 256 between signatures) and match.probes (--probes: lists looked up) "
@@ -203,7 +203,7 @@ def _directed_problems(config: Config) -> Iterator[Problem]:
         )
     most = MAX_MASKS * config.features.tables
     if (config.match.probes or 0) > most:
-        yield Problem(
+        yield ConfigProblem(
             ("match.probes", "features.tables"),
             f"{config.features.tables} tables have no more than {most} lists within 3 bits of an article",
             f"give at most {most}",

@@ -14,17 +14,10 @@ from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, SecretStr, ValidationError
 
+from stream_dedup.config.keys import accepted_values
 from stream_dedup.core.rules import MAX_WINDOW_MS
 from stream_dedup.errors import UserError
 
-MAX_DISTANCE = 11
-"""Bits. Beyond it exact search needs more than the 548 look-ups of k = 11."""
-MAX_PROBES = 11_152
-"""Lists: 697 masks of at most 3 bits in each of 16 tables."""
-MAX_LIMIT = 256
-"""Bits of a signature."""
-MAX_SIZE = 1_000_000
-"""Characters: longer than any text that is not long."""
 MAX_FIELD_WEIGHT = 16
 """A field that weighs more drowns the others."""
 MAX_TOPIC_CHARACTERS = 249
@@ -32,7 +25,7 @@ MAX_TOPIC_CHARACTERS = 249
 MAX_SHOWN_CHARACTERS = 80
 """A value in a message is cut there: one line must stay readable."""
 
-_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\s:\[\],/]*):(?P<port>\d{1,5})")
 _DURATION = re.compile(r"(\d{1,9})\s*([smhd])")
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -52,7 +45,7 @@ class ConfigError(UserError):
         super().__init__("\n".join([f"configuration has {count}:", *(f"  {line}" for line in self.problems)]))
 
 
-class Problem(NamedTuple):
+class ConfigProblem(NamedTuple):
     """Something wrong between keys that are each right alone."""
 
     keys: tuple[str, ...]
@@ -96,7 +89,7 @@ def duration(text: str) -> str:
 
 def topic_name(name: str) -> str:
     """Pass a name on that Kafka takes for a topic."""
-    if _NAME.fullmatch(name) is None or name in {".", ".."} or len(name) > MAX_TOPIC_CHARACTERS:
+    if _TOPIC_NAME.fullmatch(name) is None or name in {".", ".."} or len(name) > MAX_TOPIC_CHARACTERS:
         msg = f"no topic name: 1 to {MAX_TOPIC_CHARACTERS} letters, digits, '.', '_' and '-'"
         raise ValueError(msg)
     return name
@@ -104,7 +97,7 @@ def topic_name(name: str) -> str:
 
 def group_name(name: str) -> str:
     """Pass a name on that still is a topic's with the log's suffix behind it."""
-    if _NAME.fullmatch(name) is None or len(name) + _LOG_SUFFIX_CHARACTERS > MAX_TOPIC_CHARACTERS:
+    if _TOPIC_NAME.fullmatch(name) is None or len(name) + _LOG_SUFFIX_CHARACTERS > MAX_TOPIC_CHARACTERS:
         msg = f"it names a topic, so at most {MAX_TOPIC_CHARACTERS - _LOG_SUFFIX_CHARACTERS} of these characters"
         raise ValueError(msg)
     return name
@@ -176,7 +169,7 @@ def validate(
     model: type[_Model],
     layers: Sequence[Layer],
     problems: list[str],
-    across: Callable[[_Model], list[Problem]],
+    across: Callable[[_Model], list[ConfigProblem]],
 ) -> _Model | None:
     """Merge the layers and check them; None, and lines in ``problems``, where anything is wrong.
 
@@ -255,15 +248,13 @@ def _unknown_key(model: type[BaseModel], layers: Sequence[Layer], loc: tuple[str
 def _wrong_value(model: type[BaseModel], layers: Sequence[Layer], loc: tuple[str, ...], reason: str) -> str:
     value, source = _given_by(layers, loc)
     reason = reason.removeprefix("Value error, ").replace("Input should be", "must be")
-    give = "give a table of keys"
-    shown = ""
     field = model.model_fields[loc[0]]
     if len(loc) > 1:
         field = _section(model, loc[0]).model_fields[loc[1]]
-    if isinstance(field.json_schema_extra, dict):
-        give = f"give {field.json_schema_extra['give']}"
-        shown = "" if is_secret(field.annotation) else f" = {_shown(value)}"
-    return f"{'.'.join(loc)}{shown} ({source}): {reason}; {give}"
+    elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+        return f"{'.'.join(loc)} ({source}): {reason}; give a table of keys"
+    shown = "" if is_secret(field.annotation) else f" = {_shown(value)}"
+    return f"{'.'.join(loc)}{shown} ({source}): {reason}; give {accepted_values(field)}"
 
 
 def _section(model: type[BaseModel], name: str) -> type[BaseModel]:

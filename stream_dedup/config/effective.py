@@ -25,7 +25,7 @@ ARTICLE_ALL = "every text is short"
 Value = str | int | bool | None
 
 
-class Search(NamedTuple):
+class SearchSettings(NamedTuple):
     """How is searched: as the rules have it."""
 
     kind: str
@@ -40,16 +40,16 @@ def profile_of(config: Config) -> Profile:
     return PROFILES[config.match.profile]
 
 
-def search_of(config: Config) -> Search:
+def search_of(config: Config) -> SearchSettings:
     """The search in force; None where the profile has no value for it either, or the kind of search takes none."""
     profile, match = profile_of(config), config.match
     kind = match.search or profile.search
     if kind == EXACT:
-        return Search(kind, _or(match.distance, profile.distance), None, None, None)
+        return SearchSettings(kind, _or(match.distance, profile.distance), None, None, None)
     short_limit = match.short_limit
     if not fingerprint_settings_of(config).has_long:
         short_limit = _or(short_limit, match.limit)
-    return Search(
+    return SearchSettings(
         kind,
         None,
         _or(match.probes, profile.probes),
@@ -63,7 +63,7 @@ def fingerprint_settings_of(config: Config) -> FingerprintSettings:
     given, text, features = config.input, config.text, config.features
     settings = profile_of(config).settings
     settings = settings.with_normalisation(**{name: getattr(text, name) for name in NORMALISATION})
-    changed = {name: getattr(features, name) for name in FEATURES} | {"top_k": features.top_k or None}
+    changed = {name: getattr(features, name) for name in PROFILE_FEATURES} | {"top_k": features.top_k or None}
     settings = settings.with_features(**changed)
     return replace(
         settings,
@@ -129,7 +129,7 @@ NORMALISATION = tuple(field.name for field in fields(Normalisation) if field.nam
 """Keys of ``text`` that are steps of the normalisation."""
 
 
-FEATURES = ("kind", "weights", "top_k", "damped", "damping", "idf", "root")
+PROFILE_FEATURES = ("kind", "weights", "top_k", "damped", "damping", "idf", "root")
 """Keys of ``features`` that the profile decides."""
 
 
@@ -144,7 +144,7 @@ def of_profile(config: Config) -> dict[str, str]:
     told["text.exact_size"] = str(settings.exact_size)
     features = settings.long.features
     if settings.has_long:
-        told |= {f"features.{name}": _word(getattr(features, name)) for name in FEATURES}
+        told |= {f"features.{name}": _word(getattr(features, name)) for name in PROFILE_FEATURES}
         told["features.top_k"] = _word(features.top_k or 0)
     told["match.search"] = search.kind
     told |= {f"match.{name}": _word(getattr(search, name)) for name in ("distance", "probes", "limit", "short_limit")}

@@ -1,10 +1,10 @@
 """The configuration as plain data: every section with its keys.
 
-Units stand in the names (``_s``, ``_mib``, ``_bytes``); durations carry theirs ("24h"). Each key has its meaning and
-what may be given, in one place (``sections``): the errors, ``config show`` and the README's table are made of
-them. ``load`` makes a configuration; ``effective`` derives what it comes to with its profile.
+The name of a key ends with its unit (``_s``, ``_mib``, ``_bytes``); a duration contains it ("24h"). Each key is
+declared once, in ``sections``: error messages, the help of flags, ``config show`` and the README's tables are derived
+from the declaration. ``load`` makes a configuration; ``effective`` derives the values in force with its profile.
 
-No algorithm and no effect here.
+This module contains no algorithm and has no effects.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from stream_dedup.config import checks
+from stream_dedup.config.keys import key
 from stream_dedup.config.sections import (
     FeaturesConfig,
     IndexConfig,
@@ -24,17 +25,16 @@ from stream_dedup.config.sections import (
     TextConfig,
     TopicsConfig,
     WorkerConfig,
-    key,
 )
 
 __all__ = ["Config", "KafkaConfig"]
 
 LOG_SUFFIX = ".fingerprints"
-"""The log topic is the group's name with this behind it."""
+"""The log topic is the group's name followed by this suffix."""
 
 
 class Config(BaseModel):
-    """Everything that can be set."""
+    """The whole configuration."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -48,10 +48,10 @@ class Config(BaseModel):
     worker: WorkerConfig = WorkerConfig()
     metrics: MetricsConfig = MetricsConfig()
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(checks.lower)] = key(
-        "info", "least severe lines written to standard error", "debug, info, warning or error"
+        "info", "lowest severity that is written to standard error"
     )
 
     @property
     def log_topic(self) -> str:
-        """Topic of the fingerprint log."""
+        """The topic of the fingerprint log."""
         return f"{self.kafka.group}{LOG_SUFFIX}"

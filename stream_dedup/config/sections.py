@@ -1,308 +1,349 @@
-"""The sections of the configuration: every key with its default, its meaning and what may be given.
+"""The sections of the configuration: every key with its default, meaning, unit and range.
 
-Rules: a key that depends on the profile is None where it is not given (``effective`` says what is then in
-force); what a value must be alone stands here, what it must be beside others in ``across``.
+Rules: a key that the profile sets is None by default (``effective`` derives the value in force). A rule about one
+value is declared here, a rule about several keys in ``across``.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
 from stream_dedup.config import checks
-from stream_dedup.config.checks import (
-    MAX_DISTANCE,
-    MAX_FIELD_WEIGHT,
-    MAX_LIMIT,
-    MAX_PROBES,
-    MAX_SIZE,
-    ConfigError,
-    parse_duration_ms,
-)
+from stream_dedup.config.checks import MAX_FIELD_WEIGHT, ConfigError, parse_duration_ms
+from stream_dedup.config.keys import PROFILE_DEFAULT, key
+from stream_dedup.core.model import SIGNATURE_BITS
+from stream_dedup.core.rules import BUCKET_LIMIT, MAX_BUCKET_LIMIT, MAX_DISTANCE, MAX_MASKS
 
-_BOOL = "true or false"
-_HANDLING = "keep, drop or token (all of a kind count as one word)"
-_SIZE = f"0 to {MAX_SIZE}"
+MAX_TABLES = 16
+MAX_TEXT_SIZE = 1_000_000
+"""Characters: no text that is fingerprinted as short is longer."""
+MAX_INDEX_ENTRIES = 1 << 20
+"""Entries in memory; each takes 14 bytes for each table."""
+MAX_MEMORY_MIB = 1 << 20
+"""MiB: 1 TiB."""
+MAX_RECORD_BYTES = 256 << 20
+"""Bytes: beyond it, no broker takes a record."""
 
 _Topic = Annotated[str, AfterValidator(checks.topic_name)]
 _Topics = Annotated[list[_Topic], BeforeValidator(checks.split_list), Field(min_length=1)]
 _Seconds = Annotated[float, Field(ge=0.001, le=86_400, allow_inf_nan=False)]
 
 
-def key(default: Any, meaning: str, give: str, **constraints: Any) -> Any:  # noqa: ANN401 - as pydantic's Field
-    """A key of the configuration: its default, what it means and what may be given."""
-    return Field(default, description=meaning, json_schema_extra={"give": give}, **constraints)
-
-
 class Section(BaseModel):
-    """A part of the configuration."""
+    """A section of the configuration."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class KafkaConfig(Section):
-    """How to reach the brokers."""
+    """The connection to the brokers."""
 
     brokers: Annotated[str, AfterValidator(checks.broker_list)] = key(
-        "127.0.0.1:9092", "brokers to begin with", "host:port, several with commas"
+        "127.0.0.1:9092", "brokers for the first connection", form="host:port, several separated by commas"
     )
     group: Annotated[str, AfterValidator(checks.group_name)] = key(
         "stream-dedup",
-        "consumer group; its log is the topic GROUP.fingerprints",
-        "letters, digits, '.', '_' and '-'",
+        "consumer group; its fingerprint log is the topic GROUP.fingerprints",
+        form="letters, digits, '.', '_' and '-'",
     )
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = key(
-        "PLAINTEXT", "how the connection is secured", "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
+        "PLAINTEXT", "protocol of the connection"
     )
-    ssl_cafile: Path | None = key(None, "certificates of the authorities to trust", "a PEM file")
-    ssl_certfile: Path | None = key(None, "the client's certificate", "a PEM file")
-    ssl_keyfile: Path | None = key(None, "the client's private key", "a PEM file")
-    ssl_check_hostname: bool = key(
-        default=True, meaning="whether the broker's certificate must bear its name", give="true or false"
+    ssl_cafile: Path | None = key(None, "certificates of the trusted authorities", form="a PEM file")
+    ssl_certfile: Path | None = key(None, "certificate of the client", form="a PEM file")
+    ssl_keyfile: Path | None = key(None, "private key of the client", form="a PEM file")
+    ssl_check_hostname: bool = key(default=True, meaning="require the broker's name in its certificate")
+    ssl_password: SecretStr | None = key(
+        None, "password of the private key", form="text, preferably in ssl_password_file"
     )
-    ssl_password: SecretStr | None = key(None, "password of the private key", "a text, better in ssl_password_file")
-    ssl_password_file: Path | None = key(None, "file that holds the private key's password", "a readable file")
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = key(
-        None, "how the client says who it is", "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
+    ssl_password_file: Path | None = key(
+        None, "file that contains the password of the private key", form="a readable file"
     )
-    sasl_username: str | None = key(None, "user name", "a text")
-    sasl_password: SecretStr | None = key(None, "password", "a text, better in sasl_password_file")
-    sasl_password_file: Path | None = key(None, "file that holds the password", "a readable file")
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = key(None, "authentication mechanism")
+    sasl_username: str | None = key(None, "user name", form="text")
+    sasl_password: SecretStr | None = key(None, "password", form="text, preferably in sasl_password_file")
+    sasl_password_file: Path | None = key(None, "file that contains the password", form="a readable file")
     session_timeout_s: _Seconds = key(
-        10, "silence after which the group gives a worker's partitions away", "seconds, 0.001 to 86400"
+        10, "time without a heartbeat after which the group reassigns a worker's partitions", form="seconds"
     )
     transaction_timeout_s: _Seconds = key(
         30,
         "age at which the broker aborts an open transaction",
-        "seconds, 0.001 to 86400; the broker allows 900 by default",
+        form="seconds",
+        note="the broker allows 900 by default",
     )
     broker_wait_s: _Seconds = key(
-        60, "how long the worker waits for a broker that is away before it stops", "seconds, 0.001 to 86400"
+        60, "time for which the worker waits for an unreachable broker before it stops", form="seconds"
     )
     max_record_bytes: int = key(
         1_048_576,
-        "largest source record; output topics must hold it and its headers",
-        "bytes, 1024 to 268435456",
+        "size of the largest source record; output topics must accept it with its headers",
+        form="bytes",
         ge=1024,
-        le=268_435_456,
+        le=MAX_RECORD_BYTES,
     )
 
     def sasl_secret(self) -> str | None:
-        """The SASL password, from the key or from its file."""
+        """Returns the SASL password, from the key or from its file."""
         return _secret(self.sasl_password, self.sasl_password_file)
 
     def ssl_secret(self) -> str | None:
-        """The private key's password, from the key or from its file."""
+        """Returns the private key's password, from the key or from its file."""
         return _secret(self.ssl_password, self.ssl_password_file)
 
 
 class TopicsConfig(Section):
-    """Where articles come from and where verdicts go."""
+    """The topics that a worker reads and writes."""
 
-    input: _Topics = key(["articles"], "topics with articles", "topic names, with commas in the environment")
-    unique: _Topic = key("unique", "topic of articles seen for the first time", "a topic name")
-    duplicate: _Topic = key("duplicate", "topic of duplicates", "a topic name")
-    rejected: _Topic = key("rejected", "topic of records that cannot be read", "a topic name")
-    create: bool = key(default=True, meaning="whether missing topics are made at the start", give="true or false")
-    partitions: int = key(1, "partitions of input and output topics that are made", "1 to 10000", ge=1, le=10_000)
+    input: _Topics = key(
+        ["articles"], "input topics, with the articles", form="topic names, separated by commas in the environment"
+    )
+    unique: _Topic = key("unique", "output topic of unique articles", form="a topic name")
+    duplicate: _Topic = key("duplicate", "output topic of duplicates", form="a topic name")
+    rejected: _Topic = key("rejected", "output topic of unreadable records", form="a topic name")
+    create: bool = key(default=True, meaning="create missing topics at the start")
+    partitions: int = key(1, "partitions of the input and output topics that are created", ge=1, le=10_000)
 
 
 class InputConfig(Section):
-    """How a record is read."""
+    """The format of a source record."""
 
-    format: Literal["json", "text"] = key("json", "what a record's value is", "json or text")
-    id_field: str = key("id", "field with the article's id", "a field's name", min_length=1)
-    text_field: str = key("text", "field with the article's text", "a field's name", min_length=1)
+    format: Literal["json", "text"] = key("json", "format of a record's value")
+    id_field: str = key("id", "field with the article's id", form="a field name", min_length=1)
+    text_field: str = key("text", "field with the article's text", form="a field name", min_length=1)
     fields: Annotated[dict[str, int], BeforeValidator(checks.split_weights), AfterValidator(checks.field_weights)] = (
         key(
             {},
-            "fields whose texts make the article, with their weights (text_field alone where not given)",
-            f'a table as {{ title = 3, text = 1 }}, in the environment "title=3,text=1"; 1 to {MAX_FIELD_WEIGHT}',
+            "fields that make up the text, with their weights; empty: text_field alone",
+            form='a table such as { title = 3, text = 1 }, "title=3,text=1" in the environment',
+            note=f"weights 1 to {MAX_FIELD_WEIGHT}",
         )
     )
     scope_field: str | None = key(
-        None, "field of the site, tenant or thread: articles match only within theirs", "a field's name", min_length=1
+        None,
+        "field with the site, tenant or thread: articles match only articles of the same scope",
+        form="a field name",
+        min_length=1,
     )
-    markup: Literal["plain", "html"] = key("plain", "what the texts are", "plain or html")
+    markup: Literal["plain", "html"] = key("plain", "markup of the texts")
     html_fields: Annotated[list[str], BeforeValidator(checks.split_list)] = key(
-        [], "fields that are HTML while the others are plain", "names among the fields, with commas in the environment"
+        [],
+        "fields that are HTML where the others are plain",
+        form="field names, separated by commas in the environment",
     )
-    max_bytes: int = key(1_000_000, "a longer value is rejected", "bytes, 1 to 268435456", ge=1, le=268_435_456)
+    max_bytes: int = key(
+        1_000_000, "size of the largest value; a larger one is rejected", form="bytes", ge=1, le=MAX_RECORD_BYTES
+    )
 
 
 _Handling = Literal["keep", "drop", "token"] | None
 
 
-class TextConfig(Section):
-    """What becomes of a text before its features are taken: part of the scheme."""
+def _handling(subject: str) -> _Handling:
+    """Declares a key that says what normalisation does with one kind of character sequence."""
+    handling: _Handling = key(
+        None, f"handling of {subject}", note="token: all of them count as one word", unset=PROFILE_DEFAULT
+    )
+    return handling
 
-    urls: _Handling = key(None, "what becomes of URLs", _HANDLING)
-    emails: _Handling = key(None, "what becomes of e-mail addresses", _HANDLING)
-    users: _Handling = key(None, "what becomes of user names (@name)", _HANDLING)
-    numbers: _Handling = key(None, "what becomes of numbers", _HANDLING)
-    emoji: _Handling = key(None, "what becomes of emoji", _HANDLING)
-    invisible: bool | None = key(None, "whether zero-width and control characters are taken out", _BOOL)
+
+class TextConfig(Section):
+    """The normalisation of a text before its features are taken: part of the scheme."""
+
+    urls: _Handling = _handling("URLs")
+    emails: _Handling = _handling("e-mail addresses")
+    users: _Handling = _handling("user names (@name)")
+    numbers: _Handling = _handling("numbers")
+    emoji: _Handling = _handling("emoji")
+    invisible: bool | None = key(None, "remove zero-width and control characters", unset=PROFILE_DEFAULT)
     tags: bool | None = key(
-        None, "whether stray HTML tags and the targets of Markdown links are taken out of plain text", _BOOL
+        None, "remove stray HTML tags and the targets of Markdown links from plain text", unset=PROFILE_DEFAULT
     )
-    join_numbers: bool | None = key(None, "whether 3.50 and 2024-05-01 are one number each", _BOOL)
-    simplify: bool | None = key(None, "whether traditional Chinese is read as simplified", _BOOL)
-    unspace: bool | None = key(None, "whether spaces and symbols between single characters are taken out", _BOOL)
-    repeats: bool | None = key(None, "whether a character repeated many times is shortened", _BOOL)
-    lookalikes: bool | None = key(None, "whether look-alike letters and digits are read as what they look like", _BOOL)
+    join_numbers: bool | None = key(None, "read 3.50 and 2024-05-01 as one number each", unset=PROFILE_DEFAULT)
+    simplify: bool | None = key(None, "read traditional Chinese as simplified Chinese", unset=PROFILE_DEFAULT)
+    unspace: bool | None = key(None, "remove spaces and symbols between single characters", unset=PROFILE_DEFAULT)
+    repeats: bool | None = key(None, "shorten a character that is repeated many times", unset=PROFILE_DEFAULT)
+    lookalikes: bool | None = key(
+        None, "read look-alike letters and digits as the characters that they imitate", unset=PROFILE_DEFAULT
+    )
     article_size: int | None = key(
-        None, "characters below which a text is short: fingerprinted by its characters", _SIZE, ge=0, le=MAX_SIZE
+        None,
+        "a text below this size is short: its features are characters",
+        form="characters",
+        unset=PROFILE_DEFAULT,
+        ge=0,
+        le=MAX_TEXT_SIZE,
     )
-    exact_size: int | None = key(None, "characters below which only an equal text is near", _SIZE, ge=0, le=MAX_SIZE)
+    exact_size: int | None = key(
+        None,
+        "a text below this size is near equal texts only",
+        form="characters",
+        unset=PROFILE_DEFAULT,
+        ge=0,
+        le=MAX_TEXT_SIZE,
+    )
 
 
 class FeaturesConfig(Section):
-    """What a long text's features are and what they weigh: part of the scheme."""
+    """The features of a long text and their weights: part of the scheme."""
 
-    kind: Literal["words", "chars"] | None = key(None, "what the features of a long text are", "words or chars")
-    weights: Literal["tfidf", "tf", "level"] | None = key(None, "how a word is weighed", "tfidf, tf or level")
-    top_k: int | None = key(None, "only so many of the heaviest count", "1 to 100000, 0 for all", ge=0, le=100_000)
-    damped: bool | None = key(None, "whether a word's count is damped (1 + damping ln n)", _BOOL)
-    damping: int | None = key(None, "how much a repeated word gains when counts are damped", "1 to 16", ge=1, le=16)
-    idf: Literal["jieba", "languages"] | None = key(
-        None, "frequencies of words: jieba's table alone, or beyond it other languages too", "jieba or languages"
+    kind: Literal["words", "chars"] | None = key(None, "features of a long text", unset=PROFILE_DEFAULT)
+    weights: Literal["tfidf", "tf", "level"] | None = key(None, "weighting of words", unset=PROFILE_DEFAULT)
+    top_k: int | None = key(
+        None,
+        "number of features that count, the heaviest first",
+        note="0: all",
+        unset=PROFILE_DEFAULT,
+        ge=0,
+        le=100_000,
     )
-    root: bool | None = key(None, "whether the square root of a word's IDF is taken", _BOOL)
+    damped: bool | None = key(None, "damp the count of a repeated word (1 + damping ln n)", unset=PROFILE_DEFAULT)
+    damping: int | None = key(
+        None, "weight that a repeated word gains where counts are damped", unset=PROFILE_DEFAULT, ge=1, le=16
+    )
+    idf: Literal["jieba", "languages"] | None = key(
+        None, "word frequencies: jieba's table alone, or other languages as well", unset=PROFILE_DEFAULT
+    )
+    root: bool | None = key(None, "take the square root of a word's IDF", unset=PROFILE_DEFAULT)
     key_sentences: int = key(
         0,
-        "how many times more the first and last sentence of each paragraph and the longest one count",
-        f"0 to {MAX_FIELD_WEIGHT}",
+        "additional count of the longest sentence and of the first and last sentence of each paragraph",
         ge=0,
         le=MAX_FIELD_WEIGHT,
     )
     segmenter: Literal["rjieba", "jieba"] = key(
-        "rjieba", "which program cuts Chinese into words; both cut alike, jieba slower", "rjieba or jieba"
+        "rjieba", "segmenter of Chinese text; both return the same words, jieba is slower"
     )
-    user_dictionary: Path | None = key(None, "words that are never cut", "a UTF-8 file, a word a line")
-    stop_words: Path | None = key(None, "words that do not count", "a UTF-8 file, a word a line")
-    seed: int = key(0, "seed of the hash of features", "0 to 4294967295", ge=0, le=4_294_967_295)
+    user_dictionary: Path | None = key(None, "words that are never split", form="a UTF-8 file, one word on each line")
+    stop_words: Path | None = key(None, "words that do not count", form="a UTF-8 file, one word on each line")
+    seed: int = key(0, "seed of the feature hash", ge=0, le=4_294_967_295)
     tables: Annotated[Literal[4, 8, 16], BeforeValidator(checks.whole)] = key(
-        4, "block tables: 4 over the fingerprint, 8 or 16 over more of the signature", "4, 8 or 16"
+        4, "number of block tables: 4 cover the fingerprint, 8 or 16 cover more of the signature"
     )
 
 
 class MatchConfig(Section):
-    """When an article is a duplicate."""
+    """The rules by which an article is a duplicate."""
 
     profile: Literal["article", "comment", "simhash"] = key(
-        "article", "named set of defaults for text, features and search", "article, comment or simhash"
+        "article", "named set of defaults for text, features and search"
     )
     search: Literal["exact", "directed"] | None = key(
         None,
-        "exact: every fingerprint within distance; directed: the probes most likely to find one",
-        "exact or directed",
+        "exact: every fingerprint within distance; directed: the look-ups most likely to find a match",
+        unset=PROFILE_DEFAULT,
     )
     distance: int | None = key(
         None,
-        "exact search: bits in which two fingerprints may differ",
-        f"0 to {MAX_DISTANCE}",
+        "exact search: bits of 64 in which two fingerprints may differ",
+        unset=PROFILE_DEFAULT,
         ge=0,
         le=MAX_DISTANCE,
     )
     probes: int | None = key(
-        None, "directed search: lists looked up for an article", f"1 to {MAX_PROBES}", ge=1, le=MAX_PROBES
+        None,
+        "directed search: posting lists looked up for one article",
+        unset=PROFILE_DEFAULT,
+        ge=1,
+        le=MAX_MASKS * MAX_TABLES,
     )
     limit: int | None = key(
-        None, "directed search: bits of 256 in which two signatures may differ", f"0 to {MAX_LIMIT}", ge=0, le=MAX_LIMIT
+        None,
+        "directed search: bits of 256 in which two signatures may differ",
+        unset=PROFILE_DEFAULT,
+        ge=0,
+        le=SIGNATURE_BITS,
     )
     short_limit: int | None = key(
         None,
-        "the same for short texts (where every text is short, match.limit is theirs too)",
-        f"0 to {MAX_LIMIT}",
+        "directed search: the limit for short texts; where every text is short, match.limit applies",
+        unset=PROFILE_DEFAULT,
         ge=0,
-        le=MAX_LIMIT,
+        le=SIGNATURE_BITS,
     )
     bucket_limit: int = key(
-        16_384, "newest entries compared in each list that is looked up", "1 to 1048576", ge=1, le=1_048_576
+        BUCKET_LIMIT, "newest entries of each posting list that are compared", ge=1, le=MAX_BUCKET_LIMIT
     )
     window: Annotated[str, AfterValidator(checks.duration)] | None = key(
-        None, "how long an article is remembered (for ever where not given)", 'a number and s, m, h or d, as "24h"'
+        None,
+        "time for which an article is remembered",
+        form="a number with s, m, h or d, such as 90s, 15m, 24h, 7d",
+        unset="for ever",
     )
-    featureless: Literal["unique", "rejected"] = key(
-        "unique", "verdict of a text without words (only punctuation)", "unique or rejected"
-    )
+    featureless: Literal["unique", "rejected"] = key("unique", "verdict of a text without words (only punctuation)")
     recrawl: Literal["duplicate", "update"] = key(
         "duplicate",
-        "what an article near an earlier one of its own id is: a duplicate, or an update, which leaves as unique",
-        "duplicate or update",
+        "result for an article that is near an earlier one with the same id; an update is sent as unique",
     )
-    observe: bool = key(
-        default=False,
-        meaning="whether every record goes to the topic of unique ones, with its verdict in its headers",
-        give=_BOOL,
-    )
+    observe: bool = key(default=False, meaning="send every record to the unique topic, with its verdict in its headers")
 
     @property
     def window_ms(self) -> int | None:
-        """The window in milliseconds, None for ever."""
+        """The window in milliseconds, or None for ever."""
         return None if self.window is None else parse_duration_ms(self.window)
 
 
 class IndexConfig(Section):
     """The index on disk: a cache of the log."""
 
-    path: Path = key(Path("index"), "folder of the index; one worker each", "a folder on a local disk")
+    path: Path = key(Path("index"), "folder of the index; each worker has its own", form="a folder on a local disk")
     fold_entries: int = key(
-        131_072,
-        "articles held in memory before they are folded into the tables",
-        "1 to 1048576",
-        ge=1,
-        le=1_048_576,
+        131_072, "articles held in memory before they are merged into the tables", ge=1, le=MAX_INDEX_ENTRIES
     )
-    block_cache_mib: int = key(256, "memory for blocks read from disk", "MiB, 1 to 1048576", ge=1, le=1_048_576)
+    block_cache_mib: int = key(256, "memory for blocks read from disk", form="MiB", ge=1, le=MAX_MEMORY_MIB)
     image_mib: int = key(
         1024,
-        "memory for the image of the tables; what does not fit is looked up on disk",
-        "MiB, 0 (no image) to 1048576",
+        "memory for the image of the tables; the rest is looked up on disk",
+        form="MiB",
+        note="0: no image",
         ge=0,
-        le=1_048_576,
+        le=MAX_MEMORY_MIB,
     )
 
 
 class WorkerConfig(Section):
-    """How much a worker does at once."""
+    """The resources and time limits of a worker."""
 
     processes: int | None = key(
         None,
-        "fingerprinting processes (0: none of their own; one for each core where not given)",
-        "0 to 256",
+        "fingerprinting processes",
+        note="0: the command fingerprints in its own process",
+        unset="one for each core",
         ge=0,
         le=256,
     )
     article_limit_s: float = key(
         10,
-        "processor time that one article may take to be fingerprinted; one that takes more is rejected",
-        "seconds, 1 to 3600",
+        "processor time for fingerprinting one article; an article that takes longer is rejected",
+        form="seconds",
         ge=1,
         le=3600,
         allow_inf_nan=False,
     )
-    batch_records: int = key(500, "records in one batch at most", "1 to 10000", ge=1, le=10_000)
-    max_inflight_batches: int = key(32, "batches under way at once", "1 to 1000", ge=1, le=1000)
-    shutdown_s: _Seconds = key(20, "how long a stop may take before it is cut short", "seconds, 0.001 to 86400")
+    batch_records: int = key(500, "maximum records in one batch", ge=1, le=10_000)
+    max_inflight_batches: int = key(32, "maximum batches polled and not committed", ge=1, le=1000)
+    shutdown_s: _Seconds = key(20, "time limit of a shutdown", form="seconds")
     clock_allowance_s: float = key(
         60,
-        "how far a broker's clock may be set back before a trim could change a verdict",
-        "seconds, 0 to 86400",
+        "time by which a broker's clock may be set back before a trim could change a verdict",
+        form="seconds",
         ge=0,
         le=86_400,
         allow_inf_nan=False,
     )
-    watchdog_s: _Seconds = key(60, "a call to the broker that takes longer stops the worker", "seconds, 0.001 to 86400")
+    watchdog_s: _Seconds = key(60, "time limit of a call to the broker; a longer call stops the worker", form="seconds")
 
 
 class MetricsConfig(Section):
-    """Where metrics are served."""
+    """The HTTP server of the metrics."""
 
     address: Annotated[str, AfterValidator(checks.metrics_address)] = key(
-        "127.0.0.1:9464", "where /metrics, /healthz and /readyz are served", 'host:port (port 0: any free one) or "off"'
+        "127.0.0.1:9464",
+        "address that serves /metrics, /healthz and /readyz",
+        form='host:port (port 0: any free port) or "off"',
     )
 
 
@@ -314,4 +355,5 @@ def _secret(value: SecretStr | None, path: Path | None) -> str | None:
     try:
         return path.read_text("utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError([f"secret file {path}: cannot be read as UTF-8 text; name one that can"]) from error
+        msg = f"secret file {path}: cannot be read as UTF-8 text; name a readable UTF-8 file"
+        raise ConfigError([msg]) from error

@@ -32,12 +32,13 @@ from typing import Any, Self
 
 import click
 
-from stream_dedup.cli import EXIT_OK, EXIT_UNAVAILABLE, exit_code_of
+from stream_dedup.cli import exit_code_of
 from stream_dedup.cli.output import write_lines
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import StreamDedupError, UnavailableError
+from stream_dedup.exit_codes import EXIT_OK, EXIT_UNAVAILABLE
 from stream_dedup.terminal import visible
 
 PROGRAM = (sys.executable, "-P", "-m", "stream_dedup")

@@ -14,7 +14,6 @@ It must never write to an index that belongs to a log in Kafka.
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
@@ -42,6 +41,7 @@ from stream_dedup.files.inputs import (
     LineBatch,
     Progress,
     check_inputs,
+    fingerprinting_processes,
     read_batches,
     total_bytes,
 )
@@ -54,8 +54,6 @@ from stream_dedup.pool import FingerprintPool
 
 LOOK_AHEAD = 2
 """Batches under way for each process: one in work, one that waits; more would only hold memory."""
-SMALL_INPUT_BYTES = 2_000_000
-"""Below it starting processes takes longer than doing without."""
 LEAST_MILLISECONDS = 100_000_000_000
 """A number from here on is milliseconds (1973 and later), below it seconds (until the year 5138)."""
 MAX_TIME_MS = 253_402_300_800_000
@@ -85,7 +83,7 @@ class Tally:
     progress: Progress = field(default_factory=Progress)
 
 
-class _UnderWay(NamedTuple):
+class _SubmittedBatch(NamedTuple):
     """A batch that is being fingerprinted."""
 
     lines: LineBatch
@@ -120,20 +118,21 @@ def filter_files(
     _check(config, options)
     tally = Tally()
     tally.progress.total = total_bytes(options.inputs)
+    processes = fingerprinting_processes(config.worker.processes, tally.progress.total)
     with ExitStack() as stack:
         index = stack.enter_context(_index(config, options.index))
         outputs = Outputs(options.outputs)
         stack.callback(outputs.discard)
         outputs.open()
         pool = FingerprintPool(
-            _processes(config, tally),
+            processes,
             fingerprint_settings_of(config),
             input_format_of(config),
             config.worker.article_limit_s,
         )
         stack.callback(pool.close)
         call = _Call(_Log(index, config, clock), outputs, tally, options.time_field, config)
-        limit = LOOK_AHEAD * max(1, _processes(config, tally))
+        limit = LOOK_AHEAD * max(1, processes)
         for lines, columns in _fingerprinted(read_batches(options.inputs, tally.progress), pool, limit, outputs):
             call.answer(lines, columns)
             report(tally)
@@ -164,14 +163,6 @@ def _check_outputs(options: FilterOptions) -> None:
     refuse_inputs_as_outputs(outputs, (*options.inputs, *options.settings))
     if options.index is not None:
         refuse_outputs_inside(outputs, options.index)
-
-
-def _processes(config: Config, tally: Tally) -> int:
-    """Processes to start: what is set, else none for little input and one for each core."""
-    if config.worker.processes is not None:
-        return config.worker.processes
-    total = tally.progress.total
-    return 0 if total is not None and total < SMALL_INPUT_BYTES else len(os.sched_getaffinity(0))
 
 
 @contextmanager
@@ -294,10 +285,10 @@ def _fingerprinted(
 
     Where the input is slow all that was read is answered and handed on before more is waited for.
     """
-    under_way: deque[_UnderWay] = deque()
+    under_way: deque[_SubmittedBatch] = deque()
     for lines in batches:
         if lines is not None:
-            under_way.append(_UnderWay(lines, pool.submit(_records(lines))))
+            under_way.append(_SubmittedBatch(lines, pool.submit(_records(lines))))
         while under_way and (lines is None or len(under_way) > limit or under_way[0].columns.done()):
             done = under_way.popleft()
             yield done.lines, done.columns.result()

@@ -29,29 +29,29 @@ from typing import IO
 
 from stream_dedup.core.text.decode import is_blank
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.files.output_file import write_all
+from stream_dedup.files.output_file import SIGNAL_S, write_all
 
 STDIN = "-"
 STDIN_NAME = "stdin"
 """What the name of standard input is in ids."""
 READ_BYTES = 1 << 18
 """Bytes read at once: four times a pipe's capacity, far below a batch's limit."""
-BATCH_LINES = 256
+LINE_BATCH_LINES = 256
 """Lines in one batch: enough that what a batch costs is small beside them."""
-BATCH_BYTES = 4 << 20
+LINE_BATCH_BYTES = 4 << 20
 """Bytes in one batch, so that those under way stay bounded with long lines too."""
 MAX_LINE_BYTES = 64 << 20
 """A line longer than 64 MiB is not held in memory; no topic would hold it either."""
 KEPT_BYTES = 64 << 10
 """Bytes kept of such a line: what its output says of it."""
-IDLE_S = 0.02
+INPUT_IDLE_S = 0.02
 """Seconds without a byte after which an input counts as slow: a program that writes steadily is never
 taken for one, and nobody who waits for a verdict notices."""
-SIGNAL_S = 0.5
-"""Seconds after which a signal that came at the wrong moment is seen."""
+SMALL_INPUT_BYTES = 2_000_000
+"""Below this size, starting processes takes longer than fingerprinting without them."""
 
-_SPACE = b" \t\r\n"
-_MARK = b"\xef\xbb\xbf"
+_LINE_SPACE = b" \t\r\n"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,13 @@ def total_bytes(names: Sequence[str]) -> int | None:
             return None
         total += info.st_size
     return total
+
+
+def fingerprinting_processes(configured: int | None, input_bytes: int | None) -> int:
+    """Number of processes to start: the configured one, else 0 for a small input and one for each core."""
+    if configured is not None:
+        return configured
+    return 0 if input_bytes is not None and input_bytes < SMALL_INPUT_BYTES else len(os.sched_getaffinity(0))
 
 
 class Copies:
@@ -221,7 +228,7 @@ def _batches(chunks: Iterator[bytes | None], source: int, name: str) -> Iterator
             batch.numbers.append(number)
             size += len(line) if isinstance(line, bytes) else len(line.head)
         idle = numbered is None
-        if batch.lines and (idle or len(batch.lines) == BATCH_LINES or size >= BATCH_BYTES):
+        if batch.lines and (idle or len(batch.lines) == LINE_BATCH_LINES or size >= LINE_BATCH_BYTES):
             yield batch
             batch, size = LineBatch(source, name), 0
         if idle:
@@ -235,7 +242,7 @@ def _chunks(descriptor: int, progress: Progress, *, waits: bool) -> Iterator[byt
     ready = select.poll()
     ready.register(descriptor, select.POLLIN)
     while True:
-        if waits and not ready.poll(IDLE_S * 1000):
+        if waits and not ready.poll(INPUT_IDLE_S * 1000):
             yield None
             while not ready.poll(SIGNAL_S * 1000):
                 # Waiting is done here and not in read(): a signal that comes just before that call would be
@@ -283,7 +290,7 @@ class _Tail:
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self._length = 0
-        self._mark = _MARK
+        self._mark = _BYTE_ORDER_MARK
         self._blank = True
 
     def add(self, piece: bytes) -> None:
@@ -302,4 +309,4 @@ class _Tail:
         # What is held of a line that was cut may be blank where the line is not.
         if blank or (length <= MAX_LINE_BYTES and is_blank(whole)):
             return None
-        return CutLine(whole[:KEPT_BYTES], length) if length > MAX_LINE_BYTES else whole.strip(_SPACE)
+        return CutLine(whole[:KEPT_BYTES], length) if length > MAX_LINE_BYTES else whole.strip(_LINE_SPACE)

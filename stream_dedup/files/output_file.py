@@ -78,7 +78,7 @@ class CompleteWriter(io.FileIO):
         return write_all(self.fileno(), data)
 
 
-class Output(Protocol):
+class OutputTarget(Protocol):
     """Where lines go. Used as: ``open``, ``stream.write`` …, ``sync``, ``publish``; ``discard`` in any case."""
 
     @property
@@ -114,7 +114,7 @@ class Output(Protocol):
         """Remove what was not published. Idempotent; never raises for what is thrown away."""
 
 
-def output_to(path: Path) -> Output:
+def output_to(path: Path) -> OutputTarget:
     """The output that this path names. Nothing is opened yet.
 
     ``-`` is standard output, and so is whatever path names the file that standard output is: one file that two

@@ -29,7 +29,7 @@ import orjson
 from stream_dedup.core.model import Judgement, Verdict
 from stream_dedup.core.text.decode import InputFormat, parse_object
 from stream_dedup.files.inputs import KEPT_BYTES, CutLine
-from stream_dedup.files.output_file import STDOUT, Output, output_to, unwritten
+from stream_dedup.files.output_file import STDOUT, OutputTarget, output_to, unwritten
 
 MEMBER = "dedup"
 SIMILARITY_DECIMALS = 4
@@ -38,7 +38,7 @@ SIMILARITY_DECIMALS = 4
 _PLAIN = b'"dedup"'
 _ESCAPED = b"\\u00"
 """How an escaped ASCII letter begins: only such a line may hold the member's name in disguise."""
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]')
+_JSON_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]')
 _OPEN, _CLOSE, _END_OF_MEMBER = (b"{", b"["), (b"}", b"]"), (b",", b"}")
 
 
@@ -80,7 +80,7 @@ def _members(line: bytes) -> list[tuple[str, bytes]]:
     members: list[tuple[str, bytes]] = []
     begin = depth = 0
     name = None
-    for token in _TOKEN.finditer(line):
+    for token in _JSON_TOKEN.finditer(line):
         sign = token[0]
         if sign in _OPEN:
             depth += 1
@@ -170,7 +170,7 @@ class Outputs:
         for output in self._outputs.values():
             output.discard()
 
-    def _each(self, do: Callable[[Output], None]) -> None:
+    def _each(self, do: Callable[[OutputTarget], None]) -> None:
         for output in self._outputs.values():
             try:
                 do(output)

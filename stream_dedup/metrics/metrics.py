@@ -1,21 +1,20 @@
-"""Every metric, declared once, with its unit, its meaning and what to do when it moves.
+"""Every metric, declared once with its kind, unit, meaning and the response to a change.
 
-``DECLARATIONS`` is the list; the README's table and the tests are held against it. Rules:
+Rules:
 
-* The registry is passed in; nothing here is global but the declarations.
-* Labels are bounded: verdicts, stages, topics of the configuration, named reasons. Never an id,
-  an offset or a message.
-* Buckets are explicit: the program's own limits stand within them.
-* Nothing here decides anything: a metric that cannot be set never changes a verdict.
+* The registry is an argument: two workers in one process count separately.
+* Labels are bounded: verdicts, stages, configured topics, named reasons. A label is never an id, an offset or a
+  message.
+* Buckets are explicit and include the program's own limits.
+* A metric never changes a verdict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from time import perf_counter
-from typing import Literal, get_args
+from typing import Any, Generic, Literal, Self, TypeVar, get_args, overload
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -23,7 +22,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from stream_dedup.core.arrays import U8
 from stream_dedup.core.model import Judgement, Status, Verdict
 
-PREFIX = "stream_dedup_"
+_M = TypeVar("_M", Counter, Gauge, Histogram)
+
+METRIC_PREFIX = "stream_dedup_"
 
 Stage = Literal["poll", "decode_fingerprint", "append", "log_read", "apply", "judge", "transaction", "end_to_end"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
@@ -31,6 +32,8 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 VERDICTS = ("unique", "duplicate", "rejected")
 KINDS = tuple(status.name.lower() for status in Status)
 """Kinds of text: by which features an entry was made."""
+RECORD_KINDS = ("batch", "rules", "trim")
+"""Kinds of log records."""
 OUTCOMES = ("committed", "aborted", "unknown")
 
 STAGE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -43,213 +46,210 @@ MAX_REASON_CHARACTERS = 60
 """A reason's label is cut there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Declaration:
-    """One metric: its name without prefix (a counter's without ``_total``) and how to read it."""
+class Declaration(Generic[_M]):
+    """One metric: a class attribute of ``Metrics`` that declares it, and the metric itself on an instance.
+
+    The name of the attribute is the metric's, without the prefix and without a counter's ``_total``.
+    """
 
     name: str
-    kind: Literal["counter", "gauge", "histogram"]
-    unit: str
-    meaning: str
-    when_it_moves: str
-    labels: tuple[str, ...] = ()
-    buckets: tuple[float, ...] = ()
+
+    def __init__(
+        self,
+        kind: type[_M],
+        unit: str,
+        meaning: str,
+        when_it_moves: str,
+        *,
+        labels: Mapping[str, tuple[str, ...]] | None = None,
+        buckets: tuple[float, ...] = (),
+    ) -> None:
+        """Declares a metric.
+
+        Args:
+            kind: Counter, Gauge or Histogram.
+            unit: unit of its value.
+            meaning: what the value is.
+            when_it_moves: what a change means, and what to do.
+            labels: by name, the values known beforehand: their series start at 0, so that a rate over them is correct
+                from the first article on. None are known of a topic or a reason.
+            buckets: upper bounds of a histogram's.
+        """
+        self._kind: type[_M] = kind
+        self.unit, self.meaning, self.when_it_moves = unit, meaning, when_it_moves
+        self.labels, self.buckets = dict(labels or {}), buckets
+
+    def __set_name__(self, owner: type[object], name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type[object]) -> Self: ...
+
+    @overload
+    def __get__(self, instance: Metrics, owner: type[object]) -> _M: ...
+
+    def __get__(self, instance: Metrics | None, owner: type[object]) -> Self | _M:
+        if instance is None:
+            return self
+        metric: _M = instance.__dict__[self.name]  # ``Metrics`` puts it there: Python then finds it without this call
+        return metric
+
+    @property
+    def kind(self) -> str:
+        """counter, gauge or histogram."""
+        return str(self._kind.__name__).lower()
 
     @property
     def full_name(self) -> str:
-        """Name as it stands in /metrics."""
-        return f"{PREFIX}{self.name}{'_total' if self.kind == 'counter' else ''}"
+        """The name in /metrics."""
+        return f"{METRIC_PREFIX}{self.name}{'_total' if self.kind == 'counter' else ''}"
 
-
-DECLARATIONS = (
-    Declaration(
-        "articles",
-        "counter",
-        "articles",
-        "verdicts given and committed",
-        "Flat while lag grows: the worker is stuck, read its log. A jump of duplicates: a flood or a re-crawl.",
-        ("verdict",),
-    ),
-    Declaration(
-        "updates",
-        "counter",
-        "articles",
-        "unique articles that are a new version of an earlier one with the same id",
-        "Goes with re-crawls; 0 unless match.recrawl is update.",
-    ),
-    Declaration(
-        "texts",
-        "counter",
-        "articles",
-        "articles fingerprinted, by kind: long, short, exact (compared whole), featureless, rejected",
-        "Mostly short ones where articles should come: the wrong text field, or pages cut at the source.",
-        ("kind",),
-    ),
-    Declaration(
-        "rejected",
-        "counter",
-        "articles",
-        "rejected articles, by reason",
-        "A rise: a producer's format changed; read the records in the topic of rejected ones.",
-        ("reason",),
-    ),
-    Declaration(
-        "stage_seconds",
-        "histogram",
-        "seconds",
-        "time that one batch spent in a step; end_to_end: from the source's time stamp to the commit",
-        "See which step grew: decode_fingerprint, more processes; append, transaction, the broker; judge, the index.",
-        ("stage",),
-        STAGE_BUCKETS,
-    ),
-    Declaration(
-        "source_lag",
-        "gauge",
-        "articles",
-        "articles of this worker's partitions that are not committed yet, by topic",
-        "Growing: articles come faster than they leave; add partitions and workers.",
-        ("topic",),
-    ),
-    Declaration(
-        "log_lag",
-        "gauge",
-        "records",
-        "log records that this worker has not applied yet",
-        "Growing: this worker cannot follow the log; give it a faster disk or core.",
-    ),
-    Declaration(
-        "log_records",
-        "counter",
-        "records",
-        "log records applied, by kind",
-        "Flat while articles come: the log cannot be read; look at the broker.",
-        ("kind",),
-    ),
-    Declaration("lookups", "counter", "look-ups", "articles looked up in the index", "Goes with articles."),
-    Declaration(
-        "lists",
-        "counter",
-        "lists",
-        "lists of the tables looked at: the probes of all articles",
-        "Divided by lookups: what match.probes (or match.distance) makes of one article.",
-    ),
-    Declaration(
-        "candidates_per_lookup",
-        "histogram",
-        "entries",
-        "entries compared in one look-up, as a mean of each batch",
-        "Near the bucket limit: a flood of like texts, or an index too big for its distance; set a window.",
-        (),
-        CANDIDATE_BUCKETS,
-    ),
-    Declaration(
-        "index_entries",
-        "gauge",
-        "articles",
-        "articles that the index holds",
-        "Grows with the stream; only a window bounds it.",
-    ),
-    Declaration(
-        "index_bytes",
-        "gauge",
-        "bytes",
-        "size of the index on disk",
-        "Near the disk's size: set a window, or give it a larger disk.",
-    ),
-    Declaration(
-        "image_bytes",
-        "gauge",
-        "bytes",
-        "memory that the image of the index takes",
-        "At index.image_mib: what does not fit is looked up on disk, slower; give it more, or set a window.",
-    ),
-    Declaration(
-        "inflight_batches",
-        "gauge",
-        "batches",
-        "batches polled and not committed",
-        "At its limit all the time: the worker is the bottleneck, see stage_seconds.",
-    ),
-    Declaration(
-        "rebalances",
-        "counter",
-        "rebalances",
-        "times that partitions were given to or taken from this worker",
-        "Rising steadily: workers come and go, or one is too slow for its session time-out.",
-    ),
-    Declaration(
-        "transactions",
-        "counter",
-        "transactions",
-        "transactions by outcome; unknown: the broker went away in a commit",
-        "Aborted or unknown ones now and then are harmless; many: the broker is in trouble.",
-        ("outcome",),
-    ),
-    Declaration(
-        "up_to_date",
-        "gauge",
-        "0 or 1",
-        "1 once the log was read to its end and the worker joined its group",
-        "0 for long after a start: the index is being rebuilt from the log; log_lag says how far.",
-    ),
-    Declaration(
-        "build_info",
-        "gauge",
-        "1",
-        "version of the program and scheme of the log, as labels",
-        "Differs between workers of a group: finish the roll-out.",
-        ("version", "scheme"),
-    ),
-)
+    def make(self, registry: CollectorRegistry) -> _M:
+        """Creates the metric in a registry, with the series that are known beforehand."""
+        more: dict[str, Any] = {"buckets": self.buckets} if self.buckets else {}
+        about = f"{self.meaning} ({self.unit})"
+        metric: _M = self._kind(METRIC_PREFIX + self.name, about, tuple(self.labels), registry=registry, **more)
+        if len(self.labels) == 1:
+            (values,) = self.labels.values()
+            for value in values:
+                metric.labels(value)
+        return metric
 
 
 class Metrics:
-    """The metrics of one worker, on the registry given.
+    """The metrics of one worker, in the given registry."""
 
-    Attributes bear the names of the declarations. Counters start at 0 for every label that is
-    known beforehand, so that a rate over them is right from the first article on.
-    """
+    articles = Declaration(
+        Counter,
+        "articles",
+        "verdicts committed",
+        "Constant while the lag grows: the worker is stuck; read its log. A rise of duplicates: a flood or a re-crawl.",
+        labels={"verdict": VERDICTS},
+    )
+    updates = Declaration(
+        Counter,
+        "articles",
+        "unique articles that are a new version of an earlier article with the same id",
+        "Follows re-crawls. 0 unless match.recrawl is update.",
+    )
+    texts = Declaration(
+        Counter,
+        "articles",
+        "articles fingerprinted, by kind: long, short, exact (compared whole), featureless, rejected",
+        "Mostly short texts where articles are expected: the wrong text field, or pages truncated at the source.",
+        labels={"kind": KINDS},
+    )
+    rejected = Declaration(
+        Counter,
+        "articles",
+        "rejected articles, by reason",
+        "A rise: the format of a producer changed; read the records in the rejected topic.",
+        labels={"reason": ()},
+    )
+    stage_seconds = Declaration(
+        Histogram,
+        "seconds",
+        "time that one batch spent in a stage; end_to_end: from the source timestamp to the commit",
+        "See which stage grew. decode_fingerprint: add processes. append, transaction: the broker. judge: the index.",
+        labels={"stage": STAGES},
+        buckets=STAGE_BUCKETS,
+    )
+    source_lag = Declaration(
+        Gauge,
+        "articles",
+        "articles of this worker's partitions that are not committed yet, by topic",
+        "Growing: articles arrive faster than they are processed; add partitions and workers.",
+        labels={"topic": ()},
+    )
+    log_lag = Declaration(
+        Gauge,
+        "records",
+        "log records that this worker has not applied yet",
+        "Growing: this worker cannot keep up with the log; give it a faster disk or core.",
+    )
+    log_records = Declaration(
+        Counter,
+        "records",
+        "log records applied, by kind",
+        "Constant while articles arrive: the log cannot be read; check the broker.",
+        labels={"kind": RECORD_KINDS},
+    )
+    lookups = Declaration(
+        Counter,
+        "look-ups",
+        "articles looked up in the index",
+        "Follows articles.",
+    )
+    lists = Declaration(
+        Counter,
+        "lists",
+        "posting lists looked up for all articles",
+        "Divided by lookups: the posting lists looked up for one article, set by match.probes or match.distance.",
+    )
+    candidates_per_lookup = Declaration(
+        Histogram,
+        "entries",
+        "candidates compared for one article, as the mean of each batch",
+        "Near the bucket limit: a flood of similar texts, or an index too large for its distance; set a window.",
+        buckets=CANDIDATE_BUCKETS,
+    )
+    index_entries = Declaration(
+        Gauge,
+        "articles",
+        "articles in the index",
+        "Grows with the stream; only a window bounds it.",
+    )
+    index_bytes = Declaration(
+        Gauge,
+        "bytes",
+        "size of the index on disk",
+        "Near the size of the disk: set a window, or use a larger disk.",
+    )
+    image_bytes = Declaration(
+        Gauge,
+        "bytes",
+        "memory of the image of the index",
+        "At index.image_mib: the rest is looked up on disk, which is slower; raise it, or set a window.",
+    )
+    inflight_batches = Declaration(
+        Gauge,
+        "batches",
+        "batches polled and not committed",
+        "Constantly at its limit: the worker is the bottleneck; see stage_seconds.",
+    )
+    rebalances = Declaration(
+        Counter,
+        "rebalances",
+        "assignments and revocations of partitions of this worker",
+        "Rising steadily: workers come and go, or one is too slow for its session timeout.",
+    )
+    transactions = Declaration(
+        Counter,
+        "transactions",
+        "transactions, by outcome; unknown: the broker was lost during a commit",
+        "A few aborted or unknown transactions are harmless. Many: the broker has a problem.",
+        labels={"outcome": OUTCOMES},
+    )
+    up_to_date = Declaration(
+        Gauge,
+        "0 or 1",
+        "1 once the worker has read the log to its end and joined its group",
+        "0 for a long time after a start: the index is being rebuilt from the log; log_lag shows the progress.",
+    )
+    build_info = Declaration(
+        Gauge,
+        "1",
+        "version of the program and scheme of the log, as labels",
+        "Differs between the workers of a group: finish the roll-out.",
+        labels={"version": (), "scheme": ()},
+    )
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        """Make every metric."""
+        """Creates every declared metric."""
         self.registry = registry
-        made = {declaration.name: _make(declaration, registry) for declaration in DECLARATIONS}
-        counters = {name: metric for name, metric in made.items() if isinstance(metric, Counter)}
-        gauges = {name: metric for name, metric in made.items() if isinstance(metric, Gauge)}
-        histograms = {name: metric for name, metric in made.items() if isinstance(metric, Histogram)}
-        self.articles = counters["articles"]
-        self.updates = counters["updates"]
-        self.texts = counters["texts"]
-        self.rejected = counters["rejected"]
-        self.stage_seconds = histograms["stage_seconds"]
-        self.source_lag = gauges["source_lag"]
-        self.log_lag = gauges["log_lag"]
-        self.log_records = counters["log_records"]
-        self.lookups = counters["lookups"]
-        self.lists = counters["lists"]
-        self.candidates_per_lookup = histograms["candidates_per_lookup"]
-        self.index_entries = gauges["index_entries"]
-        self.index_bytes = gauges["index_bytes"]
-        self.image_bytes = gauges["image_bytes"]
-        self.inflight_batches = gauges["inflight_batches"]
-        self.rebalances = counters["rebalances"]
-        self.transactions = counters["transactions"]
-        self.up_to_date = gauges["up_to_date"]
-        self.build_info = gauges["build_info"]
+        for declaration in DECLARATIONS:
+            self.__dict__[declaration.name] = declaration.make(registry)
         self._reasons: set[str] = set()
-        self._begin()
-
-    def _begin(self) -> None:
-        for verdict in VERDICTS:
-            self.articles.labels(verdict)
-        for kind in KINDS:
-            self.texts.labels(kind)
-        for stage in STAGES:
-            self.stage_seconds.labels(stage)
-        for outcome in OUTCOMES:
-            self.transactions.labels(outcome)
-        for kind in ("batch", "rules", "trim"):
-            self.log_records.labels(kind)
 
     @contextmanager
     def stage(self, name: Stage) -> Iterator[None]:
@@ -301,10 +301,7 @@ class Metrics:
         self.build_info.labels(version, scheme).set(1)
 
 
-def _make(declaration: Declaration, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
-    name, text = PREFIX + declaration.name, f"{declaration.meaning} ({declaration.unit})"
-    if declaration.kind == "counter":
-        return Counter(name, text, declaration.labels, registry=registry)
-    if declaration.kind == "gauge":
-        return Gauge(name, text, declaration.labels, registry=registry)
-    return Histogram(name, text, declaration.labels, registry=registry, buckets=declaration.buckets)
+DECLARATIONS: tuple[Declaration[Counter] | Declaration[Gauge] | Declaration[Histogram], ...] = tuple(
+    declared for declared in vars(Metrics).values() if isinstance(declared, Declaration)
+)
+"""Every metric, in the order of declaration: the README's table is generated from it."""

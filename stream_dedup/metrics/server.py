@@ -252,7 +252,7 @@ class _Head:
         self._stream.close()
 
 
-class _Page(NamedTuple):
+class _Response(NamedTuple):
     status: int
     content_type: str
     content: bytes
@@ -278,7 +278,7 @@ def _handler(registry: CollectorRegistry, checks: dict[str, Check], faults: Faul
                 page = _page(registry, checks, path, self.headers.get("Accept", ""))
             except Exception as error:  # noqa: BLE001 - whatever fails, the client is answered and the log says so
                 faults.note(f"{path} failed", f"{type(error).__name__}: {error}", logging.WARNING)
-                page = _Page(HTTPStatus.INTERNAL_SERVER_ERROR, _TEXT, b"failed; the log says why\n")
+                page = _Response(HTTPStatus.INTERNAL_SERVER_ERROR, _TEXT, b"failed; the log says why\n")
             self.send_response(page.status)
             self.send_header("Content-Type", page.content_type)
             self.send_header("Content-Length", str(len(page.content)))
@@ -295,15 +295,15 @@ def _handler(registry: CollectorRegistry, checks: dict[str, Check], faults: Faul
     return Handler
 
 
-def _page(registry: CollectorRegistry, checks: dict[str, Check], path: str, accept: str) -> _Page:
+def _page(registry: CollectorRegistry, checks: dict[str, Check], path: str, accept: str) -> _Response:
     if path == "/metrics":
         encoder, content_type = _encoder(accept)
-        return _Page(HTTPStatus.OK, content_type, encoder(registry))
+        return _Response(HTTPStatus.OK, content_type, encoder(registry))
     if path in checks:
         good, reason = checks[path]()
         status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
-        return _Page(status, _TEXT, f"{reason}\n".encode(errors="backslashreplace"))
-    return _Page(HTTPStatus.NOT_FOUND, _TEXT, b"pages: /metrics /healthz /readyz\n")
+        return _Response(status, _TEXT, f"{reason}\n".encode(errors="backslashreplace"))
+    return _Response(HTTPStatus.NOT_FOUND, _TEXT, b"pages: /metrics /healthz /readyz\n")
 
 
 def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:

@@ -18,13 +18,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from stream_dedup.exit_codes import EXIT_UNAVAILABLE
+
 log = logging.getLogger(__name__)
 
 TICK_S = 0.5
 """How often the guards are looked at."""
 STANDSTILL_S = 5.0
 """A tick that late means that the process itself did not run."""
-EXIT_UNAVAILABLE = 5
 
 
 class Watchdog:

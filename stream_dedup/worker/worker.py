@@ -25,6 +25,7 @@ from stream_dedup.broker.log import LogAppender
 from stream_dedup.broker.tail import LogTail
 from stream_dedup.broker.topic_watch import TopicWatch
 from stream_dedup.errors import UnavailableError
+from stream_dedup.exit_codes import EXIT_UNAVAILABLE
 from stream_dedup.worker.batches import Budget
 from stream_dedup.worker.committer import Committer, CommitterParts
 from stream_dedup.worker.engine import Engine, EngineParts
@@ -32,7 +33,7 @@ from stream_dedup.worker.fingerprinting import BatchFingerprinter
 from stream_dedup.worker.source import Source
 from stream_dedup.worker.steps import Step, TrimStep
 from stream_dedup.worker.trimmer import Trimmer
-from stream_dedup.worker.watchdog import EXIT_UNAVAILABLE, Watchdog
+from stream_dedup.worker.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,12 +19,13 @@ from stream_dedup.broker.client import make_producer
 from stream_dedup.broker.log import LogAppender
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, topic_ids
-from stream_dedup.cli import EXIT_FOUND, EXIT_OK, EXIT_USER, run
+from stream_dedup.cli import run
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Headers, offset_metadata, output_headers
 from stream_dedup.core.model import Verdict
+from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
 from tests.audit.logs import REJECTED, batch
 from tests.broker.deleting import delete_topic
 

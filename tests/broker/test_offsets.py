@@ -15,10 +15,11 @@ from stream_dedup.broker.log import LogAppender
 from stream_dedup.broker.produce import produce_lines
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, topic_ids
-from stream_dedup.cli import EXIT_OK, EXIT_REFUSED, EXIT_USER, run
+from stream_dedup.cli import run
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.headers import offset_metadata
+from stream_dedup.exit_codes import EXIT_OK, EXIT_REFUSED, EXIT_USER
 from tests.audit.logs import batch
 from tests.broker.deleting import delete_topic
 

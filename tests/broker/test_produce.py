@@ -13,8 +13,9 @@ from stream_dedup.broker import produce
 from stream_dedup.broker.client import make_consumer
 from stream_dedup.broker.produce import produce_lines
 from stream_dedup.broker.topics import create_topics
-from stream_dedup.cli import EXIT_OK, EXIT_USER, run
+from stream_dedup.cli import run
 from stream_dedup.config.model import Config
+from stream_dedup.exit_codes import EXIT_OK, EXIT_USER
 
 
 def records_of(config: Config, topic: str) -> list[tuple[bytes | None, bytes]]:

@@ -12,9 +12,10 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.topics import check_topics, create_topics, ensure_topics, topic_ids
-from stream_dedup.cli import EXIT_FOUND, EXIT_OK, EXIT_USER, run
+from stream_dedup.cli import run
 from stream_dedup.config.model import Config
 from stream_dedup.errors import UserError
+from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
 from tests.broker.deleting import delete_topic
 
 

@@ -10,7 +10,13 @@ import pytest
 
 from stream_dedup.cli import run
 from stream_dedup.config.checks import ConfigError, parse_duration_ms
-from stream_dedup.config.effective import FEATURES, NORMALISATION, fingerprint_settings_of, input_format_of, rules_of
+from stream_dedup.config.effective import (
+    NORMALISATION,
+    PROFILE_FEATURES,
+    fingerprint_settings_of,
+    input_format_of,
+    rules_of,
+)
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.profiles import PROFILES
@@ -321,7 +327,7 @@ def test_what_an_entry_depends_on_is_in_the_scheme(section: str, keys: dict[str,
 def test_every_step_of_the_normalisation_is_a_key() -> None:
     """So are the features of words, but how words are cut and what pairs of characters weigh: the profile's own."""
     assert set(NORMALISATION) == {field.name for field in fields(Normalisation)}
-    assert set(FEATURES) == {field.name for field in fields(Features)} - {"words", "gram_weights"}
+    assert set(PROFILE_FEATURES) == {field.name for field in fields(Features)} - {"words", "gram_weights"}
 
 
 def test_what_the_core_is_given_is_what_the_sections_say() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from stream_dedup.core.model import Coordinates, Judgement, Match, Verdict
 from stream_dedup.core.text.decode import InputFormat
-from stream_dedup.files.inputs import BATCH_LINES, MAX_LINE_BYTES, CutLine, LineBatch, Progress, read_batches
+from stream_dedup.files.inputs import LINE_BATCH_LINES, MAX_LINE_BYTES, CutLine, LineBatch, Progress, read_batches
 from stream_dedup.files.outputs import has_text, rejected_line, with_verdict, without_member
 
 UNIQUE = Judgement(Verdict.UNIQUE)
@@ -77,11 +77,11 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
 def test_batches_are_bounded_and_numbered(tmp_path: Path) -> None:
     """A batch has at most so many lines and knows the number of each."""
     path = tmp_path / "a"
-    path.write_bytes(b"x\n" * (2 * BATCH_LINES + 1))
+    path.write_bytes(b"x\n" * (2 * LINE_BATCH_LINES + 1))
     assert [(batch.numbers[0], len(batch.lines)) for batch in batches_of(path)] == [
-        (1, BATCH_LINES),
-        (BATCH_LINES + 1, BATCH_LINES),
-        (2 * BATCH_LINES + 1, 1),
+        (1, LINE_BATCH_LINES),
+        (LINE_BATCH_LINES + 1, LINE_BATCH_LINES),
+        (2 * LINE_BATCH_LINES + 1, 1),
     ]
 
 

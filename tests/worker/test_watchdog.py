@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from stream_dedup.worker.watchdog import EXIT_UNAVAILABLE, STANDSTILL_S, TICK_S, Watchdog
+from stream_dedup.exit_codes import EXIT_UNAVAILABLE
+from stream_dedup.worker.watchdog import STANDSTILL_S, TICK_S, Watchdog
 
 OVERDUE = r"took more than .* the worker ends"
 END_LIMIT_S = 20
