@@ -35,6 +35,7 @@ from statistics import mean, median
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import LogRecord, encode, make_batch
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.model import SIGNATURE_BITS, log_position
@@ -116,17 +117,19 @@ class Stream:
         signatures = simhash.reduce(sums.astype(np.float64))
         margins = np.minimum(np.abs(sums[:, : 16 * self._tables]), simhash.MAX_MARGIN).astype(np.uint8)
         batch = make_batch(
-            topic_id=bytes(16),
-            topic="articles",
-            partition=0,
-            offsets=np.arange(self._offset * n, self._offset * n + n),
-            checksums=np.arange(n).astype(np.uint64),
-            statuses=np.zeros(n, np.uint8),
-            groups=np.zeros(n, np.uint64),
-            signatures=signatures,
-            margins=simhash.pack_margins(margins),
-            ids=[f"https://example.org/{self._offset}/{row}" for row in range(n)],
-            reasons=[""] * n,
+            Columns.of(
+                checksums=np.arange(n).astype(np.uint64),
+                statuses=np.zeros(n, np.uint8),
+                groups=np.zeros(n, np.uint64),
+                signatures=signatures,
+                margins=simhash.pack_margins(margins),
+                ids=[f"https://example.org/{self._offset}/{row}" for row in range(n)],
+                reasons=[""] * n,
+            ),
+            bytes(16),
+            "articles",
+            0,
+            np.arange(self._offset * n, self._offset * n + n),
         )
         return LogRecord(self._offset, self._offset, batch, encode(batch)), batch.fingerprints
 

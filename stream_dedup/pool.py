@@ -49,7 +49,8 @@ from stream_dedup.article_limit import (
     ended_after,
     interrupted_after,
 )
-from stream_dedup.core.fingerprint.columns import Columns, EntryMaker, rejected_columns
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker, rejected_columns
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.errors import StreamDedupError, UnavailableError

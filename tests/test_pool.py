@@ -16,8 +16,9 @@ import pytest
 
 from stream_dedup import pool as module
 from stream_dedup.article_limit import LateError, interrupted_after
-from stream_dedup.core.fingerprint import columns
-from stream_dedup.core.fingerprint.columns import Columns, EntryMaker
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.fingerprint import entry_maker
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.decode import InputFormat, RawRecord, decode
@@ -43,7 +44,7 @@ def shared() -> Iterator[FingerprintPool]:
 
 
 def same(a: Columns, b: Columns) -> bool:
-    return (a.ids, a.reasons) == (b.ids, b.reasons) and np.array_equal(a.signatures, b.signatures)
+    return [*a.ids, *a.reasons] == [*b.ids, *b.reasons] and np.array_equal(a.signatures, b.signatures)
 
 
 def wait_until_gone(pids: list[int]) -> None:
@@ -75,7 +76,7 @@ def test_each_future_has_the_result_of_its_own_records(shared: FingerprintPool) 
     """Many pieces of work under way at once, over two children."""
     work = [[RawRecord(str(i).encode(), b'{"text": "a"}', "t-0-0")] * (i % 3 + 1) for i in range(100)]
     futures = [shared.submit(records) for records in work]
-    assert [future.result().ids for future in futures] == [[str(i)] * (i % 3 + 1) for i in range(100)]
+    assert [list(future.result().ids) for future in futures] == [[str(i)] * (i % 3 + 1) for i in range(100)]
 
 
 def test_children_do_not_hear_ctrl_c_and_sigterm(shared: FingerprintPool) -> None:
@@ -155,8 +156,8 @@ def test_close_cancels_what_is_queued_and_gives_up_on_long_work(monkeypatch: pyt
 
 SLOW_STEP = """\
 import re, time
-from stream_dedup.core.fingerprint import columns
-read = columns.decode
+from stream_dedup.core.fingerprint import entry_maker
+read = entry_maker.decode
 def slowly(record, fmt):
     if b"endless" in (record.value or b""):
         re.match("(a|aa)+$", "a" * 200 + "b")
@@ -164,7 +165,7 @@ def slowly(record, fmt):
     while time.monotonic() < until:
         sum(range(1000))
     return read(record, fmt)
-columns.decode = slowly
+entry_maker.decode = slowly
 """
 """A step that never returns, in a loop that is not made of Python, and one that takes half a second."""
 LIMIT_S = 2.0
@@ -174,7 +175,7 @@ ENDLESS = RawRecord(b"e", b'{"id": "own", "text": "endless"}', "t-0-4")
 @pytest.fixture(params=[0, 1])
 def slow_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Number of processes of a pool whose children, or this process, take the slow step."""
-    monkeypatch.setattr(columns, "decode", decode)
+    monkeypatch.setattr(entry_maker, "decode", decode)
     processes: int = request.param
     if processes:
         monkeypatch.setattr(module, "_CHILD", module._CHILD.replace("serve({", SLOW_STEP + "serve({"))
@@ -193,7 +194,7 @@ def test_an_article_that_takes_too_long_is_rejected_and_no_other(slow_processes:
     reason = "takes longer than 2 s to fingerprint"
     assert (late.ids[1], late.reasons[1], late.statuses[1]) == ("e", reason, Status.REJECTED)
     assert same(Columns.concat([late.rows(slice(0, 1)), late.rows(slice(2, None))]), expected)
-    assert (alone.ids, alone.reasons) == (["e"], [reason])
+    assert [*alone.ids, *alone.reasons] == ["e", reason]
     assert same(after, expected)
 
 
@@ -202,7 +203,7 @@ def test_a_batch_that_is_slow_only_as_a_whole_loses_no_article(slow_processes: i
     leisurely = [RawRecord(str(n).encode(), b'{"text": "leisurely"}', "t-0-0") for n in range(6)]
     with FingerprintPool(slow_processes, article_limit_s=LIMIT_S) as pool:
         pool.warm()
-        assert pool.submit(leisurely).result().reasons == [""] * 6
+        assert list(pool.submit(leisurely).result().reasons) == [""] * 6
 
 
 def test_a_pool_that_closes_starts_no_other_child(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,12 +236,12 @@ def test_a_timer_that_was_set_before_goes_on() -> None:
 
 STOPPING_STEP = """\
 import os
-from stream_dedup.core.fingerprint import columns
-read = columns.decode
+from stream_dedup.core.fingerprint import entry_maker
+read = entry_maker.decode
 def stopping(record, fmt):
     os.kill(os.getpid(), signal.SIGSTOP)
     return read(record, fmt)
-columns.decode = stopping
+entry_maker.decode = stopping
 """
 
 
@@ -254,7 +255,7 @@ def test_a_process_that_is_stopped_loses_no_article(monkeypatch: pytest.MonkeyPa
         os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
         wait([future], timeout=1.5)
         os.kill(pid, signal.SIGCONT)
-        assert future.result().reasons == [""]
+        assert list(future.result().reasons) == [""]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

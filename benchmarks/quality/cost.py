@@ -19,7 +19,7 @@ from benchmarks.quality import data, lsh, peers, report
 from benchmarks.quality.report import Aim
 from benchmarks.quality.seeds import alone
 from benchmarks.turns import CHUNK_TEXTS, Work, microseconds
-from stream_dedup.core.fingerprint.columns import EntryMaker
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.text.decode import InputFormat, RawRecord

@@ -353,6 +353,4 @@ def _slim(batch: Batch, *, margins: bool) -> Batch:
         groups=np.empty(0, np.uint64),
         signatures=np.empty((0, SIGNATURE_BYTES), np.uint8),
         margins=batch.margins[:rows].copy(),
-        id_ends=batch.id_ends.copy(),
-        reason_ends=batch.reason_ends.copy(),
     )

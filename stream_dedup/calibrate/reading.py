@@ -24,9 +24,10 @@ from stream_dedup.calibrate.nearest import SignedEntries
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.arrays import I64, U8
-from stream_dedup.core.fingerprint.columns import Columns
+from stream_dedup.core.columns import Columns
 from stream_dedup.core.model import Status, signed
 from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, decode, parse_object
+from stream_dedup.core.text_column import as_stored
 from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import (
     Copies,
@@ -150,18 +151,8 @@ class _Part(NamedTuple):
 def _part(batch: LineBatch, columns: Columns, original: str | None, fmt: InputFormat) -> _Part:
     rows = np.flatnonzero(signed(columns.statuses))
     where = np.stack((np.full(len(rows), batch.source), np.asarray(batch.numbers, np.int64)[rows]), axis=1)
-    chosen = rows.tolist()
-    kept = Columns(
-        columns.checksums[rows],
-        columns.statuses[rows],
-        columns.groups[rows],
-        columns.signatures[rows],
-        columns.margins[rows],
-        [columns.ids[row] for row in chosen],
-        [""] * len(rows),
-    )
-    originals = [] if original is None else [_original(batch.lines[row], original, fmt) for row in chosen]
-    return _Part(columns.statuses, kept, where, originals)
+    originals = [] if original is None else [_original(batch.lines[row], original, fmt) for row in rows.tolist()]
+    return _Part(columns.statuses, columns.rows(rows), where, originals)
 
 
 def _original(line: bytes | CutLine, field: str, fmt: InputFormat) -> str | None:
@@ -170,7 +161,7 @@ def _original(line: bytes | CutLine, field: str, fmt: InputFormat) -> str | None
     value: Any = record.get(field) if isinstance(record, dict) else None
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
-    return str(value) or None
+    return as_stored(str(value)) or None
 
 
 def _joined(parts: list[_Part], original: str | None, *, whole: bool) -> Collected:
@@ -183,7 +174,7 @@ def _joined(parts: list[_Part], original: str | None, *, whole: bool) -> Collect
         raise UserError(msg)
     return Collected(
         SignedEntries(kept.statuses, kept.groups, kept.signatures, kept.margins),
-        kept.ids,
+        list(kept.ids),
         np.concatenate([part.where for part in parts]) if parts else np.empty((0, 2), np.int64),
         originals,
         Counter({status: int(counts[status]) for status in Status}),

@@ -41,7 +41,7 @@ def _record(index: LogIndex, offset: int) -> LogRecord | None:
 def _row_of(batch: Batch, article_id: str) -> int | None:
     """Last row with this id."""
     # Most records do not hold it anywhere: one search of all ids tells.
-    if article_id.encode("utf-8", "surrogatepass") not in batch.id_bytes:
+    if article_id.encode("utf-8", "surrogatepass") not in batch.ids.joined:
         return None
     rows = np.flatnonzero(signed(batch.statuses)).tolist()
     return next((row for row in reversed(rows) if batch.id(row) == article_id), None)

@@ -29,8 +29,8 @@ import numpy as np
 from stream_dedup.config.effective import fingerprint_settings_of, index_settings_of, input_format_of, rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.arrays import I64
-from stream_dedup.core.entry import Batch, LogRecord, Payload, encode
-from stream_dedup.core.fingerprint.columns import Columns
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.entry import Batch, LogRecord, Payload, encode, make_batch
 from stream_dedup.core.model import FILES_LOG_PREFIX, ROW_BITS, Judgement, Status, Verdict
 from stream_dedup.core.text.decode import TOO_LONG, RawRecord, parse_object
 from stream_dedup.errors import UserError
@@ -219,8 +219,9 @@ class _Call:
 
     def answer(self, lines: LineBatch, columns: Columns) -> None:
         """Log, judge and write one batch."""
-        times = self._times(lines, columns)
-        batch = columns.batch(self._topic_id, lines.name, lines.source, lines.numbers)
+        times, unreadable = self._times(lines, columns)
+        columns = columns.rejected(unreadable) if unreadable else columns
+        batch = make_batch(columns, self._topic_id, lines.name, lines.source, lines.numbers)
         judgements = self._log.judge(batch, times)
         for line, judgement, fingerprint in zip(lines.lines, judgements, batch.fingerprints.tolist(), strict=True):
             where = Verdict.UNIQUE if self._observe else judgement.verdict
@@ -235,21 +236,22 @@ class _Call:
             raise TypeError(msg)
         return with_verdict(line, judgement, fingerprint)
 
-    def _times(self, lines: LineBatch, columns: Columns) -> int | I64:
-        """Log times; what has no right one, or was cut, becomes a rejected entry here."""
+    def _times(self, lines: LineBatch, columns: Columns) -> tuple[int | I64, dict[int, str]]:
+        """Log times, and the rows to reject with their reasons: lines without a valid time, and cut lines."""
         now = self._log.clock()
         times = np.full(len(lines.lines), now, np.int64)
+        unreadable: dict[int, str] = {}
         for row, line in enumerate(lines.lines):
             if isinstance(line, CutLine):
-                _reject(columns, row, TOO_LONG.format(size=line.length, limit=MAX_LINE_BYTES))
+                unreadable[row] = TOO_LONG.format(size=line.length, limit=MAX_LINE_BYTES)
             elif self._time_field is not None and columns.statuses[row] != Status.REJECTED:
                 record = parse_object(line, self._format)
                 time = time_ms(record.get(self._time_field)) if isinstance(record, dict) else None
                 if time is None:
-                    _reject(columns, row, f"no time in field {self._time_field}")
+                    unreadable[row] = f"no time in field {self._time_field}"
                 else:
                     times[row] = time
-        return now if self._time_field is None else times
+        return (now if self._time_field is None else times), unreadable
 
 
 def time_ms(value: Any) -> int | None:  # noqa: ANN401 - whatever a JSON field holds
@@ -268,14 +270,6 @@ def time_ms(value: Any) -> int | None:  # noqa: ANN401 - whatever a JSON field h
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MAX_TIME_MS:
         return None
     return round(value if abs(value) >= LEAST_MILLISECONDS else value * 1000)
-
-
-def _reject(columns: Columns, row: int, reason: str) -> None:
-    columns.statuses[row] = Status.REJECTED
-    columns.groups[row] = 0
-    columns.signatures[row] = 0
-    columns.margins[row] = 0
-    columns.reasons[row] = reason
 
 
 def _fingerprinted(

@@ -74,8 +74,8 @@ def id_hash(text: str) -> int:
 
 def id_hashes(batch: Batch) -> U64:
     """``id_hash`` of each entry's article id."""
-    ends = batch.id_ends.tolist()
-    raw = batch.id_bytes
+    ends = batch.ids.ends.tolist()
+    raw = batch.ids.joined
     hashes = (xxhash.xxh3_64_intdigest(raw[start:end]) for start, end in zip([0, *ends], ends, strict=False))
     return np.fromiter(hashes, np.uint64, len(ends))
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from stream_dedup.broker.record import ConsumerRecord
     from stream_dedup.core.arrays import I64
-    from stream_dedup.core.fingerprint.columns import Columns
+    from stream_dedup.core.columns import Columns
     from stream_dedup.core.model import Judgement
 
 

@@ -32,7 +32,7 @@ from kafka.errors import (
 
 from stream_dedup.broker.client import REQUEST_TIMEOUT_MS, call_limit_s, discard, make_producer
 from stream_dedup.broker.record import record_bytes
-from stream_dedup.core.fingerprint.columns import checksum
+from stream_dedup.core.fingerprint.entry_maker import checksum
 from stream_dedup.core.headers import OmittedValue, offset_metadata, output_headers, without_ours
 from stream_dedup.core.model import Coordinates, Judgement, Verdict
 from stream_dedup.errors import RefusedError, UnavailableError

@@ -29,8 +29,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stream_dedup.core.arrays import I64
-from stream_dedup.core.entry import Batch, Trim
-from stream_dedup.core.fingerprint.columns import Columns, checksum
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.entry import Batch, Trim, make_batch
+from stream_dedup.core.fingerprint.entry_maker import checksum
 from stream_dedup.core.model import ROW_BITS, log_offset_of
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, UnavailableError
@@ -195,8 +196,8 @@ class Engine:
         span.appends = []
         for run in _spans(unlogged):
             rows = slice(span.rows.start + run.start, span.rows.start + run.stop)
-            entries = columns.rows(run).batch(
-                batch.topic_id, batch.partition.topic, batch.partition.partition, batch.offsets[rows]
+            entries = make_batch(
+                columns.rows(run), batch.topic_id, batch.partition.topic, batch.partition.partition, batch.offsets[rows]
             )
             span.appends.append(self._parts.appender.append(entries))
 

@@ -6,7 +6,8 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from stream_dedup.broker.record import record_bytes
-from stream_dedup.core.fingerprint.columns import Columns, rejected_columns
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.fingerprint.entry_maker import rejected_columns
 from stream_dedup.core.text.decode import RawRecord
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stream_dedup.audit.reference import PlainLog, plain_log
+from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, LogRecord, Payload, Trim, encode, make_batch
 from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, SIGNATURE_BYTES, Coordinates, Judgement, Status
 from stream_dedup.core.rules import DIRECTED, Rules, Scheme
@@ -70,17 +71,19 @@ def written(
     words = b"".join(entry.signature.to_bytes(SIGNATURE_BYTES, "big") for entry in entries)
     usual = [f"{topic}-{partition}-{offset}" for offset in offsets]
     return make_batch(
-        topic_id=topic_id,
-        topic=topic,
-        partition=partition,
-        offsets=offsets,
-        checksums=offsets,
-        statuses=[entry.status for entry in entries],
-        groups=np.array([entry.group for entry in entries], np.uint64),
-        signatures=np.frombuffer(words, np.uint8).reshape(n, -1),
-        margins=np.frombuffer(margins, np.uint8).reshape(n, -1),
-        ids=[known if entry.id is None else entry.id for known, entry in zip(usual, entries, strict=True)],
-        reasons=["broken" if entry.status is Status.REJECTED else "" for entry in entries],
+        Columns.of(
+            checksums=offsets,
+            statuses=[entry.status for entry in entries],
+            groups=np.array([entry.group for entry in entries], np.uint64),
+            signatures=np.frombuffer(words, np.uint8).reshape(n, -1),
+            margins=np.frombuffer(margins, np.uint8).reshape(n, -1),
+            ids=[known if entry.id is None else entry.id for known, entry in zip(usual, entries, strict=True)],
+            reasons=["broken" if entry.status is Status.REJECTED else "" for entry in entries],
+        ),
+        topic_id,
+        topic,
+        partition,
+        offsets,
     )
 
 

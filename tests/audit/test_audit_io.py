@@ -25,6 +25,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Headers, offset_metadata, output_headers
 from stream_dedup.core.model import Verdict
+from stream_dedup.core.text_column import Texts
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
 from tests.audit.logs import REJECTED, batch
 from tests.broker.deleting import delete_topic
@@ -225,8 +226,8 @@ def test_observed_outputs_and_updates(world: World) -> None:
     world.produce(range(8, 10))
     rules = replace(rules_of(world.config), revision=2, observe=True, recrawl="update")
     again = world.batch([8, 9], [FAR ^ 1, A])
-    ids = f"{world.source.topic}-0-6{world.source.topic}-0-9".encode()
-    world.log(rules, replace(again, id_bytes=ids))
+    ids = Texts.of([f"{world.source.topic}-0-6", f"{world.source.topic}-0-9"])
+    world.log(rules, replace(again, ids=ids))
     outputs = list(world.outputs())
     topics = world.config.topics
     assert [topic for topic, _, _ in outputs[-2:]] == [topics.unique, topics.unique]

@@ -13,13 +13,13 @@ from stream_dedup.config.load import load_config
 
 ENDLESS_STEP = """\
 import re
-from stream_dedup.core.fingerprint import columns
-read = columns.decode
+from stream_dedup.core.fingerprint import entry_maker
+read = entry_maker.decode
 def slowly(record, fmt):
     if b"endless" in record.value:
         re.match("(a|aa)+$", "a" * 200 + "b")
     return read(record, fmt)
-columns.decode = slowly
+entry_maker.decode = slowly
 """
 
 

@@ -18,7 +18,7 @@ import pytest
 from stream_dedup.cli import run
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.config.load import load_config
-from stream_dedup.core.fingerprint.columns import EntryMaker
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import signed
 from stream_dedup.core.text.decode import RawRecord
 from tests.calibrate.corpus import article, records, write

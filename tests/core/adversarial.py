@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import chain, count, islice
 from typing import NamedTuple
 
-from stream_dedup.core.fingerprint.columns import EntryMaker
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.decode import InputFormat, RawRecord

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import FORMAT_VERSION, Batch, Trim, decode, encode, make_batch
 from stream_dedup.core.model import SIGNATURE_BYTES, TABLE_COUNTS, Status
 from stream_dedup.core.rules import Rules, Scheme
+from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import CorruptError
 
 TOPIC_ID = bytes(range(16))
 ROWS = 3
-COLUMNS = ("offsets", "checksums", "statuses", "groups", "signatures", "margins", "id_ends", "reason_ends")
+NUMBERS = ("offsets", "checksums", "statuses", "groups", "signatures", "margins")
 
 
-def made(tables: int = 4, seed: int = 0, **changes: object) -> Batch:
+def made(tables: int = 4, *, offsets: Sequence[int] = (3, 5, 2**40), **changes: Any) -> Batch:  # noqa: ANN401
     """A batch of three entries; ``changes`` replace columns."""
-    draw = np.random.default_rng(seed)
-    columns: dict[str, object] = {
-        "topic_id": TOPIC_ID,
-        "topic": "文章",
-        "partition": 7,
-        "offsets": [3, 5, 2**40],
+    draw = np.random.default_rng(0)
+    columns: dict[str, Any] = {
         "checksums": draw.integers(0, 2**64, ROWS, np.uint64),
         "statuses": [Status.LONG, Status.REJECTED, Status.EXACT],
         "groups": draw.integers(0, 2**64, ROWS, np.uint64),
@@ -36,7 +36,7 @@ def made(tables: int = 4, seed: int = 0, **changes: object) -> Batch:
         "ids": ["a", "", "第三"],
         "reasons": ["", "no text", ""],
     }
-    return make_batch(**columns | changes)  # type: ignore[arg-type]
+    return make_batch(Columns.of(**columns | changes), TOPIC_ID, "文章", 7, offsets)
 
 
 def decoded(raw: bytes) -> Batch:
@@ -51,7 +51,7 @@ def test_batch_there_and_back(tables: int) -> None:
     batch = made(tables)
     again = decoded(encode(batch))
     assert (again.topic_id, again.topic, again.partition, again.tables) == (TOPIC_ID, "文章", 7, tables)
-    assert all(np.array_equal(getattr(again, name), getattr(batch, name)) for name in COLUMNS)
+    assert all(np.array_equal(getattr(again, name), getattr(batch, name)) for name in NUMBERS)
     assert [(again.id(row), again.reason(row)) for row in range(ROWS)] == [("a", ""), ("", "no text"), ("第三", "")]
 
 
@@ -138,7 +138,7 @@ def test_damage_is_refused(raw: bytes, message: str) -> None:
 def test_texts_that_end_before_they_begin() -> None:
     """Ends that run back would give one entry another's text."""
     batch = made()
-    batch.id_ends[:] = [5, 1, 7]
+    batch.ids.ends[:] = [5, 1, 7]
     with pytest.raises(CorruptError, match="end before they begin"):
         decode(encode(batch))
 
@@ -146,8 +146,8 @@ def test_texts_that_end_before_they_begin() -> None:
 def test_texts_that_are_none() -> None:
     """Ids that are no UTF-8, whole or one by one."""
     with pytest.raises(CorruptError, match="whose ids are no UTF-8"):
-        decode(encode(replace(made(), id_bytes=b"\xff" * len(made().id_bytes))))
-    batch = replace(made(), id_bytes="文章".encode(), id_ends=np.array([3, 4, 6], np.uint32))
+        decode(encode(replace(made(), ids=Texts(made().ids.ends, b"\xff" * len(made().ids.joined)))))
+    batch = replace(made(), ids=Texts(np.array([3, 4, 6], np.uint32), "文章".encode()))
     with pytest.raises(CorruptError, match="ids that end within a character"):
         decode(encode(batch))
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import LogRecord, Payload, Trim, encode, make_batch
 from stream_dedup.core.model import Status, group_of
 from stream_dedup.core.rules import Rules, Scheme
@@ -84,17 +85,19 @@ def drawn_record(
         offset,
         time,
         make_batch(
-            topic_id=TOPICS[topic],
-            topic=f"topic-{topic}",
-            partition=partition,
-            offsets=list(offsets),
-            checksums=[at * 31 + topic for at in offsets],
-            groups=[one.group for one in drawn],
-            statuses=[int(one.status) for one in drawn],
-            signatures=np.frombuffer(b"".join(one.signature for one in drawn), np.uint8).reshape(-1, 32),
-            margins=np.frombuffer(b"".join(one.margins for one in drawn), np.uint8).reshape(len(drawn), -1),
-            ids=[one.id or f"{topic}-{partition}-{at}" for one, at in zip(drawn, offsets, strict=True)],
-            reasons=["empty text" if one.status == Status.REJECTED else "" for one in drawn],
+            Columns.of(
+                checksums=[at * 31 + topic for at in offsets],
+                groups=[one.group for one in drawn],
+                statuses=[int(one.status) for one in drawn],
+                signatures=np.frombuffer(b"".join(one.signature for one in drawn), np.uint8).reshape(-1, 32),
+                margins=np.frombuffer(b"".join(one.margins for one in drawn), np.uint8).reshape(len(drawn), -1),
+                ids=[one.id or f"{topic}-{partition}-{at}" for one, at in zip(drawn, offsets, strict=True)],
+                reasons=["empty text" if one.status == Status.REJECTED else "" for one in drawn],
+            ),
+            TOPICS[topic],
+            f"topic-{topic}",
+            partition,
+            list(offsets),
         ),
     )
 

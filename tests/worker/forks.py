@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.core.fingerprint.columns import EntryMaker
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.index.scan import warm
 from stream_dedup.worker.steps import Step, TrimStep
 from tests.waiting import wait_until

@@ -1,0 +1,93 @@
+"""Makes log entries from input records: decodes, computes the checksum, fingerprints.
+
+A record that cannot be read becomes a rejected entry with its reason. No record is dropped, and the rows of the columns
+are in the order of the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import xxhash
+
+from stream_dedup.core.arrays import U64
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
+from stream_dedup.core.model import TABLE_COUNTS, Status, group_of
+from stream_dedup.core.scheme import FingerprintSettings
+from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, Rejection, decode, key_id
+from stream_dedup.core.text_column import Texts
+
+
+class EntryMaker:
+    """Makes entries of records; not to be shared between threads."""
+
+    def __init__(self, settings: FingerprintSettings | None = None, fmt: InputFormat | None = None) -> None:
+        """Nothing is loaded before the first records, or ``warm``."""
+        self._format = fmt or InputFormat()
+        self._fingerprinter = Fingerprinter(settings)
+        self._tables = self._fingerprinter.settings.tables
+
+    def warm(self) -> None:
+        """Load dictionary and tables now.
+
+        Raises:
+            UserError: a package or its data are missing or are not what the scheme says.
+        """
+        self._fingerprinter.warm()
+
+    def __call__(self, records: Sequence[RawRecord]) -> Columns:
+        """Make the entries of these records; an entry depends on its own record alone.
+
+        Raises:
+            UserError: as ``warm``. No record raises.
+        """
+        decoded = [decode(record, self._format) for record in records]
+        blank = Columns.blank(len(records), self._tables)
+        self._fingerprint(blank, decoded)
+        return replace(
+            blank,
+            checksums=np.array([checksum(record.value) for record in records], np.uint64),
+            ids=Texts.of(one.id for one in decoded),
+            reasons=Texts.of(one.reason if isinstance(one, Rejection) else "" for one in decoded),
+        )
+
+    def _fingerprint(self, columns: Columns, decoded: Sequence[Article | Rejection]) -> None:
+        """Fill in the rows of articles; a blank row is a rejected record."""
+        articles = {row: one for row, one in enumerate(decoded) if isinstance(one, Article)}
+        rows = np.array(list(articles), np.intp)
+        prints = self._fingerprinter.fingerprint([one.texts for one in articles.values()])
+        columns.signatures[rows] = prints.signatures
+        columns.margins[rows] = prints.margins
+        columns.statuses[rows] = prints.statuses
+        columns.groups[rows] = _groups(prints, [one.scope for one in articles.values()])
+
+
+def _groups(prints: Fingerprints, scopes: Sequence[str | None]) -> U64:
+    """Group of each; 0 without features."""
+    groups = np.zeros(len(scopes), np.uint64)
+    if scopes.count(None) == len(scopes):
+        # The usual case: there are as many groups as kinds.
+        for status in np.unique(prints.statuses[prints.featured]).tolist():
+            groups[prints.statuses == status] = group_of(Status(status), None)
+        return groups
+    for row in np.flatnonzero(prints.featured).tolist():
+        groups[row] = group_of(Status(int(prints.statuses[row])), scopes[row])
+    return groups
+
+
+def checksum(value: bytes | None) -> int:
+    """XXH3-64 of a record's value; 0 of a tombstone."""
+    return 0 if value is None else xxhash.xxh3_64_intdigest(value)
+
+
+def rejected_columns(record: RawRecord, reason: str, tables: int = TABLE_COUNTS[0]) -> Columns:
+    """Make the rejected entry of one record without reading its value, under a scheme of so many tables."""
+    return replace(
+        Columns.blank(1, tables),
+        checksums=np.array([checksum(record.value)], np.uint64),
+        ids=Texts.of([key_id(record)]),
+        reasons=Texts.of([reason]),
+    )

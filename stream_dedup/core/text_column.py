@@ -1,0 +1,91 @@
+"""A column of texts, as a log batch holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stream_dedup.core.arrays import I64, U32
+from stream_dedup.errors import CorruptError
+
+_UTF8_MASK, _UTF8_INSIDE = 0xC0, 0x80  # a byte within a character of UTF-8 begins with the bits 10
+
+
+def as_stored(text: str) -> str:
+    """The text as a column of texts returns it: half surrogates, which have no UTF-8, become escapes."""
+    return _encoded(text).decode()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Texts:
+    """A column of texts: the texts joined in UTF-8, and the byte behind each."""
+
+    ends: U32
+    joined: bytes
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Texts:
+        """Make a column of these texts, each as ``as_stored`` says."""
+        parts = list(map(_encoded, texts))
+        return cls(np.cumsum([len(part) for part in parts], dtype=np.uint32), b"".join(parts))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Texts]) -> Texts:
+        """The texts of all parts, in order."""
+        starts = np.cumsum([0, *(len(part.joined) for part in parts)], dtype=np.uint32)
+        ends = [part.ends + start for part, start in zip(parts, starts, strict=False)]
+        return cls(np.concatenate(ends), b"".join(part.joined for part in parts))
+
+    def __len__(self) -> int:
+        """Number of texts."""
+        return len(self.ends)
+
+    def __getitem__(self, row: int) -> str:
+        """The text of one row."""
+        return self.joined[self._start(row) : int(self.ends[row])].decode()
+
+    def __iter__(self) -> Iterator[str]:
+        """The texts, in order."""
+        return map(self.__getitem__, range(len(self)))
+
+    def rows(self, rows: slice | I64) -> Texts:
+        """The texts of these rows."""
+        if not isinstance(rows, slice):
+            return Texts.of([self[row] for row in rows.tolist()])
+        first, after, _ = rows.indices(len(self))
+        if first >= after:
+            return Texts.of(())
+        start, end = self._start(first), int(self.ends[after - 1])
+        return Texts(self.ends[first:after] - np.uint32(start), self.joined[start:end])
+
+    def changed(self, texts: Mapping[int, str]) -> Texts:
+        """These texts with others in some rows."""
+        return Texts.of([texts.get(row, text) for row, text in enumerate(self)])
+
+    def check(self, name: str) -> None:
+        """Refuse texts that are not UTF-8, end before they begin, or end within a character.
+
+        Raises:
+            CorruptError: they are; the message calls the column ``name``.
+        """
+        if (self.ends[1:] < self.ends[:-1]).any():
+            msg = "log batch whose texts end before they begin"
+            raise CorruptError(msg)
+        try:
+            self.joined.decode()
+        except UnicodeDecodeError as error:
+            msg = f"log batch whose {name} are no UTF-8: {error}"
+            raise CorruptError(msg) from error
+        begins = np.frombuffer(self.joined, np.uint8)[self.ends[self.ends < len(self.joined)]]
+        if ((begins & _UTF8_MASK) == _UTF8_INSIDE).any():
+            msg = f"log batch with {name} that end within a character"
+            raise CorruptError(msg)
+
+    def _start(self, row: int) -> int:
+        return int(self.ends[row - 1]) if row else 0
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
