@@ -38,8 +38,7 @@ from numpy.typing import NDArray
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import LogRecord, encode, make_batch
 from stream_dedup.core.fingerprint import simhash
-from stream_dedup.core.model import SIGNATURE_BITS, log_position
-from stream_dedup.core.probes import BLOCKS as BLOCKS_A_WORD
+from stream_dedup.core.model import BLOCKS_PER_WORD, SIGNATURE_BITS, log_position
 from stream_dedup.core.probes import exact
 from stream_dedup.core.rules import DIRECTED, Rules, Scheme
 from stream_dedup.index import IndexSettings, LogIndex
@@ -210,7 +209,7 @@ def _searches(options: argparse.Namespace, tables: int) -> list[Search]:
         for probes in options.probes
     ]
     exact: list[Search] = [{"distance": distance} for distance in options.distances]
-    return directed + exact if tables == BLOCKS_A_WORD else directed
+    return directed + exact if tables == BLOCKS_PER_WORD else directed
 
 
 def _each_size(
@@ -224,7 +223,7 @@ def _each_size(
     """Fill to each size and measure there; gives the row of the second table, adds those of the first."""
     index = _open(folder, stream, options.images[0])
     index.begin("benchmark")
-    index.apply([stream.rules({"distance": 3} if tables == BLOCKS_A_WORD else _searches(options, tables)[0])])
+    index.apply([stream.rules({"distance": 3} if tables == BLOCKS_PER_WORD else _searches(options, tables)[0])])
     for size in options.sizes:
         before, times = len(held), [0.0]
         while len(held) * options.batch < size:

@@ -23,8 +23,8 @@ import numpy as np
 
 from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.fingerprint.simhash import MARGIN_SCALE, MAX_MARGIN, pack_margins
-from stream_dedup.core.model import BLOCK_BITS
-from stream_dedup.core.probes import BLOCKS, directed, keys
+from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD
+from stream_dedup.core.probes import directed, keys
 from stream_dedup.index.layout import ROW
 from stream_dedup.index.posting_lists import LISTS, PARTS, Level, Lists, Source
 from stream_dedup.index.query import Query
@@ -56,8 +56,8 @@ class World:
         self.lists = Lists([self._levels(table) for table in range(tables)])
 
     def _levels(self, table: int) -> list[Level]:
-        key = np.ascontiguousarray(self.rows["signature"][:, table // BLOCKS])
-        blocks = (key >> np.uint64((BLOCKS - 1 - table % BLOCKS) * BLOCK_BITS)).astype(np.uint16)
+        key = np.ascontiguousarray(self.rows["signature"][:, table // BLOCKS_PER_WORD])
+        blocks = (key >> np.uint64((BLOCKS_PER_WORD - 1 - table % BLOCKS_PER_WORD) * BLOCK_BITS)).astype(np.uint16)
         size = len(key)
         borders = (0, max(0, size - OLDER), max(0, size - YOUNG), size)
         return [

@@ -18,8 +18,7 @@ from stream_dedup.calibrate.labels import Score, score
 from stream_dedup.calibrate.nearest import NOWHERE, MeasuredSearch, Nearest
 from stream_dedup.calibrate.valley import Valley, find_valley
 from stream_dedup.core.arrays import I64
-from stream_dedup.core.model import FINGERPRINT_BITS, Status
-from stream_dedup.core.probes import BLOCKS
+from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, Status
 from stream_dedup.core.rules import MAX_DISTANCE, Rules
 
 LENGTHS = (1, 4, 8, 16, 32, 64, 128, 256)
@@ -112,7 +111,7 @@ class Measured:
         """Step that the rules take with this limit."""
         if self.rules.directed:
             return self.search.lengths.index(self.rules.probes or 0)
-        return limit // BLOCKS
+        return limit // BLOCKS_PER_WORD
 
     def judged(self, rows: I64, step: int, limit: int) -> NDArray[np.bool_]:
         """Which articles are duplicates under a step and a limit."""
@@ -215,7 +214,7 @@ def _suggest(
         return _suggest_by_labels(measured, scores)
     chosen, reason = _limit_by_valley(measured.rules, limit, valley)
     if not measured.rules.directed:
-        return Suggestion(chosen, measured.search.lookups(chosen // BLOCKS), (reason,))
+        return Suggestion(chosen, measured.search.lookups(chosen // BLOCKS_PER_WORD), (reason,))
     step, why = _step_for(measured, rows, chosen)
     return Suggestion(chosen, measured.search.lookups(step), (reason, why))
 
@@ -256,7 +255,7 @@ def _suggest_by_labels(measured: Measured, scores: tuple[tuple[Score, ...], ...]
     """The best F1 with the fewest look-ups, in the middle of the limits that have it."""
     values = np.array([[one.f1 or 0.0 for one in line] for line in scores])
     if not measured.rules.directed:
-        own = np.arange(values.shape[1]) // BLOCKS
+        own = np.arange(values.shape[1]) // BLOCKS_PER_WORD
         values = np.where(np.arange(len(values))[:, np.newaxis] == own, values, 0.0)
     best = values.max(axis=1)
     step = int(np.argmax(best >= best.max() - AS_GOOD))

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from stream_dedup.calibrate.list_lengths import ListLengths
 from stream_dedup.core import probes as core_probes
 from stream_dedup.core.arrays import I64, U8, U16, U32, U64
-from stream_dedup.core.model import BLOCK_BITS, TABLE_MARGIN_BYTES, signed
-from stream_dedup.core.probes import BLOCKS, SIEVE_BITS
+from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, TABLE_MARGIN_BYTES, signed
+from stream_dedup.core.probes import SIEVE_BITS
 from stream_dedup.core.rules import Rules
 
 NOWHERE = np.iinfo(np.uint16).max
@@ -215,7 +215,7 @@ class DirectedSearch:
         least = np.full(len(pairs.others), UNREACHED, np.int32)
         for table in range(self._tables):
             ranks = self._rank[table, _block(pairs.differing, table)]
-            sieved = np.bitwise_count(pairs.differing[:, table // BLOCKS]) > SIEVE_BITS
+            sieved = np.bitwise_count(pairs.differing[:, table // BLOCKS_PER_WORD]) > SIEVE_BITS
             ranks[sieved | _overtaken(self._lists, table, self._blocks, pairs, self._limit)] = UNREACHED
             np.minimum(least, ranks, out=least)
         self._rank[tables, masks] = UNREACHED
@@ -238,12 +238,12 @@ class ExactSearch:
 
     def __init__(self, entries: SignedEntries, rules: Rules) -> None:
         self._limit = rules.bucket_limit
-        self._blocks = _blocks(entries, BLOCKS)
+        self._blocks = _blocks(entries, BLOCKS_PER_WORD)
         self._lists = ListLengths(self._blocks)
 
     def lookups(self, step: int) -> int:
         """4, 68 or 548."""
-        return int(core_probes.exact_plan(BLOCKS * step).shape[1])
+        return int(core_probes.exact_plan(BLOCKS_PER_WORD * step).shape[1])
 
     def prepare(self, queries: I64) -> None:
         """The plan is the same for all."""
@@ -251,7 +251,7 @@ class ExactSearch:
     def ranks(self, pairs: Pairs) -> NDArray[np.int32]:
         """Fewest differing bits of a block whose list still holds the entry."""
         least = np.full(len(pairs.others), UNREACHED, np.int32)
-        for table in range(BLOCKS):
+        for table in range(BLOCKS_PER_WORD):
             ranks = np.bitwise_count(_block(pairs.differing, table)).astype(np.int32)
             ranks[_overtaken(self._lists, table, self._blocks, pairs, self._limit)] = UNREACHED
             np.minimum(least, ranks, out=least)
@@ -261,7 +261,7 @@ class ExactSearch:
         """Sums over the plans of what their lists hold."""
         sums = []
         for step in range(len(self.lengths)):
-            plan = core_probes.exact_plan(BLOCKS * step)
+            plan = core_probes.exact_plan(BLOCKS_PER_WORD * step)
             own = self._blocks[queries[:, np.newaxis], plan >> BLOCK_BITS]
             sizes = self._lists.sizes(plan ^ own, queries[:, np.newaxis])
             sums.append(np.minimum(sizes, self._limit).sum(axis=1))
@@ -270,13 +270,13 @@ class ExactSearch:
 
 def _blocks(entries: SignedEntries, tables: int) -> U16:
     """Blocks of the keys, shape (entries, tables): by them the lists are found."""
-    keys = core_probes.keys(entries.signatures, entries.groups)[:, : tables // BLOCKS]
+    keys = core_probes.keys(entries.signatures, entries.groups)[:, : tables // BLOCKS_PER_WORD]
     return core_probes.blocks(keys.reshape(-1)).reshape(-1, tables)
 
 
 def _block(differing: U64, table: int) -> U16:
-    shift = np.uint64(BLOCK_BITS * (BLOCKS - 1 - table % BLOCKS))
-    return (differing[:, table // BLOCKS] >> shift).astype(np.uint16)
+    shift = np.uint64(BLOCK_BITS * (BLOCKS_PER_WORD - 1 - table % BLOCKS_PER_WORD))
+    return (differing[:, table // BLOCKS_PER_WORD] >> shift).astype(np.uint16)
 
 
 def _overtaken(lists: ListLengths, table: int, blocks: U16, pairs: Pairs, limit: int) -> NDArray[np.bool_] | bool:

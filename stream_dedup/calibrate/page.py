@@ -10,7 +10,7 @@ from stream_dedup.calibrate.edge import ONLY_IF_ANY, TITLES, ShownPair
 from stream_dedup.calibrate.figures import Cell, Figures
 from stream_dedup.calibrate.picture import Chart, Line, Series, bars, curves
 from stream_dedup.calibrate.report import CalibrationReport
-from stream_dedup.core.probes import BLOCKS
+from stream_dedup.core.model import BLOCKS_PER_WORD
 from stream_dedup.terminal import visible
 
 CURVES = 5
@@ -114,7 +114,11 @@ def _chosen(figures: Figures) -> list[int]:
 def _series(figures: Figures, values: Sequence[Sequence[float]]) -> list[Series]:
     if figures.exact:
         return [
-            Series("with the look-ups that k takes", "own", [values[k // BLOCKS][k] for k in range(len(values[0]))])
+            Series(
+                "with the look-ups that k takes",
+                "own",
+                [values[k // BLOCKS_PER_WORD][k] for k in range(len(values[0]))],
+            )
         ]
     drawn = [
         Series(f"{figures.steps[step]}", f"c{number}", values[step]) for number, step in enumerate(_chosen(figures))

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from stream_dedup.config import checks
 from stream_dedup.config.checks import MAX_FIELD_WEIGHT, ConfigError, parse_duration_ms
 from stream_dedup.config.keys import PROFILE_DEFAULT, key
-from stream_dedup.core.model import SIGNATURE_BITS
+from stream_dedup.core.model import SIGNATURE_BITS, TableCount
 from stream_dedup.core.rules import BUCKET_LIMIT, MAX_BUCKET_LIMIT, MAX_DISTANCE, MAX_MASKS
 
 MAX_TABLES = 16
@@ -220,7 +220,7 @@ class FeaturesConfig(Section):
     user_dictionary: Path | None = key(None, "words that are never split", form="a UTF-8 file, one word on each line")
     stop_words: Path | None = key(None, "words that do not count", form="a UTF-8 file, one word on each line")
     seed: int = key(0, "seed of the feature hash", ge=0, le=4_294_967_295)
-    tables: Annotated[Literal[4, 8, 16], BeforeValidator(checks.whole)] = key(
+    tables: Annotated[TableCount, BeforeValidator(checks.whole)] = key(
         4, "number of block tables: 4 cover the fingerprint, 8 or 16 cover more of the signature"
     )
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-MASK_BITS = 3
-"""Most bits that a mask of directed search flips."""
-
 COSTS = np.array([6, 17, 29, 41, 54, 67, 81, 96, 111, 128, 146, 165, 185, 206, 229, 253], np.int64)
 """Cost of flipping a bit of each margin: 36 times ln((1 - p) / p), p being the probability that the bit flips. An
 edited copy's sum is taken as normal, correlated with the article's own by 0.85: then p = F(-1.61 z), F being

@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, NamedTuple, NewType
+from typing import TYPE_CHECKING, Literal, NamedTuple, NewType, get_args
 
 import xxhash
 
@@ -27,8 +27,11 @@ SIGNATURE_BYTES = SIGNATURE_BITS // 8
 FINGERPRINT_BITS = 64
 BLOCK_BITS = 16
 """Bits of one block; table t is over bits 16 t to 16 t + 15 of the signature."""
-TABLE_COUNTS = (4, 8, 16)
-"""Tables that a scheme may have; four cover the fingerprint, sixteen the whole signature."""
+BLOCKS_PER_WORD = FINGERPRINT_BITS // BLOCK_BITS
+"""Blocks of one word (64 bits) of the signature; this many tables cover the fingerprint."""
+TableCount = Literal[4, 8, 16]
+"""Number of block tables of a scheme: 4 cover the fingerprint, 16 the whole signature."""
+TABLE_COUNTS: tuple[TableCount, ...] = get_args(TableCount)
 TABLE_MARGIN_BYTES = BLOCK_BITS // 2
 """Margins of one block, 4 bits each, two a byte, the first one in the high half."""
 

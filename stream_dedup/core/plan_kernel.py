@@ -12,10 +12,11 @@ import numpy as np
 from numba import int64, uint8, uint32
 
 from stream_dedup.core.arrays import I64, U8, U32
-from stream_dedup.core.costs import COST_SHIFT, COSTS, LOOKUP_MASK, MASK_BITS
+from stream_dedup.core.costs import COST_SHIFT, COSTS, LOOKUP_MASK
 from stream_dedup.core.fingerprint.simhash import MAX_MARGIN
 from stream_dedup.core.kernel import compiled, inlined, read, written
 from stream_dedup.core.model import BLOCK_BITS, TABLE_MARGIN_BYTES
+from stream_dedup.core.rules import MASK_BITS
 
 LAST_BITS, SIZE_BITS = 4, 2
 """Bits that say, below its rank, what a subset's last position is and how many positions it has."""

@@ -33,13 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import U8, U16, U32, U64
-from stream_dedup.core.model import BLOCK_BITS, TABLE_MARGIN_BYTES
-from stream_dedup.core.rules import MAX_MASKS
-
-BLOCKS = 4
-"""Blocks of one word, and tables over the fingerprint."""
-MAX_DISTANCE = 11
-"""Largest k of exact search, in bits: the next radius would take 2,788 look-ups an article."""
+from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, TABLE_MARGIN_BYTES
+from stream_dedup.core.rules import MAX_DISTANCE, MAX_MASKS
 
 KEY_FACTORS = np.array([1, 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
 """What the group is multiplied by for each word. Odd, so that no two groups give the same; different (the primes
@@ -51,7 +46,7 @@ cheap sieve before the signature is fetched. Of unrelated entries in a list at m
 words that share one block); of 568 real pairs it lost none."""
 
 
-_SHIFTS = np.arange(BLOCK_BITS * (BLOCKS - 1), -1, -BLOCK_BITS, dtype=np.uint64)
+_SHIFTS = np.arange(BLOCK_BITS * (BLOCKS_PER_WORD - 1), -1, -BLOCK_BITS, dtype=np.uint64)
 
 
 def keys(signatures: U8, groups: U64) -> U64:
@@ -85,7 +80,7 @@ def exact(k: int) -> U16:
     if not 0 <= k <= MAX_DISTANCE:
         msg = f"distance of {k} bits: exact search takes 0 to {MAX_DISTANCE}"
         raise ValueError(msg)
-    masks = [mask for bits in range(k // BLOCKS + 1) for mask in _masks_of(bits)]
+    masks = [mask for bits in range(k // BLOCKS_PER_WORD + 1) for mask in _masks_of(bits)]
     return _frozen(np.array(masks, np.uint16))
 
 
@@ -96,7 +91,7 @@ def exact_plan(k: int) -> U32:
     Raises:
         ValueError: k is not 0 to ``MAX_DISTANCE``.
     """
-    tables = np.arange(BLOCKS, dtype=np.uint32)[:, np.newaxis] << BLOCK_BITS
+    tables = np.arange(BLOCKS_PER_WORD, dtype=np.uint32)[:, np.newaxis] << BLOCK_BITS
     return _frozen((tables | exact(k)).reshape(1, -1))
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stream_dedup.core.rules import DIRECTED, EXACT
+from stream_dedup.core.rules import CLASSIC_DISTANCE, DIRECTED, EXACT
 from stream_dedup.core.scheme import Features, FingerprintSettings, Normalisation, Treatment
 
 ARTICLE_SIZE = 300
@@ -36,7 +36,7 @@ _CHARACTERS = Treatment(
         repeats=True,
         lookalikes=True,
     ),
-    Features(kind="chars", gram_weights=(100, 50, 100)),
+    Features(kind="chars"),
 )
 
 
@@ -52,8 +52,8 @@ class Profile:
     short_limit: int | None = None
 
 
-PROFILES: dict[str, Profile] = {
-    "article": Profile(
+_ALL = (
+    Profile(
         FingerprintSettings(
             profile="article",
             version=1,
@@ -67,7 +67,7 @@ PROFILES: dict[str, Profile] = {
         limit=52,
         short_limit=52,
     ),
-    "comment": Profile(
+    Profile(
         FingerprintSettings(
             profile="comment",
             version=1,
@@ -81,6 +81,7 @@ PROFILES: dict[str, Profile] = {
         limit=52,
         short_limit=52,
     ),
-    "simhash": Profile(FingerprintSettings(), search=EXACT, distance=3),
-}
+    Profile(FingerprintSettings(), search=EXACT, distance=CLASSIC_DISTANCE),
+)
+PROFILES = {one.settings.profile: one for one in _ALL}
 DEFAULT_PROFILE = "article"

@@ -20,25 +20,29 @@ from typing import Any
 
 import xxhash
 
-from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, SIGNATURE_BITS, TABLE_COUNTS, Status
+from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, SIGNATURE_BITS, TABLE_COUNTS, Status, Verdict
 from stream_dedup.errors import CorruptError
 
 EXACT, DIRECTED = "exact", "directed"
 """The two kinds of search."""
-UNIQUE, REJECTED = "unique", "rejected"
+UNIQUE, REJECTED = Verdict.UNIQUE.value, Verdict.REJECTED.value
 """What text without features is."""
-DUPLICATE, UPDATE = "duplicate", "update"
+DUPLICATE, UPDATE = Verdict.DUPLICATE.value, "update"
 """What a re-crawl of an article is."""
 
 MAX_DISTANCE = 11
 """Bits; the largest k of exact search: the next radius would take 2,788 look-ups an article."""
-MAX_MASKS = 1 + BLOCK_BITS + math.comb(BLOCK_BITS, 2) + math.comb(BLOCK_BITS, 3)
-"""697 masks of at most 3 bits: what directed search can look up in one table."""
+MASK_BITS = 3
+"""Most bits of a block that a look-up of directed search flips."""
+MAX_MASKS = sum(math.comb(BLOCK_BITS, bits) for bits in range(MASK_BITS + 1))
+"""697 masks of at most 3 bits: the look-ups that directed search can make in one table."""
 MAX_BUCKET_LIMIT = 1 << 20
 """Entries: beyond this the comparing of one list is no look-up any more."""
 MAX_WINDOW_MS = 1 << 53
 """285,000 years: a number that JSON holds exactly everywhere."""
 
+CLASSIC_DISTANCE = 3
+"""Bits; k of SimHash as it was published for web pages (Manku 2007)."""
 BUCKET_LIMIT = 16_384
 """Entries compared in one list: 2**14, what one block value holds of 2**30 fingerprints."""
 
@@ -55,7 +59,7 @@ class Scheme:
     @property
     def tables(self) -> int:
         """Block tables: 4, 8 or 16."""
-        return int(json.loads(self.parameters).get("tables", 4))
+        return int(json.loads(self.parameters).get("tables", TABLE_COUNTS[0]))
 
     def flat(self) -> dict[str, object]:
         """The parameters under names with dots (``fields.title``), in their order."""
@@ -98,7 +102,7 @@ class Rules:
     scheme: Scheme
     revision: int = 1
     search: str = EXACT
-    distance: int | None = 3
+    distance: int | None = CLASSIC_DISTANCE
     probes: int | None = None
     limit: int | None = None
     short_limit: int | None = None

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import xxhash
 
-from stream_dedup.core.model import SIGNATURE_BITS
+from stream_dedup.core.model import SIGNATURE_BITS, TABLE_COUNTS, TableCount
 from stream_dedup.core.rules import Scheme
 from stream_dedup.errors import UserError
 
@@ -129,7 +129,7 @@ class FingerprintSettings:
     they do not count) are files of words; the scheme holds the hash of their content.
 
     ``scope_field``: articles match only within one value of this field. ``seed`` makes another hash of each feature,
-    ``tables`` is the number of block tables: 4, 8 or 16. ``segmenter`` is no part of the scheme: both give the same
+    ``tables`` is the number of block tables. ``segmenter`` is no part of the scheme: both give the same
     words.
     """
 
@@ -147,7 +147,7 @@ class FingerprintSettings:
     stop_words: Path | None = None
     scope_field: str | None = None
     seed: int = 0
-    tables: Literal[4, 8, 16] = 4
+    tables: TableCount = TABLE_COUNTS[0]
     segmenter: Literal["rjieba", "jieba"] = "rjieba"
 
     @property

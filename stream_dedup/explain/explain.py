@@ -21,11 +21,11 @@ import numpy as np
 
 from stream_dedup.core import probes
 from stream_dedup.core.arrays import I64, U8
-from stream_dedup.core.costs import COSTS, MASK_BITS
+from stream_dedup.core.costs import COSTS
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.fingerprint.fingerprinter import Explained, Feature
-from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, Status, Verdict, group_of, signed
-from stream_dedup.core.rules import MAX_MASKS, Rules
+from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, FINGERPRINT_BITS, Status, Verdict, group_of, signed
+from stream_dedup.core.rules import MASK_BITS, MAX_MASKS, Rules
 
 NO_LOOKUP = -1
 
@@ -192,7 +192,7 @@ def _blocks(signatures: U8, b: Side, rules: Rules) -> tuple[Block, ...]:
     blocks = []
     for table in range(tables):
         one, other = cut[0][table], cut[1][table]
-        word = far[table // probes.BLOCKS]
+        word = far[table // BLOCKS_PER_WORD]
         rank = ranks.get(table << BLOCK_BITS | one ^ other, NO_LOOKUP)
         sieve = _sieve(rules, word)
         cost = _cost(one ^ other, costs[table]) if rank != NO_LOOKUP and rules.directed else NO_LOOKUP

@@ -57,7 +57,7 @@ ROW = np.dtype(
 """One row, on disk and in memory (see the drawing); named columns of one array."""
 ROW_BYTES = ROW.itemsize
 MAX_DOC_NUMBERS = 1 << 32
-BLOCKS_A_WORD = 4
+BLOCKS_PER_WORD = 4
 
 RowArray = NDArray[np.void]
 """Rows: an array of ``ROW``."""
@@ -196,7 +196,7 @@ def shard_key(shard: int) -> bytes:
 def pack_entries(table: int, keys: U64, doc_numbers: U32) -> Packed:
     """Entries of one table, shape (n, 5)."""
     packed = np.empty((len(keys), ENTRY_BYTES // 2), "<u2")
-    blocks = keys.astype("<u8", copy=False).view("<u2").reshape(-1, BLOCKS_A_WORD)
+    blocks = keys.astype("<u8", copy=False).view("<u2").reshape(-1, BLOCKS_PER_WORD)
     for at, other in enumerate(_others(table)):
         packed[:, at] = blocks[:, other]
     packed[:, -2:] = doc_numbers.astype("<u4", copy=False).view("<u2").reshape(-1, 2)
@@ -205,10 +205,10 @@ def pack_entries(table: int, keys: U64, doc_numbers: U32) -> Packed:
 
 def unpack_entries(table: int, packed: Packed, blocks: U16) -> tuple[U64, U32]:
     """Keys and document numbers of entries that stand in the lists of these blocks."""
-    keys = np.empty((len(packed), BLOCKS_A_WORD), "<u2")
+    keys = np.empty((len(packed), BLOCKS_PER_WORD), "<u2")
     for at, other in enumerate(_others(table)):
         keys[:, other] = packed[:, at]
-    keys[:, BLOCKS_A_WORD - 1 - table % BLOCKS_A_WORD] = blocks
+    keys[:, BLOCKS_PER_WORD - 1 - table % BLOCKS_PER_WORD] = blocks
     return keys.view("<u8").ravel().astype(np.uint64, copy=False), unpack_doc_numbers(packed)
 
 
@@ -219,8 +219,8 @@ def unpack_doc_numbers(packed: Packed) -> U32:
 
 def _others(table: int) -> list[int]:
     """Where the other three blocks stand in a little-endian key word, counted in u16, from the highest block on."""
-    own = BLOCKS_A_WORD - 1 - table % BLOCKS_A_WORD
-    return [at for at in range(BLOCKS_A_WORD - 1, -1, -1) if at != own]
+    own = BLOCKS_PER_WORD - 1 - table % BLOCKS_PER_WORD
+    return [at for at in range(BLOCKS_PER_WORD - 1, -1, -1) if at != own]
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from stream_dedup.core.arrays import I64, U16, U32, U64
-from stream_dedup.core.probes import BLOCKS as BLOCKS_A_WORD
+from stream_dedup.core.model import BLOCKS_PER_WORD
 from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.index.layout import BLOCKS
 from stream_dedup.index.posting_lists import Level, Source
@@ -105,11 +105,11 @@ class Memory:
     def young(self) -> list[Run]:
         """The young entries of each table."""
         if self._sorted is None:
-            keys = np.concatenate([np.empty((0, BLOCKS_A_WORD), np.uint64), *(part[0] for part in self._young)])
+            keys = np.concatenate([np.empty((0, BLOCKS_PER_WORD), np.uint64), *(part[0] for part in self._young)])
             doc_numbers = np.concatenate([np.empty(0, np.uint32), *(part[1] for part in self._young)])
             self._young = [(keys, doc_numbers)] if len(doc_numbers) else []
             self._sorted = [
-                run for word in range(self.tables // BLOCKS_A_WORD) for run in _runs(keys[:, word], doc_numbers)
+                run for word in range(self.tables // BLOCKS_PER_WORD) for run in _runs(keys[:, word], doc_numbers)
             ]
         return self._sorted
 
@@ -145,4 +145,4 @@ def _starts(blocks: U16) -> U32:
 def _runs(keys: U64, doc_numbers: U32) -> list[Run]:
     """The four tables of one word."""
     values = blocks_of(keys)
-    return [Run.sort(values[:, table], keys, doc_numbers) for table in range(BLOCKS_A_WORD)]
+    return [Run.sort(values[:, table], keys, doc_numbers) for table in range(BLOCKS_PER_WORD)]

@@ -29,8 +29,7 @@ from stream_dedup.core.kernel import (
     record_at,
     written,
 )
-from stream_dedup.core.model import BLOCK_BITS
-from stream_dedup.core.probes import BLOCKS
+from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD
 from stream_dedup.index.layout import ROW, ROW_BYTES
 from stream_dedup.index.posting_lists import ADDRESSES, LISTS, PART_LISTS
 from stream_dedup.index.scan_records import ARTICLE, CURSOR, DISTANCE_SHIFT, DOC_NUMBER, SPAN, WAITING
@@ -59,8 +58,8 @@ Records = NDArray[Any]
 def _wanted(key: U64, lookup: np.uint32) -> tuple[np.int64, np.int64]:
     """Table and block of a look-up."""
     table = np.int64(lookup) >> BLOCK_BITS
-    shift = (BLOCKS - 1 - table % BLOCKS) * BLOCK_BITS
-    block = np.int64(key[table // BLOCKS] >> np.uint64(shift)) ^ np.int64(lookup)
+    shift = (BLOCKS_PER_WORD - 1 - table % BLOCKS_PER_WORD) * BLOCK_BITS
+    block = np.int64(key[table // BLOCKS_PER_WORD] >> np.uint64(shift)) ^ np.int64(lookup)
     return table, block & (LISTS - 1)
 
 
@@ -108,7 +107,7 @@ def _spans(article: Record, plan: U32, directory: Records, spans: Records, curso
                 span.keys = source.keys + start * WORD
                 span.doc_numbers = source.doc_numbers + start * HALF
                 span.entries = entries
-                span.word = table // BLOCKS
+                span.word = table // BLOCKS_PER_WORD
                 total += entries
                 count += 1
         if total > article.limit:
@@ -227,7 +226,7 @@ def check(waiting: Records, articles: Records, directed: bool, best: I64) -> Non
         if directed:
             distance = 0
             own, other = article.words, row.signature
-            for word in range(BLOCKS):
+            for word in range(BLOCKS_PER_WORD):
                 distance += popcount(own[word] ^ other[word])
             if distance > article.reach:
                 continue

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U32, U64
-from stream_dedup.core.probes import BLOCKS as BLOCKS_A_WORD
+from stream_dedup.core.model import BLOCKS_PER_WORD
 from stream_dedup.core.probes import KEY_FACTORS
 from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.index.folded import Folded, Reach
@@ -213,7 +213,7 @@ def _doc_numbers(first: int, rows: RowArray) -> U32:
 def _wanted(query: Query, tables: int) -> NDArray[np.bool_]:
     """Which lists are looked up, shape (tables, blocks)."""
     wanted = np.zeros((tables, BLOCKS), bool)
-    own = np.concatenate([blocks_of(query.keys[:, word]) for word in range(tables // BLOCKS_A_WORD)], axis=1)
+    own = np.concatenate([blocks_of(query.keys[:, word]) for word in range(tables // BLOCKS_PER_WORD)], axis=1)
     number = (query.plan >> np.uint32(16)).astype(np.intp)
     masks = query.plan.astype(np.uint16)
     queries = np.arange(len(query))[:, np.newaxis]

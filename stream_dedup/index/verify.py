@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from stream_dedup.core.arrays import I64, U32, U64
-from stream_dedup.core.probes import BLOCKS as BLOCKS_A_WORD
+from stream_dedup.core.model import BLOCKS_PER_WORD
 from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.layout import BLOCKS, SHARD_BLOCKS, RowArray
@@ -82,8 +82,8 @@ class _Sums:
         keys = keys_of(rows)
         doc_numbers = np.arange(first, first + len(rows))
         for table, before in enumerate(self._folded):
-            words = keys[:, table // BLOCKS_A_WORD]
-            values = blocks_of(words)[:, table % BLOCKS_A_WORD]
+            words = keys[:, table // BLOCKS_PER_WORD]
+            values = blocks_of(words)[:, table % BLOCKS_PER_WORD]
             folded = doc_numbers < before[values]
             np.add.at(self.counts[table], values[folded], 1)
             np.add.at(self.sums[table], values[folded], _mixed(words[folded], doc_numbers[folded]))

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from stream_dedup.core import kernel
-from stream_dedup.core.costs import COSTS, MASK_BITS
+from stream_dedup.core.costs import COSTS
 from stream_dedup.core.fingerprint.simhash import MAX_MARGIN, pack_margins
-from stream_dedup.core.probes import KEY_FACTORS, MAX_DISTANCE, blocks, directed, exact, exact_plan, keys, words
+from stream_dedup.core.probes import KEY_FACTORS, blocks, directed, exact, exact_plan, keys, words
+from stream_dedup.core.rules import MASK_BITS, MAX_DISTANCE
 
 FINGERPRINTS = st.integers(0, 2**64 - 1)
 MASKS = [sum(1 << bit for bit in bits) for count in range(MASK_BITS + 1) for bits in combinations(range(16), count)]

@@ -7,9 +7,8 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from stream_dedup.core import probes
 from stream_dedup.core.model import Status
-from stream_dedup.core.rules import DIRECTED, MAX_DISTANCE, MAX_MASKS, Rules, Scheme
+from stream_dedup.core.rules import DIRECTED, MAX_MASKS, Rules, Scheme
 from stream_dedup.errors import CorruptError
 
 SCHEME = Scheme("simhash", 1, '{"tables":4}')
@@ -134,8 +133,3 @@ def test_parameters_of_a_scheme_one_by_one() -> None:
 def test_reach(rules: Rules, reaches: tuple[int, int, int]) -> None:
     """Long, short and exact text each have their own greatest distance."""
     assert tuple(rules.reach(status) for status in (Status.LONG, Status.SHORT, Status.EXACT)) == reaches
-
-
-def test_limits_are_those_of_the_search() -> None:
-    """The record's ranges are those of the plans."""
-    assert MAX_DISTANCE == probes.MAX_DISTANCE
