@@ -1,33 +1,59 @@
-"""Comparing an index with the plain definition."""
+"""Comparing an index with the reference."""
 
 import numpy as np
 
-from stream_dedup.core.entry import LogRecord
+from stream_dedup.audit.reference import PlainLog, SourcePartition
+from stream_dedup.core.entry import LogRecord, Trim
+from stream_dedup.core.model import Judgement
 from stream_dedup.index import LogIndex
-from tests.index.logs import TOPICS
-from tests.index.plain import PlainLog
 
 
 def covered_positions(plain: PlainLog) -> list[int]:
-    """Log positions of everything that stands, in order."""
-    positions = [position for covered in plain.covered.values() for position, _ in covered.values() if position >= 0]
-    return sorted(positions)
+    """Log positions of all entries whose coordinates are covered by their record, in order."""
+    entries = plain.entries
+    at = [plain.coordinates(index) for index in range(len(entries))]
+    covered = [plain.logged.logged_at((where.topic_id, where.partition), where.offset) for where in at]
+    return [
+        position
+        for position, log_offset, known in zip(entries.positions.tolist(), entries.log_offsets, covered, strict=True)
+        if known == log_offset
+    ]
+
+
+def without_trims(records: list[LogRecord]) -> list[LogRecord]:
+    """The log as if nothing had ever been trimmed."""
+    return [record for record in records if not isinstance(record.payload, Trim)]
+
+
+def verdicts(plain: PlainLog, positions: list[int]) -> list[Judgement]:
+    """The reference's verdicts at these log positions."""
+    judged = plain.judgements(np.searchsorted(plain.entries.positions, positions))
+    found = {int(plain.entries.positions[index]): judgement for index, judgement in judged}
+    return [found[position] for position in positions]
 
 
 def check_verdicts(index: LogIndex, plain: PlainLog, positions: list[int]) -> None:
-    """The index says of these log positions what the definition says."""
-    assert index.judge(np.array(positions, np.int64)) == [plain.judge(position) for position in positions]
+    """The index gives the reference's verdicts at these log positions."""
+    assert index.judge(np.array(positions, np.int64)) == verdicts(plain, positions)
 
 
 def check_standing(index: LogIndex, plain: PlainLog) -> None:
-    """The index knows where every offset stands, and that others do not."""
-    for topic_id in TOPICS:
-        for partition in (0, 1):
-            covered = plain.covered.get((topic_id, partition), {})
-            asked = [offset for offset in range(max(covered, default=0) + 3) if covered.get(offset, (-1, 0))[0] != -2]
-            expected = [covered.get(offset, (-1, 0))[0] for offset in asked]
-            assert index.standing(topic_id, partition, np.array(asked, np.int64)).tolist() == expected
-    last = {where: max(covered) for where, covered in plain.covered.items() if covered}
+    """The index knows the log position of every covered source offset, and that the others are not covered."""
+    numbers = dict(zip(plain.entries.positions.tolist(), range(len(plain.entries)), strict=True))
+    positions: dict[SourcePartition, dict[int, int]] = {source: {} for source in plain.sources}
+    for position in covered_positions(plain):
+        at = plain.coordinates(numbers[position])
+        positions[at.topic_id, at.partition][at.offset] = position
+    last = {}
+    for source, logged in positions.items():
+        offsets = range(int(plain.entries.offsets.max()) + 3)
+        covered = [offset for offset in offsets if plain.logged.logged_at(source, offset) is not None]
+        # A batch covers offsets without an entry too: the index refuses those.
+        wanted = [offset for offset in offsets if offset in logged or offset not in covered]
+        expected = [logged.get(offset, -1) for offset in wanted]
+        assert index.standing(*source, np.array(wanted, np.int64)).tolist() == expected
+        if covered:
+            last[source] = covered[-1]
     assert index.partitions() == last
 
 

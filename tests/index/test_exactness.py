@@ -1,4 +1,4 @@
-"""The tables against brute force over the same definition."""
+"""The tables compared with the reference, over fingerprints alone."""
 
 import random
 from pathlib import Path
@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from stream_dedup.core.probes import exact_plan, keys
+from stream_dedup.core.rules import Rules
 from stream_dedup.index import IndexSettings, TableIndex
 from stream_dedup.index.query import Query
 from stream_dedup.index.table_index import signatures_of
-from tests.index.logs import Fingerprints
-from tests.index.plain import plain_near
+from tests.index.definition import near_by_definition, plain_entries
+from tests.index.logs import SCHEME, Fingerprints
 
 pytestmark = pytest.mark.usefixtures("small_limits")
 
@@ -45,24 +46,35 @@ def found(index: TableIndex, question: Query) -> list[list[tuple[int, int]]]:
     return lists
 
 
+def by_definition(
+    values: list[int], wanted: list[int], as_of: list[int], k: int, limit: int
+) -> list[list[tuple[int, int]]]:
+    """What the reference finds near these fingerprints, as of a number of entries each."""
+    entries, queries = (signatures_of(np.array(some, np.uint64)) for some in (values, wanted))
+    columns = plain_entries(entries, np.zeros(len(values), np.uint64), queries, np.zeros(len(wanted), np.uint64))
+    rules = [Rules(SCHEME, distance=k, bucket_limit=limit)] * len(wanted)
+    return near_by_definition(columns, rules, as_of, np.zeros((len(wanted), 32), np.uint8))
+
+
 @pytest.mark.parametrize("k", range(12))
 @pytest.mark.parametrize("kind", ["clustered", "random"])
-def test_near_is_what_brute_force_finds(tmp_path: Path, k: int, kind: str) -> None:
+def test_near_is_what_the_reference_finds(tmp_path: Path, k: int, kind: str) -> None:
     """Every near entry is found, at its distance, as of any log position, whatever is folded, at any limit."""
     rng = random.Random(100 * k + len(kind))
     source = Fingerprints(rng, 4 if kind == "clustered" else 400, k + 3)
     settings = IndexSettings(fold_entries=rng.choice([1, 30, 100, 10_000]), image_mib=rng.choice([0, 20, 26, 1_000]))
     index = TableIndex(tmp_path, settings=settings)
-    entries: list[tuple[int, int]] = []
+    entries: list[int] = []
     for _ in range(12):
         values = [source.draw() for _ in range(rng.randint(1, 30))]
-        entries += zip(values, add(index, values), strict=True)
+        add(index, values)
+        entries += values
         if rng.random() < 0.3:
             index.tables.fold()
-        wanted = [source.draw() for _ in range(6)] + [rng.choice(entries)[0] for _ in range(2)]
+        wanted = [source.draw() for _ in range(6)] + [rng.choice(entries) for _ in range(2)]
         as_of = [rng.randint(0, len(entries)) for _ in wanted]
         for limit in (1, 5, 16_384):
-            expected = [plain_near(entries, v, p, k, limit) for v, p in zip(wanted, as_of, strict=True)]
+            expected = by_definition(entries, wanted, as_of, k, limit)
             assert found(index, query(wanted, as_of, k, limit)) == expected
     index.close()
 
@@ -87,15 +99,16 @@ def test_a_reopened_index_finds_the_same(tmp_path: Path, fold_entries: int, imag
     rng = random.Random(fold_entries)
     source = Fingerprints(rng, 3, 5)
     settings = IndexSettings(fold_entries=fold_entries, image_mib=image_mib)
-    entries: list[tuple[int, int]] = []
+    entries: list[int] = []
     for _ in range(4):
         index = TableIndex(tmp_path, settings=settings)
         values = [source.draw() for _ in range(37)]
-        entries += zip(values, add(index, values), strict=True)
+        add(index, values)
+        entries += values
         index.close()
     index = TableIndex(tmp_path, settings=settings)
     wanted = [source.draw() for _ in range(20)]
-    expected = [plain_near(entries, value, len(entries), 5, 9) for value in wanted]
+    expected = by_definition(entries, wanted, [len(entries)] * 20, 5, 9)
     assert found(index, query(wanted, [len(entries)] * 20, 5, 9)) == expected
     index.close()
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stream_dedup.audit.reference import plain_log
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError
 from stream_dedup.index import LogIndex, TableIndex
@@ -13,7 +14,6 @@ from stream_dedup.index.layout import FORMAT_VERSION
 from tests.index.checks import check_standing, check_verdicts, covered_positions
 from tests.index.logs import SCHEME
 from tests.index.make_fixture import FIXTURES, SIGNATURES, the_log
-from tests.index.plain import PlainLog
 
 VERSIONS = ["v2"]
 
@@ -38,11 +38,12 @@ def test_a_log_index_of_this_version_is_loaded(tmp_path: Path, version: str) -> 
     """It verifies and gives the verdicts of its log."""
     shutil.copytree(FIXTURES / version / "log", tmp_path / "log")
     index = LogIndex.open(tmp_path / "log", scheme=SCHEME)
-    plain = PlainLog(the_log().records)
-    assert index.trimmed_before == plain.floor > 0
-    positions = [position for position in covered_positions(plain) if plain.entries[position].log_offset > plain.floor]
-    check_verdicts(index, plain, positions)
+    records = the_log().records
+    plain = plain_log(records)
+    assert index.trimmed_before == plain.low_watermark > 0
     check_standing(index, plain)
+    rest = plain_log([record for record in records if record.offset >= plain.low_watermark])
+    check_verdicts(index, rest, covered_positions(rest))
     assert index.verify() == []
     index.close()
 

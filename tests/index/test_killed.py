@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from stream_dedup.audit.reference import plain_log
 from stream_dedup.index import LogIndex
 from tests.index.checks import build, check_standing, covered_positions
 from tests.index.killed import SCHEME, SETTINGS, the_log
-from tests.index.plain import PlainLog
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,14 +47,14 @@ def test_a_killed_process_leaves_an_index_as_of_its_applied_position(tmp_path: P
         positions.append(index.next_offset)
         known = [record for record in records if record.offset < index.next_offset]
         if known:
-            check_standing(index, PlainLog(known))
+            check_standing(index, plain_log(known))
         index.close()
     assert kills >= 3
     assert positions == sorted(positions)
     killed = LogIndex.open(tmp_path / "killed", scheme=SCHEME, settings=SETTINGS)
     whole = build(LogIndex.open(tmp_path / "whole", scheme=SCHEME, settings=SETTINGS), records)
     kept = np.array(
-        [position for position in covered_positions(PlainLog(records)) if position >> 20 >= whole.trimmed_before]
+        [position for position in covered_positions(plain_log(records)) if position >> 20 >= whole.trimmed_before]
     )
     assert killed.next_offset == whole.next_offset
     assert killed.judge(kept) == whole.judge(kept)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import xxhash
 
+from stream_dedup.audit.reference import plain_log
 from stream_dedup.core.model import Verdict, log_position
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index import IndexSettings, LogIndex, row_column
 from tests.index.checks import build, check_standing, check_verdicts, covered_positions
 from tests.index.logs import OTHER_SCHEME, SCHEME, START_TIME, TOPICS, LogWriter, batch_record, rules_record
-from tests.index.plain import PlainLog
 
 pytestmark = pytest.mark.usefixtures("small_limits")
 
@@ -50,7 +50,7 @@ def test_verdicts_and_standing_are_the_plain_ones(tmp_path: Path, seed: int) -> 
         after = at + rng.randint(1, 6)
         index.apply(records[at:after])
         at = after
-        plain = PlainLog(records[:at])
+        plain = plain_log(records[:at])
         positions = covered_positions(plain)
         check_verdicts(index, plain, rng.sample(positions, min(len(positions), 10)))
         check_standing(index, plain)
@@ -62,7 +62,7 @@ def test_verdicts_and_standing_are_the_plain_ones(tmp_path: Path, seed: int) -> 
         elif action == "reopen":
             index.close()
             index = open_index(tmp_path, rng.choice([1, 25, 10_000]))
-    plain = PlainLog(records)
+    plain = plain_log(records)
     positions = covered_positions(plain)
     rng.shuffle(positions)
     check_verdicts(index, plain, positions)
@@ -79,7 +79,7 @@ def test_log_times_of_single_entries(tmp_path: Path) -> None:
         values = [rng.choice([3, 7, 1 << 50]) for _ in range(5)]
         records.append(batch_record(offset, times, values, range(offset * 5, offset * 5 + 5)))
     index = build(open_index(tmp_path), records)
-    plain = PlainLog(records)
+    plain = plain_log(records)
     check_verdicts(index, plain, covered_positions(plain))
     index.close()
 
@@ -218,6 +218,6 @@ def test_a_flood_of_equal_articles_matches_the_earliest_of_the_newest(tmp_path: 
     index = build(open_index(tmp_path), records)
     judged = index.judge(np.array([log_position(7, 8), log_position(3, 0)]))
     assert [each.match and each.match.position for each in judged] == [log_position(6, 7), log_position(1, 8)]
-    plain = PlainLog(records)
+    plain = plain_log(records)
     check_verdicts(index, plain, covered_positions(plain))
     index.close()

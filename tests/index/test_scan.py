@@ -1,11 +1,10 @@
-"""The look-up of near entries: against a plain loop over all entries."""
+"""The search of the posting lists, compared with the reference."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,12 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_dedup.core.arrays import I64, U32, U64
-from stream_dedup.core.probes import SIEVE_BITS, directed, exact_plan, keys, words
+from stream_dedup.core.probes import directed, exact_plan, keys, words
+from stream_dedup.core.rules import DIRECTED, EXACT, Rules, Scheme
 from stream_dedup.index.layout import ROW, RowArray
 from stream_dedup.index.posting_lists import LISTS, PART_LISTS, PARTS, Level, Lists, Source
 from stream_dedup.index.query import Near, Query
 from stream_dedup.index.row import Rows
 from stream_dedup.index.scan import FETCH_ROWS, scan
+from tests.index.definition import QUERY_TIME, near_by_definition, plain_entries
 
 Found = list[list[tuple[int, int]]]
 """Of each query (distance, document number)."""
@@ -103,43 +104,68 @@ def ask(world: World, queries: I64, plan: U32, **changes: Any) -> Query:  # noqa
     )
 
 
-def by_plain_loop(query: Query, world: World) -> Found:
-    """The definition, entry by entry."""
-    return [_of_one(query, world, article) for article in range(len(query))]
+@dataclass(frozen=True)
+class Case:
+    """A query of the posting lists: the articles it is made of, and the rules that it follows for each."""
+
+    world: World
+    lists: Lists
+    query: Query
+    articles: I64
+    rules: list[Rules]
 
 
-def _of_one(query: Query, world: World, article: int) -> list[tuple[int, int]]:
-    near = set()
-    for table, found in _entries(query, world, article):
-        for doc_number in found:
-            distance = _distance(query, world, article, doc_number, table)
-            if doc_number >= query.floor and distance is not None:
-                near.add((distance, doc_number))
-    return sorted(near)[: query.best]
+def by_definition(case: Case) -> Found:
+    """Near entries by the reference: of one's own id where the query says so, and the first ones only."""
+    world, query, articles = case.world, case.query, case.articles
+    rows, own = world.rows, query.own_ids
+    entries = plain_entries(
+        world.signatures,
+        rows["group"],
+        world.signatures[articles],
+        query.groups,
+        times=rows["time"],
+        short=np.flatnonzero(query.reach == 0).tolist(),
+    )
+    found = near_by_definition(entries, case.rules, query.before.tolist(), world.margins[articles], query.floor)
+    if own is not None:
+        found = [[pair for pair in near if rows["id_hash"][pair[1]] == own[at]] for at, near in enumerate(found)]
+    return [near[: query.best] for near in found]
 
 
-def _entries(query: Query, world: World, article: int) -> Iterator[tuple[int, list[int]]]:
-    """Of each posting list of the plan its table and the entries that are compared."""
+def rules_for(query: Query, tables: int, probes: int | None, k: int) -> list[Rules]:
+    """The rules that each article's query follows: exact search of k bits where ``probes`` is None."""
+    rules = Rules(
+        Scheme("article", 1, f'{{"tables":{tables}}}'),
+        search=EXACT if probes is None else DIRECTED,
+        distance=k if probes is None else None,
+        probes=probes,
+        bucket_limit=query.bucket_limit,
+    )
+    oldest = [None] * len(query) if query.oldest is None else query.oldest.tolist()
+    return [
+        replace(
+            rules,
+            limit=None if probes is None else reach,
+            window_ms=None if since is None else QUERY_TIME - since,
+        )
+        for reach, since in zip(query.reach.tolist(), oldest, strict=True)
+    ]
+
+
+def candidates(query: Query, world: World) -> int:
+    """Entries of all posting lists that the plans look up, as often as they are met."""
+    return sum(_candidates(query, world, article) for article in range(len(query)))
+
+
+def _candidates(query: Query, world: World, article: int) -> int:
+    count = 0
     for lookup in query.plan[article if len(query.plan) > 1 else 0].tolist():
         table, mask = lookup >> 16, lookup & 0xFFFF
-        wanted = int(_block(query.keys[article : article + 1], table)[0]) ^ mask
-        earlier = np.flatnonzero(world.blocks(table)[: query.before[article]] == wanted)
-        yield table, earlier[-query.bucket_limit :].tolist()
-
-
-def _distance(query: Query, world: World, article: int, doc_number: int, table: int) -> int | None:
-    row = world.rows[doc_number]
-    if row["group"] != query.groups[article] or (
-        query.own_ids is not None and row["id_hash"] != query.own_ids[article]
-    ):
-        return None
-    if query.oldest is not None and row["time"] < query.oldest[article]:
-        return None
-    differing = np.bitwise_count(row["signature"] ^ query.words[article]).tolist()
-    if query.directed and differing[table // 4] > SIEVE_BITS:
-        return None
-    distance = sum(differing) if query.directed else differing[0]
-    return distance if distance <= query.reach[article] else None
+        value = int(_block(query.keys[article : article + 1], table)[0]) ^ mask
+        earlier = int((world.blocks(table)[: query.before[article]] == value).sum())
+        count += min(earlier, query.bucket_limit)
+    return count
 
 
 def listed(near: Near, queries: int) -> Found:
@@ -153,32 +179,31 @@ def listed(near: Near, queries: int) -> Found:
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[World, Lists, Query]:
+def cases(draw: st.DrawFn) -> Case:
     """Entries in levels, and queries of every kind."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     tables = draw(st.sampled_from([4, 8, 16]))
     world = make_world(rng, draw(st.integers(1, 120)), tables, draw(st.integers(0, 40)))
     n = len(world.rows)
     lists = make_lists(world, tables, rng.integers(0, n + 1, (tables, PARTS)), draw(st.integers(0, n)))
-    queries = rng.integers(0, n, draw(st.integers(0, 12)))
-    if draw(st.booleans()):
-        plan, is_directed = directed(world.margins[queries], draw(st.integers(1, 200))), True
-    else:
-        plan, is_directed = exact_plan(draw(st.integers(0, 11))), False
-    reach = draw(st.sampled_from([0, 3, 11, 40, 64, 256]))
+    articles = rng.integers(0, n, draw(st.integers(0, 12)))
+    probes = draw(st.none() | st.integers(1, 200)) if tables == 4 else draw(st.integers(1, 200))
+    k = draw(st.integers(0, 11))
+    most = draw(st.sampled_from([0, 3, 11, 40, 64, 256]))
     query = ask(
         world,
-        queries,
-        plan,
-        directed=is_directed,
-        before=rng.integers(0, n + 1, len(queries)) if draw(st.booleans()) else queries,
-        reach=rng.integers(0, reach + 1, len(queries)),
+        articles,
+        exact_plan(k) if probes is None else directed(world.margins[articles], probes),
+        directed=probes is not None,
+        before=rng.integers(0, n + 1, len(articles)) if draw(st.booleans()) else articles,
+        reach=rng.choice([0, k], len(articles)) if probes is None else rng.integers(0, most + 1, len(articles)),
         bucket_limit=draw(st.sampled_from([1, 2, 5, 1000])),
-        oldest=rng.integers(-40, 40, len(queries)) if draw(st.booleans()) else None,
-        own_ids=rng.integers(0, 5, len(queries)).astype(np.uint64) if draw(st.booleans()) else None,
+        oldest=rng.integers(-40, 40, len(articles)) if draw(st.booleans()) else None,
+        own_ids=rng.integers(0, 5, len(articles)).astype(np.uint64) if draw(st.booleans()) else None,
         best=draw(st.sampled_from([1, 3, 8, 200])),
     )
-    return world, lists, replace(query, floor=draw(st.integers(0, int(min(query.before, default=0)))))
+    query = replace(query, floor=draw(st.integers(0, int(min(query.before, default=0)))))
+    return Case(world, lists, query, articles, rules_for(query, tables, probes, k))
 
 
 def rows_of(world: World, kind: str, base: int = 0) -> Any:  # noqa: ANN401
@@ -194,32 +219,35 @@ def rows_of(world: World, kind: str, base: int = 0) -> Any:  # noqa: ANN401
 
 @settings(deadline=None, max_examples=300)
 @given(case=cases(), kind=st.sampled_from(["array", "chunks", "fetched"]))
-def test_gives_what_a_plain_loop_gives(case: tuple[World, Lists, Query], kind: str) -> None:
-    """Whatever the levels, the plan, the limits; rows held or fetched."""
-    world, lists, query = case
-    near = scan(query, lists, rows_of(world, kind, query.floor))
-    assert by_plain_loop(query, world) == listed(near, len(query))
+def test_gives_what_the_reference_gives(case: Case, kind: str) -> None:
+    """Near entries are those of the definition, whatever the levels, the plan and the limits; rows held or fetched."""
+    near = scan(case.query, case.lists, rows_of(case.world, kind, case.query.floor))
+    assert by_definition(case) == listed(near, len(case.query))
 
 
 @settings(deadline=None, max_examples=100)
 @given(case=cases())
-def test_what_was_compared_is_counted(case: tuple[World, Lists, Query]) -> None:
-    """Posting lists looked up, and entries compared: those at or after the article's own only in short lists."""
-    world, lists, query = case
-    near = scan(query, lists, Rows.of(world.rows))
+def test_candidates_and_look_ups_are_counted(case: Case) -> None:
+    """Every candidate is counted; entries at or after the article's own only where a posting list is short."""
+    query, world = case.query, case.world
+    near = scan(query, case.lists, Rows.of(world.rows))
     assert near.lists == len(query) * query.plan.shape[1]
-    compared = sum(len(found) for article in range(len(query)) for _, found in _entries(query, world, article))
     everything = replace(query, before=np.full(len(query), len(world.rows)))
-    most = sum(len(found) for article in range(len(query)) for _, found in _entries(everything, world, article))
-    assert compared <= near.candidates <= most
+    assert candidates(query, world) <= near.candidates <= candidates(everything, world)
+
+
+def whole_case(world: World, folded: int, young: int, probes: int) -> Case:
+    """Every entry of a world is queried as of its own document number."""
+    articles = np.arange(len(world.rows))
+    query = ask(world, articles, directed(world.margins, probes))
+    lists = make_lists(world, 4, np.full((4, PARTS), folded), young)
+    return Case(world, lists, query, articles, rules_for(query, 4, probes, 0))
 
 
 def test_the_cases_find_something() -> None:
-    """Clustered entries: most queries have near entries, some have more than are kept, some none."""
-    world = make_world(np.random.default_rng(1), 200, 4, 30)
-    queries = np.arange(200)
-    found = by_plain_loop(ask(world, queries, directed(world.margins, 64)), world)
-    kept = [len(of_one) for of_one in found]
+    """Clustered entries: some queries have more near entries than are kept, some have none."""
+    found = by_definition(whole_case(make_world(np.random.default_rng(1), 200, 4, 30), 100, 150, 64))
+    kept = [len(near) for near in found]
     assert (min(kept), max(kept)) == (0, 8)
     assert sum(map(bool, found)) > 50
 
@@ -385,8 +413,6 @@ def test_a_search_whose_code_cannot_be_kept_says_so_once_and_works() -> None:
 
 
 def test_scan_takes_rows_as_an_array() -> None:
-    """As one chunk."""
-    world = make_world(np.random.default_rng(7), 60, 4, 10)
-    lists = make_lists(world, 4, np.full((4, PARTS), 30), 50)
-    query = ask(world, np.arange(60), directed(world.margins, 32))
-    assert by_plain_loop(query, world) == listed(scan(query, lists, world.rows), 60)
+    """An array of rows is read as one chunk."""
+    case = whole_case(make_world(np.random.default_rng(7), 60, 4, 10), 30, 50, 32)
+    assert by_definition(case) == listed(scan(case.query, case.lists, case.world.rows), 60)

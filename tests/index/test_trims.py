@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stream_dedup.audit.reference import PlainLog, plain_log
 from stream_dedup.core.entry import LogRecord, Trim
 from stream_dedup.core.model import Verdict, log_position
 from stream_dedup.errors import RefusedError
 from stream_dedup.index import IndexSettings, LogIndex
-from tests.index.checks import build, check_standing, check_verdicts, covered_positions
+from tests.index.checks import build, check_standing, check_verdicts, covered_positions, without_trims
 from tests.index.logs import SCHEME, START_TIME, TOPICS, LogWriter, batch_record, rules_record, trim_record
-from tests.index.plain import PlainLog
 
 pytestmark = pytest.mark.usefixtures("small_limits")
 
@@ -64,7 +64,7 @@ def test_a_trim_changes_no_verdict(tmp_path: Path, seed: int) -> None:
     """As long as no forgotten article comes again, everything after the trims is judged as if there were none."""
     index = open_index(tmp_path)
     records = trimmed_log(seed, index, copies=False)
-    without = PlainLog(records, trims=False)
+    without = plain_log(without_trims(records))
     assert index.trimmed_before > 0
     check_verdicts(index, without, after_trims(records, without))
     index.close()
@@ -75,12 +75,12 @@ def test_an_index_of_the_cut_log_is_the_same(tmp_path: Path, seed: int) -> None:
     """Trimmed as it went, or built from what the trims left of the log: the same verdicts, standing and next trim."""
     index = open_index(tmp_path / "whole")
     records = trimmed_log(seed, index, copies=True)
-    plain = PlainLog(records)
-    assert index.trimmed_before == plain.floor > 0
+    plain = plain_log(records)
+    assert index.trimmed_before == plain.low_watermark > 0
     later = after_trims(records, plain)
     check_verdicts(index, plain, later)
     check_standing(index, plain)
-    cut = build(open_index(tmp_path / "cut"), [record for record in records if record.offset >= plain.floor])
+    cut = build(open_index(tmp_path / "cut"), [record for record in records if record.offset >= plain.low_watermark])
     check_verdicts(cut, plain, later)
     check_standing(cut, plain)
     assert cut.trimmed_before == index.trimmed_before
@@ -216,7 +216,7 @@ def test_the_window_cuts_through_a_record_without_kafka(tmp_path: Path) -> None:
     records += [rules_record(2, window_ms=50), batch_record(3, times, [1, 2, 3, 4], [0, 1, 3, 4])]
     records += [trim_record(4, START_TIME, 2, START_TIME + 50)]
     index = build(open_index(tmp_path), records)
-    check_standing(index, PlainLog(records))
+    check_standing(index, plain_log(records))
     assert index.standing(TOPICS[0], 0, np.array([0, 1, 3, 4])).tolist() == [
         -1,
         log_position(3, 1),
