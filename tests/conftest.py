@@ -36,7 +36,6 @@ from stream_dedup.errors import StreamDedupError
 from tests.amount import FULL, examples
 
 BROKER_FIXTURES = {"broker", "own_broker"}
-_SOCKET_OF_THE_CLIENT = "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
 
 # A failing example is printed in a form that runs it again. The time of an example depends on the machine.
 hypothesis.settings.register_profile(
@@ -84,8 +83,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _needs_broker(item):
             item.add_marker("broker")
-            # kafka-python leaves sockets of connections that were refused or cut to the garbage collector.
-            item.add_marker(pytest.mark.filterwarnings(_SOCKET_OF_THE_CLIENT))
     items.sort(key=_shortness)
 
 

@@ -21,7 +21,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
-from stream_dedup.broker.workarounds import end_sender, keep_transaction_requests
+from stream_dedup.broker.workarounds import (
+    close_failed_connections,
+    closed_when_not_made,
+    end_sender,
+    keep_transaction_requests,
+)
 from stream_dedup.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -38,13 +43,17 @@ RECONNECT_BACKOFF_MAX_MS = 1_000
 REQUEST_TIMEOUT_MS = 10_000
 """A request that a frozen broker does not answer is given up and tried again."""
 BOOTSTRAP_TIMEOUT_MS = 5_000
-"""One try to reach a broker; ``wait_for_broker`` makes as many as its time allows."""
+"""One try of a client to reach a broker."""
+FIRST_TRY_S = 1.0
+"""The first try of ``wait_for_broker``; each further one may take twice as long, up to the end of the wait. A broker
+that is down refuses at once, but on a busy machine a TLS handshake and a password take longer than a second, and a try
+that is cut short begins anew."""
 CLOSE_TIMEOUT_S = 5.0
 """A client that cannot close in this time is left to the end of the process."""
 FETCH_WAIT_MS = 100
 """How long the broker may hold a fetch open: other requests of the same connection stand behind it."""
-FRAME_BYTES = 100_000_000
-"""The client's own bound on one answer of the broker; raised for larger records."""
+MAX_RESPONSE_BYTES = 100_000_000
+"""The client's own limit on one response of the broker; raised for larger records."""
 HEADER_ALLOWANCE_BYTES = 16_384
 """Room for the ``dedup.*`` headers and the record's frame beside the record as it came."""
 # A connection that ends in the middle (EOF) is a broker that goes away, not one that refuses.
@@ -53,27 +62,26 @@ _REFUSAL = re.compile(r"(?:Authentication failed|UnsupportedSaslMechanism|\[SSL:
 
 def make_admin(kafka: KafkaConfig) -> KafkaAdminClient:
     """Admin client; the broker must be there."""
-    return _made(kafka, lambda: KafkaAdminClient(**_common(kafka)))
+    return _made(kafka, KafkaAdminClient, _common(kafka))
 
 
 def make_consumer(kafka: KafkaConfig, **settings: Any) -> KafkaConsumer:  # noqa: ANN401 - the client's own settings
     """Consumer of committed records that never commits nor resets an offset by itself."""
     return _made(
         kafka,
-        lambda: KafkaConsumer(
-            **_common(kafka)
-            | {
-                "isolation_level": "read_committed",
-                "enable_auto_commit": False,
-                "auto_offset_reset": "none",
-                "allow_auto_create_topics": False,
-                "fetch_max_wait_ms": FETCH_WAIT_MS,
-                "max_partition_fetch_bytes": max(kafka.max_record_bytes + HEADER_ALLOWANCE_BYTES, 1 << 20),
-                "receive_message_max_bytes": max(FRAME_BYTES, 2 * kafka.max_record_bytes),
-                "metrics_enabled": False,
-            }
-            | settings,
-        ),
+        KafkaConsumer,
+        _common(kafka)
+        | {
+            "isolation_level": "read_committed",
+            "enable_auto_commit": False,
+            "auto_offset_reset": "none",
+            "allow_auto_create_topics": False,
+            "fetch_max_wait_ms": FETCH_WAIT_MS,
+            "max_partition_fetch_bytes": max(kafka.max_record_bytes + HEADER_ALLOWANCE_BYTES, 1 << 20),
+            "receive_message_max_bytes": max(MAX_RESPONSE_BYTES, 2 * kafka.max_record_bytes),
+            "metrics_enabled": False,
+        }
+        | settings,
     )
 
 
@@ -81,18 +89,17 @@ def make_producer(kafka: KafkaConfig, **settings: Any) -> KafkaProducer:  # noqa
     """Idempotent producer; with ``transactional_id`` a transactional one."""
     producer = _made(
         kafka,
-        lambda: KafkaProducer(
-            **_common(kafka)
-            | {
-                "enable_idempotence": True,
-                "allow_auto_create_topics": False,
-                "max_request_size": kafka.max_record_bytes + HEADER_ALLOWANCE_BYTES,
-                "delivery_timeout_ms": max(int(kafka.broker_wait_s * 1_000), REQUEST_TIMEOUT_MS + 1_000),
-                "max_block_ms": int(kafka.broker_wait_s * 1_000),
-                "metrics_enabled": False,
-            }
-            | settings,
-        ),
+        KafkaProducer,
+        _common(kafka)
+        | {
+            "enable_idempotence": True,
+            "allow_auto_create_topics": False,
+            "max_request_size": kafka.max_record_bytes + HEADER_ALLOWANCE_BYTES,
+            "delivery_timeout_ms": max(int(kafka.broker_wait_s * 1_000), REQUEST_TIMEOUT_MS + 1_000),
+            "max_block_ms": int(kafka.broker_wait_s * 1_000),
+            "metrics_enabled": False,
+        }
+        | settings,
     )
     keep_transaction_requests(producer)
     return producer
@@ -105,16 +112,13 @@ def wait_for_broker(kafka: KafkaConfig, stopped: Callable[[], bool] = lambda: Fa
         UnavailableError: none was within ``broker_wait_s``, or the broker does not let this client in.
     """
     deadline = time.monotonic() + kafka.broker_wait_s
-    told = False
+    limit_s = FIRST_TRY_S
+    warned = False
     while not stopped():
         try:
             with _refusals_told(kafka):
-                admin = KafkaAdminClient(**_common(kafka) | {"bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS // 5})
-                try:
-                    admin.describe_cluster()
-                    return
-                finally:
-                    admin.close()
+                _ask_broker(kafka, limit_s)
+                return
         except (KafkaError, OSError) as error:
             if time.monotonic() > deadline:
                 msg = (
@@ -123,9 +127,19 @@ def wait_for_broker(kafka: KafkaConfig, stopped: Callable[[], bool] = lambda: Fa
                     "(kafka.security_protocol) is what it speaks"
                 )
                 raise UnavailableError(msg) from error
-            if not told:
+            if not warned:
                 log.warning("no Kafka broker answers at %s yet; waiting up to %g s", kafka.brokers, kafka.broker_wait_s)
-                told = True
+                warned = True
+        limit_s = min(2 * limit_s, max(FIRST_TRY_S, deadline - time.monotonic()))
+
+
+def _ask_broker(kafka: KafkaConfig, limit_s: float) -> None:
+    """Connect within ``limit_s`` and make one admin request."""
+    admin = _constructed(KafkaAdminClient, _common(kafka) | {"bootstrap_timeout_ms": int(limit_s * 1_000)})
+    try:
+        admin.describe_cluster()
+    finally:
+        admin.close()
 
 
 def discard(producer: KafkaProducer) -> None:
@@ -153,15 +167,26 @@ def call_limit_s(config: Config) -> float:
     return max(config.worker.watchdog_s, config.kafka.broker_wait_s + CLOSE_TIMEOUT_S)
 
 
-def _made(kafka: KafkaConfig, make: Callable[[], T]) -> T:
+def _made(kafka: KafkaConfig, kind: Callable[..., T], settings: dict[str, Any]) -> T:
+    """Return a client; a constructor that fails leaves nothing behind.
+
+    Raises:
+        UnavailableError: the broker was not reached, or does not let this client in.
+    """
     try:
         with _refusals_told(kafka):
-            return make()
+            return _constructed(kind, settings)
     except (KafkaError, OSError) as error:
         msg = (
             f"cannot reach a Kafka broker at {kafka.brokers}: {_short(error)}; is it running, and is the address right?"
         )
         raise UnavailableError(msg) from error
+
+
+def _constructed(kind: Callable[..., T], settings: dict[str, Any]) -> T:
+    close_failed_connections()
+    with closed_when_not_made() as make:
+        return kind(**settings, kafka_client=make)
 
 
 class _Refusals(logging.Handler):

@@ -9,9 +9,16 @@ newer version still needs it.
 from __future__ import annotations
 
 import logging
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kafka.errors import KafkaError
+from kafka.net.compat import KafkaNetClient
+from kafka.net.inet import KafkaNetSocket
+from kafka.net.transport import KafkaSSLTransport
 
 from stream_dedup.errors import UserError
 
@@ -19,6 +26,56 @@ if TYPE_CHECKING:
     from kafka import KafkaConsumer, KafkaProducer
 
 log = logging.getLogger(__name__)
+
+
+@contextmanager
+def closed_when_not_made() -> Iterator[Callable[..., KafkaNetClient]]:
+    """Yield the ``kafka_client`` for a constructor in the block; close it if the constructor fails.
+
+    A constructor that finds no broker raises and leaves its event loop to the garbage collector: a socket pair, and
+    in the admin client and the consumer a thread that runs on. Every try to find a broker would leave another.
+    """
+    made: list[KafkaNetClient] = []
+
+    def make(**settings: Any) -> KafkaNetClient:  # noqa: ANN401 - the client's own settings
+        made.append(KafkaNetClient(**settings))
+        return made[-1]
+
+    try:
+        yield make
+    except BaseException:
+        for client in made:
+            client.close()
+        raise
+
+
+@cache
+def close_failed_connections() -> None:
+    """Close the socket of a connection that fails while it is made; done once for the process.
+
+    The client leaves it to the garbage collector, where connecting is refused or given up and where the TLS handshake
+    fails. Its classes are changed, because a constructor connects before there is an object to change.
+    """
+    connect = _private(KafkaNetSocket, "sock_connect")
+    handshake = _private(KafkaSSLTransport, "handshake")
+    close = _private(KafkaSSLTransport, "_close")
+
+    async def closing_connect(self: KafkaNetSocket, net: Any, sock: socket.socket, *args: Any, **named: Any) -> Any:  # noqa: ANN401
+        try:
+            return await connect(self, net, sock, *args, **named)
+        except BaseException:
+            sock.close()
+            raise
+
+    async def closing_handshake(self: KafkaSSLTransport) -> None:
+        try:
+            await handshake(self)
+        except BaseException:
+            close(self)
+            raise
+
+    KafkaNetSocket.sock_connect = closing_connect
+    KafkaSSLTransport.handshake = closing_handshake
 
 
 def keep_transaction_requests(producer: KafkaProducer) -> None:
@@ -79,9 +136,13 @@ def _private(owner: object, *path: str) -> Any:  # noqa: ANN401 - the client is 
     for name in path:
         if not hasattr(owner, name):
             msg = (
-                f"the installed kafka-python has no {type(owner).__name__}.{name}, which this program relies on: "
+                f"the installed kafka-python has no {_name(owner)}.{name}, which this program relies on: "
                 "install the version that its pyproject.toml names"
             )
             raise UserError(msg)
         owner = getattr(owner, name)
     return owner
+
+
+def _name(owner: object) -> str:
+    return owner.__name__ if isinstance(owner, type) else type(owner).__name__

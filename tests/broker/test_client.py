@@ -1,16 +1,19 @@
-"""What the client does when its broker goes away, on one of the test's own."""
+"""What the clients do when their broker goes away or is slow to answer."""
 
-import subprocess
-import sys
-from contextlib import closing
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 
 import pytest
-from kafka import TopicPartition
+from kafka import OffsetAndMetadata, TopicPartition
 from kafka.admin import NewTopic
 
-from stream_dedup.broker.client import make_admin
+from stream_dedup.broker.client import FIRST_TRY_S, make_admin, make_producer, wait_for_broker
 from stream_dedup.broker.group_offsets import committed_offsets
 from stream_dedup.config.load import load_config
+from stream_dedup.config.model import KafkaConfig
 from stream_dedup.dev.broker import DevBroker
 from tests.waiting import wait_until
 
@@ -22,20 +25,59 @@ LIMIT_S = 60
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_commit_that_begins_while_the_broker_is_away(own_broker: DevBroker) -> None:
-    """It is done when the broker is back: no request of the transaction is lost on the way."""
-    brokers = own_broker.bootstrap
-    kafka = load_config(overrides={"kafka": {"brokers": brokers, "group": GROUP}}, environment={}).kafka
+    """The commit is done when the broker is back: no request of the transaction is lost."""
+    kafka = load_config(overrides={"kafka": {"brokers": own_broker.bootstrap, "group": GROUP}}, environment={}).kafka
     with closing(make_admin(kafka)) as admin:
         admin.create_topics([NewTopic(AT.topic, 1, 1)])
-    command = [sys.executable, "-m", "tests.broker.committing", brokers, AT.topic, GROUP]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as committing:
-        try:
-            assert committing.stdout is not None
-            assert committing.stdout.readline() == b"sent\n"
-            own_broker.kill()
-            own_broker.restart()
-            assert committing.wait(LIMIT_S) == 0
-        finally:
-            committing.kill()
+    producer = make_producer(kafka, transactional_id="committing")
+    with closing(producer), ThreadPoolExecutor(1) as thread:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(AT.topic, b"article").get(LIMIT_S)
+        producer.send_offsets_to_transaction({AT: OffsetAndMetadata(7, "", -1)}, GROUP)
+        own_broker.kill()
+        connections = producer._sender._client._manager._conns
+        wait_until(lambda: not any(one.connected for one in connections.values()), LIMIT_S, "the broker is away")
+        commit = thread.submit(producer.commit_transaction)
+        own_broker.restart()
+        commit.result(LIMIT_S)
     with closing(make_admin(kafka)) as admin:
         wait_until(lambda: committed_offsets(admin, GROUP).get(AT, (0,))[0] == 7, LIMIT_S, "the offset is committed")
+
+
+@contextmanager
+def slow(address: str, delay_s: float) -> Iterator[str]:
+    """Yield the address of a proxy that answers the first request of a connection late."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    accepted, _ = server.accept()
+                    threading.Thread(target=connect, args=(accepted,), daemon=True).start()
+
+        def connect(accepted: socket.socket) -> None:
+            host, _, port = address.partition(":")
+            with accepted, suppress(OSError), socket.create_connection((host, int(port))) as broker:
+                threading.Event().wait(delay_s)  # the delay is what is tested
+                threading.Thread(target=copy, args=(broker, accepted), daemon=True).start()
+                copy(accepted, broker)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def copy(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+
+
+@pytest.mark.expect_log("no Kafka broker answers at .* yet")
+def test_a_broker_that_is_slow_to_answer_is_found(broker: DevBroker) -> None:
+    """A broker is found that answers a new connection later than the first try lasts: later tries last longer."""
+    with slow(broker.bootstrap, 1.5 * FIRST_TRY_S) as address:
+        wait_for_broker(KafkaConfig(brokers=address, broker_wait_s=30))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from threading import Barrier
 
 import pytest
 from kafka import KafkaAdminClient
@@ -17,6 +18,9 @@ from stream_dedup.config.model import Config
 from stream_dedup.errors import UserError
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
 from tests.broker.deleting import delete_topic
+
+WORKERS = 4
+LIMIT_S = 30
 
 
 def settings_of(admin: KafkaAdminClient, topic: str) -> dict[str, str]:
@@ -45,16 +49,20 @@ def test_missing_topics_are_made_with_the_right_settings(config: Config, admin: 
     assert check_topics(admin, config) == []
 
 
-def test_several_workers_make_the_topics_at_once(config: Config) -> None:
-    """Whoever comes second finds them there."""
+def test_several_workers_make_the_topics_at_once(config: Config, admin: KafkaAdminClient) -> None:
+    """Each topic is made by one of them, the others find it there, and all are right."""
+    together = Barrier(WORKERS)
 
-    def ensure() -> None:
-        with closing(make_admin(config.kafka)) as admin:
-            ensure_topics(admin, config)
+    def create() -> list[str]:
+        with closing(make_admin(config.kafka)) as own:
+            together.wait(LIMIT_S)
+            return create_topics(own, config)
 
-    with ThreadPoolExecutor(4) as threads:
-        for future in [threads.submit(ensure) for _ in range(4)]:
-            future.result()
+    with ThreadPoolExecutor(WORKERS) as threads:
+        made = [name for future in [threads.submit(create) for _ in range(WORKERS)] for name in future.result()]
+    topics = config.topics
+    assert sorted(made) == sorted([config.log_topic, *topics.input, topics.unique, topics.duplicate, topics.rejected])
+    assert check_topics(admin, config) == []
 
 
 def test_making_again_makes_nothing(config: Config, admin: KafkaAdminClient) -> None:
@@ -71,7 +79,9 @@ def test_topics_are_not_made_when_that_is_off(config: Config, admin: KafkaAdminC
         ensure_topics(admin, with_topics(config, create=False))
     commands = [line for line in str(told.value).splitlines() if "kafka-topics.sh" in line and "--create" in line]
     assert len(commands) == 5
-    assert topic_ids(admin, [config.log_topic]) == {}
+    topics = config.topics
+    names = [config.log_topic, *topics.input, topics.unique, topics.duplicate, topics.rejected]
+    assert topic_ids(admin, names) == {}
 
 
 def test_everything_wrong_is_refused_at_once(config: Config, admin: KafkaAdminClient) -> None:
@@ -99,7 +109,9 @@ def test_everything_wrong_is_refused_at_once(config: Config, admin: KafkaAdminCl
         "larger records than kafka.max_record_bytes",
     ):
         assert part in text
-    assert [config.topics.rejected in line for line in text.splitlines()] == [False] * len(text.splitlines())
+    assert config.topics.rejected not in text
+    found = settings_of(admin, config.log_topic)
+    assert {name: found[name] for name in wrong} == wrong  # a topic that exists is never changed
 
 
 def test_the_command_mends_what_is_wrong(config: Config, admin: KafkaAdminClient) -> None:

@@ -2,22 +2,31 @@
 
 When a newer version is admitted, take each workaround out in turn and run the test that it is there for:
 
+* ``closed_when_not_made`` and ``close_failed_connections``: test_a_client_that_is_not_made_leaves_nothing below
 * ``keep_transaction_requests``: test_client.py::test_commit_that_begins_while_the_broker_is_away
 * ``end_sender``: test_committer.py (a producer that is given up while records are left to send)
 * ``keep_rejoining``: test_source.py::test_second_member_joins_and_leaves, some thirty times
 * ``drop_fetched``: test_source.py::test_partition_in_hand_is_held
 """
 
-from collections.abc import Callable
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.metadata import version
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kafka.errors import KafkaConnectionError
 
+from stream_dedup.broker import client as client_module
 from stream_dedup.broker import workarounds
-from stream_dedup.errors import UserError
+from stream_dedup.broker.client import make_admin, make_consumer, make_producer
+from stream_dedup.config.model import KafkaConfig
+from stream_dedup.dev.broker.ports import free_ports
+from stream_dedup.errors import UnavailableError, UserError
 
 VERIFIED = "3.0.12"
 """The version that the tests named above were run against, with and without each workaround."""
@@ -65,3 +74,57 @@ def test_a_refused_connection_is_not_yet_a_connection() -> None:
     client = SimpleNamespace(await_ready=refuse)
     workarounds.keep_transaction_requests(SimpleNamespace(_sender=SimpleNamespace(_client=client)))
     assert client.await_ready(1, timeout_ms=5) is False
+
+
+def open_sockets() -> set[str]:
+    """Return the sockets that this process holds open."""
+    found = set()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the one of this loop
+            found.add(str(descriptor.readlink()))
+    return {name for name in found if name.startswith("socket:")}
+
+
+@contextmanager
+def stranger() -> Iterator[str]:
+    """Yield the address of a server that speaks neither Kafka nor TLS."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            with suppress(OSError):
+                while True:
+                    accepted, _ = server.accept()
+                    with accepted:
+                        accepted.sendall(b"220 ready\r\n")
+                        accepted.recv(1)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+@contextmanager
+def nobody() -> Iterator[str]:
+    """Yield an address at which connections are refused."""
+    yield f"127.0.0.1:{free_ports(1)[0]}"
+
+
+@pytest.mark.parametrize(
+    ("server", "protocol"), [(nobody, "PLAINTEXT"), (stranger, "SSL")], ids=["refused", "no TLS handshake"]
+)
+@pytest.mark.parametrize("make", [make_admin, make_consumer, make_producer])
+def test_a_client_that_is_not_made_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+    make: Callable[[KafkaConfig], object],
+    server: Callable[[], AbstractContextManager[str]],
+    protocol: str,
+) -> None:
+    """No socket stays open and no thread runs on after a constructor that reached no broker."""
+    monkeypatch.setattr(client_module, "BOOTSTRAP_TIMEOUT_MS", 200)
+    sockets, threads = open_sockets(), threading.active_count()
+    with server() as address, pytest.raises(UnavailableError) as refused:
+        make(KafkaConfig.model_validate({"brokers": address, "security_protocol": protocol}))
+    assert refused.value.__cause__ is not None  # holds the frames of the client, and with them its objects
+    assert (open_sockets() - sockets, threading.active_count()) == (set(), threads)

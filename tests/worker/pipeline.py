@@ -69,7 +69,7 @@ class Pipeline:
                 "partitions": self._partitions,
             },
             "index": {"path": str(self.folder / index), "fold_entries": 500},
-            "worker": {"processes": 1, "batch_records": 100, "shutdown_s": 10},
+            "worker": {"processes": 0, "batch_records": 100, "shutdown_s": 10},
             "metrics": {"address": "off"},
         }
         for section, keys in self._sections.items():

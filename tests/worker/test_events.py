@@ -171,7 +171,7 @@ def test_rules_changed_in_mid_stream(make_pipeline: MakePipeline) -> None:
 def test_trim_with_a_window(make_pipeline: MakePipeline) -> None:
     """A log that is trimmed gives the verdicts that it gives untrimmed, and loses its beginning."""
     window_s = 4
-    made = make_pipeline(match={"window": f"{window_s}s"}, worker={"processes": 1, "clock_allowance_s": 0})
+    made = make_pipeline(match={"window": f"{window_s}s"}, worker={"clock_allowance_s": 0})
     worker = made.start()
     stream = records(120, SEED)
     reader = LogReader(made.config().kafka, made.config().log_topic)
@@ -207,7 +207,7 @@ def test_index_of_another_log(make_pipeline: MakePipeline) -> None:
 
 def test_worker_thrown_out_of_its_group_cannot_commit(make_pipeline: MakePipeline) -> None:
     """A worker frozen between sending and committing, and thrown out meanwhile, commits nothing."""
-    made = make_pipeline(worker={"processes": 1, "batch_records": 20})
+    made = make_pipeline(worker={"batch_records": 20})
     made.produce(records(60, SEED))
     frozen = made.start("frozen", die_at=Step.JUDGED, times=-1)  # stops itself there instead of dying
     wait_until(lambda: _state(frozen.pid) == "T", 60, "the worker stands still before its first commit")
@@ -228,7 +228,7 @@ def _state(pid: int) -> str:
 
 def test_commit_of_unknown_outcome(own_broker: DevBroker, tmp_path: Path) -> None:
     """The broker is killed in a commit: the worker settles the transaction and neither loses nor doubles."""
-    with pipeline(own_broker.bootstrap, tmp_path, "pipe", worker={"processes": 1, "batch_records": 20}) as made:
+    with pipeline(own_broker.bootstrap, tmp_path, "pipe", worker={"batch_records": 20}) as made:
         made.produce(records(100, SEED))
         worker = made.start(die_at=Step.OFFSETS_SENT, times=-2)  # stands still there, in its second transaction
         made.wait_judged(1)
@@ -331,7 +331,7 @@ def test_source_with_other_articles_in_the_same_places(make_pipeline: MakePipeli
 
 def test_frozen_in_a_transaction_past_its_time_out(make_pipeline: MakePipeline) -> None:
     """A worker that wakes up after the broker has aborted its transaction goes on with a new producer."""
-    made = make_pipeline(worker={"processes": 1, "batch_records": 20}, kafka={"transaction_timeout_s": 2})
+    made = make_pipeline(worker={"batch_records": 20}, kafka={"transaction_timeout_s": 2})
     made.produce(records(60, SEED))
     worker = made.start(die_at=Step.SENT, times=-2)
     wait_until(lambda: _state(worker.pid) == "T", 60, "the worker stands still in its transaction")
