@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-FRAME_BYTES = 128
+RECORD_FRAME_BYTES = 128
 """Room for a record's own frame (lengths, time, attributes) beside key, value and headers."""
 
 
@@ -26,4 +26,4 @@ class ConsumerRecord(Protocol):
 def record_bytes(record: ConsumerRecord) -> int:
     """Bytes that a record takes: key, value, headers and frame."""
     headers = sum(len(name.encode()) + len(value or b"") for name, value in record.headers)
-    return len(record.value or b"") + len(record.key or b"") + headers + FRAME_BYTES
+    return len(record.value or b"") + len(record.key or b"") + headers + RECORD_FRAME_BYTES

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stream_dedup.broker.log import LogReader
     from stream_dedup.core.entry import LogRecord
 
-POLL_MS = 100
+TAIL_POLL_MS = 100
 """Longest wait for records: how late a question or the end is noticed."""
 READ_AHEAD = 2
 """Polls held for the engine, of up to 8 MiB of log each."""
@@ -77,7 +77,7 @@ class LogTail:
         try:
             while not self._done.is_set():
                 self._answer()
-                records = self._reader.poll(POLL_MS)
+                records = self._reader.poll(TAIL_POLL_MS)
                 self.high_water = self._reader.high_water()
                 if records:
                     self._hand_on(records)

@@ -4,7 +4,7 @@ A topic that is deleted and made again has another id, and its offsets mean othe
 articles. So between fetch and append the ids are looked at again: a batch may be
 appended only when a look that began after its poll saw the same id.
 
-One thread looks: whenever asked, and by itself every ``IDLE_S``, which also tells in time that the
+One thread looks: whenever asked, and by itself every ``LOOK_UP_INTERVAL_S``, which also tells in time that the
 broker is away while nothing is in flight.
 """
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-IDLE_S = 2.0
+LOOK_UP_INTERVAL_S = 2.0
 """Seconds between two looks that nobody asked for."""
-RETRY_S = 0.2
+LOOK_UP_RETRY_S = 0.2
 """Pause after a look that failed."""
 
 
@@ -88,7 +88,7 @@ class TopicWatch:
             if time.monotonic() > deadline:
                 raise self._away()
             with self._changed:
-                self._changed.wait(RETRY_S)
+                self._changed.wait(LOOK_UP_RETRY_S)
         return {name: ids[name] for name in names if name in ids}
 
     @property
@@ -107,7 +107,7 @@ class TopicWatch:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._asked or self._done, IDLE_S)
+                self._changed.wait_for(lambda: self._asked or self._done, LOOK_UP_INTERVAL_S)
                 if self._done:
                     return
                 self._asked = False
@@ -126,7 +126,7 @@ class TopicWatch:
                 log.warning("no Kafka broker answers; the worker waits up to %g s", self._config.kafka.broker_wait_s)
             if now - self._failing_since > self._config.kafka.broker_wait_s:
                 self.failure = self._away()
-            time.sleep(RETRY_S)
+            time.sleep(LOOK_UP_RETRY_S)
             return
         if ids.get(self._log_topic) not in (self._log_id, None):
             self.failure = RefusedError(

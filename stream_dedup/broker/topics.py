@@ -37,14 +37,14 @@ _T = TypeVar("_T")
 LOG_MESSAGE_BYTES = 8 << 20
 """Largest record of the log: 10,000 entries, the most that one batch can be set to, of 193 bytes each (with 16 tables),
 an id of up to 512 and a reason."""
-FRAME_BYTES = 12
+MESSAGE_FRAME_BYTES = 12
 """Kafka counts a message with this much frame around its batch; its default of 1 MiB + 12 is the same sum."""
 READY_MS = 30_000
 """A new topic has leaders within milliseconds; a busy cluster is given half a minute."""
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class TopicProblem:
     """What is wrong with a topic, and the command that mends it."""
 
     topic: str
@@ -115,7 +115,7 @@ def create_topics(admin: KafkaAdminClient, config: Config) -> list[str]:
     return made
 
 
-def check_topics(admin: KafkaAdminClient, config: Config) -> list[Problem]:
+def check_topics(admin: KafkaAdminClient, config: Config) -> list[TopicProblem]:
     """Everything that is wrong with the topics as they are."""
     wanted = _wanted(config)
     found = {topic["name"]: topic for topic in _described(admin, config, [topic.name for topic in wanted])}
@@ -155,7 +155,7 @@ def _wanted(config: Config) -> list[_Wanted]:
         _not_compacted("outputs of one key must not replace each other"),
         _at_least(largest + HEADER_ALLOWANCE_BYTES),
     )
-    input_settings: tuple[_Setting, ...] = (_at_most(largest + FRAME_BYTES),)
+    input_settings: tuple[_Setting, ...] = (_at_most(largest + MESSAGE_FRAME_BYTES),)
     roles = [(name, input_settings) for name in dict.fromkeys(config.topics.input)]
     roles += [(name, output_settings) for name in outputs]
     return [log, *(_Wanted(name, config.topics.partitions, exactly=False, settings=found) for name, found in roles)]
@@ -185,33 +185,34 @@ def _at_least(size: int) -> _Setting:
 
 
 def _at_most(size: int) -> _Setting:
+    record_bytes = size - MESSAGE_FRAME_BYTES
     reason = (
-        f"it takes larger records than kafka.max_record_bytes ({size - FRAME_BYTES}), which the output topics are made "
-        "for: raise that key, or"
+        f"it takes larger records than kafka.max_record_bytes ({record_bytes}), which the output topics are made for: "
+        "raise that key, or"
     )
     return _Setting("max.message.bytes", str(size), lambda found: int(found) <= size, reason)
 
 
-def _missing(config: Config, topic: _Wanted) -> Problem:
+def _missing(config: Config, topic: _Wanted) -> TopicProblem:
     settings = " ".join(f"--config {setting.name}={setting.made}" for setting in topic.settings)
     command = (
         f"kafka-topics.sh --bootstrap-server {config.kafka.brokers} --create --topic {topic.name} "
         f"--partitions {topic.partitions} {settings}"
     )
-    return Problem(topic.name, "it is not there", f"make it: stream-dedup topics create, or {command}")
+    return TopicProblem(topic.name, "it is not there", f"make it: stream-dedup topics create, or {command}")
 
 
-def _partition_problems(config: Config, topic: _Wanted, found: int) -> list[Problem]:
+def _partition_problems(config: Config, topic: _Wanted, found: int) -> list[TopicProblem]:
     if not topic.exactly or found == topic.partitions:
         return []
     remedy = (
         "partitions cannot be taken away: begin a new log with another --group, or, if no article was "
         f"logged yet: kafka-topics.sh --bootstrap-server {config.kafka.brokers} --delete --topic {topic.name}"
     )
-    return [Problem(topic.name, f"it has {found} partitions, and one order needs exactly one", remedy)]
+    return [TopicProblem(topic.name, f"it has {found} partitions, and one order needs exactly one", remedy)]
 
 
-def _setting_problems(config: Config, topic: _Wanted, values: Mapping[str, str]) -> list[Problem]:
+def _setting_problems(config: Config, topic: _Wanted, values: Mapping[str, str]) -> list[TopicProblem]:
     """One problem for all wrong settings of a topic: one command mends them."""
     wrong = [setting for setting in topic.settings if not setting.right(values[setting.name])]
     if not wrong:
@@ -222,7 +223,7 @@ def _setting_problems(config: Config, topic: _Wanted, values: Mapping[str, str])
         f"kafka-configs.sh --bootstrap-server {config.kafka.brokers} --alter --entity-type topics "
         f"--entity-name {topic.name} --add-config {changes}"
     )
-    return [Problem(topic.name, "; ".join(reasons), f"mend it: {command}")]
+    return [TopicProblem(topic.name, "; ".join(reasons), f"mend it: {command}")]
 
 
 def _described(admin: KafkaAdminClient, config: Config, names: list[str]) -> list[dict[str, Any]]:

@@ -54,7 +54,7 @@ recrawl = "update"
 """The configuration shown beside what is the default: pages are HTML, and what is crawled again is an update."""
 PAUSE_S = 0.12
 """Between two records, seconds: a person can follow, and the whole sample takes seven seconds."""
-READY_LIMIT_S = 60.0
+WORKER_READY_LIMIT_S = 60.0
 """For the worker to be ready, seconds: it loads its dictionary and joins the group, usually within four."""
 READY_POLL_S = 0.1
 VERDICT_LIMIT_S = 30.0
@@ -63,7 +63,7 @@ END_LIMIT_S = 30.0
 """For the worker to end after SIGTERM, seconds: its own limit is 20."""
 AUDIT_LIMIT_S = 60.0
 """For the audit of some sixty verdicts, seconds; about two are usual."""
-LOG_TAIL_LINES = 15
+WORKER_LOG_LINES = 15
 TITLE_CHARACTERS = 24
 """Of the text, in the printed line."""
 PLAIN = "an article"
@@ -72,7 +72,7 @@ COLOURS = {Verdict.UNIQUE: "green", Verdict.DUPLICATE: "yellow", Verdict.REJECTE
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownVerdict:
     """One verdict as it is printed."""
 
     verdict: Verdict
@@ -174,10 +174,14 @@ class _Worker:
 
     def wait_until_ready(self) -> None:
         """Wait until /readyz says so; the worker prints where it listens."""
-        deadline = time.monotonic() + READY_LIMIT_S
+        deadline = time.monotonic() + WORKER_READY_LIMIT_S
         while not self._is_ready():
             if not self.running() or time.monotonic() > deadline:
-                msg = f"the worker was not ready within {READY_LIMIT_S:g} s" if self.running() else "the worker ended"
+                msg = (
+                    f"the worker was not ready within {WORKER_READY_LIMIT_S:g} s"
+                    if self.running()
+                    else "the worker ended"
+                )
                 raise UnavailableError(msg)
             time.sleep(READY_POLL_S)
 
@@ -185,7 +189,7 @@ class _Worker:
         address = re.search(r"http://(\S+)/metrics", self._log.read_text(errors="replace"))
         if address is None:
             return False
-        with closing(HTTPConnection(address[1], timeout=READY_LIMIT_S)) as connection:
+        with closing(HTTPConnection(address[1], timeout=WORKER_READY_LIMIT_S)) as connection:
             connection.request("GET", "/readyz")
             return connection.getresponse().status == HTTPStatus.OK
 
@@ -207,12 +211,12 @@ class _Worker:
         self._process.wait()
         if isinstance(error, UnavailableError | subprocess.TimeoutExpired):
             with self._log.open(errors="replace") as told:
-                tail = "".join(deque(told, LOG_TAIL_LINES))
+                tail = "".join(deque(told, WORKER_LOG_LINES))
             msg = f"{error}; the worker's log ends:\n{tail}"
             raise UnavailableError(msg) from error
 
 
-def _show(outputs: Iterator[Any]) -> tuple[list[Shown], list[int]]:
+def _show(outputs: Iterator[Any]) -> tuple[list[ShownVerdict], list[int]]:
     shown, delays = [], []
     for output in outputs:
         stamp = output.stamp
@@ -229,8 +233,8 @@ def _match(verdict: Verdict, name: str, distance: int) -> str:
     return f"{'new version of' if verdict is Verdict.UNIQUE else '='} {name}, {distance} bits"
 
 
-def _shown(verdict: Verdict, record: dict[str, Any], fallback: str, detail: str) -> Shown:
-    return Shown(
+def _shown(verdict: Verdict, record: dict[str, Any], fallback: str, detail: str) -> ShownVerdict:
+    return ShownVerdict(
         verdict=verdict,
         id=str(record.get("id", fallback)),
         text=str(record.get("text", record.get("html", ""))).strip(),
@@ -247,7 +251,7 @@ def _record(value: bytes | None) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def _summary(shown: list[Shown]) -> None:
+def _summary(shown: list[ShownVerdict]) -> None:
     counts = Counter(one.verdict for one in shown)
     told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
     write_lines("", f"{len(shown)} records: {told}.")
@@ -275,7 +279,7 @@ def _through_files(settings: Path) -> int:
     return EXIT_OK
 
 
-def _filtered(record: dict[str, Any], fallback: str) -> Shown:
+def _filtered(record: dict[str, Any], fallback: str) -> ShownVerdict:
     told = record["dedup"]
     match = told.get("match")
     verdict = Verdict(told["verdict"])

@@ -24,14 +24,14 @@ from stream_dedup.errors import UnavailableError
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
 
-POLL_MS = 100
+OUTPUT_POLL_MS = 100
 """One wait for outputs; a person sees no delay below it."""
-TOMBSTONE = b"null"
+TOMBSTONE_LINE = b"null"
 """The line of a file that stands for a record without a value."""
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class CommittedOutput:
     """One output record: its value, what its headers say, and when the broker had it (ms since 1970)."""
 
     value: bytes | None
@@ -55,7 +55,7 @@ class Showing:
         self._feeder = threading.Thread(target=self._send, args=(lines, pause_s), name="feeder")
         self._feeder.start()
 
-    def outputs(self, count: int, limit_s: float, running: Callable[[], bool]) -> Iterator[Output]:
+    def outputs(self, count: int, limit_s: float, running: Callable[[], bool]) -> Iterator[CommittedOutput]:
         """Give so many outputs as they come.
 
         Raises:
@@ -68,9 +68,9 @@ class Showing:
             consumer.assign([TopicPartition(name, number) for name in names for number in range(counts[name])])
             deadline = time.monotonic() + limit_s
             while count > 0:
-                records = [record for batch in consumer.poll(POLL_MS).values() for record in batch]
+                records = [record for batch in consumer.poll(OUTPUT_POLL_MS).values() for record in batch]
                 for record in sorted(records, key=lambda record: int(record.timestamp)):
-                    yield Output(record.value, parse_headers(record.headers), record.timestamp)
+                    yield CommittedOutput(record.value, parse_headers(record.headers), record.timestamp)
                     count -= 1
                     deadline = time.monotonic() + limit_s
                 if count and (self._failed is not None or not running() or time.monotonic() > deadline):
@@ -93,7 +93,7 @@ class Showing:
         try:
             producer = make_producer(self._config.kafka)
             for line in lines:
-                value = None if line == TOMBSTONE else line
+                value = None if line == TOMBSTONE_LINE else line
                 producer.send(self._config.topics.input[0], value=value, key=b"deleted" if value is None else None)
                 if self._stopped.wait(pause_s):
                     break

@@ -96,7 +96,9 @@ def _start(
         processes, fingerprint_settings_of(config), input_format_of(config), config.worker.article_limit_s
     )
     stack.callback(pool.close)
-    opened = open_log(config, _Progress("reading the log", "records"), image=_Progress("loading the image", "parts"))
+    opened = open_log(
+        config, _ReadingProgress("reading the log", "records"), image=_ReadingProgress("loading the image", "parts")
+    )
     stack.callback(opened.index.close)
     stack.callback(opened.reader.close)
     warm_search()
@@ -154,7 +156,7 @@ def _signals(stop: threading.Event) -> Iterator[Callable[[], None]]:
             signal.signal(number, handler)
 
 
-class _Progress:
+class _ReadingProgress:
     """Logs how far a long reading is."""
 
     def __init__(self, what: str, unit: str) -> None:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-WAIT_S = 0.1
+BATCH_WAIT_S = 0.1
 """How long the committer waits for a batch before it looks whether it should end."""
 GATHER_S = 0.005
 """How long a batch waits for the next one: what is judged together leaves in one transaction, not in several."""
@@ -56,7 +56,7 @@ MOST_RECORDS = 4_000
 """Records in one transaction: a commit costs some 13 ms however many there are."""
 MOST_BYTES = 16 << 20
 """Bytes in one transaction, well within what the broker takes in its time-out."""
-BATCH_BYTES = 256 << 10
+PRODUCER_BATCH_BYTES = 256 << 10
 """The producer's batch: a few requests for each transaction, not hundreds."""
 DELIVERY_MS = REQUEST_TIMEOUT_MS + 1_000
 """A record that is not acknowledged in this time fails its transaction, and a new producer tries again."""
@@ -103,7 +103,7 @@ class Committer:
         self._queue.put(batch)
 
     def step(self) -> None:
-        """Commit what is there, waiting ``WAIT_S`` for it at most."""
+        """Commit what is there, waiting ``BATCH_WAIT_S`` for it at most."""
         batches = self._take()
         if not batches:
             return
@@ -132,7 +132,7 @@ class Committer:
         batches: list[JudgedBatch] = []
         records = size = 0
         while True:
-            batch = self._next(GATHER_S if batches else WAIT_S)
+            batch = self._next(GATHER_S if batches else BATCH_WAIT_S)
             if batch is None:
                 return batches
             if not batch.polled.assignment.valid:
@@ -275,7 +275,7 @@ class Committer:
             config.kafka,
             transactional_id=self._parts.transactional_id,
             transaction_timeout_ms=int(config.kafka.transaction_timeout_s * 1000),
-            batch_size=BATCH_BYTES,
+            batch_size=PRODUCER_BATCH_BYTES,
             delivery_timeout_ms=DELIVERY_MS,
             client_id=self._parts.transactional_id,
         )

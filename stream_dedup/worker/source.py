@@ -70,7 +70,7 @@ SETTLE_PAUSE_S = 0.05
 _NOT_A_MEMBER = (CommitFailedError, IllegalGenerationError, UnknownMemberIdError, RebalanceInProgressError)
 
 
-class Source(ConsumerRebalanceListener):  # type: ignore[misc] # the client has no types
+class ArticleSource(ConsumerRebalanceListener):  # type: ignore[misc] # the client has no types
     """Polls batches from the partitions assigned to this worker."""
 
     def __init__(

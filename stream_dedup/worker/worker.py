@@ -30,7 +30,7 @@ from stream_dedup.worker.batches import Budget
 from stream_dedup.worker.committer import Committer, CommitterParts
 from stream_dedup.worker.engine import Engine, EngineParts
 from stream_dedup.worker.fingerprinting import BatchFingerprinter
-from stream_dedup.worker.source import Source
+from stream_dedup.worker.source import ArticleSource
 from stream_dedup.worker.steps import Step, TrimStep
 from stream_dedup.worker.trimmer import Trimmer
 from stream_dedup.worker.watchdog import Watchdog
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-POLL_MS = 100
+SOURCE_POLL_MS = 100
 """Longest wait for articles: how late a stop or another thread's failure is noticed."""
 INFLIGHT_BYTES = 64 << 20
 """Bytes in flight before polling pauses: the bound on the memory of both producers."""
 DRAIN_PAUSE_S = 0.01
 """Between two looks at what is under way while stopping."""
-GAUGES_S = 1.0
+WORKER_GAUGES_S = 1.0
 """How often gauges are set."""
 FORCED_EXTRA_S = 10.0
 """A stop that takes so much longer than ``shutdown_s`` is ended by the watchdog."""
@@ -89,7 +89,7 @@ class Worker:
         self._trimmer = Trimmer(
             config, parts.opened.index, self._appender.append, parts.opened.first_offset, parts.on_step
         )
-        self._source = Source(config, self._watch, parts.transactional_id, self._logged_partitions)
+        self._source = ArticleSource(config, self._watch, parts.transactional_id, self._logged_partitions)
         self._committer = Committer(
             CommitterParts(
                 config=config,
@@ -155,7 +155,7 @@ class Worker:
         limit = 2 * call_limit_s(self._parts.config)  # settling asks the broker and the log, one after the other
         with self._watchdog.guard("polling the article topics", limit), self._parts.metrics.stage("poll"):
             self._source.pause(full=self._budget.full)
-            batches = self._source.poll(POLL_MS)
+            batches = self._source.poll(SOURCE_POLL_MS)
         for batch in batches:
             self._budget.reserve(batch)
             self._parts.on_step(Step.POLLED)
@@ -237,7 +237,7 @@ class Worker:
         now = time.monotonic()
         if now < self._gauges_at:
             return
-        self._gauges_at = now + GAUGES_S
+        self._gauges_at = now + WORKER_GAUGES_S
         metrics = self._parts.metrics
         metrics.inflight_batches.set(self._budget.batches)
         metrics.up_to_date.set(1 if self.ready else 0)

@@ -22,7 +22,7 @@ from stream_dedup.broker.offsets import PartitionOffsets
 from stream_dedup.cli import progress, run
 from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.core.model import Verdict
-from stream_dedup.dev.demo import Shown
+from stream_dedup.dev.demo import ShownVerdict
 from stream_dedup.errors import UserError
 from tests.calibrate.corpus import records, write
 
@@ -236,6 +236,6 @@ def test_progress_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
     """Ids, texts, notes and reasons of the stream."""
-    Shown(Verdict.UNIQUE, HOSTILE, HOSTILE, HOSTILE, "").write()
-    Shown(Verdict.REJECTED, "1", "", "", HOSTILE).write()
+    ShownVerdict(Verdict.UNIQUE, HOSTILE, HOSTILE, HOSTILE, "").write()
+    ShownVerdict(Verdict.REJECTED, "1", "", "", HOSTILE).write()
     assert_harmless(capsys.readouterr().out)

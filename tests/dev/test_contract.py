@@ -12,7 +12,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
 from stream_dedup.dev.broker import DevBroker
-from stream_dedup.dev.broker.keeper import PREFIX
+from stream_dedup.dev.broker.keeper import FOLDER_PREFIX
 from stream_dedup.errors import UnavailableError
 from tests.dev.conftest import MakeBroker
 
@@ -143,10 +143,10 @@ def test_a_folder_that_is_there_is_used_as_it_is(way: MakeBroker, tmp_path: Path
 
 def test_a_broker_that_cannot_start_says_why(way: MakeBroker, tmp_path: Path) -> None:
     """One with a property that Kafka refuses ends at once with Kafka's reason, and leaves nothing."""
-    before = set(Path("/tmp").glob(PREFIX + "*"))
+    before = set(Path("/tmp").glob(FOLDER_PREFIX + "*"))
     with pytest.raises(UnavailableError, match=r"num\.partitions"), way(properties={"num.partitions": "none"}):
         pass
-    assert set(Path("/tmp").glob(PREFIX + "*")) == before
+    assert set(Path("/tmp").glob(FOLDER_PREFIX + "*")) == before
     assert not list(tmp_path.iterdir())
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.dev.broker import keeper
-from stream_dedup.dev.broker.keeper import OWNER_FILE, PREFIX, TOKEN_ARGUMENT, identity, is_abandoned
+from stream_dedup.dev.broker.keeper import FOLDER_PREFIX, OWNER_FILE, TOKEN_ARGUMENT, identity, is_abandoned
 from tests.dev.conftest import WAYS, MakeBroker
 from tests.waiting import wait_until
 
@@ -75,7 +75,7 @@ def test_owner_killed(owner: Callable[[str], tuple[subprocess.Popen[str], str]],
     """SIGKILL to the owner: its processes, container and folder are gone soon after."""
     process, token = owner(state)
     folder = Path("/tmp") / token
-    assert token.startswith(PREFIX)
+    assert token.startswith(FOLDER_PREFIX)
     assert folder.is_dir()
     in_container = way is WAYS["container"]
     assert bool(containers_with(token) if in_container else processes_with(TOKEN_ARGUMENT + token))
@@ -88,7 +88,7 @@ def test_owner_killed(owner: Callable[[str], tuple[subprocess.Popen[str], str]],
 def test_owner_and_keeper_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What both left, because both were killed, goes when the next broker on this machine starts."""
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    folder = tmp_path / (PREFIX + "left")
+    folder = tmp_path / (FOLDER_PREFIX + "left")
     folder.mkdir()
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
@@ -176,9 +176,9 @@ def test_a_hostile_folder_is_let_be(
 ) -> None:
     """A sweep neither hangs at it nor believes it, and clears what is this user's as ever."""
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    hostile = tmp_path / (PREFIX + "hostile")
+    hostile = tmp_path / (FOLDER_PREFIX + "hostile")
     make(hostile)
-    left = made(tmp_path / (PREFIX + "left"), gone())
+    left = made(tmp_path / (FOLDER_PREFIX + "left"), gone())
     cleaned: list[Path] = []
     monkeypatch.setattr(keeper, "clean", lambda folder, **_: cleaned.append(folder))
     keeper.sweep(containers=False)
@@ -188,7 +188,7 @@ def test_a_hostile_folder_is_let_be(
 def test_a_pipe_that_speaks_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a regular file names an owner."""
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    folder = tmp_path / (PREFIX + "hostile")
+    folder = tmp_path / (FOLDER_PREFIX + "hostile")
     with_pipe(folder)
     with (folder / OWNER_FILE).open("r+b", buffering=0) as pipe:
         pipe.write(gone().encode())
@@ -200,7 +200,7 @@ def test_a_pipe_that_speaks_is_not_believed(tmp_path: Path, monkeypatch: pytest.
 def test_a_name_that_no_keeper_makes_is_no_token(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder is not looked at: its name would be searched for in the arguments of processes."""
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    folder = tmp_path / (PREFIX + name.replace("/", "%"))
+    folder = tmp_path / (FOLDER_PREFIX + name.replace("/", "%"))
     made(folder, gone())
     keeper.sweep(containers=False)
     assert folder.is_dir()
@@ -209,7 +209,7 @@ def test_a_name_that_no_keeper_makes_is_no_token(name: str, tmp_path: Path, monk
 def test_what_is_another_users_is_not_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a folder nor a process, though both name an owner that is gone."""
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    folder = made(tmp_path / (PREFIX + "another"), gone())
+    folder = made(tmp_path / (FOLDER_PREFIX + "another"), gone())
     command = [sys.executable, "-c", "import sys; sys.stdin.read()", TOKEN_ARGUMENT + folder.name]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as running:
         wait_until(lambda: keeper._processes(folder.name) == [running.pid], CLEAN_S, "the process shows its arguments")
@@ -223,11 +223,13 @@ def test_what_is_another_users_is_not_touched(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [
-        pytest.param({keeper.TOKEN_LABEL: PREFIX + "a", keeper.OWNER_LABEL: gone()}, True, id="ours"),
+        pytest.param({keeper.TOKEN_LABEL: FOLDER_PREFIX + "a", keeper.OWNER_LABEL: gone()}, True, id="ours"),
         pytest.param(
             {keeper.TOKEN_LABEL: "stream-dedup-broker-x-a", keeper.OWNER_LABEL: gone()}, False, id="another's"
         ),
-        pytest.param({keeper.TOKEN_LABEL: PREFIX + "a", keeper.OWNER_LABEL: identity(os.getpid())}, False, id="lives"),
+        pytest.param(
+            {keeper.TOKEN_LABEL: FOLDER_PREFIX + "a", keeper.OWNER_LABEL: identity(os.getpid())}, False, id="lives"
+        ),
         pytest.param({keeper.OWNER_LABEL: gone()}, False, id="no token"),
     ],
 )
@@ -240,7 +242,7 @@ def test_folder_of_a_living_owner_stays(tmp_path: Path, monkeypatch: pytest.Monk
     """A sweep touches nothing whose owner lives, and no folder that names no owner."""
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     for name, owner in (("mine", identity(os.getpid())), ("unknown", "")):
-        folder = tmp_path / (PREFIX + name)
+        folder = tmp_path / (FOLDER_PREFIX + name)
         folder.mkdir()
         (folder / OWNER_FILE).write_text(owner)
     keeper.sweep(containers=False)

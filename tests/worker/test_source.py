@@ -23,7 +23,7 @@ from stream_dedup.core.headers import offset_metadata
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import RefusedError
 from stream_dedup.worker.batches import Assignment, PolledBatch
-from stream_dedup.worker.source import Source
+from stream_dedup.worker.source import ArticleSource
 from tests.broker.deleting import delete_topic
 from tests.waiting import wait_until
 from tests.worker.pipeline import Pipeline, pipeline
@@ -48,7 +48,7 @@ class Reader:
         config = made.config()
         self.watch = TopicWatch(config, log_id, lambda: None)
         stack.callback(self.watch.stop)
-        self.source = Source(config, self.watch, f"{made.name}-{uuid.uuid4()}", lambda: logged)
+        self.source = ArticleSource(config, self.watch, f"{made.name}-{uuid.uuid4()}", lambda: logged)
         self.left = stack.enter_context(ExitStack())
         self.left.callback(self.source.close)
         self.watch.start()

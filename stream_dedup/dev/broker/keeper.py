@@ -33,9 +33,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-PREFIX = f"stream-dedup-broker-{os.geteuid()}-"
+FOLDER_PREFIX = f"stream-dedup-broker-{os.geteuid()}-"
 """Of the names of this user's folders."""
-_TOKEN = re.compile(re.escape(PREFIX) + "[a-z0-9_]{1,32}")
+_TOKEN = re.compile(re.escape(FOLDER_PREFIX) + "[a-z0-9_]{1,32}")
 """Such a name: as ``mkdtemp`` makes them, and nothing that means more than a name elsewhere."""
 TOKEN_ARGUMENT = "-Dstream_dedup.broker="  # noqa: S105  (a name of a process, no secret)
 TOKEN_LABEL = "stream-dedup.broker"  # noqa: S105  (the same)
@@ -49,7 +49,7 @@ START_S = 0.3
 """From the making of a process to the moment when it shows its arguments, seconds: milliseconds, on busy cores more."""
 CLOSE_LIMIT_S = 30
 """For the keeper to finish, seconds: removing a container takes 1 to 2."""
-ENGINE_LIMIT_S = 20
+CLEANING_ENGINE_LIMIT_S = 20
 """One request to the Docker engine, seconds: removing a container that wrote much takes a while."""
 
 
@@ -58,7 +58,7 @@ class Keeper:
 
     def __init__(self, *, containers: bool) -> None:
         sweep(containers=containers)
-        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self.folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
         self.token = self.folder.name
         self.owner = identity(os.getpid())
         (self.folder / OWNER_FILE).write_text(self.owner)
@@ -97,7 +97,7 @@ def is_abandoned(owner: str) -> bool:
 
 def sweep(*, containers: bool) -> None:
     """Finish what owners left that were killed together with their keepers."""
-    for folder in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
+    for folder in Path(tempfile.gettempdir()).glob(FOLDER_PREFIX + "*"):
         if is_abandoned(_read_owner(folder)):
             clean(folder, containers=containers)
     if containers:
@@ -164,7 +164,7 @@ def _processes(token: str) -> list[int]:
 def _remove_containers(filters: dict[str, str], *, abandoned_only: bool) -> None:
     import docker  # noqa: PLC0415  (an optional dependency, and slow to import)
 
-    client = docker.from_env(timeout=ENGINE_LIMIT_S)
+    client = docker.from_env(timeout=CLEANING_ENGINE_LIMIT_S)
     try:
         for container in client.containers.list(all=True, filters=filters, ignore_removed=True):
             if not abandoned_only or _is_left(container.labels):
