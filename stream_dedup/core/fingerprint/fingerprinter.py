@@ -175,9 +175,9 @@ class Fingerprinter:
 
     def _chunk(self, texts: Sequence[Text]) -> Fingerprints:
         made = self._blank(len(texts))
-        left = list(range(len(texts))) if self._quick is None else self._read_quickly(self._quick, texts, made)
-        counted = {row: self._reader.read(_fields(texts[row])) for row in left}
-        made.statuses[left] = [one.status for one in counted.values()]
+        deferred = list(range(len(texts))) if self._quick is None else self._read_quickly(self._quick, texts, made)
+        counted = {row: self._reader.read(_fields(texts[row])) for row in deferred}
+        made.statuses[deferred] = [one.status for one in counted.values()]
         for status, weigher in self._weighers.items():
             rows = [row for row, one in counted.items() if one.status is status]
             if rows:
@@ -188,16 +188,16 @@ class Fingerprinter:
 
     def _read_quickly(self, quick: ShortFingerprinter, texts: Sequence[Text], made: Fingerprints) -> list[int]:
         """Fill in the texts that can be read as a batch of short ones; the others remain."""
-        left: list[int] = []
+        deferred: list[int] = []
         plain = [_fields(text)[0] for text in texts]
-        for rows in quick.batches(plain, left):
+        for rows in quick.batches(plain, deferred):
             found, sums = quick([plain[row] for row in rows])
             made.statuses[rows] = found.statuses
-            left += [rows[at] for at in found.left]
+            deferred += [rows[at] for at in found.deferred]
             short = np.array(rows)[found.statuses == Status.SHORT]
             self._fill(made, short, sums)
             self._fill_exact(made, {rows[at]: text for at, text in found.exact.items()})
-        return left
+        return deferred
 
     def _fill(self, made: Fingerprints, rows: Sequence[int] | NDArray[np.intp], sums: Sums) -> None:
         made.signatures[rows] = simhash.reduce(sums.sums)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from stream_dedup.core.arrays import U8, U64
 from stream_dedup.core.model import SIGNATURE_BYTES
 
-PLACE_BITS = 18
+SLOT_BITS = 18
 """Hashes kept are 2 to this power, 10 MB: the grams that come again and again in comments, and most of the rest."""
 UNIT_BITS = 21
 WORD_BASE = 0x110000
@@ -28,7 +28,7 @@ MAX_NEW_WORDS = (1 << UNIT_BITS) - WORD_BASE - MAX_WORDS
 """Longer units in a batch, at most: some 700,000."""
 
 _UNIT_MASK = (1 << UNIT_BITS) - 1
-# 2**64 over the golden ratio: neighbours are spread evenly over the places (Knuth 6.4).
+# 2**64 over the golden ratio: neighbours are spread evenly over the slots (Knuth 6.4).
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -56,7 +56,7 @@ class Units:
         """Names of grams, which come in the order of their numbers."""
         first, second = grams >> np.uint64(UNIT_BITS), grams & np.uint64(_UNIT_MASK)
         words = (first >= WORD_BASE) | (second >= WORD_BASE)
-        # Most are of characters, and these are written all at once, each in three places.
+        # Most are of characters, and these are written all at once, three characters for each gram.
         points = np.stack((first, np.full_like(first, ord(" ")), second), axis=1).astype("<u4")
         points[words] = ord(" ")
         joined = points.tobytes().decode("utf-32-le")
@@ -89,8 +89,8 @@ class Hashes:
         """Of no gram so far."""
         self._units, self._hashes_of = units, hashes_of
         # No gram is 0.
-        self._grams = np.zeros(1 << PLACE_BITS, np.uint64)
-        self._kept = np.zeros((1 << PLACE_BITS, SIGNATURE_BYTES), np.uint8)
+        self._grams = np.zeros(1 << SLOT_BITS, np.uint64)
+        self._kept = np.zeros((1 << SLOT_BITS, SIGNATURE_BYTES), np.uint8)
 
     def forget(self) -> None:
         """The units have other numbers now."""
@@ -98,19 +98,19 @@ class Hashes:
 
     def of(self, grams: U64) -> U8:
         """A row for each."""
-        places = (grams * _SPREAD >> np.uint64(64 - PLACE_BITS)).astype(np.intp)
-        found = self._kept.take(places, axis=0)
-        missing = np.flatnonzero(self._grams.take(places) != grams)
+        slots = (grams * _SPREAD >> np.uint64(64 - SLOT_BITS)).astype(np.intp)
+        found = self._kept.take(slots, axis=0)
+        missing = np.flatnonzero(self._grams.take(slots) != grams)
         if len(missing):
-            found[missing] = self._learn(grams[missing], places[missing])
+            found[missing] = self._learn(grams[missing], slots[missing])
         return found
 
-    def _learn(self, grams: U64, places: NDArray[np.intp]) -> U8:
+    def _learn(self, grams: U64, slots: NDArray[np.intp]) -> U8:
         new, first, back = np.unique(grams, return_index=True, return_inverse=True)
         hashes = np.frombuffer(self._hashes_of(self._units.names(new)), np.uint8).reshape(-1, SIGNATURE_BYTES)
         # Of two that have one place the last is kept, here as there: NumPy assigns in order.
-        self._grams[places[first]] = new
-        self._kept[places[first]] = hashes
+        self._grams[slots[first]] = new
+        self._kept[slots[first]] = hashes
         return hashes[back]
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from stream_dedup.core.arrays import U8, U32
 from stream_dedup.core.fingerprint.features import SINGLES
 from stream_dedup.core.text import clean, spam
-from stream_dedup.core.text.normalise import fold, marks
+from stream_dedup.core.text.normalise import marks, nfkc_casefold
 from stream_dedup.core.text.simplify import simplifiable
 from stream_dedup.core.text.unicode14 import unassigned
 
@@ -63,12 +63,12 @@ class Kind:
     """ASCII digits and signs that may be taken for letters."""
 
 
-class Tables(NamedTuple):
+class CodePointTables(NamedTuple):
     """One row for each of ``SIZE`` code points."""
 
     raw: U8
     """``Raw``."""
-    folded: U32
+    normalised: U32
     """What a plain character becomes."""
     times: U8
     """How many of these it becomes."""
@@ -77,19 +77,19 @@ class Tables(NamedTuple):
 
 
 @cache
-def tables() -> Tables:
+def code_point_tables() -> CodePointTables:
     """The tables, made at the first call."""
-    made = Tables(_raw(), np.arange(SIZE, dtype=np.uint32), np.ones(SIZE, np.uint8), _kinds())
+    made = CodePointTables(_raw(), np.arange(SIZE, dtype=np.uint32), np.ones(SIZE, np.uint8), _kinds())
     characters = _inert()
     known = made.kinds & Kind.MARK == 0
     # One call for all: nothing composes with a newline.
-    for character, folded in zip(characters, fold("\n".join(characters)).split("\n"), strict=True):
-        became, point = " " if folded.isspace() else folded, ord(character)
+    for character, normalised in zip(characters, nfkc_casefold("\n".join(characters)).split("\n"), strict=True):
+        became, point = " " if normalised.isspace() else normalised, ord(character)
         if len(became) <= MOST_TIMES and became == became[:1] * len(became) and known[min(ord(became[0]), SIZE - 1)]:
-            made.folded[point], made.times[point] = ord(became[0]), len(became)
+            made.normalised[point], made.times[point] = ord(became[0]), len(became)
             closer = Raw.CLOSER if _CLOSER.match(became) else 0
             made.raw[point] ^= np.uint8((Raw.CLOSER ^ closer) | (Raw.SEVERAL if len(became) > 1 else 0))
-    made.folded[ord("\n")] = ord(" ")
+    made.normalised[ord("\n")] = ord(" ")
     made.raw[ord("\n")] = 0
     # What is dropped needs no other look, and where it is not dropped it needs one.
     made.raw[made.raw & Raw.DROPPED != 0] = Raw.DROPPED

@@ -121,13 +121,13 @@ class Reader:
         return [markup.text_of(one) if html else one for one, html in zip(texts, self._settings.html, strict=True)]
 
     def _size(self, fields: Sequence[str]) -> int:
-        return sum(len(normalise(clean.prepare(field, self._settings.long.normalisation))) for field in fields)
+        return sum(len(normalise(clean.before_nfkc(field, self._settings.long.normalisation))) for field in fields)
 
     def _normalised(self, fields: Sequence[str]) -> tuple[int, list[str]]:
         """Characters that are held against the exact size, and each field as short text."""
         steps = self._settings.short.normalisation
-        folded = [normalise(clean.prepare(field, steps)) for field in fields]
-        return sum(map(len, folded)), [finished(one, steps) for one in folded]
+        normalised = [normalise(clean.before_nfkc(field, steps)) for field in fields]
+        return sum(map(len, normalised)), [normalise_short(one, steps) for one in normalised]
 
     def _long(self, fields: Sequence[str], runs: Sequence[Runs]) -> Counted:
         treatment, weights = self._settings.long, self._settings.field_weights
@@ -163,21 +163,21 @@ class Reader:
 
 def normalise_by(one: str, steps: Normalisation) -> str:
     """The text as it is compared under these steps, numbers aside: the definition."""
-    folded = normalise(clean.prepare(one, steps))
-    return clean.finish(folded, steps) if clean.finishes(steps) else folded
+    normalised = normalise(clean.before_nfkc(one, steps))
+    return clean.after_nfkc(normalised, steps) if clean.changes_after_nfkc(steps) else normalised
 
 
 def words_in(one: str, treatment: Treatment) -> Runs:
     """Han runs and other words of the normalised text."""
     steps, marked = treatment.normalisation, treatment.features.words == "marked"
-    if clean.finishes(steps):
+    if clean.changes_after_nfkc(steps):
         return _numbers(split_normalised(normalise_by(one, steps), marked=marked), treatment)
-    return _numbers(split(clean.prepare(one, steps), marked=marked), treatment)
+    return _numbers(split(clean.before_nfkc(one, steps), marked=marked), treatment)
 
 
-def finished(normalised: str, steps: Normalisation) -> str:
+def normalise_short(normalised: str, steps: Normalisation) -> str:
     """Short text when the steps that follow NFKC have been taken."""
-    done = clean.finish(normalised, steps) if clean.finishes(steps) else normalised
+    done = clean.after_nfkc(normalised, steps) if clean.changes_after_nfkc(steps) else normalised
     return clean.replace_numbers(done, steps.numbers)
 
 

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U8, U32, U64
 from stream_dedup.core.fingerprint.grams import UNIT_BITS, Hashes, Units, is_pair, is_pair_of_words
-from stream_dedup.core.fingerprint.points import NO_TABLE, Kind, Raw, tables
-from stream_dedup.core.fingerprint.reader import LEAST_UNITS, SYMBOLS, finished, units_that_count
+from stream_dedup.core.fingerprint.points import NO_TABLE, Kind, Raw, code_point_tables
+from stream_dedup.core.fingerprint.reader import LEAST_UNITS, SYMBOLS, normalise_short, units_that_count
 from stream_dedup.core.fingerprint.weights import Sums, gram_idf, sums_of
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation
@@ -48,7 +48,7 @@ class ShortTexts(NamedTuple):
     """Of n short texts: their kinds, and their grams by text."""
 
     statuses: U8
-    left: list[int]
+    deferred: list[int]
     """Texts that the definition is to read; the others know nothing of them."""
     exact: dict[int, str]
     """The texts whose exact form decides."""
@@ -75,7 +75,7 @@ class _Characters(NamedTuple):
 
     def kinds(self) -> U8:
         """``points.Kind`` of each."""
-        return tables().kinds.take(self.points, mode="clip")
+        return code_point_tables().kinds.take(self.points, mode="clip")
 
     def joined(self) -> str:
         """All texts as one."""
@@ -103,15 +103,15 @@ class ShortFingerprinter:
 
     def warm(self) -> None:
         """Make the tables now and not at the first text."""
-        tables()
+        code_point_tables()
 
-    def batches(self, texts: Sequence[str], left: list[int]) -> Iterator[list[int]]:
-        """Rows of texts that are read together; those that are too long are ``left``."""
+    def batches(self, texts: Sequence[str], deferred: list[int]) -> Iterator[list[int]]:
+        """Rows of texts that are read together; those that are too long are ``deferred``."""
         rows: list[int] = []
         size = 0
         for row, text in enumerate(texts):
             if len(text) > self._longest:
-                left.append(row)
+                deferred.append(row)
                 continue
             if size + len(text) > MAX_CHARACTERS:
                 yield rows
@@ -143,61 +143,61 @@ class ShortReader:
 
     def read(self, texts: Sequence[str]) -> ShortTexts:
         """Kinds and grams; of ``MAX_CHARACTERS`` characters together at most."""
-        folded, closer = self._plain(texts)
-        left, strings = self._by_definition(texts, np.flatnonzero(closer).tolist())
+        normalised, closer = self._plain(texts)
+        deferred, strings = self._by_definition(texts, np.flatnonzero(closer).tolist())
         if strings:
-            folded = _joined(folded, _of_strings(strings))
-        sizes = np.bincount(folded.texts, minlength=len(texts)) - 1
-        tricky = self._may_change(folded, len(texts))
+            normalised = _joined(normalised, _of_strings(strings))
+        sizes = np.bincount(normalised.texts, minlength=len(texts)) - 1
+        tricky = self._may_change(normalised, len(texts))
         # Of what is plain the tables have said so.
         tricky[[row for row, one in strings.items() if NO_TABLE.search(one)]] = True
-        done = folded.of(~tricky)
+        done = normalised.of(~tricky)
         if self._steps.repeats:
             done = _shorten_repeats(done)
         if tricky.any():
-            changed = {row: finished(one, self._steps) for row, one in folded.of(tricky).strings().items()}
+            changed = {row: normalise_short(one, self._steps) for row, one in normalised.of(tricky).strings().items()}
             done = _joined(done, _of_strings(changed))
-        return self._counted(done, sizes, left)
+        return self._counted(done, sizes, deferred)
 
     def _by_definition(self, texts: Sequence[str], rows: list[int]) -> tuple[list[int], dict[int, str]]:
         """Texts that are not plain: those that are left altogether, and the others normalised."""
         if self._settings.has_long:
             return rows, {}
-        strings = {row: normalise(clean.prepare(texts[row], self._steps)) for row in rows}
-        left = [row for row, one in strings.items() if "\0" in one]
-        return left, {row: one for row, one in strings.items() if "\0" not in one}
+        strings = {row: normalise(clean.before_nfkc(texts[row], self._steps)) for row in rows}
+        deferred = [row for row, one in strings.items() if "\0" in one]
+        return deferred, {row: one for row, one in strings.items() if "\0" not in one}
 
     def _plain(self, texts: Sequence[str]) -> tuple[_Characters, Flags]:
         """Normalised characters of the texts that are plain, and which of the texts are not."""
         raw = _characters(texts, np.arange(len(texts)))
-        flags = tables().raw.take(raw.points, mode="clip")
-        folded = tables().folded.take(raw.points, mode="clip")
+        flags = code_point_tables().raw.take(raw.points, mode="clip")
+        normalised = code_point_tables().normalised.take(raw.points, mode="clip")
         # Not the zeros that a text may hold.
         ends = np.append(raw.texts[1:] != raw.texts[:-1], True)
-        flags[ends], folded[ends] = 0, 0
+        flags[ends], normalised[ends] = 0, 0
         closer = np.zeros(len(texts), np.bool_)
         closer[raw.texts[flags & self._closer != 0]] = True
-        found = _Characters(folded, raw.texts)
+        found = _Characters(normalised, raw.texts)
         if flags.any() or self._settings.has_long:
-            times = tables().times.take(raw.points, mode="clip")
+            times = code_point_tables().times.take(raw.points, mode="clip")
             if self._settings.has_long:
                 # What is dropped from short text may count in long text: these could be long.
                 closer |= np.bincount(raw.texts, times) > (self._settings.article_size or 0)
             times[flags & Raw.DROPPED != 0] = 0
-            found = _Characters(np.repeat(folded, times), np.repeat(raw.texts, times))
+            found = _Characters(np.repeat(normalised, times), np.repeat(raw.texts, times))
         closer[found.texts[_addresses(found)]] = True
         if self._steps.join_numbers:
             closer[found.texts[found.kinds() & Kind.LEET != 0]] = True
         return _with_single_spaces(found.of(~closer)), closer
 
-    def _may_change(self, folded: _Characters, n: int) -> Flags:
+    def _may_change(self, normalised: _Characters, n: int) -> Flags:
         """Which of n texts the steps after NFKC may change, repeats aside."""
-        tricky = _may_hold_tricks(folded, n)
+        tricky = _may_hold_tricks(normalised, n)
         if self._steps.numbers != "keep":
-            tricky[folded.texts[folded.kinds() & Kind.LEET != 0]] = True
+            tricky[normalised.texts[normalised.kinds() & Kind.LEET != 0]] = True
         return tricky
 
-    def _counted(self, whole: _Characters, sizes: Numbers, left: list[int]) -> ShortTexts:
+    def _counted(self, whole: _Characters, sizes: Numbers, deferred: list[int]) -> ShortTexts:
         units, texts = self._units_of(whole, len(sizes))
         found = np.bincount(texts, minlength=len(sizes))
         statuses = np.full(len(sizes), Status.SHORT, np.uint8)
@@ -207,7 +207,7 @@ class ShortReader:
         exact = statuses == Status.EXACT
         short = (statuses == Status.SHORT).take(texts)
         grams = _grams(units[short], texts[short])
-        return ShortTexts(statuses, left, whole.of(exact).strings() if exact.any() else {}, *grams)
+        return ShortTexts(statuses, deferred, whole.of(exact).strings() if exact.any() else {}, *grams)
 
     def _units_of(self, whole: _Characters, n: int) -> tuple[U64, Numbers]:
         """Numbers of the units of n texts, and which text each is of; those of a text stand together."""
@@ -227,15 +227,15 @@ class ShortReader:
         first, last = letter.copy(), letter.copy()
         first[1:] &= ~letter[:-1]
         last[:-1] &= ~letter[1:]
-        places = np.flatnonzero(first | (kinds & Kind.SINGLE != 0))
-        units = whole.points.take(places).astype(np.uint64)
+        indices = np.flatnonzero(first | (kinds & Kind.SINGLE != 0))
+        units = whole.points.take(indices).astype(np.uint64)
         starts, ends = np.flatnonzero(first), np.flatnonzero(last)
         longer = starts != ends
         if longer.any():
             joined, starts, ends = whole.joined(), starts[longer], ends[longer] + 1
             words = [joined[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-            units[np.searchsorted(places, starts)] = self._units.numbers(words)
-        return units, whole.texts.take(places)
+            units[np.searchsorted(indices, starts)] = self._units.numbers(words)
+        return units, whole.texts.take(indices)
 
 
 def _closer_look(steps: Normalisation) -> int:
@@ -285,9 +285,9 @@ def _may_hold_tricks(found: _Characters, n: int) -> Flags:
     joined, lone = kinds & Kind.JOINED != 0, kinds & Kind.APART != 0
     lone[1:] &= ~joined[:-1]
     lone[:-1] &= ~joined[1:]
-    places = np.flatnonzero(lone)
-    near = np.diff(places) <= MAX_SEPARATOR + 1
-    tricky[found.texts[places[2:][near[1:] & near[:-1]]]] = True
+    indices = np.flatnonzero(lone)
+    near = np.diff(indices) <= MAX_SEPARATOR + 1
+    tricky[found.texts[indices[2:][near[1:] & near[:-1]]]] = True
     latin, leet = kinds & Kind.LATIN != 0, kinds & Kind.LEET != 0
     tricky[found.texts[1:][(latin[:-1] & leet[1:]) | (leet[:-1] & latin[1:])]] = True
     return tricky

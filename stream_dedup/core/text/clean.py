@@ -1,8 +1,8 @@
 """What a text holds that is no wording: addresses, user names, numbers, pictures, invisible characters.
 
 Owns the steps of ``scheme.Normalisation`` but for the tricks of spam (``spam``). Each is a pure function
-of the text, switched on by itself. ``prepare`` takes those before NFKC, in the order in which it lists them,
-``finish`` those after it; the text between is ``normalise``'s. Numbers are treated last of all, when the size
+of the text, switched on by itself. ``before_nfkc`` takes those before NFKC, in the order in which it lists them,
+``after_nfkc`` those after it; the text between is ``normalise``'s. Numbers are treated last of all, when the size
 of the text has been taken.
 
 What is treated as a token becomes one letter of the Vai script, which neither NFKC nor case folding
@@ -103,7 +103,7 @@ def traits(text: str) -> int:
     return int(np.bitwise_or.reduce(_unit_traits().take(units)))
 
 
-def prepare(text: str, steps: Normalisation) -> str:
+def before_nfkc(text: str, steps: Normalisation) -> str:
     """The steps before NFKC."""
     has = traits(text)
     if steps.invisible:
@@ -151,7 +151,7 @@ def drop_tags(text: str) -> str:
     return _ENTITY.sub(" ", text) if "&" in text else text
 
 
-def finish(text: str, steps: Normalisation) -> str:
+def after_nfkc(text: str, steps: Normalisation) -> str:
     """The steps after NFKC and case folding; white space is single spaces before and behind."""
     if steps.unspace:
         text = spam.unspace(text)
@@ -162,8 +162,8 @@ def finish(text: str, steps: Normalisation) -> str:
     return " ".join(text.split())
 
 
-def finishes(steps: Normalisation) -> bool:
-    """Whether ``finish`` may change a normalised text."""
+def changes_after_nfkc(steps: Normalisation) -> bool:
+    """Whether ``after_nfkc`` may change a normalised text."""
     return steps.unspace or steps.lookalikes or steps.repeats
 
 

@@ -235,7 +235,7 @@ def _id_of(obj: dict[str, Any], fmt: InputFormat) -> str:
 def _as_written(value: bytes, field: str) -> str:
     """The number in this field with all its digits: a float keeps 17, and adds an exponent."""
     text = value.decode()
-    return str(_on_enough_stack(partial(json.loads, text, parse_int=_digits, parse_float=str))[field])
+    return str(_call_on_enough_stack(partial(json.loads, text, parse_int=_digits, parse_float=str))[field])
 
 
 def _parse(value: bytes) -> Any:  # noqa: ANN401 - any JSON value
@@ -248,10 +248,10 @@ def _parse(value: bytes) -> Any:  # noqa: ANN401 - any JSON value
         return orjson.loads(value)
     except orjson.JSONDecodeError:
         text = value.decode()
-        return _on_enough_stack(partial(json.loads, text, parse_int=_whole, parse_constant=_no_constant))
+        return _call_on_enough_stack(partial(json.loads, text, parse_int=_whole, parse_constant=_no_constant))
 
 
-def _on_enough_stack(read: Callable[[], Any]) -> Any:  # noqa: ANN401 - what it gives
+def _call_on_enough_stack(read: Callable[[], Any]) -> Any:  # noqa: ANN401 - what it gives
     """What ``read`` gives, in a thread of its own where the caller's stack does not reach."""
     try:
         return read()

@@ -91,12 +91,12 @@ def too_deep(html: str) -> bool:
     """Whether a parser may have more open elements, elements to make again or attributes than the limits."""
     if _small(html, 0):
         return False
-    page = _Page(html)
+    elements = _OpenElements(html)
     at: int | None = 0
-    while at is not None and not page.beyond:
+    while at is not None and not elements.beyond:
         token = _TOKEN.search(html, at)
-        at = None if token is None else page.read(token)
-    return page.beyond
+        at = None if token is None else elements.read(token)
+    return elements.beyond
 
 
 def _small(html: str, start: int) -> bool:
@@ -104,7 +104,7 @@ def _small(html: str, start: int) -> bool:
     return len(html) - start <= SMALL_CHARACTERS and html.count("<", start) <= SMALL_TAGS
 
 
-class _Page:
+class _OpenElements:
     """What a parser may have open, while the tags of a page are read."""
 
     def __init__(self, html: str) -> None:

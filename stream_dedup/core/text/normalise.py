@@ -80,8 +80,8 @@ class Runs(NamedTuple):
 
 def normalise(text: str) -> str:
     """The text as it is compared."""
-    folded = text.lower() if text.isascii() else fold(text)
-    return " ".join(folded.split())
+    normalised = text.lower() if text.isascii() else nfkc_casefold(text)
+    return " ".join(normalised.split())
 
 
 def split(text: str, *, marked: bool = False) -> Runs:
@@ -129,11 +129,11 @@ def warm() -> None:
     _unit_kinds()
 
 
-def fold(text: str) -> str:
+def nfkc_casefold(text: str) -> str:
     """Steps 1 to 3."""
     text = _MAYBE_MARKS.sub(_cap_marks, blank_unassigned(text))
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return unicodedata.normalize("NFKC", folded)
+    normalised = unicodedata.normalize("NFKC", text).casefold()
+    return unicodedata.normalize("NFKC", normalised)
 
 
 def _cap_marks(run: re.Match[str]) -> str:
@@ -179,8 +179,8 @@ def _unit_kinds() -> U8:
     kinds[[_EMOJI_LEAD, *range(0xDC00, 0xE000)]] = _SPACE
     others = [chr(c) for c in (*range(128, _HAN_FIRST), *range(_HAN_LAST + 1, 0xD800), *range(0xE000, 1 << 16))]
     # One call for all: nothing composes with a newline.
-    for character, folded in zip(others, fold("\n".join(others)).split("\n"), strict=True):
-        kinds[ord(character)] = _kind_of(folded)
+    for character, normalised in zip(others, nfkc_casefold("\n".join(others)).split("\n"), strict=True):
+        kinds[ord(character)] = _kind_of(normalised)
     kinds.setflags(write=False)
     return kinds
 
@@ -194,10 +194,10 @@ def _marked_unit_kinds() -> U8:
     return kinds
 
 
-def _kind_of(folded: str) -> int:
+def _kind_of(normalised: str) -> int:
     """Kind of a unit that becomes this text on its own, if nothing composes with it."""
-    if folded.isascii() and len(folded) == 1:
-        return _ASCII_KINDS[ord(folded)]
-    if unicodedata.combining(folded[0]) or any(character.isalnum() for character in folded):
+    if normalised.isascii() and len(normalised) == 1:
+        return _ASCII_KINDS[ord(normalised)]
+    if unicodedata.combining(normalised[0]) or any(character.isalnum() for character in normalised):
         return _CLOSER_LOOK
     return _SPACE

@@ -12,7 +12,7 @@ from stream_dedup.core.fingerprint import grams as grams_module
 from stream_dedup.core.fingerprint import short as module
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, feature_hash, feature_hashes
 from stream_dedup.core.fingerprint.grams import Hashes, Units
-from stream_dedup.core.fingerprint.points import MOST_TIMES, SIZE, Raw, tables
+from stream_dedup.core.fingerprint.points import MOST_TIMES, SIZE, Raw, code_point_tables
 from stream_dedup.core.fingerprint.reader import Counted, Reader
 from stream_dedup.core.fingerprint.short import ShortFingerprinter, ShortReader
 from stream_dedup.core.model import Status
@@ -49,7 +49,7 @@ def read_at_once(settings: FingerprintSettings, texts: list[str]) -> dict[int, C
         names = [units.name(gram) for gram in found.grams[own].tolist()]
         counts = Counter(dict(zip(names, found.counts[own].tolist(), strict=True)))
         read[row] = Counted(Status(status), Counter([found.exact[row]]) if row in found.exact else counts)
-    return {row: one for row, one in read.items() if row not in found.left}
+    return {row: one for row, one in read.items() if row not in found.deferred}
 
 
 def assert_same(settings: FingerprintSettings, texts: list[str]) -> None:
@@ -87,12 +87,12 @@ def test_most_comments_are_read_at_once_and_few_are_left() -> None:
 
 def test_every_plain_character_becomes_what_the_table_says_beside_any_other() -> None:
     """In one text, and in one text each beside a letter that marks compose with."""
-    raw, folded, times, _ = tables()
+    raw, normalised, times, _ = code_point_tables()
     plain = np.flatnonzero((raw & ~np.uint8(Raw.TRADITIONAL | Raw.PICTURE | Raw.SEVERAL)) == 0)
     assert len(plain) > 60_000
     assert times.max() == MOST_TIMES
     assert int(plain.max()) < SIZE
-    became = [chr(to) * n for to, n in zip(folded[plain].tolist(), times[plain].tolist(), strict=True)]
+    became = [chr(to) * n for to, n in zip(normalised[plain].tolist(), times[plain].tolist(), strict=True)]
     points = [chr(point) for point in plain.tolist()]
     for before in ("", "e", "が", "한", "하", "ᄒ"):
         text, expected = before.join(points), before.join(became)
@@ -105,11 +105,11 @@ def test_a_batch_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = Fingerprinter(COMMENT).fingerprint(texts)
     monkeypatch.setattr(module, "MAX_CHARACTERS", 60)
     quick = ShortFingerprinter(COMMENT, feature_hashes)
-    left: list[int] = []
-    batches = list(quick.batches(texts, left))
-    assert left == [row for row, text in enumerate(texts) if len(text) > 60]
+    deferred: list[int] = []
+    batches = list(quick.batches(texts, deferred))
+    assert deferred == [row for row, text in enumerate(texts) if len(text) > 60]
     assert max(sum(len(texts[row]) for row in rows) for rows in batches) <= 60
-    assert sorted([row for rows in batches for row in rows] + left) == list(range(len(texts)))
+    assert sorted([row for rows in batches for row in rows] + deferred) == list(range(len(texts)))
     for ours, theirs in zip(Fingerprinter(COMMENT).fingerprint(texts), expected, strict=True):
         assert np.array_equal(ours, theirs)
 
@@ -119,7 +119,7 @@ def test_units_that_are_forgotten_change_no_entry(monkeypatch: pytest.MonkeyPatc
     texts = [*SAMPLE, *MORE, *some_texts(200)]
     expected = Fingerprinter(COMMENT).fingerprint(texts)
     monkeypatch.setattr(grams_module, "MAX_WORDS", 10)
-    monkeypatch.setattr(grams_module, "PLACE_BITS", 4)
+    monkeypatch.setattr(grams_module, "SLOT_BITS", 4)
     worker = Fingerprinter(COMMENT)
     for start in range(0, len(texts), 7):
         found = worker.fingerprint(texts[start : start + 7])

@@ -14,13 +14,13 @@ from stream_dedup.core.scheme import Normalisation
 from stream_dedup.core.text import clean
 from stream_dedup.core.text.clean import (
     TOKENS,
+    after_nfkc,
+    before_nfkc,
+    changes_after_nfkc,
     drop_invisible,
     drop_tags,
-    finish,
-    finishes,
     has_symbol,
     narrow,
-    prepare,
     replace_emails,
     replace_number_words,
     replace_numbers,
@@ -147,7 +147,7 @@ def test_narrow() -> None:
 def test_full_width_addresses_are_addresses() -> None:
     """As those who hide them write them."""
     steps = Normalisation(urls="drop", emails="drop")
-    assert prepare("看ｈｔｔｐ：／／ａ．ｃｏｍ／ｂ 和ａ＠ｂ．ｃｏｍ", steps).split() == ["看", "和"]
+    assert before_nfkc("看ｈｔｔｐ：／／ａ．ｃｏｍ／ｂ 和ａ＠ｂ．ｃｏｍ", steps).split() == ["看", "和"]
 
 
 def test_tokens_stay_what_they_are() -> None:
@@ -159,8 +159,8 @@ def test_tokens_stay_what_they_are() -> None:
 @given(st.text(max_size=30))
 def test_nothing_switched_on_changes_nothing(text: str) -> None:
     """Every step has its own switch."""
-    assert prepare(text, Normalisation()) == text
-    assert not finishes(Normalisation())
+    assert before_nfkc(text, Normalisation()) == text
+    assert not changes_after_nfkc(Normalisation())
 
 
 NASTY = 'a1。，@.:/-_ \u200b\ufe0f👍🏽繁體乾&<>[]()"wwwhtp中ｗ．＠／\ud83d\ude00'
@@ -171,10 +171,10 @@ def test_a_trait_that_is_missing_is_not_there(text: str) -> None:
     """The cheap tests never make a step be left out that would have changed the text."""
     text = join_halves(text)
     every = replace(PROFILES["comment"].settings.short.normalisation, emoji="drop")
-    expected = normalise(prepare(text, every))
+    expected = normalise(before_nfkc(text, every))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clean, "traits", lambda _: 15)
-        assert normalise(prepare(text, every)) == expected
+        assert normalise(before_nfkc(text, every)) == expected
 
 
 @given(st.text(st.sampled_from(NASTY), max_size=40) | st.text(max_size=30))
@@ -182,7 +182,7 @@ def test_any_text_has_an_answer(text: str) -> None:
     """Half surrogates, unassigned and nasty ones: nothing raises, and no white space is left at the ends."""
     for profile in PROFILES.values():
         for treatment in (profile.settings.long, profile.settings.short):
-            done = finish(normalise(prepare(text, treatment.normalisation)), treatment.normalisation)
+            done = after_nfkc(normalise(before_nfkc(text, treatment.normalisation)), treatment.normalisation)
             assert done == done.strip()
 
 
@@ -193,7 +193,7 @@ def test_no_text_takes_quadratic_time(piece: str) -> None:
     """Half a megabyte of any landmark: seconds at most."""
     text = piece * (500_000 // len(piece))
     start = time.process_time()
-    prepare(text, PROFILES["comment"].settings.short.normalisation)
+    before_nfkc(text, PROFILES["comment"].settings.short.normalisation)
     assert time.process_time() - start < 10
 
 
@@ -201,7 +201,7 @@ def test_real_texts_keep_their_words() -> None:
     """Of the whole, the steps of the article profile take little away."""
     steps = PROFILES["article"].settings.long.normalisation
     before = [len(text) for text in some_texts(300)]
-    after = [len(prepare(text, steps)) for text in some_texts(300)]
+    after = [len(before_nfkc(text, steps)) for text in some_texts(300)]
     assert sum(after) > 0.9 * sum(before)
 
 
@@ -211,7 +211,7 @@ def test_real_texts_keep_their_words() -> None:
 )
 def test_signs_inside_of_numbers_go(text: str, expected: str) -> None:
     """So that a date or a price is one word, and another one another word."""
-    assert prepare(text, Normalisation(join_numbers=True)) == expected
+    assert before_nfkc(text, Normalisation(join_numbers=True)) == expected
 
 
 # The steps as they are defined, plainly: each finds all that may belong to an address before it asks whether it is one.

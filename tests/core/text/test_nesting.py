@@ -19,7 +19,7 @@ IMPLIED = 3
 
 def reading(html: str) -> tuple[int, int, bool]:
     """Most elements open at once and elements made again, as far as the bound knows; whether it is in doubt."""
-    page, peak = nesting._Page(html), 0
+    page, peak = nesting._OpenElements(html), 0
     at: int | None = 0
     while at is not None and (token := nesting._TOKEN.search(html, at)):
         at = page.read(token)
