@@ -70,7 +70,7 @@ def _command(name: str, command: click.Command) -> str:
     keyed = [flag for flag, option in shown.items() if (option.name or "").startswith("flag_")]
     own = [(flag, option) for flag, option in shown.items() if flag not in keyed]
     if keyed:
-        parts.append(f"Flags of keys: {', '.join(f'`{flag}`' for flag in keyed)}.")
+        parts.append(f"Configuration flags: {', '.join(f'`{flag}`' for flag in keyed)}.")
     if own:
         parts.append(table(("flag", "meaning"), ((f"`{_with_value(*one)}`", one[1].help or "") for one in own)))
     return "\n\n".join(parts)

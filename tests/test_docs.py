@@ -53,7 +53,7 @@ def test_the_readme_has_every_flag(name: str) -> None:
     """The section of a command names each of its flags, and no other."""
     text = re.split(rf"^### `{name}`$", part("commands"), flags=re.MULTILINE)[1].partition("\n### ")[0]
     listed = re.findall(r"^\| `(--[a-z-]+)", text, re.MULTILINE)
-    for line in re.findall(r"^Flags of keys: (.*)$", text, re.MULTILINE):
+    for line in re.findall(r"^Configuration flags: (.*)$", text, re.MULTILINE):
         listed += re.findall(r"--[a-z-]+", line)
     assert sorted(listed) == sorted(flags_of(LEAVES[name]).keys() - {*EVERYWHERE, "--help"})
 

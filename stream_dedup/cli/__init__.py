@@ -1,11 +1,11 @@
 """The command line: ``stream-dedup COMMAND``.
 
-Owns the list of commands and the exit codes. Rules:
+Owns the list of commands and the mapping of errors to exit codes. Rules:
 
-* A command's module is imported when it is called: ``filter`` never loads the Kafka client.
-* A command returns its exit code, or nothing for 0. It raises the errors of ``errors``; here
-  each class becomes one exit code and one message on standard error, without a traceback.
-* Standard output holds what a command is for, and nothing else.
+* The module of a command is imported when the command is called: ``filter`` never loads the Kafka client.
+* A command returns its exit code, or None for 0. It raises the classes of ``errors``; this module maps each class to
+  an exit code, and writes its message to standard error without a traceback.
+* Standard output contains the result of the command only.
 """
 
 from __future__ import annotations
@@ -46,28 +46,28 @@ EXIT_CODES: dict[type[StreamDedupError], int] = {
 
 
 class _Entry(NamedTuple):
-    """Where a command lives and what it does."""
+    """The module and the help line of a command."""
 
     module: str
     help: str
 
 
 COMMANDS = {
-    "run": _Entry("stream_dedup.cli.worker", "The worker: articles in on Kafka, verdicts out on Kafka."),
-    "filter": _Entry("stream_dedup.cli.filter", "Verdicts on JSON Lines from files or standard input."),
-    "fingerprint": _Entry("stream_dedup.cli.fingerprint", "Fingerprints of texts."),
-    "explain": _Entry("stream_dedup.cli.explain", "Why two texts match or do not: features, bits, blocks, distances."),
+    "run": _Entry("stream_dedup.cli.worker", "Run a worker: read articles from Kafka, write verdicts to Kafka."),
+    "filter": _Entry("stream_dedup.cli.filter", "Add verdicts to JSON Lines from files or standard input."),
+    "fingerprint": _Entry("stream_dedup.cli.fingerprint", "Write the fingerprints of texts."),
+    "explain": _Entry("stream_dedup.cli.explain", "Explain why two texts match or do not."),
     "calibrate": _Entry(
-        "stream_dedup.cli.calibrate", "What each limit and number of probes makes of your own articles."
+        "stream_dedup.cli.calibrate", "Show what each limit and number of probes decides about your articles."
     ),
-    "audit": _Entry("stream_dedup.cli.audit", "Recompute every verdict from the log and compare."),
-    "index": _Entry("stream_dedup.cli.index", "Look into an index, rebuild or verify it."),
+    "audit": _Entry("stream_dedup.cli.audit", "Recompute every verdict from the log, and compare."),
+    "index": _Entry("stream_dedup.cli.index", "Inspect, verify or rebuild an index."),
     "rules": _Entry("stream_dedup.cli.rules", "Show or change the rules of a log."),
-    "topics": _Entry("stream_dedup.cli.topics", "Make or check the topics."),
-    "offsets": _Entry("stream_dedup.cli.offsets", "Show or set how far a group has read."),
+    "topics": _Entry("stream_dedup.cli.topics", "Create or check the topics."),
+    "offsets": _Entry("stream_dedup.cli.offsets", "Show or set the committed offsets of a group."),
     "config": _Entry("stream_dedup.cli.config", "Check or show the configuration."),
     "produce": _Entry("stream_dedup.cli.produce", "Send JSON Lines to a topic."),
-    "broker": _Entry("stream_dedup.dev.command", "A Kafka broker for development."),
+    "broker": _Entry("stream_dedup.dev.command", "Start a Kafka broker for development."),
 }
 
 
@@ -75,11 +75,11 @@ class LazyGroup(click.Group):
     """A group that imports the module of a command when that command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Names, in the order of ``COMMANDS``."""
+        """Returns the names, in the order of ``COMMANDS``."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """The command of this name, its module imported now."""
+        """Imports the module of a command and returns the command."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
@@ -88,7 +88,7 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The list of commands, without importing any."""
+        """Writes the list of commands, without importing any of them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
 
@@ -96,15 +96,15 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Exit codes: 0 done; 1 a bug; 2 wrong use or configuration; 3 something was rejected or found; "
-    "4 going on would break a promise; 5 something did not answer; 6 stored bytes are damaged.",
+    epilog="Exit codes: 0 success; 1 a bug; 2 wrong usage or configuration; 3 a line was rejected or a check failed; "
+    "4 continuing would break a guarantee; 5 a broker or disk did not answer; 6 stored data is damaged.",
 )
 @click.version_option(__version__, prog_name="stream-dedup")
 def cli() -> None:
     """Find near-duplicate articles, on a Kafka stream or in files.
 
-    An article is a duplicate when one that is nearly the same stands earlier in the log.
-    `stream-dedup COMMAND --help` teaches each command.
+    An article is a duplicate if a nearly identical article is earlier in the log.
+    `stream-dedup COMMAND --help` describes a command.
     """
 
 
@@ -113,14 +113,14 @@ def main() -> None:
     open_standard_streams()
     code = run()
     hold()  # the command is finished: a signal would replace its exit code
-    if code in _ENDED_BY_SIGNAL:  # whoever ends it does not wait for a reader that has stopped reading
+    if code in _ENDED_BY_SIGNAL:  # a signal must not wait for a reader that has stopped reading
         give_up(sys.stdout, 1)
     close_standard_streams()
     sys.exit(code)
 
 
 def run(args: list[str] | None = None) -> int:
-    """Call a command and give its exit code; errors become a message and a code."""
+    """Calls a command and returns its exit code. An error becomes a message and an exit code."""
     try:
         # Not cli.main, which would end the program itself where standard output is closed.
         with cli.make_context("stream-dedup", sys.argv[1:] if args is None else args) as context:
@@ -134,7 +134,7 @@ def run(args: list[str] | None = None) -> int:
 
 
 def _react(error: BaseException) -> int:
-    """Say what is to be said of an error and give the exit code."""
+    """Writes the message of an error and returns its exit code."""
     if isinstance(error, click.exceptions.Exit):
         code: int = error.exit_code
     elif isinstance(error, click.ClickException):
@@ -144,7 +144,7 @@ def _react(error: BaseException) -> int:
         code = EXIT_INTERRUPTED
     elif isinstance(error, BrokenPipeError):
         code = EXIT_PIPE_CLOSED
-    elif isinstance(error, StreamDedupError | OSError):  # a full disk, say: no bug, and it tells itself
+    elif isinstance(error, StreamDedupError | OSError):  # OSError: a full disk, for example; no bug
         say(f"error: {error}")
         code = exit_code_of(error)
     else:
@@ -165,7 +165,7 @@ def _react_to_usage(error: click.ClickException) -> int:
 
 
 def exit_code_of(error: StreamDedupError | OSError) -> int:
-    """Exit code of an error, by the reaction that its class asks for."""
+    """Returns the exit code of an error, by its class."""
     if isinstance(error, OSError):
         return EXIT_UNAVAILABLE
     for kind, code in EXIT_CODES.items():

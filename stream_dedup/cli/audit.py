@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from stream_dedup.audit.run import AuditOptions
 
 SEED_BITS = 32
-"""A seed that a person can type again."""
+"""Short enough for a person to type."""
 
 
 def _since(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[int | None, int | None]:
-    """The time in ms, or the log offset."""
+    """Returns the time in ms, or the log offset."""
     if text is None:
         return None, None
     if text.isdecimal() and len(text) <= OFFSET_DIGITS:
@@ -36,22 +36,22 @@ def _since(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        msg = f"{text!r} is no log offset, no duration (15m, 24h, 7d) and no ISO time"
+        msg = f"{text!r} is neither a log offset nor a duration (15m, 24h, 7d) nor an ISO time"
         raise click.BadParameter(msg) from error
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000), None
 
 
 @click.command()
 @config_options(*FLAGS)
-@click.option("--allow-repeats", is_flag=True, help="Accept equal outputs of one article (offsets were set back).")
+@click.option("--allow-repeats", is_flag=True, help="Accept equal outputs of one article, after offsets were set back.")
 @click.option(
     "--since",
     callback=_since,
     metavar="WHEN",
-    help="Only articles logged since: ISO time (UTC where it says nothing else), duration before now, or log offset.",
+    help="Only articles logged since an ISO time (UTC without a zone), a duration before now, or a log offset.",
 )
 @click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Recompute the verdicts of N articles only.")
-@click.option("--seed", type=int, help="Seed that draws the sample (a new one, printed).")
+@click.option("--seed", type=int, help="Seed of the sample (default: a random one, which is printed).")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 def command(
     config: Config,
@@ -63,13 +63,13 @@ def command(
 ) -> int:
     """Recompute every verdict from the log, and compare it with the output topics.
 
-    The verdicts come from a plain loop over the log that shares no code with the index. Exit code 0:
-    nothing is missing, twice, wrong or self-matched; 3: something is. It may run beside workers:
-    what they have not committed yet is counted as pending.
+    A plain loop over the log, which shares no code with the index, recomputes the verdicts. Exit code 0:
+    no verdict is missing, repeated, wrong or a match of an article with itself; 3: one is. The audit can run beside
+    workers: articles that they have not committed are counted as pending.
 
-    The time grows with the square of the log: each article is compared with all before it, which takes about half a
-    millisecond where 300,000 are (three times as long with 16 tables). For a long log give --sample (N
-    articles are compared; missing and twice are still found everywhere) or --since.
+    The time grows with the square of the log: an article is compared with all articles before it, which takes about
+    half a millisecond for 300,000 articles (three times as long with 16 tables). For a long log, give --sample (N
+    verdicts are recomputed; missing and repeated ones are still found everywhere) or --since.
     """
     from stream_dedup.audit.run import AuditOptions, run_audit  # noqa: PLC0415 - loads the Kafka client
 

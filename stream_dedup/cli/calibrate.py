@@ -1,4 +1,4 @@
-"""``stream-dedup calibrate``: settle limit and look-ups on one's own articles."""
+"""``stream-dedup calibrate``: limits and look-ups tried on the user's own articles."""
 
 from __future__ import annotations
 
@@ -24,31 +24,37 @@ if TYPE_CHECKING:
 @click.command()
 @config_options("profile", "probes", "limit", "short_limit", "distance", "scope", "processes", "article_limit")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--original", metavar="FIELD", help="Field with the id of the article that a line is a copy of.")
-@click.option("--pairs", metavar="N", type=click.IntRange(0, 1000), default=10, help="Pairs in each list (10).")
+@click.option("--original", metavar="FIELD", help="Field with the id of the article of which a line is a copy.")
+@click.option(
+    "--pairs",
+    metavar="N",
+    type=click.IntRange(0, 1000),
+    default=10,
+    help="Pairs shown for each edge of a limit (default: 10).",
+)
 @click.option(
     "--html",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Write the report with charts there; - is standard output, without the text.",
+    help="Write the report with charts to this file; - is standard output, without the text report.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 def command(
     config: Config, files: tuple[str, ...], original: str | None, pairs: int, html: Path | None, as_json: bool
 ) -> None:
-    """Show what each setting would have decided about the articles in FILEs, and suggest one.
+    """Show what each setting would decide about the articles in FILEs, and suggest one.
 
-    Reads JSON Lines as `filter` does; of a pipe, or standard input (-), a copy is kept on disk meanwhile. For each
-    article its nearest earlier one is found, over all that stand before it, and how many look-ups it takes to find
-    it. The report has a histogram of the distances; the duplicates under each limit and number of look-ups, with the
-    cost; the pairs at the edge of the limit, for a person to judge; and a suggestion with its reason, which may be
-    that the articles suggest nothing. Long and short text have their own.
+    Reads JSON Lines as `filter` does; copies a pipe, or standard input (-), to disk for the duration of the call.
+    Finds the nearest earlier article of each article by comparing it with all of them, and the number of look-ups
+    that finds it. The report has a histogram of the distances; the duplicates for each limit and number of look-ups,
+    with their cost; the pairs at the edge of the limit, for a person to judge; and a suggestion with its reason, or
+    the reason why there is none. Long and short texts are reported separately.
 
-    With --original, lines name the article that they are a copy of: then precision, recall and F1 of each setting
-    are told.
+    With --original, a line names the article of which it is a copy; the report then has precision, recall and F1 of
+    each setting.
 
-    Every article is compared with all before it, up to two thousand million pairs (about half a minute): of more
-    than some 63,000 articles a sample is compared.
+    At most 2,000 million pairs are compared (about half a minute): of more than about 63,000 articles, a sample is
+    compared with all articles before it.
 
     \b
     Examples:
@@ -72,32 +78,32 @@ def command(
 
 
 def _check_outputs(config: Config, files: tuple[str, ...], html: Path | None, *, as_json: bool) -> None:
-    """See that the report overwrites nothing that is read, and that two reports do not share one file."""
+    """Raises UserError where the report would overwrite an input, or two reports would share one output."""
     refuse_inputs_as_outputs([STDOUT] if html is None else [STDOUT, html], (*files, *settings_files(config)))
     if html is None:
         return
     if str(html) == STDOUT:
         if as_json:
-            msg = "--html - and --json: both would be on standard output; name a file for one of them"
+            msg = "--html - and --json: both write to standard output; name a file for --html"
             raise UserError(msg)
     elif is_standard_output(html) and not html.is_char_device():
-        msg = f"--html {html}: it is standard output, where the report as text goes; give --html - for the page alone"
+        msg = f"--html {html}: standard output, to which the text report goes; give --html - for the page alone"
         raise UserError(msg)
 
 
 class _CalibrationProgress:
-    """Tells both parts of the work on the line of progress."""
+    """Shows both stages on the progress line."""
 
     def __init__(self, line: ProgressLine) -> None:
         self._line = line
 
     def reading(self, lines: int, progress: Progress) -> None:
-        """Lines read."""
+        """Shows the lines read."""
         share = f"{progress.read / progress.total:.0%}, " if progress.total else ""
         self._line.show(lambda elapsed: f"reading: {share}{lines:,} lines ({lines / elapsed:,.0f}/s)")
 
     def comparing(self, done: int, whole: int) -> None:
-        """Comparisons made."""
+        """Shows the comparisons made."""
         self._line.show(lambda _: f"comparing: {done / max(whole, 1):.0%} of {whole:,} comparisons")
 
 

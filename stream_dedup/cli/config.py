@@ -1,4 +1,4 @@
-"""``stream-dedup config check|show``: the configuration as the worker would see it."""
+"""``stream-dedup config check|show``: the configuration in force."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from stream_dedup.config.model import Config
 from stream_dedup.terminal import replace_hidden
 
 MASK = "********"
-"""What stands for a secret: of the same length for every one."""
+"""Replaces a secret, whatever its length."""
 MAX_SHORT_ESCAPE = 0xFFFF
-"""Greatest character that TOML escapes with four digits."""
+"""The last code point that TOML escapes with four digits."""
 
 
 @click.group()
 def command() -> None:
-    """Check or show the configuration: file, environment and flags together."""
+    """Check or show the configuration: file, environment and flags merged."""
 
 
 @command.command()
 @config_options(*FLAGS)
 def check(config: Config) -> None:
-    """Say everything that is wrong with the configuration.
+    """Report every problem of the configuration.
 
-    Exit code 0 when it can be used, 2 when it cannot. No broker is asked.
+    Exit code 0: the configuration is valid; 2: it is not. No broker is contacted.
     """
-    write_lines(f"configuration is right; log topic {config.log_topic}")
+    write_lines(f"the configuration is valid; log topic {config.log_topic}")
 
 
 @command.command()
 @config_options(*FLAGS)
 def show(config: Config) -> None:
-    """Write the configuration in force as TOML, each key with its meaning.
+    """Write the configuration in force as TOML, with the meaning of each key.
 
-    Secrets are masked; a key that is not given is commented out, with what the profile makes of it.
+    Secrets are masked. A key without a value is commented out, with the profile's value.
     """
     write_lines(*to_toml(config).rstrip("\n").split("\n"))
 
 
 def to_toml(config: Config) -> str:
-    """The configuration as TOML, with meanings as comments and secrets masked."""
+    """Returns the configuration as TOML, with meanings as comments and secrets masked."""
     top, sections = [], []
     of_profile = profile_values(config)
     for name in Config.model_fields:
@@ -70,7 +70,7 @@ def _line(section: BaseModel, name: str, of_profile: str | None) -> list[str]:
 
 
 def _toml_value(value: object) -> str:
-    """A value as TOML: JSON's texts, numbers, booleans and lists are TOML's too."""
+    """Returns a value as TOML, which shares strings, numbers, booleans and lists with JSON."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(name)} = {_toml_value(one)}" for name, one in value.items()) + "}"
     if isinstance(value, SecretStr):

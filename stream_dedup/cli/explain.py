@@ -57,15 +57,22 @@ class _Asked:
 @click.command()
 @config_options("profile", "probes", "limit", "short_limit", "distance")
 @click.argument("texts", nargs=-1, metavar="[A] [B]")
-@click.option("--id", "ids", metavar="ID", multiple=True, help="An article of the index in place of A (or of both).")
+@click.option("--id", "ids", metavar="ID", multiple=True, help="An article of the index in place of A, or of both.")
 @click.option(
-    "--index", metavar="DIR", type=click.Path(path_type=Path), help="Index that holds it; its worker stopped."
+    "--index",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Index that contains the article; its worker must be stopped.",
 )
 @click.option("--words", metavar="WORDS", multiple=True, help="The words of A, then those of B: 'a b b', 'a b c'.")
-@click.option("--weights", type=click.Choice(["tfidf", "tf", "level"]), help="How words are weighed (the profile's).")
-@click.option("--records", is_flag=True, help="A and B are JSON objects as filter reads them, with fields and scope.")
-@click.option("--in-scope", "scope", metavar="SCOPE", help="Scope of the texts given, where the index has scopes.")
-@click.option("--features", metavar="N", type=click.IntRange(0), default=12, help="Features shown of each (12).")
+@click.option(
+    "--weights", type=click.Choice(["tfidf", "tf", "level"]), help="Weighting of words (default: the profile's)."
+)
+@click.option("--records", is_flag=True, help="A and B are JSON objects as read by filter, with fields and scope.")
+@click.option("--in-scope", "scope", metavar="SCOPE", help="Scope of the given texts, where the index has scopes.")
+@click.option(
+    "--features", metavar="N", type=click.IntRange(0), default=12, help="Features shown for each text (default: 12)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, with all features and all 256 sums.")
 def command(  # noqa: PLR0917 - one argument for each flag
     config: Config,
@@ -79,17 +86,18 @@ def command(  # noqa: PLR0917 - one argument for each flag
     features: int,
     as_json: bool,
 ) -> None:
-    """Say whether B, coming after A, is a duplicate of it, and why.
+    """Explain whether B, coming after A, is a duplicate of A.
 
-    A and B are texts, or @FILE for the whole content of a file. --id takes an article of a kept index
-    in place of A: the index holds no texts, so of it only signature, margins, blocks and distances are shown.
+    A and B are texts, or @FILE for the content of a file. --id takes an article of a kept index
+    in place of A. The index contains no texts: only the signature, margins, blocks and distances of such an article
+    are shown.
 
-    Shown are the verdict with its reason, the cosine of the weights and what the signatures make of it, which blocks
-    agree, which look-up of B's plan meets A (or how long the plan would have to be), and of each text its features with
-    counts and weights, the bits that each pushes up or down, and the sums and margins that come of it. A window and
-    the limit of lists take no part.
+    The report has the verdict with its reason; the cosine of the weights and the estimate by the signatures; the
+    blocks that agree; the look-up of B's plan that finds A, or the length of a plan that would; and for each text its
+    features with counts and weights, the bits that each feature raises or lowers, and the resulting sums and margins.
+    It ignores the window and match.bucket_limit.
 
-    --words gives the words of each text oneself; then no segmenter takes part, and they count as long text.
+    --words gives the words of each text directly. They are not segmented and count as a long text.
 
     \b
     Examples:

@@ -26,12 +26,16 @@ if TYPE_CHECKING:
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option(
-    "--index", "index", metavar="DIR", type=click.Path(path_type=Path), help="Keep the index there for later calls."
+    "--index",
+    "index",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Keep the index in this folder for later calls.",
 )
-@click.option("--time-field", metavar="FIELD", help="Field with each record's time, for --window (see above).")
-@click.option("--unique", metavar="FILE", type=click.Path(path_type=Path), help="Write unique ones there.")
-@click.option("--duplicate", metavar="FILE", type=click.Path(path_type=Path), help="Write duplicates there.")
-@click.option("--rejected", metavar="FILE", type=click.Path(path_type=Path), help="Write rejected lines there.")
+@click.option("--time-field", metavar="FIELD", help="Field with the time of a record, for --window.")
+@click.option("--unique", metavar="FILE", type=click.Path(path_type=Path), help="Write unique records to this file.")
+@click.option("--duplicate", metavar="FILE", type=click.Path(path_type=Path), help="Write duplicates to this file.")
+@click.option("--rejected", metavar="FILE", type=click.Path(path_type=Path), help="Write rejected lines to this file.")
 def command(  # noqa: PLR0917 - one argument for each flag
     config: Config,
     files: tuple[str, ...],
@@ -41,28 +45,28 @@ def command(  # noqa: PLR0917 - one argument for each flag
     duplicate: Path | None,
     rejected: Path | None,
 ) -> int:
-    """Say of each record in JSON Lines whether nearly the same came before.
+    """Add a verdict to each record of JSON Lines: whether a near-duplicate came before it.
 
-    Reads FILEs in order (- or none: standard input), each line an object with a text in the field
-    `text` and an id in `id` (else the id is FILE:LINE). Writes each record as it came, in order, with
-    an object `dedup` added: `verdict` (unique, duplicate, rejected), `fingerprint`, on duplicates
-    `match` with `id`, `distance` (of 256 bits; with profile simhash of 64), `similarity`, on rejected ones
-    `reason`. A unique record with a `match` is an update (--recrawl): the match is its earlier version. A
-    line that is no object with a text becomes {"dedup": {"verdict": "rejected", "reason": …, "line": …}}, in
-    its place.
+    Reads FILEs in order (- or none: standard input). Each line is an object with a text in the field
+    `text` and an id in `id` (default: FILE:LINE). Writes each record unchanged, in order, with
+    an object `dedup` added: `verdict` (unique, duplicate, rejected); `fingerprint`; for duplicates
+    `match` with `id`, `distance` (of 256 bits; with profile simhash of 64) and `similarity`; for rejected
+    records `reason`. A unique record with a `match` is an update (--recrawl): the match is its earlier
+    version. A line that is not an object with a text becomes
+    {"dedup": {"verdict": "rejected", "reason": …, "line": …}}. Blank lines are skipped.
 
-    With --unique, --duplicate or --rejected those verdicts go to a FILE (- is standard output), which appears whole
-    when the call has succeeded; the others still go to standard output. A call that is killed may leave a file
-    .stream-dedup-*.tmp beside it. No FILE may be an input too. Blank lines are skipped.
+    --unique, --duplicate and --rejected write the records of a verdict to a FILE (- is standard output); the
+    others go to standard output. A FILE appears complete, when the call succeeds; it must not be an input. A
+    call that is killed may leave a temporary file .stream-dedup-*.tmp beside it.
 
-    --index DIR keeps what was seen for later calls; a call that fails leaves it as it was. The rules
-    (--limit, --window and so on) are those of this call, for its own lines; the profile stays what it was.
+    --index DIR keeps the index for later calls; a call that fails leaves it unchanged. The rules
+    (--limit, --window and so on) are those of this call and hold for its own lines; the profile cannot change.
 
-    --window TIME forgets: what is older than TIME before a record cannot be its match. The time
-    stands in the field --time-field: ISO 8601 (UTC where it names no zone), or a number of seconds since
-    1970, or of milliseconds (from 100000000000 on).
+    --window TIME limits how old a match may be, compared with the record. The time of a record is in its
+    field --time-field: ISO 8601 (UTC without a zone), seconds since 1970, or milliseconds since
+    1970 (numbers from 100000000000 on).
 
-    Exit code 0: nothing was rejected; 3: something was.
+    Exit code 0: no record was rejected; 3: a record was rejected.
 
     \b
     Examples:

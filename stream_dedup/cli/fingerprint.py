@@ -37,12 +37,12 @@ class _Named(NamedTuple):
 @click.command()
 @config_options("profile")
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
+@click.option("--file", "files", metavar="FILE", multiple=True, help="File with one text; - is standard input.")
+@click.option("--lines", is_flag=True, help="Read each line of a FILE as a text.")
+@click.option("--signature", is_flag=True, help="Add the 256 bits of the signature.")
 @click.option(
-    "--file", "files", metavar="FILE", multiple=True, help="A file whose whole content is a text; - is standard input."
+    "--margins", is_flag=True, help="Add the margins of the bits in the tables: 0 (an edit flips the bit easily) to 15."
 )
-@click.option("--lines", is_flag=True, help="Each line of a FILE is a text of its own.")
-@click.option("--signature", is_flag=True, help="Give the 256 bits of the signature too.")
-@click.option("--margins", is_flag=True, help="Give the margins too: how sure each bit in the tables is, 0 to 15.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON Lines.")
 def command(  # noqa: PLR0917 - one argument for each flag
     config: Config,
@@ -53,11 +53,11 @@ def command(  # noqa: PLR0917 - one argument for each flag
     margins: bool,
     as_json: bool,
 ) -> None:
-    """Write the fingerprint of each TEXT: 16 hex digits, then what it is of.
+    """Write the fingerprint of each TEXT: 16 hex digits, and the text or file name.
 
     Without TEXT and --file, standard input is the text. A text without words (only punctuation) has
-    fingerprint 0. --json says of which kind a text is too: long, short, exact or featureless; texts of one
-    kind whose fingerprints differ in few bits are nearly the same.
+    fingerprint 0. --json adds the kind of the text: long, short, exact or featureless. Texts of one
+    kind are nearly the same if their fingerprints differ in few bits.
 
     \b
     Examples:

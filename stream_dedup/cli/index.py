@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """Look into an index, verify it, or rebuild it from its log.
+    """Inspect an index, verify it, or rebuild it from its log.
 
-    The worker that owns the index must be stopped. An index is a cache: deleting its folder loses
-    nothing but the time to read the log again (that of `filter --index` has no other log: keep it).
-    `stats` and `verify` change nothing, and read an index where nothing can be written.
+    The worker of the index must be stopped. An index is a cache: if its folder is deleted, the worker
+    reads the log again. The index of `filter --index` has no log: do not delete it.
+    `stats` and `verify` change nothing, and work on a read-only file system.
     """
 
 
@@ -32,7 +32,7 @@ def command() -> None:
 @config_options("index")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 def stats(config: Config, as_json: bool) -> None:
-    """Write what the index holds, how large it is, and how far it has read its log."""
+    """Write the contents and the size of the index, and the position in the log up to which it has read."""
     with _opened(config) as index:
         values = index.stats()
     if as_json:
@@ -46,39 +46,39 @@ def stats(config: Config, as_json: bool) -> None:
 @command.command()
 @config_options("index")
 def verify(config: Config) -> int:
-    """Read the whole index and hold its tables against its entries.
+    """Read the whole index and compare its tables with its entries.
 
-    Exit code 0: it is whole; 3: it is not, each problem on a line. Then rebuild it.
+    Exit code 0: the index is intact; 3: it is damaged, and each problem is written on a line; rebuild it.
     """
     with _opened(config) as index, ProgressLine() as line:
         problems = index.verify(line.count)
     for problem in problems:
         write_lines(problem)
     if problems:
-        write_lines("rebuild it: stream-dedup index rebuild", err=True)
+        write_lines("the index is damaged; rebuild it with: stream-dedup index rebuild", err=True)
         return EXIT_FOUND
-    write_lines(f"index {config.index.path} is whole")
+    write_lines(f"index {config.index.path} is intact")
     return EXIT_OK
 
 
 @command.command()
 @config_options("brokers", "group", "index", *JUDGING)
 def rebuild(config: Config) -> None:
-    """Delete the index's content and read the log from its beginning.
+    """Delete the content of the index and read the log from its beginning.
 
-    A worker does the same by itself when the folder is empty; this does it beforehand. An index that
-    `filter` keeps is refused: no log holds what it holds. Other files in the folder stay.
+    A worker does the same when the folder is empty; this command does it in advance. The index of
+    `filter` is refused, because no log contains its articles. Other files in the folder are not touched.
     """
     from stream_dedup.worker.app import rebuild_index  # noqa: PLC0415 - loads the Kafka client
 
     with ProgressLine() as line:
         rebuild_index(config, line.count)
-    write_lines(f"index {config.index.path} holds the log {config.log_topic} to its end")
+    write_lines(f"index {config.index.path} has read the log {config.log_topic} to its end")
 
 
 @contextmanager
 def _opened(config: Config) -> Iterator[LogIndex]:
-    """The index that is there: looking changes nothing."""
+    """Opens the existing index for reading only."""
     from stream_dedup.index import LogIndex  # noqa: PLC0415 - loads RocksDB
 
     with LogIndex.read(config.index.path, scheme=None) as index:

@@ -1,4 +1,4 @@
-"""``stream-dedup offsets show|set``: how far a group has read its input topics."""
+"""``stream-dedup offsets show|set``: the committed offsets of a group."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ _TARGET_WORDS = ("beginning", "end", "logged")
 
 
 def _target(_ctx: click.Context, _param: click.Parameter, text: str) -> str | int:
-    """The word, or the offset as a number."""
+    """Returns the word, or the offset as a number."""
     if text in _TARGET_WORDS:
         return text
     if text.isdecimal() and len(text) <= OFFSET_DIGITS:
         return int(text)
-    msg = f"{text!r} is none of {', '.join(_TARGET_WORDS)}, and no offset"
+    msg = f"{text!r} is neither an offset nor one of {', '.join(_TARGET_WORDS)}"
     raise click.BadParameter(msg)
 
 
 @click.group()
 def command() -> None:
-    """Show or set how far a group has read its input topics."""
+    """Show or set the offsets that a group has committed for its input topics."""
 
 
 @command.command()
 @config_options(*_OFFSET_FLAGS)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 def show(config: Config, as_json: bool) -> None:
-    """Write the committed offset of each partition, beside what the log has of it.
+    """Write the committed offset of each partition, and its offsets in the log.
 
-    `of another topic` means: the committed offset belongs to a topic of this name that was deleted;
-    a worker begins the present one at its beginning.
+    `of another topic`: the committed offset belongs to a deleted topic of the same name; a worker
+    reads the present topic from its beginning.
     """
     from stream_dedup.broker.offsets import read_offsets  # noqa: PLC0415 - loads the Kafka client
 
@@ -58,19 +58,21 @@ def show(config: Config, as_json: bool) -> None:
 
 @command.command("set")
 @config_options(*_OFFSET_FLAGS)
-@click.option("--to", callback=_target, required=True, metavar="beginning|end|logged|OFFSET", help="Where to go on.")
+@click.option(
+    "--to", callback=_target, required=True, metavar="beginning|end|logged|OFFSET", help="New committed offset."
+)
 @click.option("--topic", metavar="TOPIC", help="Only this input topic.")
 @click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Only this partition.")
 def set_(config: Config, to: str | int, topic: str | None, partition: int | None) -> None:
-    """Set committed offsets; every worker of the group must be stopped.
+    """Set the committed offsets. Every worker of the group must be stopped.
 
-    beginning: judge everything again, with the same verdicts (`audit --allow-repeats`). logged: go
-    on behind what the log has. end, or a number: what is skipped is never judged; `audit` lists it as missing.
+    beginning: judge all articles again, with the same verdicts (`audit --allow-repeats`). logged: continue
+    after the last logged article. end, or a number: skipped articles are never judged; `audit` lists them as missing.
     """
     from stream_dedup.broker.offsets import set_offsets  # noqa: PLC0415 - loads the Kafka client
 
     if isinstance(to, int) and (topic is None or partition is None):
-        msg = "an offset belongs to one partition: give --topic and --partition as well"
+        msg = "an offset belongs to one partition: give --topic and --partition"
         raise click.UsageError(msg)
     with ProgressLine() as line:
         done = set_offsets(

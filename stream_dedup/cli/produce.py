@@ -17,14 +17,16 @@ from stream_dedup.files.same_file import STREAM, refuse_inputs_as_outputs
 
 @click.command()
 @config_options("brokers")
-@click.option("--topic", metavar="TOPIC", help="Topic to send to (the configuration's first input topic).")
-@click.option("--key-field", metavar="FIELD", help="Field whose value becomes the key, where there is one.")
+@click.option("--topic", metavar="TOPIC", help="Topic of the records (default: the first input topic).")
+@click.option(
+    "--key-field", metavar="FIELD", help="Field whose value becomes the record key; records without it have no key."
+)
 @click.argument("files", nargs=-1, type=click.File("rb"), metavar="[FILE]...")
 def command(config: Config, topic: str | None, key_field: str | None, files: tuple[BinaryIO, ...]) -> None:
     """Send each line of the files, or of standard input, as one record.
 
-    A line goes as it is, byte for byte without its line end; one that is no JSON too. Blank lines are
-    skipped. All have been acknowledged when the command ends with exit code 0.
+    The value is the line without its line end, byte for byte; it need not be JSON. Blank lines are
+    skipped. When the command exits with code 0, the broker has acknowledged all records.
 
     \b
     Example:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def command() -> None:
     """Show or change the rules of a log.
 
-    Rules hold from their place in the log on, for every worker of the group. A worker whose
-    configuration differs from them does not start.
+    Rules hold from their position in the log on, for every worker of the group. A worker whose
+    configuration differs from the rules in force does not start.
     """
 
 
@@ -33,7 +33,7 @@ def command() -> None:
 @config_options("brokers", "group")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 def show(config: Config, as_json: bool) -> None:
-    """Write the rules in force, where they took force, and every change before."""
+    """Write the rules in force, the log offset from which they hold, and all earlier changes."""
     from stream_dedup.broker.rules_log import read_rules  # noqa: PLC0415 - loads the Kafka client
 
     with ProgressLine() as line:
@@ -47,12 +47,12 @@ def show(config: Config, as_json: bool) -> None:
 @command.command()
 @config_options("brokers", "input", "unique", "duplicate", "rejected", "group", *JUDGING)
 def apply(config: Config) -> None:
-    """Make the configuration's rules those of the log, from its end on.
+    """Apply the rules of the configuration to the log, from its end on.
 
-    Running workers follow the change at its place; one that starts later must be
-    configured alike. Where nothing differs, nothing is done. Search, probes, limits, window, re-crawls and
-    observing may change; the scheme (all that a log entry depends on) never does within one log: that
-    is refused.
+    Running workers follow the change at its log position; a worker that starts later must have the same
+    configuration. If no rule differs, nothing is written. Search, probes, limits, window, re-crawls and
+    observing can change. The scheme, which determines the log entries, cannot change within one log: a
+    different scheme is refused.
     """
     from stream_dedup.broker.rules_log import apply_rules  # noqa: PLC0415 - loads the Kafka client
 
@@ -91,20 +91,20 @@ def _write_history(config: Config, history: RulesHistory) -> None:
 
 
 def _lines(rules: Rules) -> list[str]:
-    """The rules with what they mean, those of the other kind of search left out; then the scheme's parameters."""
+    """Returns the rules with their meanings, without those of the other kind of search, and the scheme's parameters."""
     values = {"scheme": rules.scheme.id, "revision": str(rules.revision)} | _values(rules)
     rows = [(name, value, _meaning(name, rules)) for name, value in values.items() if value != _NONE]
     width = max(len(name) for name, _, _ in rows)
     lines = [f"  {name:<{width}}  {value}{f' {meaning}' if meaning else ''}" for name, value, meaning in rows]
     parameters = [f"  {name}: {_text(value)}" for name, value in rules.scheme.flat().items()]
-    return [*lines, "", "scheme, fixed for all of this log:", *parameters] if parameters else lines
+    return [*lines, "", "scheme, fixed for the whole log:", *parameters] if parameters else lines
 
 
 _NONE = "none"
 
 
 def _values(rules: Rules) -> dict[str, str]:
-    """Each rule, scheme and revision aside, as a person writes it."""
+    """Returns each rule except scheme and revision, in the form of the configuration."""
     names = [field.name for field in fields(rules) if field.name not in {"scheme", "revision", "window_ms"}]
     window = "for ever" if rules.window_ms is None else _duration(rules.window_ms)
     return {name: _text(getattr(rules, name)) for name in names} | {"window": window}
@@ -113,13 +113,13 @@ def _values(rules: Rules) -> dict[str, str]:
 def _meaning(name: str, rules: Rules) -> str:
     meanings = {
         "distance": "bits of the fingerprint's 64",
-        "probes": f"look-ups an article, in {rules.scheme.tables} tables",
+        "probes": f"look-ups for an article, in {rules.scheme.tables} tables",
         "limit": _limit(rules.limit),
         "short_limit": f"{_limit(rules.short_limit)}, for short text",
-        "bucket_limit": "newest entries compared in each list",
-        "featureless": "(text without words)",
-        "recrawl": "(an article near an earlier one of its own id)",
-        "observe": "(everything goes to the topic of unique ones)" if rules.observe else "",
+        "bucket_limit": "newest entries compared in each posting list",
+        "featureless": "(verdict of text without words)",
+        "recrawl": "(an article near an earlier one with its id)",
+        "observe": "(every record goes to the unique topic)" if rules.observe else "",
     }
     return meanings.get(name, "")
 
@@ -139,7 +139,7 @@ def _text(value: object) -> str:
 
 
 def _duration(ms: int) -> str:
-    """In the greatest unit that holds it without a rest; days only from two on."""
+    """Returns a duration in the largest unit that divides it; in days from two days on."""
     units = (("d", 86_400_000, 2), ("h", 3_600_000, 1), ("m", 60_000, 1), ("s", 1000, 1))
     fitting = (f"{ms // size}{unit}" for unit, size, least in units if ms % size == 0 and ms >= size * least)
     return next(fitting, f"{ms} ms")

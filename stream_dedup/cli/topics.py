@@ -1,4 +1,4 @@
-"""``stream-dedup topics create|check``: the topics that a worker needs."""
+"""``stream-dedup topics create|check``: the topics of a worker."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ _TOPIC_FLAGS = ("brokers", "input", "unique", "duplicate", "rejected", "group")
 
 @click.group()
 def command() -> None:
-    """Make or check the topics: articles, verdicts and the log.
+    """Create or check the topics: input, output and the log.
 
-    The log keeps everything, in one partition, with times set by the broker; output topics hold the
-    largest article and its headers. A topic that exists is never changed.
+    The log has one partition, unlimited retention and timestamps set by the broker; output topics accept the
+    largest record with its headers. An existing topic is never changed.
     """
 
 
 @command.command()
 @config_options(*_TOPIC_FLAGS)
 def create(config: Config) -> None:
-    """Make the topics that are missing, with the right settings, and check the others.
+    """Create missing topics with the correct settings, and check the others.
 
-    Exit code 2 when one that exists is wrong; the message has the command that mends it.
+    Exit code 2: an existing topic has a wrong setting; the error contains the command to correct it.
     """
     from stream_dedup.broker import topics  # noqa: PLC0415 - loads the Kafka client
     from stream_dedup.broker.client import make_admin  # noqa: PLC0415 - loads the Kafka client
 
     with closing(make_admin(config.kafka)) as admin:
         for name in topics.create_topics(admin, config):
-            write_lines(f"made {name}")
+            write_lines(f"created {name}")
         topics.ensure_topics(admin, config)
-    write_lines("all topics are as they must be")
+    write_lines("all topics have the correct settings")
 
 
 @command.command()
 @config_options(*_TOPIC_FLAGS)
 def check(config: Config) -> int:
-    """Say what is wrong with the topics, and the command that mends each.
+    """Report topics with wrong settings, and the command to correct each.
 
-    Exit code 0: nothing; 3: something. Nothing is changed.
+    Exit code 0: all settings are correct; 3: one is wrong. No topic is changed.
     """
     from stream_dedup.broker.client import make_admin  # noqa: PLC0415 - loads the Kafka client
     from stream_dedup.broker.topics import check_topics  # noqa: PLC0415 - loads the Kafka client
@@ -56,5 +56,5 @@ def check(config: Config) -> int:
         write_lines(str(problem))
     if problems:
         return EXIT_FOUND
-    write_lines("all topics are as they must be")
+    write_lines("all topics have the correct settings")
     return EXIT_OK

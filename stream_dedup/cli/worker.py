@@ -23,13 +23,13 @@ from stream_dedup.config.model import Config
     "metrics",
 )
 def command(config: Config) -> int:
-    """Run a worker: read articles from Kafka, write each one's verdict to Kafka.
+    """Run a worker: read articles from Kafka and write their verdicts to Kafka.
 
-    Each record leaves once, as it came, to the topic of its verdict, with headers `dedup.*` that
-    explain it. Missing topics are made. Start as many workers of one group as there are
-    partitions, each with an --index folder of its own.
+    The worker sends each record once, unchanged, to the topic of its verdict, with `dedup.*` headers that
+    explain the verdict. It creates missing topics. Start as many workers of one group as there are input
+    partitions, each with its own --index folder.
 
-    SIGTERM or Ctrl-C ends it after the batches under way (exit code 0).
+    On SIGTERM or Ctrl-C the worker finishes the batches in progress and exits with code 0.
 
     \b
     Examples:

@@ -1,7 +1,7 @@
-"""What can be wrong between keys of the configuration that are each right alone.
+"""Rules between keys of the configuration that are each valid alone.
 
-Owns those rules and nothing else. Looks whether named files can be read, and never into them. What is
-about the brokers stands first, then topics, records, and what makes a duplicate.
+Order: the brokers, topics, records, then the rules of a match. Checks that named files can be read, and does not
+read them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from stream_dedup.config.sections import KafkaConfig
 from stream_dedup.core.rules import EXACT, MAX_MASKS
 
 EXACT_TABLES = 4
-"""Tables over the fingerprint."""
+"""Number of tables that cover the fingerprint."""
 
 
 def across(config: Config) -> list[ConfigProblem]:
-    """What is wrong between keys that are each right alone."""
+    """Returns every problem between keys that are each valid alone."""
     return [
         *_security_problems(config.kafka),
         *_file_problems(config),
@@ -38,7 +38,7 @@ def _security_problems(kafka: KafkaConfig) -> list[ConfigProblem]:
     for name in ("sasl_password", "ssl_password"):
         if getattr(kafka, name) is not None and getattr(kafka, f"{name}_file") is not None:
             keys = (f"kafka.{name}", f"kafka.{name}_file")
-            problems.append(ConfigProblem(keys, "both are given", "give one of them"))
+            problems.append(ConfigProblem(keys, "both are set", "set only one of them"))
     sasl = kafka.security_protocol.startswith("SASL")
     needed = {
         "sasl_mechanism": kafka.sasl_mechanism,
@@ -50,14 +50,16 @@ def _security_problems(kafka: KafkaConfig) -> list[ConfigProblem]:
             problems.append(
                 ConfigProblem(
                     (f"kafka.{name}",),
-                    f"{kafka.security_protocol} needs it",
-                    "give it, or another kafka.security_protocol",
+                    f"required by {kafka.security_protocol}",
+                    "set it, or another kafka.security_protocol",
                 )
             )
         if not sasl and value is not None:
             problems.append(_unused(f"kafka.{name}", kafka.security_protocol, "SASL_SSL"))
     if kafka.ssl_keyfile is not None and kafka.ssl_certfile is None:
-        problems.append(ConfigProblem(("kafka.ssl_keyfile",), "it needs a certificate", "give kafka.ssl_certfile"))
+        problems.append(
+            ConfigProblem(("kafka.ssl_keyfile",), "a private key needs a certificate", "set kafka.ssl_certfile")
+        )
     if not kafka.security_protocol.endswith("SSL"):
         tls = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_password_file")
         given = [name for name in tls if getattr(kafka, name) is not None]
@@ -68,8 +70,8 @@ def _security_problems(kafka: KafkaConfig) -> list[ConfigProblem]:
 def _unused(key: str, protocol: str, other: str) -> ConfigProblem:
     return ConfigProblem(
         (key, "kafka.security_protocol"),
-        f"{protocol} does not use it, so the connection would be less safe than it looks",
-        f"set kafka.security_protocol to {other}, or leave {key} out",
+        f"{protocol} does not use it, so the connection would be less secure than it looks",
+        f"set kafka.security_protocol to {other}, or remove {key}",
     )
 
 
@@ -82,7 +84,7 @@ def _file_problems(config: Config) -> Iterator[ConfigProblem]:
         for name in names:
             path: Path | None = getattr(getattr(config, section), name)
             if path is not None and not (path.is_file() and os.access(path, os.R_OK)):
-                yield ConfigProblem((f"{section}.{name}",), f"{path} is no readable file", "name one that is")
+                yield ConfigProblem((f"{section}.{name}",), f"{path} is not a readable file", "name a readable file")
 
 
 def _topic_problems(config: Config) -> list[ConfigProblem]:
@@ -95,7 +97,9 @@ def _topic_problems(config: Config) -> list[ConfigProblem]:
         if name in first:
             keys = ("topics", *(part for part in (role, first[name]) if part.startswith("topics.")))
             problems.append(
-                ConfigProblem(keys, f"topic {name!r} is both {first[name]} and {role}", "give each its own topic")
+                ConfigProblem(
+                    keys, f"topic {name!r} is both {first[name]} and {role}", "use a different topic for each"
+                )
             )
         first.setdefault(name, role)
     return problems
@@ -109,7 +113,7 @@ def _input_problems(config: Config) -> Iterator[ConfigProblem]:
                 yield ConfigProblem(
                     (f"input.{name}", "input.format"),
                     "plain text has no fields",
-                    f"set input.format to json, or leave input.{name} out (input.markup says whether it is HTML)",
+                    f"set input.format to json, or remove input.{name} (input.markup sets HTML)",
                 )
         return
     fields = list(given.fields) or [given.text_field]
@@ -118,14 +122,14 @@ def _input_problems(config: Config) -> Iterator[ConfigProblem]:
         if name not in fields:
             yield ConfigProblem(
                 ("input.html_fields", "input.fields", "input.text_field"),
-                f"{name!r} is none of the fields that make a text ({known})",
-                "name one of them, or add it to input.fields",
+                f"{name!r} is not a field of the text ({known})",
+                "name a field of the text, or add it to input.fields",
             )
     if given.text_field != "text" and given.text_field not in fields:
         yield ConfigProblem(
             ("input.text_field", "input.fields"),
-            f"the text is made of {known} alone",
-            f"add {given.text_field!r} to input.fields, or leave input.text_field out",
+            f"the text consists of {known} only",
+            f"add {given.text_field!r} to input.fields, or remove input.text_field",
         )
 
 
@@ -134,9 +138,9 @@ def _size_problems(config: Config) -> Iterator[ConfigProblem]:
     if settings.article_size and settings.exact_size > settings.article_size:
         yield ConfigProblem(
             ("text.exact_size", "text.article_size"),
-            f"no text is short: below {settings.exact_size} characters its exact form decides, from "
-            f"{settings.article_size} on it is long",
-            "make text.exact_size the smaller one",
+            f"no text is short: below {settings.exact_size} characters a text is compared whole, from "
+            f"{settings.article_size} characters on it is long",
+            "set text.exact_size to a smaller value",
         )
 
 
@@ -147,8 +151,8 @@ def _feature_problems(config: Config) -> Iterator[ConfigProblem]:
             if getattr(features, name) is not None:
                 yield ConfigProblem(
                     (f"features.{name}", "match.profile", "text.article_size"),
-                    f"it is about long text, and in profile {config.match.profile} every text is short",
-                    f"leave features.{name} out, or set text.article_size",
+                    f"it applies to long text, and in profile {config.match.profile} every text is short",
+                    f"remove features.{name}, or set text.article_size",
                 )
     if settings.has_long and settings.long.features.kind == "words":
         return
@@ -156,8 +160,8 @@ def _feature_problems(config: Config) -> Iterator[ConfigProblem]:
         if getattr(features, name) is not None:
             yield ConfigProblem(
                 (f"features.{name}", "features.kind", "match.profile"),
-                "it is about words, and features are made of characters here",
-                f"leave features.{name} out, or take profile article",
+                "it applies to words, and the features are characters",
+                f"remove features.{name}, or use profile article",
             )
 
 
@@ -172,8 +176,8 @@ def _search_problems(config: Config) -> Iterator[ConfigProblem]:
         if getattr(search, name) is None:
             yield ConfigProblem(
                 (f"match.{name}", "match.search", "match.profile"),
-                f"{search.kind} search needs it, and profile {config.match.profile} has none",
-                f"give match.{name}, or leave match.search out",
+                f"required by {search.kind} search, and profile {config.match.profile} has no value",
+                f"set match.{name}, or remove match.search",
             )
 
 
@@ -182,14 +186,14 @@ def _exact_problems(config: Config) -> Iterator[ConfigProblem]:
         if getattr(config.match, name) is not None:
             yield ConfigProblem(
                 (f"match.{name}", "match.profile", "match.search"),
-                f"the search of profile {config.match.profile} is exact: a distance of fingerprints alone decides",
-                "give match.distance (--distance) instead, or take profile article or comment",
+                f"the search of profile {config.match.profile} is exact: only the distance of the fingerprints decides",
+                "set match.distance (--distance) instead, or use profile article or comment",
             )
     if config.features.tables != EXACT_TABLES:
         yield ConfigProblem(
             ("features.tables", "match.profile", "match.search"),
-            "exact search is over the four tables of the fingerprint",
-            "set features.tables to 4, or take directed search (profile article or comment)",
+            "exact search uses the four tables over the fingerprint",
+            "set features.tables to 4, or use directed search (profile article or comment)",
         )
 
 
@@ -197,14 +201,14 @@ def _directed_problems(config: Config) -> Iterator[ConfigProblem]:
     if config.match.distance is not None:
         yield ConfigProblem(
             ("match.distance", "match.profile", "match.search"),
-            f"the search of profile {config.match.profile} is directed: no distance of fingerprints decides",
-            "give match.limit (--limit: bits of 256 between signatures) and match.probes (--probes: lists looked up) "
-            "instead, or take profile simhash",
+            f"the search of profile {config.match.profile} is directed: the fingerprint distance does not decide",
+            "set match.limit (--limit: bits of 256 between signatures) and match.probes (--probes: posting lists) "
+            "instead, or use profile simhash",
         )
     most = MAX_MASKS * config.features.tables
     if (config.match.probes or 0) > most:
         yield ConfigProblem(
             ("match.probes", "features.tables"),
-            f"{config.features.tables} tables have no more than {most} lists within 3 bits of an article",
-            f"give at most {most}",
+            f"{config.features.tables} tables have at most {most} posting lists within 3 bits of an article",
+            f"set at most {most}",
         )

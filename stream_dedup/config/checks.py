@@ -1,8 +1,7 @@
-"""What a configuration is held against, and how its problems are told.
+"""Checks of the configuration, and its error.
 
-Owns the checks of single values (names, addresses, durations), the merging of the layers,
-and the one error that tells every problem at once. Never prints the value of a secret or
-of an unknown key.
+Owns the checks of single values (names, addresses, durations), the merging of the layers, and the error that lists
+every problem at once. Never prints the value of a secret or of an unknown key, which may be a misspelt secret.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from stream_dedup.core.rules import MAX_WINDOW_MS
 from stream_dedup.errors import UserError
 
 MAX_FIELD_WEIGHT = 16
-"""A field that weighs more drowns the others."""
+"""A heavier field would hide the others."""
 MAX_TOPIC_CHARACTERS = 249
-"""Kafka's own limit on a topic's name."""
+"""Kafka's limit for the name of a topic."""
 MAX_SHOWN_CHARACTERS = 80
-"""A value in a message is cut there: one line must stay readable."""
+"""A value in an error is truncated there, so that its line stays readable."""
 
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\s:\[\],/]*):(?P<port>\d{1,5})")
@@ -36,24 +35,24 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class ConfigError(UserError):
-    """The configuration cannot be used; ``problems`` holds one line for each reason."""
+    """The configuration is invalid; ``problems`` has one line for each problem."""
 
     def __init__(self, problems: Sequence[str]) -> None:
-        """Keep the lines; the message holds them all."""
+        """Takes one line for each problem; the message contains all of them."""
         self.problems = list(problems)
         count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
         super().__init__("\n".join([f"configuration has {count}:", *(f"  {line}" for line in self.problems)]))
 
 
 class ConfigProblem(NamedTuple):
-    """Something wrong between keys that are each right alone."""
+    """A problem between keys that are each valid alone."""
 
     keys: tuple[str, ...]
     reason: str
     remedy: str
 
     def __str__(self) -> str:
-        """One line."""
+        """Returns the problem as one line."""
         return f"{', '.join(self.keys)}: {self.reason}; {self.remedy}"
 
 
@@ -65,14 +64,14 @@ class Layer(NamedTuple):
 
 
 def parse_duration_ms(text: str) -> int:
-    """Milliseconds of a duration such as ``90s``, ``15m``, ``24h``, ``7d``.
+    """Returns the milliseconds of a duration such as ``90s``, ``15m``, ``24h``, ``7d``.
 
     Raises:
-        ValueError: no number with one of the units, nothing at all, or more than rules can hold.
+        ValueError: not a number with a unit, zero, or longer than the rules can store.
     """
     match = _DURATION.fullmatch(text.strip())
     if match is None or int(match[1]) == 0:
-        msg = "no duration"
+        msg = "not a duration"
         raise ValueError(msg)
     found = int(match[1]) * _UNIT_MS[match[2]]
     if found > MAX_WINDOW_MS:
@@ -82,64 +81,65 @@ def parse_duration_ms(text: str) -> int:
 
 
 def duration(text: str) -> str:
-    """Pass a duration on as it was written."""
+    """Checks a duration and returns it unchanged."""
     parse_duration_ms(text)
     return text
 
 
 def topic_name(name: str) -> str:
-    """Pass a name on that Kafka takes for a topic."""
+    """Checks the name of a topic and returns it."""
     if _TOPIC_NAME.fullmatch(name) is None or name in {".", ".."} or len(name) > MAX_TOPIC_CHARACTERS:
-        msg = f"no topic name: 1 to {MAX_TOPIC_CHARACTERS} letters, digits, '.', '_' and '-'"
+        msg = f"not a topic name: 1 to {MAX_TOPIC_CHARACTERS} letters, digits, '.', '_' and '-'"
         raise ValueError(msg)
     return name
 
 
 def group_name(name: str) -> str:
-    """Pass a name on that still is a topic's with the log's suffix behind it."""
+    """Checks the name of a group, which with the suffix of the log must be the name of a topic, and returns it."""
     if _TOPIC_NAME.fullmatch(name) is None or len(name) + _LOG_SUFFIX_CHARACTERS > MAX_TOPIC_CHARACTERS:
-        msg = f"it names a topic, so at most {MAX_TOPIC_CHARACTERS - _LOG_SUFFIX_CHARACTERS} of these characters"
+        most = MAX_TOPIC_CHARACTERS - _LOG_SUFFIX_CHARACTERS
+        msg = f"not a group name: its log is a topic, so at most {most} letters, digits, '.', '_' and '-'"
         raise ValueError(msg)
     return name
 
 
 def broker_list(text: str) -> str:
-    """Pass a list of brokers on."""
+    """Checks a list of brokers and returns it."""
     for part in text.split(","):
         host, port = split_address(part.strip())
         if not host or port == 0:
-            msg = f"{part.strip()!r} is no host:port"
+            msg = f"{part.strip()!r} is not host:port"
             raise ValueError(msg)
     return text
 
 
 def metrics_address(text: str) -> str:
-    """Pass an address or ``off`` on."""
+    """Checks an address or ``off`` and returns it."""
     if text != "off":
         split_address(text)
     return text
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """Host and port of ``host:port``; an IPv6 host stands in brackets, an empty one means every address.
+    """Returns host and port of ``host:port``. An IPv6 host is in brackets; an empty host means every address.
 
     Raises:
-        ValueError: it is no such thing.
+        ValueError: the text is not ``host:port``.
     """
     match = _ADDRESS.fullmatch(text)
     if match is None or int(match["port"]) > _MAX_PORT:
-        msg = f"{text!r} is no host:port"
+        msg = f"{text!r} is not host:port"
         raise ValueError(msg)
     return match["host"].strip("[]"), int(match["port"])
 
 
 def split_list(value: object) -> object:
-    """A text with commas as a list (from the environment); anything else as it is."""
+    """Splits a text at its commas (from the environment); returns any other value unchanged."""
     return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
 
 def split_weights(value: object) -> object:
-    """A text of names and weights (``title=3,text=1``, from the environment) as a table; anything else as it is."""
+    """Parses names and weights (``title=3,text=1``, from the environment); returns any other value unchanged."""
     if not isinstance(value, str):
         return value
     pairs = (part.partition("=") for part in value.split(","))
@@ -147,21 +147,21 @@ def split_weights(value: object) -> object:
 
 
 def whole(value: object) -> object:
-    """A text of digits (from the environment) as a number; anything else as it is."""
+    """Parses a text of digits (from the environment); returns any other value unchanged."""
     return int(value) if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value) else value
 
 
 def field_weights(weights: dict[str, int]) -> dict[str, int]:
-    """Pass weights of fields on."""
+    """Checks the weights of fields and returns them."""
     for name, weight in weights.items():
         if not name or not 1 <= weight <= MAX_FIELD_WEIGHT:
-            msg = f"field {name!r} weighs {weight}"
+            msg = f"field {name!r} has weight {weight}"
             raise ValueError(msg)
     return weights
 
 
 def lower(value: object) -> object:
-    """A text in small letters; anything else as it is."""
+    """Returns a text in lower case, any other value unchanged."""
     return value.lower() if isinstance(value, str) else value
 
 
@@ -171,10 +171,10 @@ def validate(
     problems: list[str],
     across: Callable[[_Model], list[ConfigProblem]],
 ) -> _Model | None:
-    """Merge the layers and check them; None, and lines in ``problems``, where anything is wrong.
+    """Merges the layers and checks the result. Returns None, and appends to ``problems``, where anything is wrong.
 
-    Values that are wrong alone are then left out, so that what is wrong between the others is
-    told in the same go.
+    Values that are invalid alone are removed before the rules between keys are checked, so that one call reports
+    both kinds of problem.
     """
     merged = _merged(layers)
     wrong: set[str] = set()
@@ -208,7 +208,7 @@ def _merged(layers: Iterable[Layer]) -> dict[str, Any]:
 
 
 def _without(merged: Mapping[str, Any], wrong: set[str]) -> dict[str, Any]:
-    """The merged values without those named, as ``section`` or ``section.key``."""
+    """Returns the merged values without those in ``wrong``, named as ``section`` or ``section.key``."""
     kept: dict[str, Any] = {}
     for section, values in merged.items():
         if section in wrong:
@@ -222,7 +222,7 @@ def _without(merged: Mapping[str, Any], wrong: set[str]) -> dict[str, Any]:
 def _field_problems(
     model: type[BaseModel], layers: Sequence[Layer], error: ValidationError
 ) -> Iterable[tuple[tuple[str, ...], str]]:
-    """Section and key, and the line, of each problem (one for each key)."""
+    """Yields section and key, and the line, of each problem; one for each key."""
     seen = set()
     for item in error.errors(include_url=False, include_context=False):
         loc = tuple(str(part) for part in item["loc"][:2])
@@ -240,7 +240,7 @@ def _unknown_key(model: type[BaseModel], layers: Sequence[Layer], loc: tuple[str
     if len(loc) > 1:
         siblings = list(_section(model, loc[0]).model_fields)
     near = difflib.get_close_matches(loc[-1], siblings, n=1, cutoff=0.5)
-    remedy = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(siblings)}"
+    remedy = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(siblings)}"
     _, source = _given_by(layers, loc)
     return f"{'.'.join(loc)} ({source}): unknown key; {remedy}"
 
@@ -266,7 +266,7 @@ def _section(model: type[BaseModel], name: str) -> type[BaseModel]:
 
 
 def _given_by(layers: Sequence[Layer], loc: tuple[str, ...]) -> tuple[object, str]:
-    """The value and the name of the last layer that gives it."""
+    """Returns the value and the name of the last layer that sets it."""
     for layer in reversed(layers):
         value: object = layer.values
         for part in loc:
@@ -280,7 +280,7 @@ def _given_by(layers: Sequence[Layer], loc: tuple[str, ...]) -> tuple[object, st
 
 
 def is_secret(annotation: object) -> bool:
-    """Whether a key of this type must never be printed."""
+    """Returns whether a key of this type must never be printed."""
     return annotation is SecretStr or SecretStr in get_args(annotation)
 
 

@@ -1,7 +1,7 @@
-"""What a configuration comes to once its profile is taken into account.
+"""The values in force: the configuration merged with its profile.
 
-A key of ``text``, ``features`` and ``match`` that is not given is the profile's: here both are put
-together, for the core and to be shown. No key is checked here (``across``).
+A key of ``text``, ``features`` or ``match`` without a value has the value of the profile. This module derives the
+settings of the core and of the index from both. ``across`` checks the keys.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from stream_dedup.index import IndexSettings
 
 ARTICLE_ALL = "every text is short"
-"""What stands for an article size that no text reaches."""
+"""Shown for an article size that no text reaches."""
 
 Value = str | int | bool | None
 
 
 class SearchSettings(NamedTuple):
-    """How is searched: as the rules have it."""
+    """The search of the rules; None: not used by this kind of search."""
 
     kind: str
     distance: int | None
@@ -36,12 +36,12 @@ class SearchSettings(NamedTuple):
 
 
 def profile_of(config: Config) -> Profile:
-    """The profile that the configuration names."""
+    """Returns the profile of the configuration."""
     return PROFILES[config.match.profile]
 
 
 def search_of(config: Config) -> SearchSettings:
-    """The search in force; None where the profile has no value for it either, or the kind of search takes none."""
+    """Returns the search in force. A value is None where neither key nor profile sets it."""
     profile, match = profile_of(config), config.match
     kind = match.search or profile.search
     if kind == EXACT:
@@ -59,7 +59,7 @@ def search_of(config: Config) -> SearchSettings:
 
 
 def fingerprint_settings_of(config: Config) -> FingerprintSettings:
-    """How texts become entries."""
+    """Returns the settings of fingerprinting."""
     given, text, features = config.input, config.text, config.features
     settings = profile_of(config).settings
     settings = settings.with_normalisation(**{name: getattr(text, name) for name in NORMALISATION})
@@ -83,7 +83,7 @@ def fingerprint_settings_of(config: Config) -> FingerprintSettings:
 
 
 def rules_of(config: Config) -> Rules:
-    """The rules that a log begun with this configuration has."""
+    """Returns the rules that a new log gets from this configuration."""
     search = search_of(config)
     return Rules(
         scheme=scheme_of(fingerprint_settings_of(config)),
@@ -101,7 +101,7 @@ def rules_of(config: Config) -> Rules:
 
 
 def index_settings_of(config: Config) -> IndexSettings:
-    """What may be set of the index."""
+    """Returns the settings of the index."""
     from stream_dedup.index import IndexSettings  # noqa: PLC0415 - loads RocksDB
 
     return IndexSettings(
@@ -112,7 +112,7 @@ def index_settings_of(config: Config) -> IndexSettings:
 
 
 def input_format_of(config: Config) -> InputFormat:
-    """How records are read."""
+    """Returns the format of the source records."""
     from stream_dedup.core.text.decode import InputFormat  # noqa: PLC0415 - loads the core
 
     return InputFormat(
@@ -128,13 +128,12 @@ def input_format_of(config: Config) -> InputFormat:
 NORMALISATION = tuple(field.name for field in fields(Normalisation) if field.name in TextConfig.model_fields)
 """Keys of ``text`` that are steps of the normalisation."""
 
-
 PROFILE_FEATURES = ("kind", "weights", "top_k", "damped", "damping", "idf", "root")
-"""Keys of ``features`` that the profile decides."""
+"""Keys of ``features`` that the profile sets."""
 
 
 def of_profile(config: Config) -> dict[str, str]:
-    """By key: what is in force of that which depends on the profile and is not given, as words."""
+    """Returns, by key, the value in force of each key that the profile sets, as text."""
     settings, search = fingerprint_settings_of(config), search_of(config)
     told: dict[str, str] = {}
     for name in NORMALISATION:
@@ -154,7 +153,7 @@ def of_profile(config: Config) -> dict[str, str]:
 def _sides(settings: FingerprintSettings, long: Value, short: Value) -> str:
     if long == short or not settings.has_short:
         return _word(long)
-    return f"{_word(long)}, of short text {_word(short)}" if settings.has_long else _word(short)
+    return f"{_word(long)}; short text: {_word(short)}" if settings.has_long else _word(short)
 
 
 def _word(value: Value) -> str:

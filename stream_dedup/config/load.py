@@ -1,13 +1,12 @@
-"""Load the configuration: one typed value, made once at the start.
+"""Loads the configuration: one typed value, created once at the start.
 
-Three sources, the later over the earlier: a TOML file, environment variables
+Three sources, each overriding those before it: a TOML file, environment variables
 (``STREAM_DEDUP_<SECTION>__<KEY>``, lists with commas), flags of the command line. Rules:
 
-* Every problem is reported at once, in one ``ConfigError``: key, value, where it came from,
-  reason, remedy. A key that nobody knows is a problem, not a surprise later.
-* A secret's value is never printed, nor that of an unknown key, which may be a misspelt secret.
+* One ``ConfigError`` reports every problem: key, value, source, reason, remedy. An unknown key is a problem.
+* The value of a secret is never printed, nor that of an unknown key, which may be a misspelt secret.
 
-Nothing is opened but the configuration and secret files.
+Opens no other file than the configuration file.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ def load_config(
     overrides: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Config:
-    """Read the configuration from its three sources.
+    """Reads the configuration from its three sources.
 
     Args:
-        path: TOML file, None for none.
-        overrides: what the flags say, as ``{"kafka": {"brokers": …}}``; a value of None was not given.
-        environment: the process's own where not given.
+        path: TOML file, or None.
+        overrides: values of the flags, as ``{"kafka": {"brokers": …}}``; None: the flag was not given.
+        environment: that of the process where None.
 
     Raises:
-        ConfigError: with every problem there is.
+        ConfigError: the configuration is invalid; the error lists every problem.
     """
     problems: list[str] = []
     file_values = _read_file(path, problems) if path is not None else {}
@@ -64,12 +63,12 @@ def _read_file(path: Path, problems: list[str]) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         problems.append(f"file {path}: not UTF-8 at byte {error.start}; save it as UTF-8")
     except tomllib.TOMLDecodeError as error:
-        problems.append(f"file {path}: not TOML: {error}; mend that line")
+        problems.append(f"file {path}: not TOML: {error}; correct that line")
     return {}
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Variables with two underscores between section and key; an empty one was not given."""
+    """Returns the values of the variables. A variable without a section, or with an empty value, is ignored."""
     values: dict[str, Any] = {}
     for name, value in environment.items():
         section, mark, key = name.removeprefix(ENV_PREFIX).lower().partition("__")
@@ -83,7 +82,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _given(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Flags that were given: None and empty sections fall away."""
+    """Returns the flags that were given: without None and empty sections."""
     kept: dict[str, Any] = {}
     for name, value in overrides.items():
         inner = _given(value) if isinstance(value, Mapping) else value

@@ -147,7 +147,7 @@ def test_command(config: Config, flags: list[str], capsys: pytest.CaptureFixture
     assert run(["topics", "check", *flags]) == EXIT_FOUND
     assert capsys.readouterr().out.count("it is not there") == 5
     assert run(["topics", "create", *flags]) == EXIT_OK
-    assert f"made {config.log_topic}\n" in capsys.readouterr().out
+    assert f"created {config.log_topic}\n" in capsys.readouterr().out
     assert run(["topics", "check", *flags]) == EXIT_OK
 
 

@@ -196,7 +196,7 @@ def test_index_stats_tells_what_it_holds(kept: Path, capsys: pytest.CaptureFixtu
 def test_index_verify_of_a_whole_one(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 0 and a word."""
     assert run(["index", "verify", "--index", str(kept)]) == 0
-    assert "is whole" in capsys.readouterr().out
+    assert "is intact" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["stats", "verify"])

@@ -1,0 +1,75 @@
+"""Problems between keys that are each valid alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.config.effective import (
+    rules_of,
+)
+from stream_dedup.config.load import load_config
+from tests.config.files import problems_of, write
+
+
+def test_security_settings_that_would_not_be_used_are_refused(tmp_path: Path) -> None:
+    """TLS and SASL keys without their protocol would look safer than they are."""
+    told = problems_of(tmp_path, '[kafka]\nsasl_username = "me"\nssl_cafile = "/nope"\n')
+    assert [line for line in told if "PLAINTEXT does not use it" in line] == told[:2]
+
+
+def test_sasl_needs_its_keys(tmp_path: Path) -> None:
+    """A SASL protocol without mechanism, name and password names all three."""
+    told = problems_of(tmp_path, '[kafka]\nsecurity_protocol = "SASL_SSL"\n')
+    assert [line.partition(":")[0] for line in told] == [
+        "kafka.sasl_mechanism",
+        "kafka.sasl_username",
+        "kafka.sasl_password",
+    ]
+
+
+@pytest.mark.parametrize("role", ["unique", "duplicate", "rejected"])
+def test_a_topic_has_one_role(tmp_path: Path, role: str) -> None:
+    """An output that is an input would feed itself; an output that is the log would break it."""
+    for name in ("articles", "stream-dedup.fingerprints"):
+        assert repr(name) in problems_of(tmp_path, f'[topics]\n{role} = "{name}"\n')[0]
+
+
+@pytest.mark.parametrize("key", ["probes", "limit", "short_limit"])
+def test_limits_of_signatures_in_exact_search_name_the_distance(tmp_path: Path, key: str) -> None:
+    """And the other way round in profile simhash."""
+    (told,) = problems_of(tmp_path, f'[match]\nprofile = "simhash"\n{key} = 9\n')
+    assert told.startswith(f"match.{key}, ")
+    assert "match.distance (--distance)" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "word"),
+    [
+        ('[match]\nprofile = "simhash"\n[features]\ntables = 8\n', "features.tables", "four tables"),
+        ("[match]\nprobes = 3000\n", "match.probes", "at most 2788"),
+        ('[match]\nsearch = "exact"\n', "match.distance", "profile article has no value"),
+        ("[text]\narticle_size = 50\nexact_size = 60\n", "text.exact_size", "smaller"),
+        ('[input]\nhtml_fields = ["body"]\n', "input.html_fields", "'body' is not a field of the text"),
+        ("[input]\nfields = { title = 2 }\ntext_field = 'body'\n", "input.text_field", "input.fields"),
+        ('[input]\nformat = "text"\nscope_field = "site"\n', "input.scope_field", "plain text has no fields"),
+        ('[features]\nstop_words = "/no/such"\n', "features.stop_words", "not a readable file"),
+        ('[features]\nuser_dictionary = "/"\n', "features.user_dictionary", "not a readable file"),
+        (f'[features]\nkind = "chars"\nstop_words = "{__file__}"\n', "features.stop_words", "characters"),
+        ('[match]\nprofile = "comment"\n[features]\ntop_k = 5\n', "features.top_k", "every text is short"),
+        ("[input]\nfields = { title = 99 }\n", "input.fields", "1 to 16"),
+        ("[features]\ntables = 5\n", "features.tables", "4, 8 or 16"),
+    ],
+)
+def test_what_is_wrong_between_keys_is_named(tmp_path: Path, text: str, keys: str, word: str) -> None:
+    """With the key to change and what to do."""
+    told = [line for line in problems_of(tmp_path, text) if line.startswith(keys)]
+    assert told
+    assert word in told[0]
+
+
+def test_an_exact_search_over_a_directed_profile_needs_a_distance_only(tmp_path: Path) -> None:
+    """A profile can be changed: its text and features, another search."""
+    config = load_config(write(tmp_path, '[match]\nsearch = "exact"\ndistance = 7\n'), {}, {})
+    assert (rules_of(config).search, rules_of(config).distance, rules_of(config).scheme.name) == ("exact", 7, "article")

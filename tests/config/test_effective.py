@@ -1,0 +1,124 @@
+"""The values in force: rules, scheme and settings that follow from a configuration and its profile."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from stream_dedup.config.checks import parse_duration_ms
+from stream_dedup.config.effective import (
+    NORMALISATION,
+    PROFILE_FEATURES,
+    fingerprint_settings_of,
+    input_format_of,
+    rules_of,
+)
+from stream_dedup.config.load import load_config
+from stream_dedup.core.rules import Rules
+from stream_dedup.core.scheme import Features, Normalisation
+
+
+def rules_with(**match: object) -> Rules:
+    return rules_of(load_config(None, {"match": match}, {}))
+
+
+def test_rules_of_the_profiles() -> None:
+    """Article (the default) and comment search directed, simhash exact within 3 bits; all for ever."""
+    assert rules_with() == rules_with(profile="article")
+    for profile, probes in (("article", 64), ("comment", 128)):
+        rules = rules_with(profile=profile)
+        assert (rules.search, rules.probes, rules.distance, rules.scheme.name) == ("directed", probes, None, profile)
+    exact = rules_with(profile="simhash")
+    assert (exact.search, exact.distance, exact.limit, exact.scheme.name) == ("exact", 3, None, "simhash")
+    assert (exact.window_ms, exact.featureless, exact.recrawl, exact.observe) == (None, "unique", "duplicate", False)
+
+
+def test_where_every_text_is_short_the_limit_is_theirs() -> None:
+    """In profile comment `limit` decides; in article short texts have their own."""
+    assert rules_with(profile="comment", limit=40).short_limit == 40
+    assert rules_with(profile="comment", limit=40, short_limit=30).short_limit == 30
+    assert rules_with(limit=40).short_limit == rules_with().short_limit
+
+
+def test_given_keys_stand_over_the_profile() -> None:
+    """Each of the rules can be set; those not given stay the profile's."""
+    rules = rules_with(probes=32, limit=40, window="2h", recrawl="update", observe=True, featureless="rejected")
+    assert (rules.probes, rules.limit, rules.short_limit) == (32, 40, rules_with().short_limit)
+    assert (rules.window_ms, rules.recrawl, rules.observe, rules.featureless) == (7_200_000, "update", True, "rejected")
+    assert rules_with(profile="simhash", distance=7).distance == 7
+
+
+@pytest.mark.parametrize(
+    ("section", "keys"),
+    [
+        ("match", {"limit": 40, "window": "1h", "recrawl": "update", "observe": True, "bucket_limit": 5}),
+        ("worker", {"processes": 3}),
+        ("features", {"segmenter": "jieba"}),
+    ],
+)
+def test_what_only_the_verdict_depends_on_is_not_in_the_scheme(section: str, keys: dict[str, object]) -> None:
+    """Rules can change within one log."""
+    assert rules_of(load_config(None, {section: keys}, {})).scheme == rules_with().scheme
+
+
+@pytest.mark.parametrize(
+    ("section", "keys"),
+    [
+        ("input", {"scope_field": "site"}),
+        ("input", {"fields": {"title": 3, "text": 1}}),
+        ("input", {"html_fields": ["text"]}),
+        ("input", {"markup": "html"}),
+        ("text", {"numbers": "drop"}),
+        ("text", {"tags": False}),
+        ("text", {"join_numbers": False}),
+        ("text", {"unspace": True}),
+        ("text", {"article_size": 200}),
+        ("text", {"exact_size": 5}),
+        ("features", {"kind": "chars"}),
+        ("features", {"weights": "tf"}),
+        ("features", {"top_k": 50}),
+        ("features", {"damped": False}),
+        ("features", {"damping": 3}),
+        ("features", {"idf": "jieba"}),
+        ("features", {"root": False}),
+        ("features", {"key_sentences": 2}),
+        ("features", {"seed": 1}),
+        ("features", {"tables": 8}),
+    ],
+)
+def test_what_an_entry_depends_on_is_in_the_scheme(section: str, keys: dict[str, object]) -> None:
+    """Another one is another log."""
+    assert rules_of(load_config(None, {section: keys}, {})).scheme != rules_with().scheme
+
+
+def test_every_step_of_the_normalisation_is_a_key() -> None:
+    """So are the features of words, but how words are cut and what pairs of characters weigh: the profile's own."""
+    assert set(NORMALISATION) == {field.name for field in fields(Normalisation)}
+    assert set(PROFILE_FEATURES) == {field.name for field in fields(Features)} - {"words", "gram_weights"}
+
+
+def test_what_the_core_is_given_is_what_the_sections_say() -> None:
+    """Fields, HTML and scope reach both the reading of records and the making of entries."""
+    given = {"id_field": "url", "fields": {"title": 3, "body": 1}, "html_fields": ["body"], "scope_field": "site"}
+    config = load_config(None, {"input": given, "features": {"top_k": 50}}, {})
+    fmt, settings = input_format_of(config), fingerprint_settings_of(config)
+    assert (fmt.id_field, fmt.text_fields, fmt.scope_field) == ("url", ("title", "body"), "site")
+    assert (settings.field_weights, settings.html, settings.scope_field) == ((3, 1), (False, True), "site")
+    assert settings.long.features.top_k == 50
+
+
+def test_weights_of_fields_come_from_the_environment_too() -> None:
+    """As names and weights with commas between them."""
+    config = load_config(
+        None, {}, {"STREAM_DEDUP_INPUT__FIELDS": "title=3, text=1", "STREAM_DEDUP_FEATURES__TABLES": "8"}
+    )
+    assert config.input.fields == {"title": 3, "text": 1}
+    assert config.features.tables == 8
+
+
+@pytest.mark.parametrize("window", ["104249991d", "999999999h"])
+def test_a_window_that_is_taken_can_be_kept(window: str) -> None:
+    """What `config check` takes, the rules of a log take."""
+    rules = rules_of(load_config(None, {"match": {"window": window}}, {}))
+    assert Rules.from_json(rules.to_json()).window_ms == parse_duration_ms(window)

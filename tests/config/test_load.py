@@ -1,0 +1,175 @@
+"""The three sources of the configuration, and its errors: all problems at once, no secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.config.checks import ConfigError, parse_duration_ms
+from stream_dedup.config.load import load_config
+from stream_dedup.config.model import Config
+from tests.config.files import problems_of, write
+
+SECRET = "hunter2-do-not-print"  # noqa: S105 - what the tests look for
+
+
+def test_nothing_given_is_a_configuration() -> None:
+    """Without file, environment and flags the defaults stand."""
+    config = load_config(None, {}, {})
+    assert config == Config()
+    assert (config.topics.input, config.topics.unique, config.kafka.group) == (["articles"], "unique", "stream-dedup")
+    assert config.log_topic == "stream-dedup.fingerprints"
+
+
+def test_flags_stand_over_environment_over_file(tmp_path: Path) -> None:
+    """Of three sources that give one key, the flag's value holds, then the environment's."""
+    path = write(tmp_path, '[kafka]\nbrokers = "file:1"\ngroup = "file"\n[match]\ndistance = 1\n')
+    environment = {"STREAM_DEDUP_KAFKA__GROUP": "env", "STREAM_DEDUP_MATCH__DISTANCE": "2"}
+    config = load_config(path, {"match": {"distance": "5", "window": None, "profile": "simhash"}}, environment)
+    assert (config.kafka.brokers, config.kafka.group, config.match.distance) == ("file:1", "env", 5)
+
+
+def test_environment_lists_have_commas() -> None:
+    """Several topics in one variable are parted by commas."""
+    config = load_config(None, {}, {"STREAM_DEDUP_TOPICS__INPUT": "a, b"})
+    assert config.topics.input == ["a", "b"]
+
+
+def test_other_variables_of_the_project_are_no_keys() -> None:
+    """Variables without a section (for tests, for real text) are left alone; an empty one was not given."""
+    environment = {"STREAM_DEDUP_DATA": "x", "STREAM_DEDUP_TEST_BROKERS": "y", "STREAM_DEDUP_KAFKA__GROUP": ""}
+    assert load_config(None, {}, environment) == Config()
+
+
+def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
+    """Wrong values, unknown keys, and what is wrong between keys, from all sources, in one error."""
+    text = (
+        'nonsense = 1\n[kafka]\nbrokers = "x"\n[match]\ndistance = 12\nwindow = "24"\n[topics]\nunique = "articles"\n'
+    )
+    told = problems_of(tmp_path, text, environment={"STREAM_DEDUP_WORKER__BATCH_RECORDS": "many"})
+    named = [line.split(" ")[0].strip(",:") for line in told]
+    assert sorted(named) == [
+        "kafka.brokers",
+        "match.distance",
+        "match.window",
+        "nonsense",
+        "topics",
+        "worker.batch_records",
+    ]
+
+
+def test_a_problem_names_key_value_source_reason_and_remedy(tmp_path: Path) -> None:
+    """One line says what is wrong and what to give instead."""
+    told = problems_of(tmp_path, "[match]\ndistance = 12\n")
+    assert told == [
+        f"match.distance = 12 (file {tmp_path / 'worker.toml'}): must be less than or equal to 11; give 0 to 11"
+    ]
+
+
+@pytest.mark.parametrize(("key", "meant"), [("brokrs", "brokers"), ("session_timeout", "session_timeout_s")])
+def test_an_unknown_key_is_a_problem_with_a_guess(tmp_path: Path, key: str, meant: str) -> None:
+    """A misspelt key is not passed over; the nearest known one is named."""
+    assert f"did you mean '{meant}'?" in problems_of(tmp_path, f"[kafka]\n{key} = 1\n")[0]
+
+
+def test_an_unknown_section_is_a_problem(tmp_path: Path) -> None:
+    """So is a section that nobody knows, in a file and in a variable."""
+    told = problems_of(tmp_path, "[metrcs]\nx = 1\n", environment={"STREAM_DEDUP_KAFAK__GROUP": "x"})
+    assert [line.partition(" ")[0] for line in told] == ["metrcs", "kafak"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'[kafka]\nsasl_password = ["{SECRET}"]\n',
+        f'[kafka]\nsasl_pasword = "{SECRET}"\n',
+        f'[kafak]\nsasl_password = "{SECRET}"\n',
+        f'[kafka]\nsasl_password = "{SECRET}"\nsasl_password_file = "/nope"\nbrokers = "x"\n',
+        f'[kafka]\nssl_password = "{SECRET}"\n',
+        f'sasl_password = "{SECRET}"\n',
+    ],
+)
+def test_a_secret_is_in_no_problem(tmp_path: Path, text: str) -> None:
+    """Wrong or misspelt, a secret's value is not in the message."""
+    assert SECRET not in "\n".join(problems_of(tmp_path, text))
+
+
+def test_a_missing_file_does_not_hide_other_problems(tmp_path: Path) -> None:
+    """With a file that cannot be read the flags' problems are told too."""
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path / "no.toml", {"match": {"distance": "x"}}, {})
+    assert len(caught.value.problems) == 2
+
+
+def test_a_file_that_is_no_toml_names_the_line(tmp_path: Path) -> None:
+    """A syntax error is told with its line."""
+    assert "line 2" in problems_of(tmp_path, "[kafka]\nbrokers = \n")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"), [("90s", 90_000), ("15m", 900_000), ("24h", 86_400_000), ("7d", 604_800_000), ("1 d", 86_400_000)]
+)
+def test_durations(text: str, ms: int) -> None:
+    """A duration is a number with s, m, h or d."""
+    assert parse_duration_ms(text) == ms
+
+
+@pytest.mark.parametrize("text", ["", "24", "0s", "-1h", "1w", "1.5h", "h"])
+def test_what_is_no_duration(text: str) -> None:
+    """Anything else is none, and neither is nothing at all."""
+    with pytest.raises(ValueError, match="not a duration"):
+        parse_duration_ms(text)
+
+
+def test_secrets_come_from_files(tmp_path: Path) -> None:
+    """A password's file holds it, its line end aside."""
+    secret = tmp_path / "password"
+    secret.write_text(f"{SECRET}\n", "utf-8")
+    kafka = {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "PLAIN",
+        "sasl_username": "me",
+        "sasl_password_file": str(secret),
+    }
+    config = load_config(None, {"kafka": kafka}, {})
+    assert config.kafka.sasl_secret() == SECRET
+    assert config.kafka.ssl_secret() is None
+
+
+@pytest.mark.parametrize("window", ["104249992d", "999999999d"])
+def test_a_window_that_no_rules_can_hold_is_told(window: str) -> None:
+    """With the longest."""
+    with pytest.raises(ConfigError, match=f"match.window = '{window}' .*longer than 104249991 days"):
+        load_config(None, {"match": {"window": window}}, {})
+
+
+def numeric_keys() -> dict[str, tuple[float | None, float | None]]:
+    """Least and greatest value of every key that is a number."""
+    schema = Config.model_json_schema()
+    found = {}
+    for part in (one for one in schema["properties"].values() if "$ref" in one or "default" in one):
+        section = part.get("$ref", "").rpartition("/")[2]
+        name = next((name for name, one in schema["properties"].items() if one is part), "")
+        for key, inner in schema["$defs"].get(section, {}).get("properties", {}).items():
+            for one in (inner, *inner.get("anyOf", ())):
+                if one.get("type") in {"integer", "number"} and "enum" not in inner:
+                    found[f"{name}.{key}"] = (one.get("minimum"), one.get("maximum"))
+    return found
+
+
+@pytest.mark.parametrize("name", numeric_keys())
+def test_every_number_has_two_ends(name: str) -> None:
+    """Beyond them it is told as wrong; a text of thousands of digits too."""
+    least, most = numeric_keys()[name]
+    assert least is not None
+    assert most is not None
+    section, _, key = name.partition(".")
+    for wrong in (least - 1, most + 1, "9" * 5000, "1e999"):
+        with pytest.raises(ConfigError, match=f"{section}.{key} ="):
+            load_config(None, {section: {key: str(wrong)}}, {})
+
+
+def test_the_numbers_are_found() -> None:
+    """The check above is about all of them."""
+    assert {"kafka.session_timeout_s", "match.limit", "worker.processes", "features.seed"} <= set(numeric_keys())

@@ -1,0 +1,110 @@
+"""The index of `filter`: kept, refused, unchanged by a call that fails."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream_dedup.config.effective import rules_of
+from stream_dedup.config.load import load_config
+from stream_dedup.index import LogIndex
+from tests.files.filtering import EDITED, OTHER, STORY, Filter, record, write
+
+
+def test_a_kept_index_knows_earlier_calls(tmp_path: Path, call: Filter) -> None:
+    """What one call saw is a match in the next; the same file again is all duplicates."""
+    source, index = write(tmp_path / "a", record("a", STORY), record("b", OTHER)), tmp_path / "index"
+    assert call.verdicts("--index", index, source) == ["unique", "unique"]
+    again = call("--index", index, source)
+    assert [out["dedup"]["match"]["id"] for out in again] == ["a", "b"]
+
+
+def test_without_an_index_nothing_is_kept(tmp_path: Path, call: Filter) -> None:
+    """Two calls know nothing of each other."""
+    source = write(tmp_path / "a", record("a", STORY))
+    assert call.verdicts(source) == call.verdicts(source) == ["unique"]
+
+
+def test_rules_are_those_of_the_call(tmp_path: Path, call: Filter) -> None:
+    """On one index each call's limit holds for its own lines."""
+    index = tmp_path / "index"
+    one, two = write(tmp_path / "1", record("a", STORY)), write(tmp_path / "2", record("b", EDITED))
+    call("--index", index, one)
+    assert call.verdicts("--index", index, "--short-limit", 0, two) == ["unique"]
+    three = write(tmp_path / "3", record("c", EDITED))
+    assert call("--index", index, "--short-limit", 100, three)[0]["dedup"]["match"]["id"] == "b"
+
+
+def test_another_scheme_is_refused(tmp_path: Path, call: Filter) -> None:
+    """An index made with other weights cannot be gone on with; it stays as it is."""
+    source, index = write(tmp_path / "a", record("a", STORY)), tmp_path / "index"
+    call("--index", index, source)
+    other = tmp_path / "other.toml"
+    other.write_text('[features]\nweights = "tf"\n')
+    assert call("--config", other, "--index", index, source) == []
+    assert call.code == 2
+    assert str(index) in call.err
+    assert call.verdicts("--index", index, source) == ["duplicate"]
+
+
+def test_an_index_of_a_worker_is_refused(tmp_path: Path, call: Filter) -> None:
+    """It is a cache of a log in Kafka: what a file holds must not get into it."""
+    config = load_config(None, {}, {})
+    with LogIndex.open(tmp_path / "index", scheme=rules_of(config).scheme) as index:
+        index.begin("8b8d2f6e-0000-4000-8000-000000000000")
+    assert call("--index", tmp_path / "index", write(tmp_path / "a", record("a", STORY))) == []
+    assert call.code == 2
+    assert "belongs to a worker's log" in call.err
+
+
+def test_a_failed_call_leaves_a_kept_index_as_it_was(tmp_path: Path, call: Filter) -> None:
+    """An output that fails at the end: nothing of the call is remembered, its files are not there."""
+    one, two, index = (
+        write(tmp_path / "1", record("a", OTHER)),
+        write(tmp_path / "2", record("b", STORY)),
+        tmp_path / "i",
+    )
+    call("--index", index, one)
+    call("--index", index, "--unique", "/dev/full", "--duplicate", tmp_path / "d", two)
+    assert call.code == 5
+    assert not (tmp_path / "d").exists()
+    assert call.verdicts("--index", index, two, one) == ["unique", "duplicate"]
+
+
+@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_killed_call_leaves_a_kept_index_as_it_was(tmp_path: Path, call: Filter, piped: Any, stop: int) -> None:  # noqa: ANN401
+    """Ended by a signal after it answered, it has kept nothing, and the next call works."""
+    one, index = write(tmp_path / "1", record("a", OTHER)), tmp_path / "index"
+    call("--index", index, one)
+    process = piped("--index", index, "--processes", 0)
+    process.stdin.write(json.dumps(record("b", STORY)).encode() + b"\n")
+    process.stdin.flush()
+    assert json.loads(process.stdout.readline())["dedup"]["verdict"] == "unique"
+    process.send_signal(stop)
+    process.wait(30)
+    two = write(tmp_path / "2", record("c", STORY), record("d", OTHER))
+    assert call.verdicts("--index", index, two) == ["unique", "duplicate"]
+
+
+def test_the_index_is_opened_before_a_line_is_read(tmp_path: Path, piped: Any) -> None:  # noqa: ANN401
+    """An index that another process has makes the call end though its input never comes."""
+    index = tmp_path / "index"
+    first = piped("--index", index, "--processes", 0)
+    first.stdin.write(json.dumps(record("a", STORY)).encode() + b"\n")
+    first.stdin.flush()
+    first.stdout.readline()
+    second = piped("--index", index, "--processes", 0)
+    assert second.wait(30) == 2
+    assert str(first.pid).encode() in second.stderr.read()
+
+
+def test_nothing_is_left_in_the_temporary_folder(tmp_path: Path, call: Filter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index of a call without --index goes with it."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    call(write(tmp_path / "a", record("a", STORY)))
+    assert list((tmp_path / "tmp").iterdir()) == []

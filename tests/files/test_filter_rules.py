@@ -1,0 +1,127 @@
+"""The rules of `filter`: limits, scope, updates, observing, fields, windows."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from tests.files.filtering import EDITED, OTHER, STORY, Filter, record, write
+
+
+def test_distance_is_a_limit_in_bits(tmp_path: Path, call: Filter) -> None:
+    """In exact search, at the distance that a match has it is one, below it is none."""
+    source = write(tmp_path / "a", record("a", STORY), record("b", EDITED))
+    exact = ("--profile", "simhash", "--distance")
+    distance = call(*exact, 11, source)[1]["dedup"]["match"]["distance"]
+    assert 0 < distance <= 11
+    assert call.verdicts(*exact, distance, source) == ["unique", "duplicate"]
+    assert call.verdicts(*exact, distance - 1, source) == ["unique", "unique"]
+
+
+@pytest.mark.parametrize(("copies", "flag"), [(1, "--short-limit"), (4, "--limit")])
+def test_limits_are_bits_of_the_signature(tmp_path: Path, call: Filter, copies: int, flag: str) -> None:
+    """In directed search too, one limit for short texts and one for long ones; the similarity goes with it."""
+    long, edited = STORY * copies, EDITED + STORY * (copies - 1)
+    source = write(tmp_path / "a", record("a", long), record("b", edited))
+    match = call(source)[1]["dedup"]["match"]
+    assert match["similarity"] == round(math.cos(math.pi * match["distance"] / 256), 4)
+    assert call.verdicts(flag, match["distance"], source) == ["unique", "duplicate"]
+    assert call.verdicts(flag, match["distance"] - 1, source) == ["unique", "unique"]
+
+
+def test_the_classic_on_demand(tmp_path: Path, call: Filter) -> None:
+    """Profile simhash: a text that differs in many words is unique, an equal one is a duplicate at distance 0."""
+    source = write(tmp_path / "a", record("a", STORY), record("b", OTHER), record("c", STORY.lower()))
+    assert call.verdicts("--profile", "simhash", source) == ["unique", "unique", "duplicate"]
+
+
+def test_a_scope_parts_articles(tmp_path: Path, call: Filter) -> None:
+    """The same text in another scope, or in none, is another article."""
+    source = write(
+        tmp_path / "a",
+        record("a", STORY, site="x"),
+        record("b", STORY, site="y"),
+        record("c", STORY),
+        record("d", STORY, site="x"),
+    )
+    outs = call("--scope", "site", source)
+    assert [out["dedup"].get("match", {}).get("id") for out in outs] == [None, None, None, "a"]
+
+
+def test_an_update_is_unique_and_names_its_earlier_version(tmp_path: Path, call: Filter) -> None:
+    """With --recrawl update an edited record under its own id leaves as unique, a copy under another does not."""
+    source = write(tmp_path / "a", record("a", STORY), record("b", STORY), record("a", EDITED), record("c", OTHER))
+    outs = call("--recrawl", "update", source)
+    assert [out["dedup"]["verdict"] for out in outs] == ["unique", "duplicate", "unique", "unique"]
+    assert [out["dedup"].get("match", {}).get("id") for out in outs] == [None, "a", "a", None]
+    assert call.verdicts(source) == ["unique", "duplicate", "duplicate", "unique"]
+
+
+def test_observing_writes_everything_where_unique_ones_go(tmp_path: Path, call: Filter) -> None:
+    """With its verdict; files that would stay empty are refused."""
+    config = tmp_path / "c.toml"
+    config.write_text("[match]\nobserve = true\n")
+    source = write(tmp_path / "a", record("a", STORY), record("b", STORY), b"bad")
+    assert call("--config", config, "--unique", tmp_path / "u", source) == []
+    told = [json.loads(line)["dedup"]["verdict"] for line in (tmp_path / "u").read_bytes().splitlines()]
+    assert told == ["unique", "duplicate", "rejected"]
+    assert call("--config", config, "--duplicate", tmp_path / "d", source) == []
+    assert call.code == 2
+    assert "match.observe" in call.err
+
+
+def test_fields_and_html_make_one_text(tmp_path: Path, call: Filter) -> None:
+    """A page is the text that it shows, whichever of the fields it stands in."""
+    config = tmp_path / "c.toml"
+    config.write_text('[input]\nfields = { text = 1, page = 1 }\nhtml_fields = ["page"]\n')
+    page = (
+        f"<html><head><script>var x = 1;</script></head><body><p><b>{STORY[:9]}</b>{STORY[9:]}&nbsp;</p></body></html>"
+    )
+    source = write(tmp_path / "a", record("a", STORY), {"id": "b", "page": page}, {"id": "c", "title": STORY})
+    outs = call("--config", config, source)
+    assert [out["dedup"]["verdict"] for out in outs] == ["unique", "duplicate", "rejected"]
+    assert outs[1]["page"] == page
+
+
+def test_a_window_forgets_by_the_time_field(tmp_path: Path, call: Filter) -> None:
+    """A copy within the window is a duplicate, one past it is unique; the log time is the field's alone."""
+    times = ["2024-05-01T00:00:00Z", "2024-05-01T01:00:00Z", "2024-05-01T02:00:00.001Z"]
+    source = write(tmp_path / "a", *(record(time, STORY, at=time) for time in times))
+    assert call.verdicts("--window", "1h", "--time-field", "at", source) == ["unique", "duplicate", "unique"]
+
+
+@pytest.mark.parametrize("late", ["2024-05-01T08:00:00+08:00", "2024-05-01", 1714521600, 1714521600000, 1714521600.0])
+def test_times_are_iso_or_seconds_or_milliseconds(tmp_path: Path, call: Filter, late: object) -> None:
+    """Each says the same moment, one second after the window's begin."""
+    source = write(tmp_path / "a", record(1, STORY, at="2024-04-30T23:59:59Z"), record(2, STORY, at=late))
+    assert call.verdicts("--window", "1s", "--time-field", "at", source) == ["unique", "duplicate"]
+    source = write(tmp_path / "a", record(1, STORY, at="2024-04-30T23:59:58.999Z"), record(2, STORY, at=late))
+    assert call.verdicts("--window", "1s", "--time-field", "at", source) == ["unique", "unique"]
+
+
+@pytest.mark.parametrize("time", [None, "yesterday", True, [1], 1e300])
+def test_a_record_without_a_time_is_rejected(tmp_path: Path, call: Filter, time: object) -> None:
+    """It leaves as it came, with the reason, and is nobody's match."""
+    source = write(tmp_path / "a", record(1, STORY, at=time), record(2, STORY, at=5))
+    outs = call("--time-field", "at", source)
+    assert outs[0]["dedup"] == {"verdict": "rejected", "reason": "no time in field at"}
+    assert outs[1]["dedup"]["verdict"] == "unique"
+
+
+def test_an_article_of_the_future_does_not_expire_the_rest(tmp_path: Path, call: Filter) -> None:
+    """Expiry is a matter of two records: one from 2099 between them changes nothing."""
+    source = write(
+        tmp_path / "a", record(1, STORY, at=1000), record(2, OTHER, at="2099-01-01"), record(3, STORY, at=1001)
+    )
+    assert call.verdicts("--window", "1h", "--time-field", "at", source) == ["unique", "unique", "duplicate"]
+
+
+def test_fields_are_configurable(tmp_path: Path, call: Filter) -> None:
+    """Other names of id and text by the configuration file."""
+    config = tmp_path / "c.toml"
+    config.write_text('[input]\nid_field = "url"\ntext_field = "body"\n')
+    source = write(tmp_path / "a", {"url": "u1", "body": STORY}, {"url": "u2", "body": STORY})
+    assert call("--config", config, source)[1]["dedup"]["match"]["id"] == "u1"
