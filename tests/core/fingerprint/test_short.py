@@ -1,7 +1,9 @@
-"""Short text, a batch at once, is what the definition says of each text alone."""
+"""Short texts read as a batch have the entries that the definition gives each text alone."""
 
+import re
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from stream_dedup.core.fingerprint import grams as grams_module
 from stream_dedup.core.fingerprint import short as module
+from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, feature_hash, feature_hashes
 from stream_dedup.core.fingerprint.grams import Hashes, Units
 from stream_dedup.core.fingerprint.points import MOST_TIMES, SIZE, Raw, code_point_tables
@@ -19,7 +22,7 @@ from stream_dedup.core.model import Status
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings, Treatment
 from stream_dedup.core.text.normalise import normalise
-from tests.core.texts import MORE, SAMPLE, some_texts
+from tests.core.texts import MORE, SAMPLE, STORY, some_texts
 
 COMMENT, ARTICLE = PROFILES["comment"].settings, PROFILES["article"].settings
 OTHERS = (
@@ -39,8 +42,17 @@ PIECES = (
 NASTY = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
 
 
+# Plain under all settings, and shorter than any article size: no reason to defer it.
+SIMPLE = re.compile("[a中好哈，。]{0,20}")
+
+
+@cache
+def fingerprinter(settings: FingerprintSettings) -> Fingerprinter:
+    return Fingerprinter(settings)
+
+
 def read_at_once(settings: FingerprintSettings, texts: list[str]) -> dict[int, Counted]:
-    """Kinds and counts of the texts that are not left to the definition."""
+    """Kinds and counts by row of the texts that the batch reader does not defer."""
     units = Units()
     found = ShortReader(settings, units).read(texts)
     read: dict[int, Counted] = {}
@@ -52,41 +64,93 @@ def read_at_once(settings: FingerprintSettings, texts: list[str]) -> dict[int, C
     return {row: one for row, one in read.items() if row not in found.deferred}
 
 
+def may_defer(settings: FingerprintSettings, text: str) -> bool:
+    """Whether the batch reader may leave a text to the definition: it could be long, or keeps a zero character."""
+    if settings.has_long:
+        return SIMPLE.fullmatch(text) is None
+    return "\0" in text and not settings.short.normalisation.invisible
+
+
+def assert_same_counts(settings: FingerprintSettings, texts: list[str]) -> None:
+    """Every text has the kind and counts of the definition, or a reason to be deferred."""
+    read, reader = read_at_once(settings, texts), Reader(settings)
+    for row, text in enumerate(texts):
+        if row in read:
+            assert (text, read[row]) == (text, reader.read((text,)))
+        else:
+            assert may_defer(settings, text), text
+
+
 def assert_same(settings: FingerprintSettings, texts: list[str]) -> None:
-    reader = Reader(settings)
-    for row, one in read_at_once(settings, texts).items():
-        assert (texts[row], one) == (texts[row], reader.read((texts[row],)))
+    """The same, and every text has the entry of the definition, deferred or not."""
+    assert_same_counts(settings, texts)
+    made = fingerprinter(settings).fingerprint(texts)
+    for row, text in enumerate(texts):
+        defined = fingerprinter(settings).features(text)
+        signature, margins = defined.signature, simhash.pack_margins(defined.margins)
+        if defined.status is Status.FEATURELESS:
+            signature, margins = bytes(len(signature)), np.zeros_like(margins)
+        assert (text, made.statuses[row], made.signatures[row].tobytes(), made.margins[row].tolist()) == (
+            text,
+            defined.status,
+            signature,
+            margins.tolist(),
+        )
 
 
 @given(st.lists(NASTY | st.text(max_size=20), min_size=1, max_size=5))
-def test_comments_at_once_are_the_definition(texts: list[str]) -> None:
-    """Of any texts side by side, none of which changes another."""
+def test_a_batch_of_comments_gives_the_entries_of_the_definition(texts: list[str]) -> None:
+    """The counts and the entry of a comment are those of the definition, whatever other comments are in the batch."""
     assert_same(COMMENT, texts)
 
 
 @pytest.mark.parametrize("settings", OTHERS)
 @given(texts=st.lists(NASTY, min_size=1, max_size=4))
-def test_so_they_are_under_other_settings(settings: FingerprintSettings, texts: list[str]) -> None:
-    """With steps that no profile has, and where text may be long: that is left to the definition."""
+def test_a_batch_gives_the_entries_of_the_definition_under_other_settings(
+    settings: FingerprintSettings, texts: list[str]
+) -> None:
+    """The same holds with steps that no profile has, and where text may be long."""
     assert_same(settings, [text[:25] for text in texts])
 
 
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (OTHERS[0], "zero\0character"),
+        (ARTICLE, "繁體字的短文，不在表裡"),
+        (ARTICLE, STORY),
+        (replace(ARTICLE, article_size=20), "好" * 21),
+    ],
+    ids=["zero character", "traditional", "long", "longer than the article size"],
+)
+def test_a_deferred_text_has_the_entry_of_the_definition(settings: FingerprintSettings, text: str) -> None:
+    """A text that the batch reader defers has its own entry, and so have its neighbours in the batch."""
+    fingerprints = fingerprinter(settings)
+    quick = ShortFingerprinter(settings, feature_hashes)
+    deferred: list[int] = []
+    for rows in quick.batches([text], deferred):
+        deferred += [rows[at] for at in quick([text])[0].deferred]
+    assert deferred == [0]
+    assert_same(settings, ["哈哈好", text, "a中"])
+    assert fingerprints.fingerprint([text]).signatures.any()
+
+
 def test_real_comments_at_once_are_the_definition() -> None:
-    """And those of other languages."""
+    """Real comments in many languages have the kinds and counts of the definition."""
     texts = [text for text in (*SAMPLE, *MORE, *some_texts(2000)) if len(text) < 1500]
     for start in range(0, len(texts), 40):
-        assert_same(COMMENT, texts[start : start + 40])
+        assert_same_counts(COMMENT, texts[start : start + 40])
 
 
-def test_most_comments_are_read_at_once_and_few_are_left() -> None:
-    """The definition reads those with zero characters that stay, and text that could be long."""
+def test_few_texts_are_deferred() -> None:
+    """No comment of the sample is deferred, and less than half of the short texts that could be articles."""
     texts = [text for text in some_texts(500) if len(text) < 100]
     assert len(read_at_once(COMMENT, texts)) == len(texts)
     assert len(read_at_once(ARTICLE, texts)) > len(texts) // 2
 
 
-def test_every_plain_character_becomes_what_the_table_says_beside_any_other() -> None:
-    """In one text, and in one text each beside a letter that marks compose with."""
+def test_the_table_says_what_every_plain_character_becomes() -> None:
+    """Normalising gives the table's character for each plain one, also behind a letter that marks compose with."""
     raw, normalised, times, _ = code_point_tables()
     plain = np.flatnonzero((raw & ~np.uint8(Raw.TRADITIONAL | Raw.PICTURE | Raw.SEVERAL)) == 0)
     assert len(plain) > 60_000
@@ -100,7 +164,7 @@ def test_every_plain_character_becomes_what_the_table_says_beside_any_other() ->
 
 
 def test_a_batch_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Texts that are too long for one are read by themselves, with the same entries."""
+    """No batch has more than ``MAX_CHARACTERS``; longer texts are read by themselves, with the same entries."""
     texts = [*SAMPLE, *MORE]
     expected = Fingerprinter(COMMENT).fingerprint(texts)
     monkeypatch.setattr(module, "MAX_CHARACTERS", 60)
@@ -115,7 +179,7 @@ def test_a_batch_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_units_that_are_forgotten_change_no_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor do places that several grams share."""
+    """Entries are the same where the table of words is cleared often and many grams share a slot."""
     texts = [*SAMPLE, *MORE, *some_texts(200)]
     expected = Fingerprinter(COMMENT).fingerprint(texts)
     monkeypatch.setattr(grams_module, "MAX_WORDS", 10)
@@ -127,8 +191,9 @@ def test_units_that_are_forgotten_change_no_entry(monkeypatch: pytest.MonkeyPatc
             assert np.array_equal(ours, theirs[start : start + 7])
 
 
-def test_a_kept_hash_is_the_hash_of_its_gram() -> None:
-    """Each of many that share four places, at first and again."""
+def test_a_kept_hash_is_the_hash_of_its_gram(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gram's hash is the same when computed, when kept, and when another gram took its slot."""
+    monkeypatch.setattr(grams_module, "SLOT_BITS", 2)
     units = Units()
     numbers = units.numbers(["好", "very", "天", "good", "very"])
     assert (numbers[0], numbers[1] == numbers[4]) == (ord("好"), True)
