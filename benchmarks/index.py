@@ -246,7 +246,7 @@ def _each_size(
                 figures = _measure(index, stream, held)
                 # What it holds halfway through stands for the row.
                 articles = (before + len(held)) // 2 * options.batch
-                bytes_held = int(index.stats()["image_bytes"] or 0) >> 20
+                bytes_held = index.stats().image_bytes >> 20
                 measured.append(Measured(articles, f"{image:,}: {bytes_held:,}", search, figures))
             disk = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
             articles = len(held) * options.batch

@@ -30,11 +30,10 @@ from stream_dedup.core.probes import words
 from stream_dedup.core.profiles import DEFAULT_PROFILE, PROFILES, Profile
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
-from stream_dedup.index.table_index import TableIndex, signatures_of
+from stream_dedup.index.library import PORTION, append_articles, article_ids, open_library, signatures_of
+from stream_dedup.index.temporary import TemporaryFolder
 
 _FINGERPRINT_VALUES = 1 << 64
-_PENDING = 512
-"""Added articles gathered before they are written together."""
 _DISTANCE = 3
 """Bits: k of exact search where the profile has none."""
 
@@ -83,6 +82,9 @@ class Index:
     one, or a ``Profile`` of one's own. Only articles of one scope are near, and of one kind (long, short, exact).
     One process and one thread at a time. Text without any feature is near nothing and is not kept.
 
+    What was added is durable after ``flush`` or ``close``. After an error of the disk the index refuses every call but
+    ``close``; opened again it holds at least what was durable.
+
     A fingerprint known by its number can be added and searched for as well: within k bits of it (exact search),
     among long texts. A whole number of NumPy is one; a bool is none.
 
@@ -93,8 +95,15 @@ class Index:
         self._profile = _profile(profile)
         settings = self._profile.settings
         self._scheme = scheme_of(settings)
-        where = None if path is None else Path(path)
-        self._tables = TableIndex(where, scheme=self._scheme.id, tables=settings.tables)
+        self._temporary = None
+        if path is None:
+            self._temporary = TemporaryFolder()
+            path = self._temporary.path
+        try:
+            self._index = open_library(Path(path), self._scheme)
+        except BaseException:
+            self._remove_temporary()
+            raise
         self._pending: list[_Article] = []
         self._closed = False
 
@@ -110,7 +119,7 @@ class Index:
         """Articles held."""
         self._check_open()
         self._settle()
-        return len(self._tables)
+        return self._index.next_doc_number
 
     def add(self, id: str, content: str | SupportsIndex, scope: str | None = None) -> None:  # noqa: A002 - the word for it
         """Add an article by its text or its fingerprint.
@@ -121,7 +130,7 @@ class Index:
         """
         self._check_open()
         self._pending.append(_Article(_string("id", id), _content(content), _scope(scope)))
-        if len(self._pending) >= _PENDING:
+        if len(self._pending) >= PORTION:
             self._settle()
 
     def search(
@@ -152,31 +161,33 @@ class Index:
         kept, made, groups = self._made([asked])
         if not len(kept):
             return []
-        near = self._tables.near(rules, made.statuses, made.signatures, groups, made.margins)
+        near = self._index.near(made, groups, rules)
+        rows = self._index.rows(near.doc_numbers)
         own = words(made.signatures)[0]
-        likeness = [_similarity(own, other) for other in self._tables.signatures(near.doc_numbers)]
-        return list(map(Found, self._tables.labels(near.doc_numbers), near.distances.tolist(), likeness))
+        likeness = [_similarity(own, other) for other in rows["signature"]]
+        return list(map(Found, article_ids(self._index, rows), near.distances.tolist(), likeness))
 
     def flush(self) -> None:
         """Make everything added durable."""
         self._check_open()
         self._settle()
-        self._tables.flush()
+        self._index.flush()
 
     def close(self) -> None:
         """Make durable and let go; nothing the second time, nor in a forked child."""
-        if self._closed or not self._tables.here:
+        if self._closed or not self._index.here:
             return
         self._closed = True
         try:
             self._settle()
         finally:
-            self._tables.close()
+            self._close_index()
 
     def _check_open(self) -> None:
         if self._closed:
             msg = "the index is closed: open it again"
             raise ValueError(msg)
+        self._index.refuse_stopped()
 
     def _rules(self, number: bool, probes: int | None, limit: int | None, k: int | None) -> Rules:  # noqa: FBT001
         profile = self._profile
@@ -198,10 +209,23 @@ class Index:
         return rules
 
     def _settle(self) -> None:
-        if self._pending:
-            kept, made, groups = self._made(self._pending)
-            self._tables.add(made.signatures, groups, [self._pending[at].id for at in kept.tolist()])
-            self._pending = []
+        """Append the articles that wait."""
+        if not self._pending:
+            return
+        kept, made, groups = self._made(self._pending)
+        # Where appending fails the index refuses every later call, so nothing may wait for one.
+        pending, self._pending = self._pending, []
+        append_articles(self._index, made, groups, [pending[at].id for at in kept.tolist()])
+
+    def _close_index(self) -> None:
+        try:
+            self._index.close()
+        finally:
+            self._remove_temporary()
+
+    def _remove_temporary(self) -> None:
+        if self._temporary is not None:
+            self._temporary.remove()
 
     def _made(self, articles: Sequence[_Article]) -> tuple[I64, Fingerprints, U64]:
         """Which articles have features, their fingerprints and groups."""

@@ -9,17 +9,17 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
 from stream_dedup.core.model import TABLE_MARGIN_BYTES, Status, group_of, signed
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.rules import EXACT, Rules
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
-from stream_dedup.index.table_index import TableIndex
+from stream_dedup.index import LogIndex
+from stream_dedup.index.library import PORTION, append_articles, open_library
+from stream_dedup.index.temporary import TemporaryFolder
 
 Tables = Literal[4, 8, 16]
 MOST_TABLES: Tables = 16
-ASKED = 500
-"""Articles asked for at once."""
 
 Pairs = NDArray[np.int64]
 """Shape (n, 2): who asked, what was found."""
@@ -97,21 +97,27 @@ def found(held: Entries, asking: Entries, ways: Sequence[Way], seed: int) -> dic
     every: dict[str, Pairs] = {}
     for tables in sorted({way.tables for way in ways}):
         cut, asked = held.of_tables(tables), asking.of_tables(tables)
-        index = TableIndex(tables=tables)
-        try:
-            index.add(cut.signatures, cut.groups, [str(text) for text in cut.texts.tolist()])
-            every |= {way.name: _ask(index, cut, asked, way.rules(seed)) for way in ways if way.tables == tables}
-        finally:
-            index.close()
+        scheme = scheme_of(settings_of(ways[0].profile, seed, tables))
+        with TemporaryFolder() as folder, open_library(folder, scheme) as index:
+            _append(index, cut)
+            every |= {way.name: _search(index, cut, asked, way.rules(seed)) for way in ways if way.tables == tables}
     return every
 
 
-def _ask(index: TableIndex, held: Entries, asking: Entries, rules: Rules) -> Pairs:
+def _append(index: LogIndex, held: Entries) -> None:
+    for some in _portions(held):
+        made = Fingerprints(held.signatures[some], held.margins[some], held.statuses[some])
+        append_articles(index, made, held.groups[some], [str(text) for text in held.texts[some].tolist()])
+
+
+def _search(index: LogIndex, held: Entries, asking: Entries, rules: Rules) -> Pairs:
     parts = []
-    for start in range(0, len(asking.texts), ASKED):
-        some = slice(start, start + ASKED)
-        near = index.near(
-            rules, asking.statuses[some], asking.signatures[some], asking.groups[some], asking.margins[some]
-        )
+    for some in _portions(asking):
+        made = Fingerprints(asking.signatures[some], asking.margins[some], asking.statuses[some])
+        near = index.near(made, asking.groups[some], rules)
         parts.append(np.column_stack((asking.texts[some][near.queries], held.texts[near.doc_numbers])))
     return np.concatenate(parts)
+
+
+def _portions(entries: Entries) -> list[slice]:
+    return [slice(start, start + PORTION) for start in range(0, len(entries.texts), PORTION)]

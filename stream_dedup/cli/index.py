@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -34,7 +35,7 @@ def command() -> None:
 def stats(config: Config, as_json: bool) -> None:
     """Write the contents and the size of the index, and the position in the log up to which it has read."""
     with _opened(config) as index:
-        values = index.stats()
+        values = asdict(index.stats())
     if as_json:
         write_json(values)
         return

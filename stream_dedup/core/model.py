@@ -36,7 +36,9 @@ TABLE_MARGIN_BYTES = BLOCK_BITS // 2
 """Margins of one block, 4 bits each, two a byte, the first one in the high half."""
 
 FILES_LOG_PREFIX = "files-"
-"""A log id that begins so is no Kafka topic's: ``filter`` made the index, the only place of what it holds."""
+"""Begins the log id of an index that ``filter`` keeps: no Kafka topic holds its log."""
+LIBRARY_LOG_PREFIX = "library-"
+"""Begins the log id of an index that ``stream_dedup.Index`` keeps: no Kafka topic holds its log."""
 
 ROW_BITS = 20
 MAX_ROWS = 1 << ROW_BITS
@@ -51,6 +53,11 @@ LogPosition = NewType("LogPosition", int)
 """Log offset and row of an entry, packed by ``log_position``."""
 DocNumber = NewType("DocNumber", int)
 """Number that an index gives an entry: 0 for the first that it applied, then one more for each."""
+
+
+def is_only_in_index(log_id: str) -> bool:
+    """Whether the log of this id is in its index alone, and not in Kafka."""
+    return log_id.startswith((FILES_LOG_PREFIX, LIBRARY_LOG_PREFIX))
 
 
 def log_position(log_offset: int, row: int) -> LogPosition:

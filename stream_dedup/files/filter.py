@@ -176,7 +176,7 @@ def _index(config: Config, path: Path | None) -> Iterator[LogIndex]:
         if index.log_id is None:
             index.begin(f"{FILES_LOG_PREFIX}{uuid.uuid4()}")
         elif not index.log_id.startswith(FILES_LOG_PREFIX):
-            msg = f"index {path}: it belongs to a worker's log; give filter a folder of its own"
+            msg = f"index {path} belongs to a worker's log or to stream_dedup.Index: give filter a folder of its own"
             raise UserError(msg)
         yield index
 

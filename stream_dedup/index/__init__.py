@@ -7,6 +7,5 @@ from stream_dedup.index.folder import mark_corrupt
 from stream_dedup.index.log_index import LogIndex
 from stream_dedup.index.only_copy import only_copy_in
 from stream_dedup.index.settings import IndexSettings
-from stream_dedup.index.table_index import TableIndex
 
-__all__ = ["IndexSettings", "LogIndex", "TableIndex", "mark_corrupt", "only_copy_in"]
+__all__ = ["IndexSettings", "LogIndex", "mark_corrupt", "only_copy_in"]

@@ -75,15 +75,19 @@ class Applied:
         self.in_doubt(self._purge_shard)
 
     def in_doubt(self, effect: Callable[[], None]) -> None:
-        """Do something that, when it fails, leaves memory and disk apart: nothing may follow it."""
-        if self.doubt is not None:
-            msg = f"the index {self.store.name} stopped after an error ({self.doubt}): close it and open it again"
-            raise RefusedError(msg)
+        """Run an effect. Where it fails, memory and disk may differ, so the index refuses every later one."""
+        self.refuse_doubt()
         try:
             effect()
         except BaseException as error:
             self.doubt = str(error) or type(error).__name__
             raise
+
+    def refuse_doubt(self) -> None:
+        """Raise RefusedError where an earlier effect failed."""
+        if self.doubt is not None:
+            msg = f"the index {self.store.name} stopped after an error ({self.doubt}): close it and open it again"
+            raise RefusedError(msg)
 
     def _dispatch(self, record: LogRecord) -> None:
         if record.offset < self.state.next_offset:

@@ -2,7 +2,7 @@
 
     INDEX/
       owner      locked while a process has the index open; holds the writer's process id
-      current    JSON: format version, kind (``log`` or ``tables``), name of the current data folder
+      current    JSON: format version, kind (``log``; ``tables`` in earlier releases), name of the current data folder
       data-N/    a mark and RocksDB's files (see ``data_folders``)
       corrupt    present after damage was found: why
       worker-id  a worker's transactional id
@@ -54,6 +54,9 @@ from stream_dedup.index.small_files import is_folder, read_text, replace_text, s
 ID_FILE = "worker-id"
 """A worker's transactional id stands in its index folder; it stays when the index is emptied."""
 
+TABLES_KIND = "tables"
+"""Kind of an index that an earlier release kept for ``stream_dedup.Index``; ``library`` converts it."""
+
 _CURRENT = "current"
 _CORRUPT = "corrupt"
 _OWN_FILES = frozenset({owner.FILE, _CORRUPT, ID_FILE} | {f"{name}.new" for name in (_CURRENT, _CORRUPT, ID_FILE)})
@@ -70,6 +73,10 @@ _REBUILD = "delete the folder or run `stream-dedup index rebuild`"
 _OTHER_FORMAT = (
     "open it with the release that wrote it. An index kept by `filter` is the only place of what it holds; "
     f"a worker's is a cache of its log: {_REBUILD}"
+)
+_CONVERT = (
+    "an earlier release kept it for stream_dedup.Index, which converts it when it opens it; "
+    "for anything else name another folder"
 )
 
 
@@ -209,7 +216,9 @@ class Folder:
             )
             raise CorruptError(msg)
         if pointer.kind != self._kind:
-            msg = f"index {self.path} is of kind {reprlib.repr(pointer.kind)}, not {self._kind!r}: name another folder"
+            msg = f"index {self.path} is of kind {reprlib.repr(pointer.kind)}, not {self._kind!r}: " + (
+                _CONVERT if pointer.kind == TABLES_KIND else "name another folder"
+            )
             raise UserError(msg)
         if not is_data_name(pointer.data) or not is_folder(self.path / pointer.data):
             data = reprlib.repr(pointer.data)
@@ -241,6 +250,15 @@ def mark_corrupt(path: Path, reason: str = "damage was found") -> None:
     """
     with contextlib.suppress(OSError):
         replace_text(path / _CORRUPT, reason + "\n")
+
+
+def kind_of(path: Path) -> object:
+    """Return the kind of index in a folder, None where none can be read."""
+    try:
+        pointer = _read_pointer(path)
+    except (*_UNREADABLE, OSError):
+        return None
+    return None if pointer is None else pointer.kind
 
 
 def _make(path: Path) -> None:

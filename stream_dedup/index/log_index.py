@@ -23,20 +23,23 @@ import numpy as np
 
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.entry import LogRecord, Trim
-from stream_dedup.core.model import MAX_ROWS, ROW_BITS, Judgement, log_offset_of, log_position, row_of
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
+from stream_dedup.core.model import MAX_ROWS, ROW_BITS, DocNumber, Judgement, log_offset_of, log_position, row_of
 from stream_dedup.core.rules import Rules, Scheme
 from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.applying import Applied
-from stream_dedup.index.data_folders import remove_data, take_copy
+from stream_dedup.index.data_folders import remove_data
 from stream_dedup.index.folder import Folder
 from stream_dedup.index.judge import Judge
+from stream_dedup.index.layout import RowArray
+from stream_dedup.index.open_data import open_data
+from stream_dedup.index.query import Articles, Near, query_of
 from stream_dedup.index.settings import IndexSettings
-from stream_dedup.index.state import State
-from stream_dedup.index.store import Store
+from stream_dedup.index.stats import IndexStats, stats_of
 from stream_dedup.index.tables import Counters
 from stream_dedup.index.verify import verify
 
-_KIND = "log"
+LOG_KIND = "log"
 
 
 class LogIndex:
@@ -71,7 +74,7 @@ class LogIndex:
             CorruptError: it is damaged or of an unknown format.
             UnavailableError: the disk is full or failing.
         """
-        folder = Folder.write(path, _KIND, emptied=emptied)
+        folder = Folder.write(path, LOG_KIND, emptied=emptied)
         return cls._in(folder, scheme, settings or IndexSettings(), staged=staged, progress=progress)
 
     @classmethod
@@ -84,7 +87,7 @@ class LogIndex:
             UserError: there is none, a process that writes owns it, or it holds another scheme.
             CorruptError: it is damaged or of an unknown format.
         """
-        return cls._in(Folder.read(path, _KIND), scheme, settings or IndexSettings())
+        return cls._in(Folder.read(path, LOG_KIND), scheme, settings or IndexSettings())
 
     @classmethod
     def _in(
@@ -98,7 +101,7 @@ class LogIndex:
     ) -> LogIndex:
         """The index in an open folder, which is released if this raises."""
         try:
-            data, store = _open_data(folder, settings, staged=staged)
+            data, store = open_data(folder, settings, staged=staged)
         except BaseException:
             folder.release()
             raise
@@ -212,6 +215,24 @@ class LogIndex:
         """Verdicts of standing articles, each as of its own log position."""
         return self._judge.judge(positions, self._rules_at_offset)
 
+    @property
+    def next_doc_number(self) -> DocNumber:
+        """Document number of the next entry with a signature; without trims, the number of those applied."""
+        return DocNumber(self._applied.state.next_ordinal)
+
+    def near(self, fingerprints: Fingerprints, groups: U64, rules: Rules) -> Near:
+        """Return every near entry of texts with features, as of the end of the log; nothing expires."""
+        before = np.full(len(groups), self.next_doc_number, np.int64)
+        times = np.zeros(len(groups), np.int64)
+        signatures, margins, statuses = fingerprints
+        articles = Articles(statuses, groups, signatures, margins, before, times)
+        tables = self._applied.tables
+        return tables.all_near(query_of(articles, rules, tables.floor))
+
+    def rows(self, doc_numbers: I64) -> RowArray:
+        """Return the rows of these document numbers."""
+        return self._applied.tables.rows.take(doc_numbers)
+
     def restated_trim(self, owed_time: int) -> Trim | None:
         """The trim that forgets most, if nothing owed or to come has a log time below ``owed_time`` (ms)."""
         trim = self._applied.history.best_trim(owed_time, self._applied.state.floor, self._applied.state.bar)
@@ -263,30 +284,9 @@ class LogIndex:
                     remove_data(self._staged)
             self._folder.release()
 
-    def stats(self) -> dict[str, int | float | str | None]:
-        """Figures of the index, for people and metrics."""
-        counters = self._applied.tables.counters
-        return {
-            "log_id": self._applied.state.log_id,
-            "next_offset": self._applied.state.next_offset,
-            "articles": self._applied.state.articles,
-            "trimmed_before": self._applied.state.floor,
-            "partitions": len(self._applied.coverage.last),
-            "tables": self._applied.tables.count,
-            "entries_in_memory": len(self._applied.tables.memory),
-            "image_bytes": self._applied.tables.image.bytes,
-            "image_shards": self._applied.tables.image.shards,
-            "shards": self._applied.tables.shards,
-            "image_rows": int(self._applied.tables.rows.held is not None),
-            "bytes_on_disk": self._applied.store.number("rocksdb.total-sst-files-size"),
-            "bytes_unwritten": self._applied.store.number("rocksdb.cur-size-all-mem-tables"),
-            "bytes_block_cache": self._applied.store.number("rocksdb.block-cache-usage"),
-            "lookups": counters.lookups,
-            "lists": counters.lists,
-            "candidates": counters.candidates,
-            "folds": counters.folds,
-            "shards_read": counters.shards_read,
-        }
+    def stats(self) -> IndexStats:
+        """Return the figures of the index."""
+        return stats_of(self._applied)
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> list[str]:
         """Read everything and list what does not fit; ``progress(done, whole)`` is called now and then."""
@@ -320,6 +320,18 @@ class LogIndex:
         segments = self._applied.coverage.overlapping(where, offset, self._applied.coverage.last.get(where, -1))
         return min((segment.time_min for segment in segments), default=None)
 
+    @property
+    def here(self) -> bool:
+        """Whether this process opened the index; False in a child that was forked since."""
+        return self._folder.here
+
+    def refuse_stopped(self) -> None:
+        """Raise RefusedError where an error stopped the index, or where this process is a fork of its owner."""
+        if not self.here:
+            msg = f"index {self._folder.path} was opened by a parent process: a forked child cannot use it"
+            raise RefusedError(msg)
+        self._applied.refuse_doubt()
+
     def mark_corrupt(self, reason: str) -> None:
         """Leave a mark: the next opening refuses with this reason."""
         self._folder.mark_corrupt(reason)
@@ -337,40 +349,6 @@ class LogIndex:
             msg = f"no rules are in force at log offset {log_offset}: it is before the log's first rules, or trimmed"
             raise RefusedError(msg)
         return rules
-
-
-def _open_data(folder: Folder, settings: IndexSettings, *, staged: bool) -> tuple[Path, Store]:
-    current = folder.current
-    if current is not None and not staged:
-        read_only = not folder.writable
-        return current, Store(current, settings, create=False, on_corrupt=folder.mark_corrupt, read_only=read_only)
-    data = folder.make_data()
-    if current is not None:
-        _copy(current, data, settings, folder)
-        return data, Store(data, settings, create=False, on_corrupt=folder.mark_corrupt)
-    store = Store(data, settings, create=True, on_corrupt=folder.mark_corrupt)
-    try:
-        batch = store.batch()
-        State().put(batch)
-        store.write(batch)
-        store.flush(wait=True)
-        if not staged:
-            folder.make_current(data)
-    except BaseException:
-        store.close()
-        raise
-    return data, store
-
-
-def _copy(current: Path, data: Path, settings: IndexSettings, folder: Folder) -> None:
-    """Copy the current data into an empty data folder, by hard links."""
-    kept = Store(current, settings, create=False, on_corrupt=folder.mark_corrupt)
-    copy = data / "copy"
-    try:
-        kept.checkpoint(copy)
-    finally:
-        kept.close()
-    take_copy(copy)
 
 
 def _refuse_gaps(topic_id: bytes, partition: int, offsets: I64, logged: I64, rows: I64) -> None:

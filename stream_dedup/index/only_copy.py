@@ -6,20 +6,21 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from stream_dedup.core.model import FILES_LOG_PREFIX
+from stream_dedup.core.model import is_only_in_index
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.index.data_folders import data_folders, holds_data
+from stream_dedup.index.folder import TABLES_KIND, kind_of
 from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.state import State
 from stream_dedup.index.store import Store
 
 
 def only_copy_in(path: Path) -> bool:
-    """Whether `filter` keeps its articles in an index folder, as far as that can be read; nothing is changed.
+    """Return whether `filter` or the Python API keeps its articles in this folder, as far as it can be read.
 
-    A damaged index usually still says so: its state is one value of thousands.
+    Changes nothing. A damaged index can usually still be recognised: its state is one value of thousands.
     """
-    return any(log_id.startswith(FILES_LOG_PREFIX) for log_id in _log_ids(path))
+    return kind_of(path) == TABLES_KIND or any(map(is_only_in_index, _log_ids(path)))
 
 
 def _log_ids(path: Path) -> Iterator[str]:

@@ -15,7 +15,7 @@ that are not folded everywhere are taken from there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from stream_dedup.index.folded import Folded, Reach
 from stream_dedup.index.image import Image, starts_of
 from stream_dedup.index.layout import BLOCKS, SHARD_BLOCKS, RowArray
 from stream_dedup.index.posting_lists import Level, Lists, Source
-from stream_dedup.index.query import Near, Query
+from stream_dedup.index.query import BEST, Near, Query
 from stream_dedup.index.row_column import HeldRows, RowColumn
 from stream_dedup.index.runs import Memory
 from stream_dedup.index.scan import scan
@@ -133,6 +133,14 @@ class Tables:
         self.counters.lookups += len(query)
         self.counters.lists += near.lists
         self.counters.candidates += near.candidates
+        return near
+
+    def all_near(self, query: Query) -> Near:
+        """Return every near entry of each article, however many there are."""
+        near = self.near(query)
+        while np.bincount(near.queries, minlength=1).max() == query.best:
+            query = replace(query, best=query.best * BEST)
+            near = self.near(query)
         return near
 
     def _stored(self, query: Query) -> list[Level]:

@@ -338,9 +338,9 @@ class Engine:
             return
         self._gauges_at = now + INDEX_GAUGES_S
         stats = self._parts.index.stats()
-        self._parts.metrics.index_entries.set(int(stats["articles"] or 0))
-        self._parts.metrics.index_bytes.set(int(stats["bytes_on_disk"] or 0))
-        self._parts.metrics.image_bytes.set(int(stats.get("image_bytes") or 0))
+        self._parts.metrics.index_entries.set(stats.articles)
+        self._parts.metrics.index_bytes.set(stats.bytes_on_disk)
+        self._parts.metrics.image_bytes.set(stats.image_bytes)
         self._parts.metrics.log_lag.set(max(0, self._parts.tail.high_water - self._parts.index.next_offset))
 
     # ended assignments

@@ -25,7 +25,7 @@ from stream_dedup.broker.log import LogAppender, LogReader
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, topic_ids
 from stream_dedup.config.effective import index_settings_of, rules_of
-from stream_dedup.core.model import FILES_LOG_PREFIX
+from stream_dedup.core.model import is_only_in_index
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
 from stream_dedup.index import LogIndex, only_copy_in
 from stream_dedup.index.folder import ID_FILE
@@ -143,7 +143,7 @@ def _emptied(config: Config, rules: Rules, reason: str | None = None) -> LogInde
 
 def _files_index(path: Path) -> UserError:
     return UserError(
-        f"index {path} was made by `stream-dedup filter` and holds what no log holds as well; "
+        f"index {path} was made by `stream-dedup filter` or stream_dedup.Index and is the only place of what it holds; "
         "name another folder with --index"
     )
 
@@ -154,7 +154,7 @@ def _mismatch(  # noqa: PLR0911 - one argument and one answer for each thing tha
     """Why the index is not one of this log, or None."""
     if index.log_id is None:
         return None
-    if index.log_id.startswith(FILES_LOG_PREFIX):
+    if is_only_in_index(index.log_id):
         raise _files_index(config.index.path)
     if index.log_id != str(uuid.UUID(bytes=log_id)):
         return f"it belongs to another log ({index.log_id})"

@@ -108,7 +108,7 @@ def test_same_verdicts_and_same_standing(seed: int) -> None:
         plain = plain_log(records)
         assert_standing(index, plain, made.readable)
         assert index.rules == plain.rules
-        assert index.stats()["articles"] == int((plain.entries.log_offsets >= plain.low_watermark).sum())
+        assert index.stats().articles == int((plain.entries.log_offsets >= plain.low_watermark).sum())
 
 
 @settings(max_examples=EXAMPLES // 3)

@@ -1,11 +1,14 @@
-"""Comparing an index with the reference."""
+"""Filling an index, and comparing it with the reference."""
 
 import numpy as np
 
 from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.core.entry import LogRecord, Trim
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
 from stream_dedup.core.model import Judgement
 from stream_dedup.index import LogIndex
+from stream_dedup.index.library import append_articles, signatures_of
+from stream_dedup.index.query import Near, Query
 
 
 def covered_positions(plain: PlainLog) -> list[int]:
@@ -62,3 +65,22 @@ def build(index: LogIndex, records: list[LogRecord]) -> LogIndex:
     index.begin("a log")
     index.apply(records)
     return index
+
+
+def add_signatures(index: LogIndex, signatures: np.ndarray, ids: list[str]) -> None:
+    """Append long articles of one group to an index of the Python API."""
+    count = len(ids)
+    fingerprints = Fingerprints(signatures, np.zeros((count, 32), np.uint8), np.zeros(count, np.uint8))
+    append_articles(index, fingerprints, np.zeros(count, np.uint64), ids)
+
+
+def add_numbers(index: LogIndex, values: list[int]) -> list[int]:
+    """Append fingerprints to an index of the Python API; returns their document numbers."""
+    first = index.next_doc_number
+    add_signatures(index, signatures_of(np.array(values, np.uint64)), ["x"] * len(values))
+    return list(range(first, index.next_doc_number))
+
+
+def near_of(index: LogIndex, query: Query) -> Near:
+    """Run one query."""
+    return index._applied.tables.near(query)

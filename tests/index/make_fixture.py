@@ -1,20 +1,22 @@
 """Write the fixture of the current format version: ``python -m tests.index.make_fixture``.
 
-To be run once for each format version, by the release that has it. A fixture is never written again.
+Run it once for each format version, with the release that has it. A fixture is never written again.
+
+``tables`` is an index of the Python API from before it was a log: no release writes that any more. ``library.json``
+holds what was added to it and what its searches found.
 """
 
+import json
 from pathlib import Path
 
-import numpy as np
-
-from stream_dedup.index import IndexSettings, LogIndex, TableIndex
+from stream_dedup import Index
+from stream_dedup.index import IndexSettings, LogIndex
 from stream_dedup.index.layout import FORMAT_VERSION
-from stream_dedup.index.table_index import signatures_of
 from tests.index.logs import SCHEME, LogWriter
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SETTINGS = IndexSettings(fold_entries=100)
-SIGNATURES = signatures_of(np.arange(50, dtype=np.uint64) * np.uint64(0x0101_0101_0101_0101))
+LIBRARY = json.loads((FIXTURES / "library.json").read_text("utf-8"))
 
 
 def the_log() -> LogWriter:
@@ -33,6 +35,19 @@ def the_log() -> LogWriter:
     return writer
 
 
+def add_library(index: Index) -> None:
+    """Add the articles of the fixture."""
+    for article in LIBRARY["added"]:
+        index.add(*article)
+
+
+def check_library(index: Index) -> None:
+    """An index of the fixture's articles has as many as were kept, and its searches find what they found."""
+    assert len(index) == LIBRARY["articles"]
+    for arguments, expected in LIBRARY["searches"]:
+        assert [list(found) for found in index.search(*arguments)] == expected
+
+
 def main() -> None:
     folder = FIXTURES / f"v{FORMAT_VERSION}"
     index = LogIndex.open(folder / "log", scheme=SCHEME, settings=SETTINGS)
@@ -40,9 +55,8 @@ def main() -> None:
     index.apply(the_log().records)
     index.finish_trim()
     index.close()
-    tables = TableIndex(folder / "tables", settings=SETTINGS)
-    tables.add(SIGNATURES, np.zeros(50, np.uint64), [f"label {number}" for number in range(50)])
-    tables.close()
+    with Index(folder / "library") as library:
+        add_library(library)
     # RocksDB's diary, its empty write-ahead log and the locks are no part of the format.
     for name in ("LOG*", "*.log", "LOCK", "owner"):
         for file in folder.rglob(name):

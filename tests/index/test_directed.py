@@ -187,5 +187,5 @@ def test_a_batch_of_other_tables_is_refused(tmp_path: Path) -> None:
     records = [record(0, START_TIME, Rules(scheme(8), **directed_rules())), drawn_record(1, 0, [long_text(5)], [0])]
     with pytest.raises(RefusedError, match="of 4 tables, the log's scheme has 8"):
         build(index, records)
-    assert index.stats()["tables"] == 8
+    assert index.stats().tables == 8
     index.close()

@@ -8,20 +8,14 @@ import pytest
 
 from stream_dedup.core.probes import exact_plan, keys
 from stream_dedup.core.rules import Rules
-from stream_dedup.index import IndexSettings, TableIndex
+from stream_dedup.index import IndexSettings, LogIndex
+from stream_dedup.index.library import open_library, signatures_of
 from stream_dedup.index.query import Query
-from stream_dedup.index.table_index import signatures_of
+from tests.index.checks import add_numbers, near_of
 from tests.index.definition import near_by_definition, plain_entries
 from tests.index.logs import SCHEME, Fingerprints
 
 pytestmark = pytest.mark.usefixtures("small_limits")
-
-
-def add(index: TableIndex, values: list[int]) -> list[int]:
-    """Add fingerprints; their log positions."""
-    signatures = signatures_of(np.array(values, np.uint64))
-    positions: list[int] = index.add(signatures, np.zeros(len(values), np.uint64), ["x"] * len(values)).tolist()
-    return positions
 
 
 def query(values: list[int], positions: list[int], k: int, limit: int, best: int = 2_000) -> Query:
@@ -38,8 +32,8 @@ def query(values: list[int], positions: list[int], k: int, limit: int, best: int
     )
 
 
-def found(index: TableIndex, question: Query) -> list[list[tuple[int, int]]]:
-    near = index.tables.near(question)
+def found(index: LogIndex, question: Query) -> list[list[tuple[int, int]]]:
+    near = near_of(index, question)
     lists: list[list[tuple[int, int]]] = [[] for _ in range(len(question))]
     for number, position, distance in zip(near.queries, near.doc_numbers, near.distances, strict=True):
         lists[number].append((int(distance), int(position)))
@@ -63,14 +57,14 @@ def test_near_is_what_the_reference_finds(tmp_path: Path, k: int, kind: str) -> 
     rng = random.Random(100 * k + len(kind))
     source = Fingerprints(rng, 4 if kind == "clustered" else 400, k + 3)
     settings = IndexSettings(fold_entries=rng.choice([1, 30, 100, 10_000]), image_mib=rng.choice([0, 20, 26, 1_000]))
-    index = TableIndex(tmp_path, settings=settings)
+    index = open_library(tmp_path, SCHEME, settings)
     entries: list[int] = []
     for _ in range(12):
         values = [source.draw() for _ in range(rng.randint(1, 30))]
-        add(index, values)
+        add_numbers(index, values)
         entries += values
         if rng.random() < 0.3:
-            index.tables.fold()
+            index.fold()
         wanted = [source.draw() for _ in range(6)] + [rng.choice(entries) for _ in range(2)]
         as_of = [rng.randint(0, len(entries)) for _ in wanted]
         for limit in (1, 5, 16_384):
@@ -84,8 +78,8 @@ def test_the_best_of_each_query_are_the_first_of_all(tmp_path: Path) -> None:
     rng = random.Random(5)
     source = Fingerprints(rng, 2, 4)
     values = [source.draw() for _ in range(200)]
-    index = TableIndex(tmp_path, settings=IndexSettings(fold_entries=64))
-    add(index, values)
+    index = open_library(tmp_path, SCHEME, IndexSettings(fold_entries=64))
+    add_numbers(index, values)
     wanted = [source.draw() for _ in range(20)]
     everything = found(index, query(wanted, [200] * 20, 7, 50))
     assert found(index, query(wanted, [200] * 20, 7, 50, best=3)) == [each[:3] for each in everything]
@@ -101,12 +95,12 @@ def test_a_reopened_index_finds_the_same(tmp_path: Path, fold_entries: int, imag
     settings = IndexSettings(fold_entries=fold_entries, image_mib=image_mib)
     entries: list[int] = []
     for _ in range(4):
-        index = TableIndex(tmp_path, settings=settings)
+        index = open_library(tmp_path, SCHEME, settings)
         values = [source.draw() for _ in range(37)]
-        add(index, values)
+        add_numbers(index, values)
         entries += values
         index.close()
-    index = TableIndex(tmp_path, settings=settings)
+    index = open_library(tmp_path, SCHEME, settings)
     wanted = [source.draw() for _ in range(20)]
     expected = by_definition(entries, wanted, [len(entries)] * 20, 5, 9)
     assert found(index, query(wanted, [len(entries)] * 20, 5, 9)) == expected
@@ -115,10 +109,10 @@ def test_a_reopened_index_finds_the_same(tmp_path: Path, fold_entries: int, imag
 
 def test_candidates_are_counted(tmp_path: Path) -> None:
     """Candidates are the entries of the lists that are looked up, as often as they are met."""
-    index = TableIndex(tmp_path)
-    add(index, [5, 5 ^ (1 << 63), 1 << 40])
-    index.tables.near(query([5], [3], 3, 16_384))
+    index = open_library(tmp_path, SCHEME)
+    add_numbers(index, [5, 5 ^ (1 << 63), 1 << 40])
+    near_of(index, query([5], [3], 3, 16_384))
     # Equal in block 0: a, c; in block 1: a, b; in block 2: all; in block 3: a, b.
-    assert index.tables.counters.candidates == 2 + 2 + 3 + 2
-    assert (index.tables.counters.lookups, index.tables.counters.lists) == (1, 4)
+    assert index.counters.candidates == 2 + 2 + 3 + 2
+    assert (index.counters.lookups, index.counters.lists) == (1, 4)
     index.close()

@@ -11,7 +11,7 @@ import pytest
 
 from stream_dedup.core.model import log_position
 from stream_dedup.errors import CorruptError, UserError
-from stream_dedup.index import LogIndex, TableIndex, mark_corrupt
+from stream_dedup.index import LogIndex, mark_corrupt
 from tests.index.checks import build
 from tests.index.logs import SCHEME, START_TIME, batch_record, rules_record
 
@@ -113,13 +113,6 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "current").write_text("{")
     with pytest.raises(CorruptError, match="`current` cannot be read"):
         LogIndex.open(tmp_path, scheme=SCHEME)
-
-
-def test_an_index_of_another_kind_is_refused(tmp_path: Path) -> None:
-    """The index of a log is no index of tables."""
-    build(LogIndex.open(tmp_path, scheme=SCHEME), RECORDS).close()
-    with pytest.raises(UserError, match="of kind 'log', not 'tables'"):
-        TableIndex(tmp_path)
 
 
 def test_a_mark_of_damage_is_believed_until_the_index_is_emptied(tmp_path: Path) -> None:

@@ -39,11 +39,11 @@ def fill(index: LogIndex, first: int, batches: int) -> None:
 def held(index: LogIndex) -> tuple[int, int]:
     """Whether the rows are held, and how many shards."""
     stats = index.stats()
-    return int(stats["image_rows"] or 0), int(stats["image_shards"] or 0)
+    return stats.image_rows, stats.image_shards
 
 
 def in_kib(index: LogIndex) -> int:
-    return int(index.stats()["image_bytes"] or 0) // KIB
+    return index.stats().image_bytes // KIB
 
 
 def test_without_a_budget_nothing_is_held(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_large_budget_holds_everything(tmp_path: Path) -> None:
     fill(index, 1, 32)
     index.fold()
     assert held(index) == (1, 64)
-    assert index.stats()["image_bytes"] == EMPTY_SHARDS + 3200 * (64 + 4 * 12)
+    assert index.stats().image_bytes == EMPTY_SHARDS + 3200 * (64 + 4 * 12)
     index.judge(np.array([log_position(5, 0)]))
     assert index.counters.shards_read == 0
     assert index.verify() == []
@@ -119,7 +119,7 @@ def test_opening_tells_its_progress(tmp_path: Path) -> None:
     index.begin("a log")
     index.apply([rules_record(0)])
     fill(index, 1, 20)
-    held_before = index.stats()["image_bytes"]
+    held_before = index.stats().image_bytes
     index.close()
     for image_kib in (1 << 20, 1_100, 0):
         steps: list[tuple[int, int]] = []
@@ -130,7 +130,7 @@ def test_opening_tells_its_progress(tmp_path: Path) -> None:
         assert steps == sorted(steps)
         assert steps[-1] == (128, 128)
         assert len(steps) > 60 or image_kib < 1 << 20
-        assert index.stats()["image_bytes"] == held_before or image_kib < 1 << 20
+        assert index.stats().image_bytes == held_before or image_kib < 1 << 20
         index.close()
 
 

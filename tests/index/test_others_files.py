@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.errors import CorruptError, UserError
-from stream_dedup.index import LogIndex, TableIndex, mark_corrupt
+from stream_dedup.index import LogIndex, mark_corrupt
+from stream_dedup.index.library import open_library
 from tests.index.dying import EXTRA, RECORDS, kept
 from tests.index.logs import SCHEME
 from tests.index.make_fixture import FIXTURES
@@ -20,7 +21,7 @@ OPENINGS: dict[str, Callable[[Path], object]] = {
     "write": lambda path: LogIndex.open(path, scheme=SCHEME),
     "staged": lambda path: LogIndex.open(path, scheme=SCHEME, staged=True),
     "emptied": lambda path: LogIndex.open(path, scheme=SCHEME, emptied=True),
-    "tables": TableIndex,
+    "library": lambda path: open_library(path, SCHEME),
 }
 WRITERS = ["write", "staged", "emptied"]
 

@@ -24,7 +24,7 @@ def look_into(path: Path) -> None:
     """Whatever a command that reads asks of an index."""
     with LogIndex.read(path, scheme=SCHEME) as index:
         assert index.next_offset == 2
-        assert index.stats()["articles"] == 2
+        assert index.stats().articles == 2
         assert index.verify() == []
         assert index.entry(log_position(1, 1))[0].time == START_TIME
         assert index.judge(np.array([log_position(1, 1)]))[0].match is not None

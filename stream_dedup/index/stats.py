@@ -1,0 +1,59 @@
+"""The figures of an index, for `stream-dedup index stats` and the worker's metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stream_dedup.index.applying import Applied
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStats:
+    """Figures of an index at one moment. The names are those of `stream-dedup index stats --json`."""
+
+    log_id: str | None
+    next_offset: int
+    articles: int
+    trimmed_before: int
+    partitions: int
+    tables: int
+    entries_in_memory: int
+    image_bytes: int
+    image_shards: int
+    shards: int
+    image_rows: int
+    bytes_on_disk: int
+    bytes_unwritten: int
+    bytes_block_cache: int
+    lookups: int
+    lists: int
+    candidates: int
+    folds: int
+    shards_read: int
+
+
+def stats_of(applied: Applied) -> IndexStats:
+    """Return the figures of an index."""
+    state, tables, store = applied.state, applied.tables, applied.store
+    counters = tables.counters
+    return IndexStats(
+        log_id=state.log_id,
+        next_offset=state.next_offset,
+        articles=state.articles,
+        trimmed_before=state.floor,
+        partitions=len(applied.coverage.last),
+        tables=tables.count,
+        entries_in_memory=len(tables.memory),
+        image_bytes=tables.image.bytes,
+        image_shards=tables.image.shards,
+        shards=tables.shards,
+        image_rows=int(tables.rows.held is not None),
+        bytes_on_disk=store.number("rocksdb.total-sst-files-size"),
+        bytes_unwritten=store.number("rocksdb.cur-size-all-mem-tables"),
+        bytes_block_cache=store.number("rocksdb.block-cache-usage"),
+        lookups=counters.lookups,
+        lists=counters.lists,
+        candidates=counters.candidates,
+        folds=counters.folds,
+        shards_read=counters.shards_read,
+    )
