@@ -1,6 +1,6 @@
-"""Run as a process: an index is open, a child is forked and ends in one way, and the parent goes on.
+"""Run as a process: an index is open, a child is forked and ends in one way, and the parent goes on; then the next way.
 
-Prints what the parent finds afterwards.
+Prints for each way what the parent finds afterwards.
 """
 
 import gc
@@ -58,19 +58,28 @@ def fork(way: str) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def main() -> None:
-    index = Index(None if sys.argv[2] == "-" else Path(sys.argv[2]))
-    OPEN.append(index)
+def survived(way: str, path: Path | None) -> str:
+    """Fork a child that ends in this way; its exit code, and what the parent finds afterwards."""
+    index = Index(path)
+    OPEN[:] = [index]
     index.add("flushed", TEXT)
     index.flush()
     index.add("written", TEXT)
     assert len(index) == 2
     index.add("pending", TEXT)
-    code = fork(sys.argv[1])
+    code = fork(way)
     found = [one.id for one in index.search(TEXT)]
     index.add("later", TEXT)
     index.close()
-    sys.stdout.write(f"{code} {' '.join(found)}\n")
+    return f"{code} {' '.join(found)}"
+
+
+def main() -> None:
+    folder, ways = sys.argv[1], sys.argv[2:]
+    for way in ways:
+        said = survived(way, None if folder == "-" else Path(folder) / way)
+        sys.stdout.write(f"{way}: {said}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
