@@ -4,6 +4,12 @@ from stream_dedup.index import folded, image, row_column, tables
 
 
 @pytest.fixture
+def no_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of an index is held in memory: it opens in a fraction of the time, and its files are the same."""
+    monkeypatch.setattr(image, "MIB", 0)
+
+
+@pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces, portions and memory so small that a few entries go through every path; the image counts in 50 KB."""
     monkeypatch.setattr(folded, "CHUNK_ENTRIES", 4)

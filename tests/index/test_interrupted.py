@@ -10,6 +10,8 @@ from stream_dedup.index import LogIndex
 from tests.index.dying import EFFECTS, EXTRA, kept
 from tests.index.logs import SCHEME
 
+pytestmark = pytest.mark.usefixtures("no_image")
+
 
 def test_an_interruption_between_any_two_effects_leaves_one_index_or_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

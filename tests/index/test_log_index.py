@@ -11,6 +11,7 @@ from stream_dedup.audit.reference import plain_log
 from stream_dedup.core.model import Verdict, log_position
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index import IndexSettings, LogIndex, row_column
+from tests.amount import sampled
 from tests.index.checks import build, check_standing, check_verdicts, covered_positions
 from tests.index.logs import OTHER_SCHEME, SCHEME, START_TIME, TOPICS, LogWriter, batch_record, rules_record
 
@@ -38,7 +39,7 @@ def random_log(seed: int) -> LogWriter:
     return writer
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", sampled(range(30), 10))
 def test_verdicts_and_standing_are_the_plain_ones(tmp_path: Path, seed: int) -> None:
     """Copies, changed rules, windows; applied in any portions, folded, flushed and opened again at any moment."""
     records = random_log(seed).records

@@ -16,6 +16,8 @@ from tests.index.logs import SCHEME
 from tests.index.make_fixture import FIXTURES
 from tests.index.trees import tree
 
+pytestmark = pytest.mark.usefixtures("no_image")
+
 OPENINGS: dict[str, Callable[[Path], object]] = {
     "read": lambda path: LogIndex.read(path, scheme=SCHEME),
     "write": lambda path: LogIndex.open(path, scheme=SCHEME),

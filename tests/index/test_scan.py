@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.core.arrays import I64, U32, U64
@@ -21,6 +21,7 @@ from stream_dedup.index.posting_lists import LISTS, PART_LISTS, PARTS, Level, Li
 from stream_dedup.index.query import Near, Query
 from stream_dedup.index.row import Rows
 from stream_dedup.index.scan import FETCH_ROWS, scan
+from tests.amount import examples
 from tests.index.definition import QUERY_TIME, near_by_definition, plain_entries
 
 Found = list[list[tuple[int, int]]]
@@ -217,7 +218,7 @@ def rows_of(world: World, kind: str, base: int = 0) -> Any:  # noqa: ANN401
     return Rows([world.rows[start:end] for start, end in zip(starts, ends, strict=True)], 5, base)
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(case=cases(), kind=st.sampled_from(["array", "chunks", "fetched"]))
 def test_gives_what_the_reference_gives(case: Case, kind: str) -> None:
     """Near entries are those of the definition, whatever the levels, the plan and the limits; rows held or fetched."""
@@ -225,7 +226,7 @@ def test_gives_what_the_reference_gives(case: Case, kind: str) -> None:
     assert by_definition(case) == listed(near, len(case.query))
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(case=cases())
 def test_candidates_and_look_ups_are_counted(case: Case) -> None:
     """Every candidate is counted; entries at or after the article's own only where a posting list is short."""

@@ -10,6 +10,8 @@ from stream_dedup.errors import UserError
 from stream_dedup.index import LogIndex
 from tests.index.logs import SCHEME
 
+pytestmark = pytest.mark.usefixtures("no_image")
+
 ROOT = Path(__file__).parents[2]
 
 
