@@ -1,11 +1,9 @@
-"""Text for a terminal: foreign text made harmless, and columns, of which a Chinese character takes two.
+"""Text for a terminal: foreign text with its hidden characters escaped, and the width of text in columns.
 
-Owns two things:
-
-* How foreign text (ids, articles, file names, what a broker says) is shown. ``visible`` is the only function for that:
-  a character that a terminal acts on, or does not show, is written as an escape.
-* Widths: the Unicode property East Asian Width as the standard library knows it; combining marks take no column.
-  Terminals differ about some emoji; a table that is off by a column there is accepted.
+* ``visible`` is the only function that shows foreign text (ids, articles, file names, messages of a broker): a
+  character that a terminal executes or does not show is written as an escape.
+* The width of a character is its Unicode property East Asian Width in the standard library; combining marks take no
+  column. Terminals differ for some emoji; a table may be off by a column there.
 """
 
 from __future__ import annotations
@@ -16,42 +14,42 @@ from collections.abc import Callable, Sequence
 
 ELLIPSIS = "…"
 HIDDEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
-"""Unicode categories that a terminal acts on or does not show: control characters, format characters (which reorder
+"""Unicode categories that a terminal executes or does not show: control characters, format characters (which reorder
 text or are invisible), half surrogates, separators of lines and of paragraphs."""
 
 
 def visible(text: str) -> str:
-    r"""Foreign text for one line of a terminal or a log: each hidden character as ``\n``, ``\x1b``, ``\u202e``.
+    r"""Returns foreign text for one line of a terminal or log, with hidden characters as ``\n``, ``\x1b``, ``\u202e``.
 
-    Everything else stays: Chinese, emoji, combining marks. The joiner inside of some emoji
-    is escaped like every format character: two ids that differ in it alone must not look alike. A backslash stays as it
-    is, so the result is to be read by people and not to be decoded.
+    Other characters are unchanged: Chinese, emoji, combining marks. The joiner inside some emoji is escaped like every
+    format character, so that two ids that differ in it look different. A backslash is not escaped: the result is for
+    people and cannot be decoded.
     """
     return replace_hidden(text, _escape)
 
 
 def visible_json(text: str) -> str:
-    r"""JSON of the same value in which no character is hidden, but for the line feeds between its lines.
+    r"""Returns JSON of the same value without hidden characters, except the line feeds between its lines.
 
-    Hidden characters stand only inside of JSON's strings, where ``\u202e`` means the same as the character.
+    Hidden characters occur only inside JSON strings, where ``\u202e`` is equivalent to the character.
     """
     return "\n".join(replace_hidden(line, lambda character: json.dumps(character)[1:-1]) for line in text.split("\n"))
 
 
 def replace_hidden(text: str, escape: Callable[[str], str]) -> str:
-    """The text with each hidden character as ``escape`` writes it."""
+    """Returns the text with each hidden character replaced by ``escape(character)``."""
     if text.isprintable():
         return text
-    return "".join(escape(one) if unicodedata.category(one) in HIDDEN else one for one in text)
+    return "".join(escape(each) if unicodedata.category(each) in HIDDEN else each for each in text)
 
 
 def width_of(text: str) -> int:
-    """Columns that a text takes."""
+    """Returns the columns that a text takes."""
     return len(text) if text.isascii() else sum(map(_width, text))
 
 
 def shorten(text: str, width: int) -> str:
-    """Foreign text on one visible line, cut to so many columns: what is cut is marked, and no escape is cut in two."""
+    """Returns foreign text on one line, cut to ``width`` columns with an ellipsis; never cuts an escape."""
     line = " ".join(text.split())
     whole = visible(line)
     if width_of(whole) <= width:
@@ -66,15 +64,15 @@ def shorten(text: str, width: int) -> str:
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
-    """The text with spaces behind it (or before it) up to so many columns."""
+    """Returns the text padded with spaces to ``width`` columns, on the left with ``right=True``."""
     spaces = " " * (width - width_of(text))
     return spaces + text if right else text + spaces
 
 
 def table(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
-    """Lines of a table: the first ``left`` columns flush left, the others flush right, two spaces between.
+    """Returns the lines of a table: the first ``left`` columns flush left, the others flush right, two spaces between.
 
-    Cells may be foreign text.
+    Cells may contain foreign text.
     """
     rows = [[visible(cell) for cell in row] for row in rows]
     widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
@@ -87,7 +85,7 @@ def table(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
 
 
 def _escape(character: str) -> str:
-    """As Python writes it."""
+    """Returns the escape of Python."""
     return character.encode("unicode_escape").decode()
 
 

@@ -1,4 +1,4 @@
-"""``stream-dedup explain``: why two texts match, or do not."""
+"""``stream-dedup explain``: why two texts match or do not."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _BETWEEN_WORDS = re.compile(r"[\s,，、]+")
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What the two are, as the call says it: ids stand before texts, and the first is A."""
+class _Arguments:
+    """The two texts of a call: ids come before texts, and the first one is A."""
 
     ids: tuple[str, ...]
     texts: tuple[str, ...]
@@ -40,14 +40,14 @@ class _Asked:
     scope: str | None
 
     def check(self) -> None:
-        """See that there are two of them.
+        """Checks that the call names two texts.
 
         Raises:
-            UserError: there are not.
+            UserError: it does not.
         """
         named = len(self.ids) + (len(self.words) or len(self.texts))
         if named != SIDES or (self.words and self.texts and len(self.words) != len(self.texts)):
-            msg = f"texts and ids named: {named}; name two, as texts, @FILE, --id or --words"
+            msg = f"{named} texts and ids given; give two, as texts, @FILE, --id or --words"
             raise UserError(msg)
         if self.ids and self.index is None:
             msg = "--id needs --index: name the folder of the index that holds it"
@@ -109,15 +109,15 @@ def command(  # noqa: PLR0917 - one argument for each flag
     from stream_dedup.explain.explain import as_json as to_json  # noqa: PLC0415 - loads numpy
     from stream_dedup.explain.explain import explain  # noqa: PLC0415 - loads numpy
 
-    asked = _Asked(ids, texts, words, index, records, scope)
-    asked.check()
+    arguments = _Arguments(ids, texts, words, index, records, scope)
+    arguments.check()
     maker, rules = _maker(config, weights)
-    a, b = _sides(config, asked, maker, rules)
+    a, b = _sides(config, arguments, maker, rules)
     explanation = explain(a, b, rules)
     if as_json:
         write_json(to_json(explanation))
         return
-    from stream_dedup.explain.text import lines  # noqa: PLC0415 - only where text is asked for
+    from stream_dedup.explain.text import lines  # noqa: PLC0415 - only where text is arguments for
 
     for line in lines(explanation, report_columns(110), features):
         write_lines(line)
@@ -132,30 +132,30 @@ def _maker(config: Config, weights: str | None) -> tuple[Fingerprinter, Rules]:
     return Fingerprinter(settings), replace(rules_of(config), scheme=scheme_of(settings))
 
 
-def _sides(config: Config, asked: _Asked, maker: Fingerprinter, rules: Rules) -> list[Side]:
-    sides = _held(config, asked, rules) if asked.index is not None and asked.ids else []
+def _sides(config: Config, arguments: _Arguments, maker: Fingerprinter, rules: Rules) -> list[Side]:
+    sides = _held(config, arguments, rules) if arguments.index is not None and arguments.ids else []
     names = ("A", "B")[len(sides) :]
-    if asked.words:
-        texts = asked.texts or (None,) * len(asked.words)
-        pairs = zip(names, asked.words, texts, strict=True)
+    if arguments.words:
+        texts = arguments.texts or (None,) * len(arguments.words)
+        pairs = zip(names, arguments.words, texts, strict=True)
         return sides + [_side_of_words(maker, name, words, text) for name, words, text in pairs]
     return sides + [
-        _side_of_text(config, asked, maker, name, text) for name, text in zip(names, asked.texts, strict=True)
+        _side_of_text(config, arguments, maker, name, text) for name, text in zip(names, arguments.texts, strict=True)
     ]
 
 
-def _held(config: Config, asked: _Asked, rules: Rules) -> list[Side]:
+def _held(config: Config, arguments: _Arguments, rules: Rules) -> list[Side]:
     """The articles of the index."""
     from stream_dedup.explain.entry import side_of_id  # noqa: PLC0415 - loads RocksDB
     from stream_dedup.index import LogIndex  # noqa: PLC0415 - loads RocksDB
 
-    path = asked.index
+    path = arguments.index
     if path is None:
         return []
     # No look-up is made, so nothing is loaded for it.
     settings = replace(index_settings_of(config), image_mib=0)
     with LogIndex.read(path, scheme=rules.scheme, settings=settings) as index:
-        return [side_of_id(index, one, path) for one in asked.ids]
+        return [side_of_id(index, one, path) for one in arguments.ids]
 
 
 def _side_of_words(maker: Fingerprinter, name: str, words: str, text: str | None) -> Side:
@@ -166,13 +166,13 @@ def _side_of_words(maker: Fingerprinter, name: str, words: str, text: str | None
     return side_of(name, text, made, _unit(maker, made))
 
 
-def _side_of_text(config: Config, asked: _Asked, maker: Fingerprinter, name: str, given: str) -> Side:
+def _side_of_text(config: Config, arguments: _Arguments, maker: Fingerprinter, name: str, given: str) -> Side:
     from stream_dedup.explain.explain import side_of  # noqa: PLC0415 - loads numpy
 
     text = _content(given)
-    scope = asked.scope
+    scope = arguments.scope
     parts: str | tuple[str, ...] = text
-    if asked.records:
+    if arguments.records:
         parts, scope = _record(config, text, name)
     elif config.input.fields:
         msg = f"input.fields: an article has {len(config.input.fields)} fields; give JSON objects, with --records"

@@ -1,4 +1,4 @@
-"""``stream-dedup fingerprint``: what the program makes of a text."""
+"""``stream-dedup fingerprint``: the fingerprints of texts."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
 
 SHOWN_CHARACTERS = 40
-"""Characters of a text beside its fingerprint: enough to know it again."""
+"""Characters of a text shown beside its fingerprint."""
 
 
 class _Named(NamedTuple):
-    """A text and what to call it: a file's name, or nothing for a text given itself."""
+    """A text and the name of its file; None for an argument."""
 
     name: str | None
     text: str

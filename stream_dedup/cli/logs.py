@@ -1,8 +1,8 @@
-"""Where log lines go: standard error, one line each; only a traceback adds further ones, which are indented.
+"""The log: on standard error, one line for each record; the lines of a traceback follow, indented.
 
-A level says what the operator must do: WARNING, nothing is lost, look; ERROR, act. The Kafka
-client's own chatter below WARNING is left out, whatever the level, and while a broker is away it says the same
-several times a second: each of its lines comes once in ``QUIET_S``.
+A level says what the operator must do. WARNING: nothing is lost, have a look. ERROR: act. Lines of the Kafka client
+below WARNING are never written. While a broker is unreachable, the client repeats a line several times a second: each
+of its lines is written once in ``QUIET_S``.
 """
 
 from __future__ import annotations
@@ -16,46 +16,46 @@ from stream_dedup.terminal import visible
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 QUIET_S = 30.0
-"""After a line of the client's, no other from the same place in its code for so many seconds."""
+"""Seconds between two lines from the same statement of the Kafka client."""
 _HANDLER = "stream-dedup"
 _CLIENT = "kafka"
 _CHATTY = (_CLIENT, "jieba")
 
 
 class ClientThinned(logging.Filter):
-    """Lets every line of ours through, and of the Kafka client's one from each place in ``QUIET_S``."""
+    """Passes every line of the program, and in ``QUIET_S`` one line from each statement of the Kafka client."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         """``now`` gives seconds."""
         super().__init__()
         self._now = now
-        self._told: dict[tuple[str, int], float] = {}
+        self._last_written: dict[tuple[str, int], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the line is written."""
+        """Returns whether the line is written."""
         if record.name.partition(".")[0] != _CLIENT:
             return True
-        place, now = (record.pathname, record.lineno), self._now()
-        if now - self._told.get(place, -QUIET_S) < QUIET_S:
+        statement, now = (record.pathname, record.lineno), self._now()
+        if now - self._last_written.get(statement, -QUIET_S) < QUIET_S:
             return False
-        self._told[place] = now
+        self._last_written[statement] = now
         return True
 
 
 class OneLine(logging.Formatter):
-    """Writes foreign text, of ours and of the Kafka client's lines, so that it can only be read."""
+    """Escapes hidden characters, in lines of the program and of the Kafka client."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        """The line, on one line whatever its arguments hold."""
+        """Returns the message on one line, whatever its arguments contain."""
         return visible(super().formatMessage(record))
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, and a traceback's lines indented: none of them looks like a line of the log."""
+        """Returns the line, and the lines of a traceback indented, so that they cannot look like log lines."""
         return "\n  ".join(map(visible, super().format(record).split("\n")))
 
 
 def set_up_logging(level: str) -> None:
-    """Write lines from this level on to standard error; called again it takes the former one's place."""
+    """Writes lines from this level on to standard error. A second call replaces the first."""
     root = logging.getLogger()
     for handler in [one for one in root.handlers if one.name == _HANDLER]:
         root.removeHandler(handler)

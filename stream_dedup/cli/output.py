@@ -1,8 +1,8 @@
-"""What the commands write for people and programs.
+"""The output of the commands.
 
-The only place of the command line that writes to a terminal (ruff keeps ``click.echo`` out of the others), so that
-foreign text can do nothing there but be read: not move the cursor, not set a title, not turn the order of letters
-around, not look like a line of ours. ``filter`` is the exception: its output is the caller's own records, unchanged.
+Only this module of the command line writes to a terminal (ruff bans ``click.echo`` elsewhere), so that foreign text
+cannot control it: move the cursor, set a title, reverse the order of letters, or imitate a line of the program.
+``filter`` is the exception: its output is the caller's records, unchanged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HALF_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def write_lines(*lines: str, err: bool = False) -> None:
-    """Write lines, each of which may hold foreign text: a line feed inside of one is shown, not obeyed."""
+    """Writes lines, which may contain foreign text: a line feed inside a line is escaped."""
     _write("\n".join(map(visible, lines)), err=err)
 
 
@@ -34,16 +34,16 @@ def report_columns(default: int) -> int:
 
 
 def write_json(values: object, *, indented: bool = False) -> None:
-    """Write values as one JSON text and a line end, in UTF-8 whatever the locale is, hidden characters escaped."""
+    """Writes values as JSON and a line end, in UTF-8 for every locale, with hidden characters escaped."""
     _write(visible_json(json_text(values, indented=indented)).encode())
 
 
 def json_text(values: object, *, indented: bool = False) -> str:
-    r"""Values as JSON that every reader takes.
+    r"""Returns values as valid JSON.
 
-    Half surrogates (of a cut emoji, or bytes of a file name that are no UTF-8) are no characters and stand in no JSON
-    text: each is written out, as ``\ud83d``, in the way in which ids are kept in an index. A dataclass becomes an
-    object; what JSON has no form for becomes its text.
+    Half surrogates (of a truncated emoji, or of a file name that is not UTF-8) are not valid in JSON: each is written
+    out, as ``\ud83d``, like the ids in an index. A dataclass becomes an object; a value without a JSON type becomes
+    its text.
     """
     form: dict[str, Any] = {"indent": 2} if indented else {"separators": (",", ":")}
     text = json.dumps(values, ensure_ascii=False, allow_nan=False, default=_plain, **form)
@@ -55,12 +55,12 @@ def _plain(value: Any) -> object:  # noqa: ANN401 - whatever JSON has no form fo
 
 
 def say(message: str) -> None:
-    """Write a message to standard error under the program's name.
+    """Writes a message to standard error after the program's name.
 
-    Lines after the first are indented, so that none of them, whatever it quotes, looks like a message of its own.
+    Lines after the first are indented, so that quoted text cannot look like a message of the program.
     """
     first, *more = message.split("\n")
-    with suppress(OSError):  # where standard error cannot be written, the exit code still says it
+    with suppress(OSError):  # where standard error cannot be written, the exit code remains
         write_lines(f"stream-dedup: {first}", *map(_indented, more), err=True)
 
 

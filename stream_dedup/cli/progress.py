@@ -1,4 +1,4 @@
-"""One line of progress, on a terminal only: what is piped or logged holds no such lines."""
+"""The progress line, on a terminal only: pipes and logs contain no such lines."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Self
 from stream_dedup.terminal import visible
 
 EVERY_S = 0.5
-"""Seconds between two changes of the line: to be read, not to be watched."""
+"""Seconds between two updates of the line."""
 
 
 class ProgressLine:
-    """Rewrites one line of standard error; used as a context manager it ends that line."""
+    """Rewrites one line of standard error. As a context manager, it ends the line."""
 
     def __init__(self, *, hidden: bool = False) -> None:
         self._shown = sys.stderr.isatty() and not hidden
@@ -23,7 +23,7 @@ class ProgressLine:
         self._dirty = False
 
     def show(self, text: Callable[[float], str]) -> None:
-        """Show what ``text`` makes of the seconds since the beginning, if it is time."""
+        """Shows ``text(seconds since the start)``, at most once in ``EVERY_S``."""
         now = time.monotonic()
         if self._shown and now - self._last >= EVERY_S:
             self._last, self._dirty = now, True
@@ -31,11 +31,11 @@ class ProgressLine:
             sys.stderr.flush()
 
     def count(self, done: int, total: int) -> None:
-        """Show how many of how many are done."""
+        """Shows the number of finished items, the total and the rate."""
         self.show(lambda elapsed: f"{done:,} of {total:,} ({done / elapsed:,.0f}/s)")
 
     def close(self) -> None:
-        """End the line."""
+        """Ends the line."""
         if self._dirty:
             sys.stderr.write("\n")
             self._dirty = False

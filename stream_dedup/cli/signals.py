@@ -1,4 +1,4 @@
-"""Signals that end a command: what is not finished is cleared away first."""
+"""Signals that end a command after it has removed its temporary files."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _EXIT_CODES = {signal.SIGTERM: EXIT_TERMINATED, signal.SIGHUP: EXIT_HUNG_UP}
 
 @contextmanager
 def terminable() -> Iterator[Callable[[], None]]:
-    """Let SIGTERM and SIGHUP end the command as Ctrl-C does: by an exception, ``SystemExit``.
+    """Lets SIGTERM and SIGHUP end the command by an exception, ``SystemExit``, as Ctrl-C does.
 
-    A signal that the caller set to be ignored (``nohup``) stays ignored. Gives ``hold``: what to call where the
-    command cannot be undone any more.
+    A signal that the caller ignores (``nohup``) stays ignored. Yields ``hold``, to be called where the command can no
+    longer be undone.
     """
     before = {number: signal.getsignal(number) for number in (*_EXIT_CODES, signal.SIGINT)}
     for number in _EXIT_CODES:
@@ -30,7 +30,7 @@ def terminable() -> Iterator[Callable[[], None]]:
 
 
 def hold() -> None:
-    """Let no signal end what is as good as done: an exit code of 128 and more would say that it was not."""
+    """Ignores the signals: an exit code of 128 and more would deny a command that has succeeded."""
     for number in (*_EXIT_CODES, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
 

@@ -1,8 +1,8 @@
 """The standard streams of the program.
 
-Owns what ``sys.stdout`` is: one text stream over one buffer over descriptor 1, whose writes are complete or an error.
-Python's own is not that where it is unbuffered (``PYTHONUNBUFFERED``, ``python -u``: a short write goes unnoticed) or
-where its descriptor is non-blocking (what finds no room is lost). Every command writes through it.
+Replaces ``sys.stdout`` by a text stream over a buffer over descriptor 1 whose writes are complete or an error. Python's
+own stream loses data where it is unbuffered (``PYTHONUNBUFFERED``, ``python -u``: it ignores a short write) or where
+its descriptor is non-blocking (it drops data that finds no room). Every command writes through this stream.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class _StandardOutput(CompleteWriter):
-    """Says in its errors which output it is."""
+    """A writer whose errors name standard output."""
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Write every byte.
+        """Writes every byte.
 
         Raises:
-            UnavailableError: it cannot be written (a full disk).
-            BrokenPipeError: whoever read it has gone.
+            UnavailableError: standard output cannot be written (a full disk).
+            BrokenPipeError: the reader closed the pipe.
         """
         try:
             return super().write(data)
@@ -37,10 +37,10 @@ class _StandardOutput(CompleteWriter):
 
 
 def open_standard_streams() -> None:
-    """Set up all three. Call once, before anything is written.
+    """Sets up the three streams. Call it once, before anything is written.
 
-    A stream that the caller closed gets a null device, else the next file opened would get its number and what is
-    printed would go into it. Standard output's can only be read: what is written there is an error, not lost.
+    A stream that the caller closed is opened on the null device; otherwise the next file would get its descriptor, and
+    the output. The null device of standard output is opened for reading, so that writing to it is an error.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
@@ -50,9 +50,9 @@ def open_standard_streams() -> None:
 
 
 def close_standard_streams() -> None:
-    """Write what is still held, or throw it away where it cannot be written.
+    """Flushes the streams, or discards their buffers where they cannot be written.
 
-    The command has said what went wrong: Python would say it again at its end, with an exit code of its own.
+    The command has reported the error; Python would report it again at its end, with another exit code.
     """
     for number, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
@@ -62,21 +62,21 @@ def close_standard_streams() -> None:
 
 
 def give_up(stream: TextIO, number: int) -> None:
-    """Throw away what a stream still holds, and whatever is written to it from here on."""
+    """Discards the buffer of a stream, and everything written to it from here on."""
     _occupy(number, os.O_WRONLY)
     with suppress(OSError):
         stream.flush()
 
 
 def _complete(number: int, stream: TextIO) -> TextIO:
-    """A text stream in place of Python's, over the same descriptor."""
+    """Returns a text stream that replaces Python's, over the same descriptor."""
     buffer = io.BufferedWriter(_StandardOutput(number, "wb", closefd=False), BUFFER_BYTES)
-    # Half surrogates of foreign text are written out rather than be an error.
+    # Half surrogates of foreign text are escaped instead of raising an error.
     return io.TextIOWrapper(buffer, stream.encoding, "backslashreplace", line_buffering=stream.isatty())
 
 
 def _occupy(number: int, flags: int) -> None:
-    """Let a descriptor lead to the null device."""
+    """Opens the null device at a descriptor."""
     descriptor = os.open(os.devnull, flags)
     if descriptor != number:
         os.dup2(descriptor, number)

@@ -1,15 +1,15 @@
-"""``filter``: JSON Lines in, JSON Lines out; the order of lines is the log.
+"""``filter``: JSON Lines in, JSON Lines out; the order of the lines is the log.
 
-The same core as the worker's, on a log that is not a topic but the call itself. Rules:
+Uses the same core as the worker. Its log is not a topic but the sequence of lines of all calls. Rules:
 
-* Each call is a new source with a new topic id; each input is a partition of it, each line an
-  offset (its number, from 1; blank lines are skipped). So the same file given twice is twice as many articles.
-* A log time is the time field where one is named, else the time of reading.
-* A kept index begins with its rules; a call with other rules changes them from its first line on.
-* The index is opened before the first line is read, and committed after the last one is written:
-  a call that fails leaves a kept index as it was.
+* Each call is a new source with a new topic id; each input is a partition, and the number of a line, from 1, is its
+  offset. A file that is given twice contributes its articles twice.
+* The log time of a record is its time field, or the time of reading without ``--time-field``.
+* A kept index starts with the rules of its first call; a call with other rules changes them from its first line on.
+* The index is opened before the first line is read, and committed after the last line is written: a call that fails
+  leaves a kept index unchanged.
 
-It must never write to an index that belongs to a log in Kafka.
+It never writes to an index that belongs to a log in Kafka.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ from stream_dedup.index.temporary import TemporaryFolder
 from stream_dedup.pool import FingerprintPool
 
 LOOK_AHEAD = 2
-"""Batches under way for each process: one in work, one that waits; more would only hold memory."""
+"""Batches submitted for each process: one that is fingerprinted, one that waits. More would only use memory."""
 LEAST_MILLISECONDS = 100_000_000_000
-"""A number from here on is milliseconds (1973 and later), below it seconds (until the year 5138)."""
+"""A number from this one on is milliseconds (1973 and later), a smaller one seconds (until the year 5138)."""
 MAX_TIME_MS = 253_402_300_800_000
-"""The year 10000: what ISO 8601 can say."""
+"""The year 10000, the end of ISO 8601."""
 
 Clock = Callable[[], int]
 """Milliseconds since 1970."""
@@ -65,26 +65,26 @@ Clock = Callable[[], int]
 
 @dataclass(frozen=True, slots=True)
 class FilterOptions:
-    """What one call is to do, beside the configuration."""
+    """The arguments of one call, beside the configuration."""
 
     inputs: tuple[str, ...] = (STDIN,)
     index: Path | None = None
     time_field: str | None = None
     outputs: Mapping[Verdict, Path | None] = field(default_factory=dict)
     settings: tuple[Path, ...] = ()
-    """Files that the configuration comes from: inputs too, which no output may be."""
+    """Files of the configuration: they are inputs too, which no output may replace."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What was done so far."""
+    """The progress of a call."""
 
     verdicts: Counter[Verdict] = field(default_factory=Counter)
     progress: Progress = field(default_factory=Progress)
 
 
 class _SubmittedBatch(NamedTuple):
-    """A batch that is being fingerprinted."""
+    """A batch submitted for fingerprinting."""
 
     lines: LineBatch
     columns: Future[Columns]
@@ -97,23 +97,23 @@ def filter_files(
     report: Callable[[Tally], None],
     written: Callable[[], None] = lambda: None,
 ) -> Tally:
-    """Give every line of every input its verdict.
+    """Writes every line of every input with its verdict.
 
-    1. All that can be wrong before the first line is found: inputs, index, outputs.
-    2. Lines are read, fingerprinted, logged, judged, written, in order.
-    3. The outputs are finished: from here on nothing of them can fail.
-    4. The index is committed. A crash between 3 and 4 means doing the call again, with the same outputs.
+    1. Check the inputs and the outputs, open the index and the outputs: their errors come before the first line.
+    2. Read, fingerprint, log, judge and write the lines, in order.
+    3. Finish the outputs: after this step they cannot fail.
+    4. Commit the index. After a crash between 3 and 4, the same call writes the same outputs again.
 
     Args:
         config: rules, scheme and sizes.
-        options: what this call is to do.
-        clock: gives log times where no field does.
-        report: called after each batch, never for each line.
-        written: called once, when every line has left and before a file gets its name: what follows takes a moment,
-            and an interruption of it would leave files that the index does not know of, or the other way round.
+        options: arguments of the call.
+        clock: returns the log time of records where no time field is named.
+        report: called after each batch.
+        written: called once, after the last line is written and before a file gets its name. Signals are held from
+            here on: an interruption would leave files that the index does not contain, or the reverse.
 
     Raises:
-        StreamDedupError: an input, output or the index cannot be used; nothing is committed then.
+        StreamDedupError: an input, an output or the index cannot be used. Nothing is committed.
     """
     _check(config, options)
     tally = Tally()
@@ -143,15 +143,15 @@ def filter_files(
 
 def _check(config: Config, options: FilterOptions) -> None:
     if config.match.window is not None and options.time_field is None:
-        msg = "--window needs --time-field: in files, a field of each record says when it was; name that field"
+        msg = "--window needs --time-field: name the field with the time of each record"
         raise UserError(msg)
     if config.input.format != "json":
-        msg = f"input.format = {config.input.format!r}: filter reads JSON Lines; leave it out or set it to json"
+        msg = f"input.format = {config.input.format!r}: filter reads JSON Lines; remove the key or set it to json"
         raise UserError(msg)
     if config.match.observe and any(options.outputs.get(verdict) for verdict in (Verdict.DUPLICATE, Verdict.REJECTED)):
         msg = (
-            "match.observe: every record goes where unique ones go, so a file of duplicates or of rejected lines "
-            "stays empty; leave out --duplicate and --rejected, or match.observe"
+            "match.observe: every record goes to the output of unique records, so the files of duplicates and rejected "
+            "lines would be empty; remove --duplicate and --rejected, or match.observe"
         )
         raise UserError(msg)
     check_inputs(options.inputs)
@@ -167,7 +167,7 @@ def _check_outputs(options: FilterOptions) -> None:
 
 @contextmanager
 def _index(config: Config, path: Path | None) -> Iterator[LogIndex]:
-    """The kept index, on a copy until it is committed; or one in a folder that goes with the call."""
+    """Opens the kept index, staged on a copy until it is committed, or an index in a temporary folder."""
     with ExitStack() as stack:
         if path is None:
             path = stack.enter_context(TemporaryFolder()) / "index"
@@ -176,13 +176,17 @@ def _index(config: Config, path: Path | None) -> Iterator[LogIndex]:
         if index.log_id is None:
             index.begin(f"{FILES_LOG_PREFIX}{uuid.uuid4()}")
         elif not index.log_id.startswith(FILES_LOG_PREFIX):
+<<<<<<< HEAD
             msg = f"index {path} belongs to a worker's log or to stream_dedup.Index: give filter a folder of its own"
+=======
+            msg = f"index {path}: it belongs to the log of a worker; give filter another folder"
+>>>>>>> 0321096 (The prose of files, metrics, the command line and the terminal says which subject does what)
             raise UserError(msg)
         yield index
 
 
 class _Log:
-    """The index as a log that this call writes."""
+    """The log that this call writes into the index."""
 
     def __init__(self, index: LogIndex, config: Config, clock: Clock) -> None:
         self._index = index
@@ -194,19 +198,19 @@ class _Log:
             self.append(rules.next_revision(current), clock())
 
     def append(self, payload: Payload, time: int | I64) -> int:
-        """Log a payload and give its offset."""
+        """Logs a payload and returns its offset."""
         offset = self._index.next_offset
         self._index.apply([LogRecord(offset, time, payload, encode(payload))])
         return offset
 
     def judge(self, batch: Batch, time: int | I64) -> list[Judgement]:
-        """Log a batch and give the verdict on each of its entries."""
+        """Logs a batch and returns the judgement of each entry."""
         offset = self.append(batch, time)
         return self._index.judge((offset << ROW_BITS) + np.arange(len(batch), dtype=np.int64))
 
 
 class _Call:
-    """What every batch of this call needs to be answered."""
+    """Logs, judges and writes the batches of one call."""
 
     def __init__(self, log: _Log, outputs: Outputs, tally: Tally, time_field: str | None, config: Config) -> None:
         self._log = log
@@ -218,7 +222,7 @@ class _Call:
         self._topic_id = uuid.uuid4().bytes
 
     def answer(self, lines: LineBatch, columns: Columns) -> None:
-        """Log, judge and write one batch."""
+        """Logs, judges and writes one batch."""
         times, unreadable = self._times(lines, columns)
         columns = columns.rejected(unreadable) if unreadable else columns
         batch = make_batch(columns, self._topic_id, lines.name, lines.source, lines.numbers)
@@ -255,10 +259,10 @@ class _Call:
 
 
 def time_ms(value: Any) -> int | None:  # noqa: ANN401 - whatever a JSON field holds
-    """Milliseconds since 1970 that a field says, None where it says no time.
+    """Returns the time in a field in milliseconds since 1970, or None where the value is not a time.
 
-    A text is ISO 8601 (UTC where it names no zone); a number is seconds since 1970, or
-    milliseconds from ``LEAST_MILLISECONDS`` on.
+    A text is ISO 8601 (UTC without a zone). A number is seconds since 1970, or milliseconds from
+    ``LEAST_MILLISECONDS`` on.
     """
     if isinstance(value, str):
         try:
@@ -275,21 +279,21 @@ def time_ms(value: Any) -> int | None:  # noqa: ANN401 - whatever a JSON field h
 def _fingerprinted(
     batches: Iterator[LineBatch | None], pool: FingerprintPool, limit: int, outputs: Outputs
 ) -> Iterator[tuple[LineBatch, Columns]]:
-    """Batches with their columns, in order, at most ``limit`` of them under way.
+    """Yields the batches with their columns, in order; at most ``limit`` of them are submitted at a time.
 
-    Where the input is slow all that was read is answered and handed on before more is waited for.
+    Where the input is slow, all lines read so far are yielded and flushed before more input is awaited.
     """
-    under_way: deque[_SubmittedBatch] = deque()
+    submitted: deque[_SubmittedBatch] = deque()
     for lines in batches:
         if lines is not None:
-            under_way.append(_SubmittedBatch(lines, pool.submit(_records(lines))))
-        while under_way and (lines is None or len(under_way) > limit or under_way[0].columns.done()):
-            done = under_way.popleft()
+            submitted.append(_SubmittedBatch(lines, pool.submit(_records(lines))))
+        while submitted and (lines is None or len(submitted) > limit or submitted[0].columns.done()):
+            done = submitted.popleft()
             yield done.lines, done.columns.result()
         if lines is None:
             outputs.flush()
-    while under_way:
-        done = under_way.popleft()
+    while submitted:
+        done = submitted.popleft()
         yield done.lines, done.columns.result()
 
 

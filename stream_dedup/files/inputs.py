@@ -1,16 +1,15 @@
-"""Lines in: inputs one after the other, cut into batches.
+"""Input lines, in batches.
 
-Owns how lines are read. Rules:
+Rules:
 
-* Each input is opened once and read once, from its beginning to its end: a named pipe is an input like a file.
-* A batch never holds lines of two inputs, and never more than its limits.
-* ``None`` between batches says that the input is slow: nothing is there to read now. What was
-  read so far came before it as a batch, however small, so that slow input is answered at once.
-* A line longer than ``MAX_LINE_BYTES`` is never held: its beginning and its length are.
-* The bytes of a line are passed on as they came, without the white space around them (a
-  byte order mark at an input's beginning is white space too).
-* A blank line (nothing, or ASCII white space alone) is no record: it is skipped, and counted in the numbers of
-  the lines after it.
+* Each input is opened once and read once, from beginning to end, so that a named pipe works like a file.
+* A batch has lines of one input only, and respects its limits.
+* ``None`` between batches means that the input has no data at present. The lines read before come as a batch first,
+  however small, so that a slow input is answered at once.
+* Of a line longer than ``MAX_LINE_BYTES``, only the beginning and the length are kept in memory.
+* The bytes of a line are unchanged, except that the white space around them is removed, and the byte order mark at the
+  beginning of an input.
+* A blank line (empty, or ASCII white space only) is skipped; it counts in the numbers of the lines after it.
 """
 
 from __future__ import annotations
@@ -33,20 +32,20 @@ from stream_dedup.files.output_file import SIGNAL_S, write_all
 
 STDIN = "-"
 STDIN_NAME = "stdin"
-"""What the name of standard input is in ids."""
+"""The name of standard input in ids."""
 READ_BYTES = 1 << 18
-"""Bytes read at once: four times a pipe's capacity, far below a batch's limit."""
+"""Bytes of one read: four times the capacity of a pipe, far below the limit of a batch."""
 LINE_BATCH_LINES = 256
-"""Lines in one batch: enough that what a batch costs is small beside them."""
+"""Lines in one batch: enough to make the cost of a batch negligible."""
 LINE_BATCH_BYTES = 4 << 20
-"""Bytes in one batch, so that those under way stay bounded with long lines too."""
+"""Bytes in one batch, so that the submitted batches stay bounded with long lines."""
 MAX_LINE_BYTES = 64 << 20
-"""A line longer than 64 MiB is not held in memory; no topic would hold it either."""
+"""64 MiB: a longer line is not kept in memory; no topic would accept it either."""
 KEPT_BYTES = 64 << 10
-"""Bytes kept of such a line: what its output says of it."""
+"""Bytes of a longer line that are kept for its output line."""
 INPUT_IDLE_S = 0.02
-"""Seconds without a byte after which an input counts as slow: a program that writes steadily is never
-taken for one, and nobody who waits for a verdict notices."""
+"""Seconds without data after which an input counts as slow: longer than the pauses of a program that writes steadily,
+shorter than a person notices."""
 SMALL_INPUT_BYTES = 2_000_000
 """Below this size, starting processes takes longer than fingerprinting without them."""
 
@@ -56,7 +55,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class CutLine:
-    """A line too long to hold: how it begins and how long it is, in bytes."""
+    """A line longer than ``MAX_LINE_BYTES``: its beginning, and its length in bytes."""
 
     head: bytes
     length: int
@@ -64,7 +63,7 @@ class CutLine:
 
 @dataclass(slots=True)
 class LineBatch:
-    """Lines of one input, each with its number in that input, counted from 1; blank lines are left out."""
+    """Lines of one input with their numbers in it, counted from 1; without blank lines."""
 
     source: int
     name: str
@@ -74,17 +73,17 @@ class LineBatch:
 
 @dataclass(slots=True)
 class Progress:
-    """How much was read; ``total`` bytes where every input is a file."""
+    """Bytes read; ``total`` is known where every input is a regular file."""
 
     read: int = 0
     total: int | None = None
 
 
 def check_inputs(names: Sequence[str]) -> None:
-    """Check that every input can be opened, before anything else begins. Nothing is opened: a pipe has one beginning.
+    """Checks that every input can be opened. Opens none, because a pipe can be read once only.
 
     Raises:
-        UserError: one cannot.
+        UserError: an input cannot be opened.
     """
     for name in names:
         if name != STDIN:
@@ -94,7 +93,7 @@ def check_inputs(names: Sequence[str]) -> None:
 def _check_input(name: str) -> None:
     try:
         if stat.S_ISDIR(Path(name).stat().st_mode):
-            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+            raise IsADirectoryError(errno.EISDIR, "a folder")
         if not os.access(name, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
@@ -109,7 +108,7 @@ def _unreadable(name: str, error: OSError) -> UserError:
 
 
 def total_bytes(names: Sequence[str]) -> int | None:
-    """Bytes of all inputs, None where one of them is no file."""
+    """Returns the bytes of all inputs, or None where one of them is not a regular file."""
     total = 0
     for name in names:
         info = os.fstat(sys.stdin.fileno()) if name == STDIN else Path(name).stat()
@@ -127,19 +126,19 @@ def fingerprinting_processes(configured: int | None, input_bytes: int | None) ->
 
 
 class Copies:
-    """Copies of what was read from inputs that cannot be read again: pipes, and standard input.
+    """Copies of the inputs that cannot be read twice: pipes and standard input.
 
-    Each is a temporary file without a name, so that it goes with the process, however that ends.
+    Each copy is a temporary file without a name, which the system removes when the process ends.
     """
 
     def __init__(self) -> None:
         self._files: dict[int, IO[bytes]] = {}
 
-    def add(self, source: int, chunk: bytes) -> None:
-        """Add what was read next of this input.
+    def append(self, source: int, chunk: bytes) -> None:
+        """Appends a chunk to the copy of an input.
 
         Raises:
-            UnavailableError: it cannot be kept (a full disk).
+            UnavailableError: the copy cannot be written (a full disk).
         """
         try:
             if source not in self._files:
@@ -147,31 +146,31 @@ class Copies:
             write_all(self._files[source].fileno(), chunk)
         except OSError as error:
             msg = (
-                f"temporary folder {tempfile.gettempdir()}: a pipe's content cannot be kept there ({error.strerror}); "
+                f"temporary folder {tempfile.gettempdir()}: the copy of a pipe cannot be written ({error.strerror}); "
                 "make room, set TMPDIR to another folder, or name a file as input"
             )
             raise UnavailableError(msg) from error
 
     def rewound(self, source: int) -> int | None:
-        """Descriptor of the copy, at its beginning; None where this input has none."""
+        """Returns the descriptor of a copy, at its beginning, or None where the input has no copy."""
         if source not in self._files:
             return None
         self._files[source].seek(0)
         return self._files[source].fileno()
 
     def close(self) -> None:
-        """Give the space back."""
+        """Removes the copies."""
         for file in self._files.values():
             file.close()
 
 
 def read_batches(names: Sequence[str], progress: Progress, copies: Copies | None = None) -> Iterator[LineBatch | None]:
-    """Every line of every input that is not blank, in order; ``None`` where nothing is there to read now.
+    """Yields every non-blank line of every input, in order, and ``None`` where the input has no data at present.
 
     Args:
         names: paths, or ``-`` for standard input.
-        progress: told how many bytes were read.
-        copies: where what cannot be read again is kept; None where nothing is read again.
+        progress: counts the bytes read.
+        copies: copies of inputs that cannot be read twice; None: no input is read again.
 
     Raises:
         UserError: an input cannot be opened.
@@ -186,10 +185,10 @@ def read_batches(names: Sequence[str], progress: Progress, copies: Copies | None
 
 
 def read_batches_again(names: Sequence[str], copies: Copies) -> Iterator[LineBatch]:
-    """The same lines once more: of inputs that have a copy from there, else from the file.
+    """Yields the same lines again, from the copy of an input or from its file.
 
     Raises:
-        UserError: a file cannot be opened any more.
+        UserError: a file can no longer be opened.
     """
     for source, name in enumerate(names):
         copy = copies.rewound(source)
@@ -200,7 +199,7 @@ def read_batches_again(names: Sequence[str], copies: Copies) -> Iterator[LineBat
 
 
 def printable(argument: str) -> str:
-    r"""An argument of the command line as text: bytes that are no UTF-8 are written as ``\xff``."""
+    r"""Returns an argument of the command line as text, with invalid UTF-8 written as ``\xff``."""
     return os.fsencode(argument).decode("utf-8", "backslashreplace")
 
 
@@ -238,15 +237,15 @@ def _batches(chunks: Iterator[bytes | None], source: int, name: str) -> Iterator
 
 
 def _chunks(descriptor: int, progress: Progress, *, waits: bool) -> Iterator[bytes | None]:
-    """Bytes as they are read; ``None`` before a read that would wait."""
+    """Yields the bytes of each read, and ``None`` before a read that would wait."""
     ready = select.poll()
     ready.register(descriptor, select.POLLIN)
     while True:
         if waits and not ready.poll(INPUT_IDLE_S * 1000):
             yield None
             while not ready.poll(SIGNAL_S * 1000):
-                # Waiting is done here and not in read(): a signal that comes just before that call would be
-                # seen only with the next line.
+                # Waits here and not in read(): a signal just before that call would be handled only after the
+                # next line.
                 continue
         try:
             chunk = os.read(descriptor, READ_BYTES)
@@ -259,15 +258,15 @@ def _chunks(descriptor: int, progress: Progress, *, waits: bool) -> Iterator[byt
 
 
 def _copied(chunks: Iterator[bytes | None], copies: Copies, source: int) -> Iterator[bytes | None]:
-    copies.add(source, b"")  # an empty pipe has a copy too: to open it again could wait for ever
+    copies.append(source, b"")  # an empty pipe needs a copy too: opening it again could block for ever
     for chunk in chunks:
         if chunk is not None:
-            copies.add(source, chunk)
+            copies.append(source, chunk)
         yield chunk
 
 
 def _lines(chunks: Iterator[bytes | None]) -> Iterator[tuple[int, bytes | CutLine] | None]:
-    """Number and content of each line that is not blank, without the white space around it; ``None`` as it comes."""
+    """Yields number and content of each non-blank line, without the white space around it; passes ``None`` on."""
     tail, number = _Tail(), 1
     for chunk in chunks:
         if chunk is None:
@@ -275,17 +274,17 @@ def _lines(chunks: Iterator[bytes | None]) -> Iterator[tuple[int, bytes | CutLin
             continue
         *ended, rest = chunk.split(b"\n")
         for piece in ended:
-            tail.add(piece)
-            if (line := tail.take()) is not None:
+            tail.append(piece)
+            if (line := tail.end()) is not None:
                 yield number, line
             number += 1
-        tail.add(rest)
-    if (line := tail.take()) is not None:
+        tail.append(rest)
+    if (line := tail.end()) is not None:
         yield number, line
 
 
 class _Tail:
-    """A line that has not ended yet. The first one of an input may begin with a byte order mark."""
+    """The line that is being read. The first line of an input may begin with a byte order mark."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -293,8 +292,8 @@ class _Tail:
         self._mark = _BYTE_ORDER_MARK
         self._blank = True
 
-    def add(self, piece: bytes) -> None:
-        """Add what comes next of the line."""
+    def append(self, piece: bytes) -> None:
+        """Appends a piece of the line."""
         self._length += len(piece)
         self._blank = self._blank and is_blank(piece)
         if piece and (self._length <= MAX_LINE_BYTES or not self._pieces):
@@ -302,11 +301,11 @@ class _Tail:
         elif piece and len(self._pieces) > 1:
             self._pieces = [b"".join(self._pieces)[:KEPT_BYTES]]
 
-    def take(self) -> bytes | CutLine | None:
-        """End the line and give it; None if it is blank."""
+    def end(self) -> bytes | CutLine | None:
+        """Ends the line and returns it, or None if it is blank."""
         whole, length, blank = b"".join(self._pieces).removeprefix(self._mark), self._length, self._blank
         self._pieces, self._length, self._mark, self._blank = [], 0, b"", True
-        # What is held of a line that was cut may be blank where the line is not.
+        # The kept beginning of a line that was cut may be blank where the line is not.
         if blank or (length <= MAX_LINE_BYTES and is_blank(whole)):
             return None
         return CutLine(whole[:KEPT_BYTES], length) if length > MAX_LINE_BYTES else whole.strip(_LINE_SPACE)

@@ -1,21 +1,20 @@
-"""Output files: every write is complete or an error, and a file appears whole under its name or not at all.
+"""Output files: every write is complete or an error, and a file appears under its name complete or not at all.
 
-Owns how bytes leave the process. A write to a descriptor may take fewer bytes than it is given, and a non-blocking
-one may take none: ``write_all`` goes on until all are taken, and waits where there is no room.
+A write to a descriptor may accept fewer bytes than requested, and a write to a non-blocking descriptor none:
+``write_all`` repeats the write until all bytes are accepted, and waits where there is no room.
 
 A regular file, or one that does not exist yet, is replaced in four steps:
 
-    1. A temporary file with a random name is made in the folder of the target, exclusively: a file that is there
-       is never opened, a link is never followed. Its permissions are never wider than the target's.
-    2. The content is written to it, and reaches the disk (fsync).
-    3. It is renamed over the target, at once.
-    4. The folder reaches the disk.
+    1. Create a temporary file with a random name in the folder of the target, exclusively: an existing file is never
+       opened, a link never followed. Its permissions are never wider than those of the target.
+    2. Write the content, and sync it to the disk.
+    3. Rename the temporary file to the target.
+    4. Sync the folder to the disk.
 
-Where the target is a symbolic link, the file that it points to is replaced and the link stays. A process that is
-killed (SIGKILL, power) before step 3 leaves the temporary file, named ``.stream-dedup-*.tmp``; any other end
-removes it.
+Where the target is a symbolic link, the file that it points to is replaced and the link remains. A process that is
+killed (SIGKILL, power) before step 3 leaves the temporary file, ``.stream-dedup-*.tmp``; otherwise it is removed.
 
-What is no regular file (a pipe, a device) is written to as it is.
+A pipe or a device is written to directly.
 """
 
 from __future__ import annotations
@@ -37,22 +36,22 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 STDOUT = "-"
-"""What the name of standard output is as an output."""
+"""The name of standard output as an argument."""
 STANDARD_OUTPUT = "standard output"
-"""What it is called in messages."""
+"""The name of standard output in messages."""
 BUFFER_BYTES = 1 << 16
-"""Bytes gathered before they are handed to the system: a pipe's capacity."""
+"""Bytes buffered before a write: the capacity of a pipe."""
 SIGNAL_S = 0.5
-"""Seconds after which a signal that came just before a wait is seen."""
+"""Seconds after which a signal that arrived just before a wait is handled."""
 _TEMPORARY = ".stream-dedup-{}.tmp"
 
 
 def write_all(descriptor: int, data: ReadableBuffer) -> int:
-    """Write every byte, waiting where a non-blocking descriptor has no room; the number of bytes.
+    """Writes every byte, waiting where a non-blocking descriptor has no room. Returns the number of bytes.
 
     Raises:
-        BrokenPipeError: whoever read it has gone.
-        OSError: it cannot be written. What part of it was written is unknown.
+        BrokenPipeError: the reader closed the pipe.
+        OSError: the write failed; an unknown part of the data was written.
     """
     rest = memoryview(data).cast("B")
     while rest:
@@ -74,51 +73,51 @@ class CompleteWriter(io.FileIO):
     """A descriptor open for writing whose ``write`` is complete or an error."""
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Write every byte."""
+        """Writes every byte."""
         return write_all(self.fileno(), data)
 
 
 class OutputTarget(Protocol):
-    """Where lines go. Used as: ``open``, ``stream.write`` …, ``sync``, ``publish``; ``discard`` in any case."""
+    """A destination of lines. Call ``open``, ``stream.write`` …, ``sync``, ``publish``; always ``discard``."""
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """The name in messages."""
 
     @property
     def key(self) -> str:
-        """The same for two names of one output."""
+        """Equal for two names of one output."""
 
     @property
     def stream(self) -> BinaryIO:
-        """Where to write, once it is open."""
+        """The stream to write to, after ``open``."""
 
     def open(self) -> None:
-        """Make it ready to be written.
+        """Opens the output.
 
         Raises:
-            UserError: it cannot be.
+            UserError: the output cannot be opened.
         """
 
     def sync(self) -> None:
-        """Hand all that was written to the system, and of a regular file to the disk.
+        """Flushes the stream, and syncs a regular file to the disk.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the output cannot be written.
         """
 
     def publish(self) -> None:
-        """Give the content its name. Only after ``sync``."""
+        """Gives the content its name. Call it after ``sync``."""
 
     def discard(self) -> None:
-        """Remove what was not published. Idempotent; never raises for what is thrown away."""
+        """Removes unpublished content. Idempotent; raises nothing."""
 
 
 def output_to(path: Path) -> OutputTarget:
-    """The output that this path names. Nothing is opened yet.
+    """Returns the output that a path names, not opened yet.
 
-    ``-`` is standard output, and so is whatever path names the file that standard output is: one file that two
-    writers share would lose lines.
+    ``-`` is standard output, and so is any path of the file that standard output is: two writers of one file would
+    overwrite each other's lines.
     """
     if str(path) == STDOUT or is_standard_output(path):
         return StandardOutput()
@@ -130,12 +129,12 @@ def output_to(path: Path) -> OutputTarget:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file with this content, or none (``-``: to standard output).
+    """Writes a file with this content, completely or not at all (``-``: to standard output).
 
     Raises:
-        UserError: it cannot be opened.
-        UnavailableError: it cannot be written (a full disk).
-        BrokenPipeError: whoever read it has gone.
+        UserError: the file cannot be opened.
+        UnavailableError: the file cannot be written (a full disk).
+        BrokenPipeError: the reader closed the pipe.
     """
     output = output_to(path)
     try:
@@ -150,20 +149,21 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def is_standard_output(path: Path) -> bool:
-    """Whether a path names the file, pipe or device that standard output is; none does where it cannot be written.
+    """Returns whether a path names the file, pipe or device that standard output is.
 
-    A standard output that the caller closed is a null device that can only be read: ``/dev/null`` is not that.
+    No path does where the caller closed standard output: it is then a null device opened for reading, and an output
+    ``/dev/null`` is a different one.
     """
     try:
         descriptor = sys.stdout.fileno()
         same = os.path.samestat(path.stat(), os.fstat(descriptor))
         return same and fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
-    except (OSError, ValueError):  # one of them is not there
+    except (OSError, ValueError):  # one of them does not exist
         return False
 
 
 class StandardOutput:
-    """Standard output: nothing to be opened, and nothing that could be taken back."""
+    """Standard output: always open; its content cannot be withdrawn."""
 
     name = key = STANDARD_OUTPUT
 
@@ -171,23 +171,23 @@ class StandardOutput:
         self.stream: BinaryIO = sys.stdout.buffer
 
     def open(self) -> None:
-        """Nothing: it is open."""
+        """Does nothing: standard output is open."""
 
     def sync(self) -> None:
-        """Flush it; where it is a regular file, wait for the disk."""
+        """Flushes the stream; syncs a regular file to the disk."""
         self.stream.flush()
         with suppress(io.UnsupportedOperation):  # a test's stream has no descriptor
             _sync_file(self.stream.fileno())
 
     def publish(self) -> None:
-        """Nothing: it has its name."""
+        """Does nothing."""
 
     def discard(self) -> None:
-        """Nothing: what has left cannot be taken back."""
+        """Does nothing."""
 
 
 class _Opened:
-    """What both kinds of named output have: a stream over a descriptor of their own."""
+    """A named output with its own descriptor."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
@@ -196,7 +196,7 @@ class _Opened:
 
     @property
     def stream(self) -> BinaryIO:
-        """Where to write."""
+        """The stream to write to."""
         if self._writer is None:
             msg = f"output {self.name} is not open"
             raise ValueError(msg)
@@ -206,7 +206,7 @@ class _Opened:
         self._writer = io.BufferedWriter(CompleteWriter(descriptor, "wb"), BUFFER_BYTES)
 
     def _abandon(self) -> None:
-        """Close the descriptor; what is still gathered is thrown away."""
+        """Closes the descriptor and discards the buffer."""
         if self._writer is not None:
             with suppress(OSError):
                 self._writer.raw.close()
@@ -220,31 +220,31 @@ class Stream(_Opened):
         self._path = path
 
     def open(self) -> None:
-        """Open it; a pipe waits for its reader."""
+        """Opens the output. A pipe waits for its reader."""
         try:
             self._write_to(os.open(self._path, os.O_WRONLY | os.O_CLOEXEC))
         except OSError as error:
             raise unopened(self.name, error) from error
 
     def sync(self) -> None:
-        """Flush it."""
+        """Flushes the stream."""
         self.stream.flush()
 
     def publish(self) -> None:
-        """Close it: its reader comes to the end."""
+        """Closes the stream: its reader reads the end of the data."""
         self.stream.close()
 
     def discard(self) -> None:
-        """Close it, if it is open."""
+        """Closes the stream, if it is open."""
         self._abandon()
 
 
 class ReplacedFile(_Opened):
-    """A regular file that is replaced as a whole (the module says how)."""
+    """A regular file that is replaced in the four steps above."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        # The file that a symbolic link points to is replaced, the link stays.
+        # Replaces the file that a symbolic link points to, not the link.
         self._target = Path(self.key)
         self._folder = -1
         self._temporary: str | None = None
@@ -258,16 +258,16 @@ class ReplacedFile(_Opened):
             raise unopened(self.name, error) from error
 
     def _make(self, target: os.stat_result | None) -> int:
-        """Make the temporary file, with the permissions of what it will replace."""
+        """Creates the temporary file, with the permissions of its target."""
         name = _TEMPORARY.format(secrets.token_hex(8))
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         mode = 0o666 if target is None else 0o600 & target.st_mode
-        # Its name is known before it is there: a signal that comes in between must not leave it behind.
+        # Sets the name before the file exists: a signal in between must not leave the file behind.
         self._temporary = name
         try:
             descriptor = os.open(name, flags, mode, dir_fd=self._folder)
         except FileExistsError:
-            self._temporary = None  # somebody else's
+            self._temporary = None  # of another process
             raise
         if target is not None:
             _take_permissions(descriptor, target)
@@ -289,7 +289,7 @@ class ReplacedFile(_Opened):
         os.fsync(self._folder)
 
     def discard(self) -> None:
-        """Remove the temporary file, if there is one, and close what is open."""
+        """Removes the temporary file, if it exists, and closes the descriptors."""
         self._abandon()
         if self._temporary is not None:
             with suppress(OSError):
@@ -301,32 +301,32 @@ class ReplacedFile(_Opened):
 
 
 def unopened(name: str, error: OSError | ValueError) -> UserError:
-    """The error of an output that cannot be opened."""
+    """Returns the error for an output that cannot be opened."""
     reason = error.strerror if isinstance(error, OSError) else error
-    return UserError(f"output {name}: cannot be written ({reason}); name a file in a folder that is there")
+    return UserError(f"output {name}: cannot be written ({reason}); name a file in an existing folder")
 
 
 def unwritten(name: str, error: OSError) -> OSError | UnavailableError:
-    """The error of an output that cannot be written any more; a reader that has gone is no fault of ours."""
+    """Returns the error for a failed write; a closed pipe is not an error of the output."""
     if isinstance(error, BrokenPipeError):
         return error
-    return UnavailableError(f"output {name}: {error.strerror}; make room or name another file, and call again")
+    return UnavailableError(f"output {name}: {error.strerror}; make room or name another file, and repeat the call")
 
 
 def _regular(name: str, folder: int) -> os.stat_result | None:
-    """The regular file of this name in a folder, None where nothing is."""
+    """Returns the status of a regular file in a folder, or None where it does not exist."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(found.st_mode):
-        msg = "it is no regular file"
+        msg = "not a regular file"
         raise ValueError(msg)
     return found
 
 
 def _take_permissions(descriptor: int, target: os.stat_result) -> None:
-    """Give a file owner, group and mode of another. Where the group cannot be given, nobody's rights are widened."""
+    """Copies owner, group and mode of a file. Where the group cannot be set, the group gets no permissions."""
     mode = stat.S_IMODE(target.st_mode)
     made = os.fstat(descriptor)
     if (made.st_uid, made.st_gid) != (target.st_uid, target.st_gid):
@@ -338,12 +338,12 @@ def _take_permissions(descriptor: int, target: os.stat_result) -> None:
 
 
 def _take_owner(descriptor: int, target: os.stat_result) -> None:
-    with suppress(PermissionError):  # only root may give a file to somebody else
+    with suppress(PermissionError):  # only root can change the owner
         os.fchown(descriptor, target.st_uid, -1)
     os.fchown(descriptor, -1, target.st_gid)
 
 
 def _sync_file(descriptor: int) -> None:
-    """Wait until a regular file is on the disk; nothing for a pipe or a device."""
+    """Syncs a regular file to the disk; does nothing for a pipe or a device."""
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.fsync(descriptor)

@@ -1,18 +1,17 @@
-"""Lines out: what each record looks like with its verdict, and where it goes.
+"""Output lines: the form of a record with its verdict, and its destination.
 
 Owns the form of an output line:
 
-    a record with a text   as it came, byte for byte, with a member ``dedup`` before its last brace
-                           (an incoming ``dedup`` is taken out first)
-    anything else          {"dedup": {"verdict": "rejected", "reason": …, "line": …}}
+    a record with a text   unchanged, byte for byte, with a member ``dedup`` before its last brace
+                           (an existing ``dedup`` is removed first)
+    any other line         {"dedup": {"verdict": "rejected", "reason": …, "line": …}}
 
 ``dedup`` holds ``verdict``; ``fingerprint`` (16 hex digits) unless rejected; ``match`` {``id``,
-``distance``, ``similarity``} on duplicates, and on a unique one that is an update (the match is its earlier
-version); ``reason`` on rejected ones. Where a line's bytes are
-no UTF-8, ``line_base64`` stands in place of ``line``, at most ``KEPT_BYTES`` of it, and
-``line_bytes`` says its length where something was left out.
+``distance``, ``similarity``} on duplicates, and on a unique record that is an update (the match is its earlier
+version); ``reason`` on rejected records. A line that is not UTF-8 has ``line_base64`` in place of ``line``, with at
+most ``KEPT_BYTES`` of it, and its length in ``line_bytes`` where it was cut.
 
-Output files appear whole or not at all, when the call has succeeded (``output_file`` says how).
+Output files appear complete or not at all, when the call succeeds (see ``output_file``).
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ from stream_dedup.files.output_file import STDOUT, OutputTarget, output_to, unwr
 
 MEMBER = "dedup"
 SIMILARITY_DECIMALS = 4
-"""As in the headers of the stream."""
+"""As in the headers of output records."""
 
 _PLAIN = b'"dedup"'
 _ESCAPED = b"\\u00"
-"""How an escaped ASCII letter begins: only such a line may hold the member's name in disguise."""
+"""The beginning of an escaped ASCII letter: only a line with one can contain the name of the member escaped."""
 _JSON_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]')
 _OPEN, _CLOSE, _END_OF_MEMBER = (b"{", b"["), (b"}", b"]"), (b",", b"}")
 
 
 def with_verdict(line: bytes, judgement: Judgement, fingerprint: int) -> bytes:
-    """The output line of a record that has a text."""
+    """Returns the output line of a record with a text."""
     if _PLAIN in line or _ESCAPED in line:
         line = without_member(line)
     if judgement.verdict is Verdict.UNIQUE and judgement.match is None:
@@ -52,7 +51,7 @@ def with_verdict(line: bytes, judgement: Judgement, fingerprint: int) -> bytes:
 
 
 def rejected_line(line: bytes | CutLine, reason: str | None) -> bytes:
-    """The output line of an input line that is no record with a text."""
+    """Returns the output line of an input line that is not a record with a text."""
     said: dict[str, Any] = {"verdict": str(Verdict.REJECTED), "reason": reason}
     if isinstance(line, CutLine):
         said |= {"line_base64": base64.b64encode(line.head).decode(), "line_bytes": line.length}
@@ -62,13 +61,13 @@ def rejected_line(line: bytes | CutLine, reason: str | None) -> bytes:
 
 
 def has_text(line: bytes | CutLine, fmt: InputFormat) -> bool:
-    """Whether a line is a JSON object with a text."""
+    """Returns whether a line is a JSON object with a text."""
     record = None if isinstance(line, CutLine) else parse_object(line, fmt)
     return isinstance(record, dict) and any(isinstance(record.get(name), str) for name in fmt.text_fields)
 
 
 def without_member(line: bytes) -> bytes:
-    """A JSON object, known to be right, without its members named ``dedup``; all others as they are written."""
+    """Returns a valid JSON object without its members named ``dedup``; the others are unchanged."""
     members = _members(line)
     if all(name != MEMBER for name, _ in members):
         return line
@@ -76,7 +75,7 @@ def without_member(line: bytes) -> bytes:
 
 
 def _members(line: bytes) -> list[tuple[str, bytes]]:
-    """Name and written form of each member. Only strings and brackets are looked at, at any depth."""
+    """Returns name and text of each member. Scans only strings and brackets."""
     members: list[tuple[str, bytes]] = []
     begin = depth = 0
     name = None
@@ -116,33 +115,33 @@ def _as_json(line: bytes) -> dict[str, Any]:
 
 
 class Outputs:
-    """Where each verdict goes: a file of its own, else standard output.
+    """The output of each verdict: its file, or standard output. Two verdicts may share one file.
 
-    Two verdicts may share one file. Used as: construct, ``open``, ``write``…, ``finish``; ``discard`` in any case.
+    Order of calls: construct, ``open``, ``write`` …, ``finish``; always ``discard``.
     """
 
     def __init__(self, paths: Mapping[Verdict, Path | None]) -> None:
-        """Nothing is opened yet: what ``discard`` has to remove is known before it is made."""
+        """Opens nothing yet, so that ``discard`` knows a temporary file before it is created."""
         outputs = {verdict: output_to(paths.get(verdict) or Path(STDOUT)) for verdict in Verdict}
-        # Verdicts with one file share one output.
+        # Verdicts with the same file share one output.
         self._outputs = {output.key: output for output in outputs.values()}
         self._of = {verdict: self._outputs[output.key] for verdict, output in outputs.items()}
 
     def open(self) -> None:
-        """Open the files.
+        """Opens the files.
 
         Raises:
-            UserError: one cannot be written.
+            UserError: a file cannot be written.
         """
         for output in self._outputs.values():
             output.open()
 
     def write(self, verdict: Verdict, line: bytes) -> None:
-        """Write one line to its place.
+        """Writes a line to the output of its verdict.
 
         Raises:
-            UnavailableError: it cannot be written (a full disk).
-            BrokenPipeError: whoever read it has gone.
+            UnavailableError: the output cannot be written (a full disk).
+            BrokenPipeError: the reader closed the pipe.
         """
         output = self._of[verdict]
         try:
@@ -151,22 +150,22 @@ class Outputs:
             raise unwritten(output.name, error) from error
 
     def flush(self) -> None:
-        """Hand what was written to the system."""
+        """Flushes every output."""
         self._each(lambda output: output.stream.flush())
 
     def finish(self, written: Callable[[], None] = lambda: None) -> None:
-        """Put every file in its place.
+        """Publishes every output.
 
-        1. All is written, and files are on the disk: an error (a full disk, a closed pipe) shows before any file moves.
-           ``written`` is called then.
-        2. The files move.
+        1. Sync every output: an error (a full disk, a closed pipe) is raised before any file gets its name.
+        2. Call ``written``.
+        3. Rename the temporary files.
         """
         self._each(lambda output: output.sync())
         written()
         self._each(lambda output: output.publish())
 
     def discard(self) -> None:
-        """Remove what was not finished."""
+        """Removes unfinished files."""
         for output in self._outputs.values():
             output.discard()
 

@@ -1,8 +1,8 @@
-"""Whether an output is a file that the call reads: to write it would destroy what is read.
+"""Refuses outputs that are inputs of the same call: writing them would destroy the input.
 
-A file is known by device and inode, so that a second name of it (a hard link, a symbolic link, ``/dev/stdin``, a
-redirection) is found, and by its path beside that, for file systems whose inodes say nothing. Terminals and other
-character devices, and sockets, may be read and written at once: nothing of them is lost.
+A file is identified by device and inode, so that its other names (a hard link, a symbolic link, ``/dev/stdin``, a
+redirection) are recognised, and also by its path, for file systems without stable inodes. Character devices, such as
+terminals, and sockets may be input and output at the same time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Where = str | Path
 
 
 class _File(NamedTuple):
-    """A file that is there: where its path leads, device, inode."""
+    """An existing file: resolved path, device, inode."""
 
     real: str
     device: int
@@ -30,14 +30,14 @@ class _File(NamedTuple):
 
 
 def refuse_inputs_as_outputs(outputs: Iterable[_Where], inputs: Iterable[_Where]) -> None:
-    """See that no output is an input.
+    """Checks that no output is an input.
 
     Args:
         outputs: paths, ``-`` for standard output.
         inputs: paths, ``-`` for standard input.
 
     Raises:
-        UserError: one is.
+        UserError: an output is an input.
     """
     read = {str(name): found for name in inputs if (found := _file(name, 0)) is not None}
     for output in outputs:
@@ -45,15 +45,15 @@ def refuse_inputs_as_outputs(outputs: Iterable[_Where], inputs: Iterable[_Where]
         same = [name for name, found in read.items() if written is not None and _same(written, found)]
         if same:
             named = _shown(same[0], "standard input")
-            msg = f"output {_shown(output, 'standard output')}: it is an input too ({named}); name another file"
+            msg = f"output {_shown(output, 'standard output')}: it is also an input ({named}); name another file"
             raise UserError(msg)
 
 
 def refuse_outputs_inside(outputs: Iterable[_Where], folder: Path) -> None:
-    """See that no output is this folder or a file in it, at any depth.
+    """Checks that no output is this folder or inside it.
 
     Raises:
-        UserError: one is.
+        UserError: an output is.
     """
     real = Path(os.path.realpath(folder))
     for output in outputs:
@@ -64,7 +64,7 @@ def refuse_outputs_inside(outputs: Iterable[_Where], folder: Path) -> None:
 
 
 def _file(name: _Where, stream: int) -> _File | None:
-    """What a name leads to; None where nothing is, or what may be read and written at once."""
+    """Returns the file of a name; None where it does not exist, or may be input and output at the same time."""
     try:
         found = os.fstat(stream) if str(name) == STREAM else Path(name).stat()
     except OSError:

@@ -28,22 +28,22 @@ METRIC_PREFIX = "stream_dedup_"
 
 Stage = Literal["poll", "decode_fingerprint", "append", "log_read", "apply", "judge", "transaction", "end_to_end"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
-"""Steps of an article's way through a worker; end_to_end goes from the source's time stamp to the commit."""
+"""Stages of a batch in a worker; end_to_end is the time from the source timestamp to the commit."""
 VERDICTS = ("unique", "duplicate", "rejected")
 KINDS = tuple(status.name.lower() for status in Status)
-"""Kinds of text: by which features an entry was made."""
+"""Kinds of text."""
 RECORD_KINDS = ("batch", "rules", "trim")
 """Kinds of log records."""
 OUTCOMES = ("committed", "aborted", "unknown")
 
 STAGE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Seconds. A step alone takes some ms; 0.05 and 0.25 stand around the latency aimed at; 60 is the watchdog."""
+"""Seconds. One stage takes some ms; the target latency is between 0.05 and 0.25; 60 is the watchdog's limit."""
 CANDIDATE_BUCKETS = (0.0, 1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16_384.0, 65_536.0)
-"""Entries compared for one article: 65536 is four full lists of the default bucket limit."""
+"""Candidates of one article: 65536 is four full posting lists of the default bucket limit."""
 MAX_REASONS = 32
-"""Distinct reasons kept as labels; what comes beyond is counted as ``other``."""
+"""Distinct reasons kept as labels; further ones are counted as ``other``."""
 MAX_REASON_CHARACTERS = 60
-"""A reason's label is cut there."""
+"""The label of a reason is cut there."""
 
 
 class Declaration(Generic[_M]):
@@ -253,7 +253,7 @@ class Metrics:
 
     @contextmanager
     def stage(self, name: Stage) -> Iterator[None]:
-        """Measure a step; it counts too when the step fails."""
+        """Measures a stage, also where it fails."""
         begun = perf_counter()
         try:
             yield
@@ -261,16 +261,16 @@ class Metrics:
             self.passed(name, perf_counter() - begun)
 
     def passed(self, stage: Stage, seconds: float) -> None:
-        """A step took so long."""
+        """Records the time of a stage."""
         self.stage_seconds.labels(stage).observe(seconds)
 
     def count_texts(self, statuses: U8) -> None:
-        """Count entries that were made, by kind."""
+        """Counts new entries, by kind."""
         for kind, count in zip(KINDS, np.bincount(statuses, minlength=len(KINDS)).tolist(), strict=True):
             self.texts.labels(kind).inc(count)
 
     def count_verdicts(self, judgements: Iterable[Judgement]) -> None:
-        """Count the verdicts of a committed batch."""
+        """Counts the verdicts of a committed batch."""
         for judgement in judgements:
             self.articles.labels(str(judgement.verdict)).inc()
             if judgement.verdict is Verdict.UNIQUE and judgement.match is not None:
@@ -279,7 +279,7 @@ class Metrics:
                 self.count_rejected(judgement.reason or "")
 
     def count_rejected(self, reason: str) -> None:
-        """Count a rejected article under its reason, what follows a colon left out."""
+        """Counts a rejected article under its reason, without the text after a colon."""
         label = reason.partition(":")[0].strip()[:MAX_REASON_CHARACTERS]
         if label not in self._reasons:
             if len(self._reasons) >= MAX_REASONS:
@@ -289,14 +289,14 @@ class Metrics:
         self.rejected.labels(label).inc()
 
     def count_lookups(self, lookups: int, lists: int, candidates: int) -> None:
-        """Count a batch's look-ups, the lists looked at and the entries compared in them."""
+        """Counts the look-ups of a batch, its posting lists and its candidates."""
         if lookups > 0:
             self.lookups.inc(lookups)
             self.lists.inc(lists)
             self.candidates_per_lookup.observe(candidates / lookups)
 
     def identify(self, version: str, scheme: str) -> None:
-        """Say which version runs, on which scheme."""
+        """Sets the version of the program and the scheme."""
         self.build_info.clear()
         self.build_info.labels(version, scheme).set(1)
 

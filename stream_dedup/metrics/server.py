@@ -1,15 +1,15 @@
 """The HTTP server of /metrics, /healthz and /readyz.
 
-Owns one listening socket, its connections and their threads. What the two health pages say is asked of callables
-each time: they must answer at once and may be called from any thread. A page answers 200 when
-all is well, 503 with the reason in its body when not. The server never changes anything.
+Owns one listening socket, its connections and their threads. Each request of a health page calls a function, which must
+return at once and may be called from any thread. A health page answers 200, or 503 with the reason in its body. The
+server changes nothing.
 
-Whoever reaches the port must not be able to harm the process. Rules:
+A client must not be able to harm the process. Rules:
 
-* There are ``Limits.connections`` connections at most; one more is closed at once, without a thread.
-* A connection has ``Limits.request_s`` from its beginning to the last byte of its answer, then it is shut down,
-  whatever it was at. It carries one request (HTTP/1.0), of ``MAX_HEAD_BYTES`` at most.
-* What clients do wrong, and what fails here, is logged: one line for each kind of fault in ``Limits.quiet_s``.
+* At most ``Limits.connections`` connections are open; a further one is closed at once, without a thread.
+* A connection is shut down ``Limits.request_s`` after it was accepted. It carries one request (HTTP/1.0) of at most
+  ``MAX_HEAD_BYTES``.
+* Faults of clients and of the server are logged: one line for each kind of fault in ``Limits.quiet_s``.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ from stream_dedup.config.checks import split_address
 from stream_dedup.errors import UserError
 
 MAX_HEAD_BYTES = 65_537
-"""Request line and headers: a byte more than the longest line that ``http.server`` takes. Prometheus sends 300."""
+"""Request line and headers: a byte more than the longest line that ``http.server`` accepts. Prometheus sends 300."""
 ACCEPT_PAUSE_S = 0.5
-"""After a connection that could not be taken, seconds: it still waits, and would be tried again at once for ever."""
+"""Seconds after a failed accept: the connection still waits, and would be tried again in a busy loop."""
 MAX_DETAIL = 200
 """Characters of a client's request that a log line quotes."""
 _TEXT = "text/plain; charset=utf-8"
 
 Check = Callable[[], tuple[bool, str]]
-"""Whether all is well, and the reason."""
+"""Returns whether the check passes, and the reason."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What clients may take of the process."""
+    """Resources that clients may use."""
 
     connections: int = 16
-    """Prometheus and a probe need two; each takes a file descriptor and a thread, of which the worker needs its own."""
+    """Prometheus and a probe need two. Each uses a file descriptor and a thread, which the worker needs too."""
     request_s: float = 10.0
-    """From accepting a connection to the end of its answer: Prometheus waits as long; milliseconds are usual."""
+    """From accepting a connection to the end of its answer. Prometheus waits as long; milliseconds are usual."""
     quiet_s: float = 60.0
-    """After a line about one kind of fault, none about this kind for so long."""
+    """Time between two log lines about the same kind of fault."""
 
 
 class MetricsServer:
-    """Serves until it is closed; ``address`` is where, with the port that was bound."""
+    """Serves until it is closed. ``address`` has the port that was bound."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class MetricsServer:
         ready: Check,
         limits: Limits = Limits(),
     ) -> None:
-        """Bind and begin to serve.
+        """Binds the address and starts to serve.
 
         Raises:
             UserError: the address cannot be bound.
@@ -91,7 +91,7 @@ class MetricsServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop serving, hang up on who is being served, and give the port back."""
+        """Stops serving, shuts all connections down and releases the port."""
         self._server.closing.set()
         self._server.shutdown()
         self._server.hang_up(math.inf)
@@ -106,10 +106,10 @@ class MetricsServer:
 
 
 class Faults:
-    """One log line for each kind of fault, then silence about that kind for a while; any thread may call it."""
+    """Logs one line for each kind of fault in a period. Thread-safe."""
 
     def __init__(self, quiet_s: float, now: Callable[[], float] = time.monotonic) -> None:
-        """``now`` gives seconds."""
+        """``now`` returns seconds."""
         self._quiet_s = quiet_s
         self._now = now
         self._lock = Lock()
@@ -117,7 +117,7 @@ class Faults:
         self._unsaid: dict[str, int] = {}
 
     def note(self, kind: str, detail: object, level: int = logging.INFO) -> None:
-        """Log it, with how many of its kind were not logged since the last line, or count it."""
+        """Logs a fault, with the number of its kind not logged since the last line; or counts it only."""
         with self._lock:
             now, unsaid = self._now(), self._unsaid.get(kind, 0)
             if now - self._last.get(kind, -math.inf) < self._quiet_s:
@@ -129,12 +129,12 @@ class Faults:
 
 
 class _Server(ThreadingHTTPServer):
-    """Keeps the limits; ``_open`` has every connection that has a thread, with the time at which it is over."""
+    """A server that enforces the limits. ``_open`` has each connection with a thread, and the time of its end."""
 
     daemon_threads = True
-    block_on_close = False  # a connection under way must not hold up the worker's end
+    block_on_close = False  # an open connection must not delay the end of the worker
     allow_reuse_address = True
-    request_queue_size = 128  # waiting in the kernel: with fewer, a flood delays a scrape by a second and more
+    request_queue_size = 128  # in the kernel; with a shorter queue, a flood delays a scrape by seconds
 
     def __init__(self, family: socket.AddressFamily, target: Any, handler: type[BaseHTTPRequestHandler]) -> None:  # noqa: ANN401 - a socket address, as its family has it
         self.address_family = family
@@ -144,20 +144,20 @@ class _Server(ThreadingHTTPServer):
         super().__init__(target, handler)
 
     def limit(self, limits: Limits, faults: Faults) -> None:
-        """Set the limits, before the first connection is taken."""
+        """Sets the limits, before the first connection is accepted."""
         self._limits, self._faults = limits, faults
 
     def get_request(self) -> tuple[socket.socket, Any]:
-        """Take a connection; where the process has no file descriptor for it, wait a little before the next try."""
+        """Accepts a connection. Where the process has no file descriptor left, waits before the next attempt."""
         try:
             return super().get_request()
         except OSError as error:
-            self._faults.note("a connection could not be taken", error.strerror, logging.WARNING)
+            self._faults.note("accept failed", error.strerror, logging.WARNING)
             self.closing.wait(ACCEPT_PAUSE_S)
             raise
 
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ANN401 - as socketserver has them
-        """Let a connection in, or not: what is not let in is closed at once."""
+        """Returns whether a connection is within the limit; another one is closed at once."""
         with self._lock:
             room = len(self._open) < self._limits.connections
             if room:
@@ -168,28 +168,28 @@ class _Server(ThreadingHTTPServer):
         return room
 
     def shutdown_request(self, request: Any) -> None:  # noqa: ANN401
-        """Forget a connection and close it: in this order, so that ``hang_up`` never meets a closed one."""
+        """Removes a connection from ``_open`` and closes it, in this order: ``hang_up`` never meets a closed one."""
         with self._lock:
             self._open.pop(request, None)
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Called by ``serve_forever`` twice a second."""
+        """Shuts late connections down; ``serve_forever`` calls it twice a second."""
         if late := self.hang_up(time.monotonic()):
             self._faults.note("slow request", f"{late} not done within {self._limits.request_s:g} s, hung up")
 
     def hang_up(self, now: float) -> int:
-        """Shut connections down whose time is over, which wakes and ends their threads; return how many."""
+        """Shuts down the connections whose time is over, which ends their threads; returns their number."""
         with self._lock:
             late = [request for request, end in self._open.items() if end <= now]
             for request in late:
                 self._open[request] = math.inf
-                with suppress(OSError):  # the client has gone already
+                with suppress(OSError):  # the client has closed it already
                     request.shutdown(socket.SHUT_RDWR)
         return len(late)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
-        """Log what ended a connection, but for our own hanging up."""
+        """Logs the error that ended a connection, unless the server shut it down itself."""
         error = sys.exception()
         with self._lock:
             hung_up = self._open.get(request) == math.inf
@@ -200,7 +200,7 @@ class _Server(ThreadingHTTPServer):
             self._faults.note("a request failed", f"{type(error).__name__}: {error}", logging.WARNING)
 
     def server_bind(self) -> None:
-        """Bind without the reverse look-up of the host's name, which may take seconds."""
+        """Binds without the reverse look-up of the host name, which may take seconds."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
@@ -221,25 +221,25 @@ def _bind(address: str, handler: type[BaseHTTPRequestHandler]) -> _Server:
 def _refusal(address: str, error: Exception) -> str:
     reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-        reason = "another program listens there"
+        reason = "another program listens on it"
     return (
-        f"metrics address {address}: {reason}; give another with --metrics or metrics.address "
-        f"(port 0 takes any free one, off serves none)"
+        f"metrics address {address}: {reason}; set another address with --metrics or metrics.address "
+        f"(port 0: any free port; off: no server)"
     )
 
 
 class _Head:
-    """A request's line and headers, which end with an error where they are longer than ``MAX_HEAD_BYTES``."""
+    """The line and headers of a request; reading more than ``MAX_HEAD_BYTES`` is an error."""
 
     def __init__(self, stream: BufferedIOBase) -> None:
         self._stream = stream
         self._left = MAX_HEAD_BYTES
 
     def readline(self, limit: int) -> bytes:
-        """The next line, or its beginning.
+        """Returns the next line, or its beginning.
 
         Raises:
-            LineTooLong: all that may be read was read before; answered as 431.
+            LineTooLong: the limit is reached; the answer is 431.
         """
         if self._left <= 0:
             raise LineTooLong("request")  # noqa: EM101 - as http.client has it
@@ -248,7 +248,7 @@ class _Head:
         return line
 
     def close(self) -> None:
-        """As the stream's."""
+        """Closes the stream."""
         self._stream.close()
 
 
@@ -307,8 +307,8 @@ def _page(registry: CollectorRegistry, checks: dict[str, Check], path: str, acce
 
 
 def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
-    """What writes the metrics in a format that the client accepts, in the usual one where its header makes no sense."""
+    """Returns the encoder of a format that the client accepts; the default one where its header is invalid."""
     try:
         return choose_encoder(" ".join(accept.split()))
-    except (TypeError, ValueError):  # a version that is no number
+    except (TypeError, ValueError):  # a version that is not a number
         return choose_encoder("")

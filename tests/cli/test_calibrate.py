@@ -288,7 +288,7 @@ def test_a_page_over_its_input_leaves_the_input(
     (tmp_path / "link").symlink_to(long_texts)
     for name in (long_texts.name, "hard", "link"):
         assert run(["calibrate", "--html", str(tmp_path / name), str(long_texts)]) == 2
-        assert "it is an input too" in capsys.readouterr().err
+        assert "it is also an input" in capsys.readouterr().err
     assert long_texts.read_bytes() == before
 
 

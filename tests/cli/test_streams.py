@@ -60,7 +60,7 @@ def test_a_full_disk_is_told_by_every_command(name: str, positions: dict[str, Pa
         done = called(command, unbuffered=True, stdout=full)
     assert done.returncode == 5
     assert done.stderr.endswith(
-        b"output standard output: No space left on device; make room or name another file, and call again\n"
+        b"output standard output: No space left on device; make room or name another file, and repeat the call\n"
     )
 
 
@@ -98,7 +98,7 @@ def test_a_file_that_is_read_is_no_standard_output(command: list[str], tmp_path:
     file.write_text('log_level = "info"\n')
     with file.open("ab") as out:
         done = called([part.format(file=file) for part in command], unbuffered=False, stdout=out)
-    assert (done.returncode, b"output standard output: it is an input too" in done.stderr) == (2, True)
+    assert (done.returncode, b"output standard output: it is also an input" in done.stderr) == (2, True)
     assert file.read_text() == 'log_level = "info"\n'
 
 

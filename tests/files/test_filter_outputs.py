@@ -101,7 +101,7 @@ def test_a_full_device(tmp_path: Path, source: Path, start: Start) -> None:
     assert code == 5
     assert told == (
         "stream-dedup: error: output standard output: No space left on device; "
-        "make room or name another file, and call again\n"
+        "make room or name another file, and repeat the call\n"
     )
     assert verdicts_of_the_next_call(tmp_path, source) == {"unique"}
 
@@ -290,7 +290,7 @@ def test_standard_output_that_is_an_input_is_refused(
         args = [source] if named else []
         process = start(*flags(tmp_path, indexed=False), *args, stdin=stdin, stdout=stdout)
     code, told = ended(process)
-    assert (code, "output standard output: it is an input too" in told) == (2, True)
+    assert (code, "output standard output: it is also an input" in told) == (2, True)
     assert source.read_bytes() == before
 
 

@@ -297,9 +297,9 @@ def test_an_output_that_is_an_input_is_refused(tmp_path: Path) -> None:
     (tmp_path / "hard").hardlink_to(path)
     with path.open("rb") as file:
         for name in ("a", "./a", "link", "hard", f"/dev/fd/{file.fileno()}"):
-            with pytest.raises(UserError, match="it is an input too"):
+            with pytest.raises(UserError, match="it is also an input"):
                 refuse_inputs_as_outputs([tmp_path / name], [tmp_path / "b", path])
-            with pytest.raises(UserError, match="it is an input too"):
+            with pytest.raises(UserError, match="it is also an input"):
                 refuse_inputs_as_outputs([path], [tmp_path / name])
     (tmp_path / "other").write_bytes(b"{}\n")
     refuse_inputs_as_outputs([tmp_path / "other", tmp_path / "new"], [path])

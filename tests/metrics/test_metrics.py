@@ -85,7 +85,7 @@ def test_other_pages_are_not_there(server: MetricsServer) -> None:
 def test_a_taken_port_is_told(server: MetricsServer, metrics: Metrics) -> None:
     """A second server on the port is an error that names address and flag."""
     with pytest.raises(
-        UserError, match=rf"{server.address}: another program listens there; give another with --metrics"
+        UserError, match=rf"{server.address}: another program listens on it; set another address with --metrics"
     ):
         MetricsServer(server.address, metrics.registry, lambda: (True, ""), lambda: (True, ""))
 

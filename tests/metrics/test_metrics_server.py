@@ -228,7 +228,7 @@ def test_a_page_that_fails_is_answered_500(
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.expect_log("could not be taken: Too many open files")
+@pytest.mark.expect_log("accept failed: Too many open files")
 def test_a_connection_that_cannot_be_taken_is_tried_again(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -245,7 +245,7 @@ def test_a_connection_that_cannot_be_taken_is_tried_again(
     monkeypatch.setattr(socketserver.TCPServer, "get_request", get_request)
     assert serves(serve(Limits()))
     assert tries[2] - tries[0] > 0.9
-    assert lines(caplog) == ["a connection could not be taken"]
+    assert lines(caplog) == ["accept failed"]
 
 
 def test_a_closed_server_hangs_up(serve: Serve) -> None:
