@@ -88,6 +88,15 @@ def test_every_key_is_declared_completely(name: str, field: FieldInfo) -> None:
     assert field.annotation not in {int, float} or re.search(r"\d to \d", accepted_values(field)), name
 
 
+def test_the_architecture_names_files_that_exist() -> None:
+    """Each path in backquotes is a file or folder of the package or of the project."""
+    root = README.parent
+    paths = re.findall(r"`([a-z_]+(?:/[a-z_]+)*(?:\.py|/[a-z_]+))`", (root / "docs/architecture.md").read_text("utf-8"))
+    places = ("", "stream_dedup", "stream_dedup/core/fingerprint", "stream_dedup/index")
+    assert len(paths) > 20
+    assert [path for path in paths if not any((root / place / path).exists() for place in places)] == []
+
+
 def test_the_example_without_kafka_says_what_comes_out() -> None:
     """The command of the README writes the lines that the README shows."""
     block = re.search(r"^```sh\n\$ (printf.*?filter)\n(.*?)```$", readme(), re.MULTILINE | re.DOTALL)

@@ -176,11 +176,7 @@ def _index(config: Config, path: Path | None) -> Iterator[LogIndex]:
         if index.log_id is None:
             index.begin(f"{FILES_LOG_PREFIX}{uuid.uuid4()}")
         elif not index.log_id.startswith(FILES_LOG_PREFIX):
-<<<<<<< HEAD
-            msg = f"index {path} belongs to a worker's log or to stream_dedup.Index: give filter a folder of its own"
-=======
-            msg = f"index {path}: it belongs to the log of a worker; give filter another folder"
->>>>>>> 0321096 (The prose of files, metrics, the command line and the terminal says which subject does what)
+            msg = f"index {path} belongs to the log of a worker or to stream_dedup.Index; give filter another folder"
             raise UserError(msg)
         yield index
 
