@@ -1,4 +1,4 @@
-"""The columns of log entries: this file owns which there are, and the bytes of each.
+"""The columns of log entries: this file owns their set, and the bytes of each.
 
 The fields of ``Columns`` are the table of columns. Encoding, decoding, slicing and concatenating are derived from
 it: a new column is a new field, and a new format version in ``entry``.
@@ -25,14 +25,14 @@ from stream_dedup.errors import CorruptError
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """A column of numbers in the log: ``width`` and ``table_width`` for each table of the scheme, else one number."""
+    """A column of numbers in the log: for each entry one number, or ``width`` and ``table_width`` for each table."""
 
     dtype: str
     width: int = 0
     table_width: int = 0
 
     def shape(self, n: int, tables: int) -> tuple[int, ...]:
-        """Shape of the column of n entries."""
+        """Return the shape of the column of n entries."""
         width = self.width + self.table_width * tables
         return (n, width) if width else (n,)
 
@@ -41,20 +41,20 @@ _STORED: Final = "stored"
 
 
 def stored_numbers(dtype: str, width: int = 0, *, table_width: int = 0) -> dict[str, _Numbers]:
-    """Metadata of a field that is a column of numbers."""
+    """Return the metadata of a field that is a column of numbers."""
     return {_STORED: _Numbers(dtype, width, table_width)}
 
 
 def stored_texts() -> dict[str, type[Texts]]:
-    """Metadata of a field that is a column of texts."""
+    """Return the metadata of a field that is a column of texts."""
     return {_STORED: Texts}
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Columns:
-    """Log entries without their coordinates, as columns of one length.
+    """Log entries without their coordinates, as columns of the same length.
 
-    Each field is a column, in the order of the log's bytes: columns of numbers, then columns of texts.
+    Each field is a column. Columns of numbers come first, then columns of texts, in the order of the log's bytes.
     """
 
     checksums: U64 = field(metadata=stored_numbers("<u8"))
@@ -70,23 +70,23 @@ class Columns:
     ids: Texts = field(metadata=stored_texts())
     """Article ids."""
     reasons: Texts = field(metadata=stored_texts())
-    """Why the record was rejected; empty unless it was."""
+    """Why the record was rejected; empty if it was not."""
 
     def __len__(self) -> int:
-        """Number of entries."""
+        """Return the number of entries."""
         return len(self.statuses)
 
     @property
     def tables(self) -> int:
-        """Tables of the scheme: as many as there are margins for."""
+        """Number of block tables of the scheme, which the width of the margins tells."""
         return int(self.margins.shape[1]) // TABLE_MARGIN_BYTES
 
     def rows(self, rows: slice | I64) -> Self:
-        """The entries of these rows alone."""
+        """Return the entries of these rows."""
         return replace(self, **{name: _rows_of(getattr(self, name), rows) for name in names_of(type(self))})
 
     def rejected(self, reasons: Mapping[int, str]) -> Self:
-        """These entries, some rows rejected for these reasons: their checksums and ids stay, all else is blank."""
+        """Return these entries with some rows rejected: their checksums and ids stay, all else is blank."""
         rows = list(reasons)
         blank = Columns.blank(len(rows), self.tables)
         changed: dict[str, Any] = {"reasons": self.reasons.changed(reasons)}
@@ -104,7 +104,7 @@ class Columns:
 
     @classmethod
     def blank(cls, n: int, tables: int) -> Columns:
-        """Rejected entries without a checksum, an id or a reason, under a scheme of so many tables."""
+        """Return n rejected entries without checksum, id and reason, under a scheme of this many tables."""
         made: dict[str, Any] = {name: np.zeros(one.shape(n, tables), one.dtype) for name, one in _numbers().items()}
         made["statuses"].fill(Status.REJECTED)
         made |= {name: Texts.of([""] * n) for name in _texts()}
@@ -112,7 +112,7 @@ class Columns:
 
     @classmethod
     def concat(cls, parts: Sequence[Columns]) -> Columns:
-        """The entries of all parts, in order; of no parts, no entries."""
+        """Return the entries of all parts, in order; no entries if there are no parts."""
         parts = parts or [cls.blank(0, TABLE_COUNTS[0])]
         made: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _numbers()}
         made |= {name: Texts.concat([getattr(part, name) for part in parts]) for name in _texts()}
@@ -120,7 +120,7 @@ class Columns:
 
 
 def encode_columns(columns: Columns) -> list[bytes]:
-    """Bytes of the columns, in the order of the log."""
+    """Return the bytes of the columns, in the order of the log."""
     numbers = [getattr(columns, name).astype(one.dtype, copy=False).tobytes() for name, one in _numbers().items()]
     texts = [getattr(columns, name) for name in _texts()]
     ends = [column.ends.astype("<u4", copy=False).tobytes() for column in texts]
@@ -128,10 +128,10 @@ def encode_columns(columns: Columns) -> list[bytes]:
 
 
 def decode_columns(reader: ByteReader, n: int, tables: int) -> Columns:
-    """Read the columns of n entries under a scheme of so many tables.
+    """Read the columns of n entries under a scheme of this many tables.
 
     Raises:
-        CorruptError: the bytes are cut short, or no writer made them.
+        CorruptError: the bytes are cut short or damaged.
     """
     made: dict[str, Any] = {name: reader.column(one.dtype, one.shape(n, tables)) for name, one in _numbers().items()}
     ends = {name: reader.column("<u4", (n,)) for name in _texts()}
@@ -145,7 +145,7 @@ def decode_columns(reader: ByteReader, n: int, tables: int) -> Columns:
 
 
 def names_of(kind: type[Columns]) -> tuple[str, ...]:
-    """Names of the columns, those that a subclass adds included."""
+    """Return the names of the columns, including those that a subclass adds."""
     return tuple(one.name for one in fields(kind) if _STORED in one.metadata)
 
 

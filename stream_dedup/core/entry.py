@@ -1,16 +1,16 @@
-"""The log record and its entries: this file owns their bytes.
+"""The log record: this file owns its bytes, and ``columns`` those of the columns in it.
 
-Every record of the log topic ``<group>.fingerprints`` has a value that begins
+The value of every record of the log topic ``<group>.fingerprints`` begins
 
     byte 0   format version (2)
     byte 1   kind: 1 batch, 2 rules, 3 trim
 
-and goes on by kind. All integers are little-endian; columns stand one after
-the other without padding, each holding one value for every entry, in order.
+and continues by kind. All integers are little-endian. Columns follow one another
+without padding; each holds one value for every entry, in order.
 
-Batch (kind 1): what one worker polled from one source partition. It covers every
-offset from its first to its last: an offset between them without an entry held
-no readable record (a transaction marker, say).
+Batch (kind 1): records that one worker polled from one source partition. It covers every
+offset from its first to its last. An offset between them without an entry has no
+record for consumers: it is a transaction marker, for example.
 
     16 bytes   topic id
     int32      partition
@@ -23,18 +23,18 @@ no readable record (a transaction marker, say).
     uint64 x n   groups (``model.group_of``): entries of different groups are never near; 0 unless signed
     32 bytes x n   signatures (bit 0 is the high bit of byte 0); zero unless signed
     8 x tables bytes x n   margins of the bits that the tables cut into blocks, 4 bits each; zero unless signed
-    uint32 x n   where each id ends in the text that follows
-    uint32 x n   where each reason ends in the text after that (empty unless rejected)
-    ids, then reasons, in UTF-8
+    uint32 x n   end of each id in the joined ids
+    uint32 x n   end of each reason in the joined reasons (empty unless rejected)
+    joined ids, then joined reasons, in UTF-8
 
 Rules (kind 2): UTF-8 JSON of ``Rules`` (see ``rules``), keys sorted.
 
 Trim (kind 3):
 
-    int64   before: the log offset of a rules record; entries at smaller log offsets are forgotten
-    int64   horizon, ms: coordinates of articles whose log time is at most this are forgotten
+    int64   before: the log offset of a rules record; entries at smaller log offsets are dropped
+    int64   horizon, ms: coordinates of articles whose log time is at most this are dropped
 
-Decoding refuses what it does not know with ``CorruptError``.
+Decoding raises ``CorruptError`` for bytes that this format does not allow.
 """
 
 from __future__ import annotations
@@ -74,27 +74,27 @@ class Batch(Columns):
     offsets: I64 = field(metadata=stored_numbers("<i8"))
 
     def id(self, row: int) -> str:
-        """Article id of one entry."""
+        """Return the article id of one entry."""
         return self.ids[row]
 
     def reason(self, row: int) -> str:
-        """Reason of one rejected entry; empty for others."""
+        """Return why an entry was rejected; empty if it was not."""
         return self.reasons[row]
 
     def coordinates(self, row: int) -> Coordinates:
-        """Coordinates of one entry."""
+        """Return the coordinates of one entry."""
         return Coordinates(self.topic_id, self.partition, int(self.offsets[row]))
 
     @property
     def fingerprints(self) -> U64:
-        """First 64 bits of each signature; bit 0 is the highest bit of the integer."""
+        """The first 64 bits of each signature; bit 0 is the highest bit of the integer."""
         head = np.ascontiguousarray(self.signatures[:, : FINGERPRINT_BITS // 8])
         return head.view(">u8").reshape(-1).astype(np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
 class Trim:
-    """What is forgotten from this record's log position on."""
+    """Drops the entries before ``before``, and the coordinates up to ``horizon``, from its log position on."""
 
     before: int
     horizon: int
@@ -104,10 +104,10 @@ Payload = Batch | Rules | Trim
 
 
 class LogRecord(NamedTuple):
-    """One record of the log as read.
+    """One record read from the log.
 
     ``time`` is the log time in ms: one number, or without Kafka an int64 array with
-    one for each entry of a batch. ``raw`` is the value as it stands in the log.
+    one number for each entry of a batch. ``raw`` is the value as stored in the log.
     """
 
     offset: int
@@ -128,7 +128,7 @@ def make_batch(columns: Columns, topic_id: bytes, topic: str, partition: int, of
 
 
 def encode(payload: Payload) -> bytes:
-    """Bytes of a record value."""
+    """Return the bytes of a record value."""
     if isinstance(payload, Batch):
         return _HEAD.pack(FORMAT_VERSION, _KIND_BATCH) + _encode_batch(payload)
     if isinstance(payload, Rules):
@@ -137,10 +137,10 @@ def encode(payload: Payload) -> bytes:
 
 
 def decode(raw: bytes) -> Payload:
-    """Read a record value.
+    """Decode a record value.
 
     Raises:
-        CorruptError: the bytes are cut short, of another version or of an unknown kind.
+        CorruptError: the bytes are cut short, damaged, of another version or of an unknown kind.
     """
     if len(raw) < _HEAD.size:
         msg = f"log record of {len(raw)} bytes: too short for a version and a kind"

@@ -7,27 +7,26 @@ An output record is the input record plus these headers, all of them UTF-8 text:
     dedup.fingerprint        16 hex digits; 16 zeros for text without features; not on rejected ones
     dedup.source             topic-partition-offset
     dedup.source.topic_id    UUID
-    dedup.source.timestamp   ms since 1970, as it stands in the source record
-    dedup.match.id           on duplicates, as all of dedup.match.*: the match's article id; on a unique record
-                             they say that it is an update, and name its earlier version
+    dedup.source.timestamp   ms since 1970, copied from the source record
+    dedup.match.id           article id of the match; all dedup.match.* headers are on duplicates, and on unique
+                             records that are updates, where they name the earlier version
     dedup.match.distance     bits: of the fingerprint in exact search, of the signature in directed search
     dedup.match.similarity   4 decimals
     dedup.match.source       topic-partition-offset
     dedup.match.topic_id     UUID
     dedup.match.time         log time, ms since 1970
     dedup.reason             rejected only
-    dedup.value.length       only where no topic can hold the record: bytes of the value left out,
-    dedup.value.xxh3         and its xxh3-64 in 16 hex digits; the output's value is then empty
+    dedup.value.length       only on a record too large for any output topic, whose value is left empty:
+    dedup.value.xxh3         length of the omitted value in bytes, and its xxh3-64 in 16 hex digits
 
-The verdict stands in its header, not in the topic's name: where the rules say ``observe``, every
-record goes to the topic of unique ones.
+The header, not the topic, states the verdict: under the rule ``observe`` every record is
+written to the topic of unique records.
 
-A source record may carry ``dedup.*`` headers itself; they are replaced, never passed on.
+If a source record has ``dedup.*`` headers itself, they are dropped.
 
-A committed offset's metadata is ``topic_id=UUID``: the topic that the offset belongs to.
+The metadata of a committed offset is ``topic_id=UUID``: the topic that the offset belongs to.
 
-What is written here can be read back here: ``parse_headers`` refuses what
-``output_headers`` would not write.
+``parse_headers`` reads what ``output_headers`` writes, and refuses everything else.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ Headers = list[tuple[str, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class StampedMatch:
-    """The match as an output record names it; ``similarity`` as text with 4 decimals."""
+    """The match as the headers name it; ``similarity`` is text with 4 decimals."""
 
     id: str
     distance: int
@@ -75,7 +74,7 @@ class StampedMatch:
 
 @dataclass(frozen=True, slots=True)
 class OmittedValue:
-    """Length in bytes and xxh3-64 of a value that no topic can hold."""
+    """Length in bytes and xxh3-64 of a value that is too large for any output topic."""
 
     length: int
     xxh3: int
@@ -83,7 +82,7 @@ class OmittedValue:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What the ``dedup.*`` headers of one output record say."""
+    """The content of the ``dedup.*`` headers of one output record."""
 
     verdict: Verdict
     scheme: str
@@ -97,11 +96,11 @@ class Stamp:
 
     @property
     def update(self) -> bool:
-        """Whether the record is another version of the match, which has its own article id."""
+        """Whether the record is a later version of the match, which has the same article id."""
         return self.verdict is Verdict.UNIQUE and self.match is not None
 
 
-def output_headers(  # noqa: PLR0913, PLR0917 - one argument for each thing that the headers say
+def output_headers(  # noqa: PLR0913, PLR0917 - one argument for each part of the headers
     judgement: Judgement,
     fingerprint: int,
     scheme_id: str,
@@ -110,7 +109,7 @@ def output_headers(  # noqa: PLR0913, PLR0917 - one argument for each thing that
     timestamp: int,
     omitted: OmittedValue | None = None,
 ) -> Headers:
-    """Headers that an output record gets beside those of its source record."""
+    """Return the headers that an output record gets in addition to those of its source record."""
     texts = [(VERDICT, str(judgement.verdict)), (SCHEME, scheme_id)]
     if judgement.verdict is not Verdict.REJECTED:
         texts.append((FINGERPRINT, f"{fingerprint:016x}"))
@@ -129,7 +128,7 @@ def output_headers(  # noqa: PLR0913, PLR0917 - one argument for each thing that
 
 
 def without_ours(headers: Iterable[tuple[str, bytes]]) -> Headers:
-    """The source record's own headers: all that do not begin with ``dedup.``."""
+    """Return the headers whose names do not begin with ``dedup.``."""
     return [(name, value) for name, value in headers if not name.startswith(PREFIX)]
 
 
@@ -137,7 +136,7 @@ def parse_headers(headers: Iterable[tuple[str, bytes | None]]) -> Stamp:
     """Read the ``dedup.*`` headers of an output record.
 
     Raises:
-        CorruptError: a header is missing, stands twice, does not say what it should, or belongs to another verdict.
+        CorruptError: a header is missing, occurs twice, is malformed, or contradicts the verdict.
     """
     texts = _texts(headers)
     try:
@@ -164,7 +163,7 @@ def parse_headers(headers: Iterable[tuple[str, bytes | None]]) -> Stamp:
 
 
 def _refuse_disagreement(stamp: Stamp) -> None:
-    """Refuse headers that do not go with the verdict."""
+    """Refuse headers that contradict the verdict."""
     rejected = stamp.verdict is Verdict.REJECTED
     expected = [
         (MATCH_ID, stamp.match, {Verdict.DUPLICATE: True, Verdict.REJECTED: False}.get(stamp.verdict)),
@@ -178,17 +177,17 @@ def _refuse_disagreement(stamp: Stamp) -> None:
 
 
 def source_text(topic: str, coordinates: Coordinates) -> str:
-    """``topic-partition-offset``, as ``dedup.source`` has it."""
+    """Return ``topic-partition-offset``, the form of ``dedup.source``."""
     return f"{topic}-{coordinates.partition}-{coordinates.offset}"
 
 
 def offset_metadata(topic_id: bytes) -> str:
-    """Metadata string of a committed offset of the topic with this id."""
+    """Return the metadata of a committed offset of the topic with this id."""
     return f"{_METADATA}{uuid.UUID(bytes=topic_id)}"
 
 
 def topic_id_of_metadata(text: str | None) -> bytes | None:
-    """Topic id in a committed offset's metadata; None where another program wrote it."""
+    """Return the topic id in the metadata of a committed offset; None if another program wrote the metadata."""
     if not text or not text.startswith(_METADATA):
         return None
     try:

@@ -26,24 +26,24 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _get_or_insert: Any = cgutils.get_or_insert_function
 not_kept: list[str] = []
-"""Why machine code could not be kept, for each function compiled anew: whoever may log says so once."""
+"""Why machine code could not be kept, one reason for each function that was compiled again. The caller logs them."""
 
 _WORD = ir.IntType(64)
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
 def read(kind: Any, dimensions: int = 1) -> Any:  # noqa: ANN401 - numba's types are untyped
-    """Type of a contiguous array that is only read; arrays that may not be written are taken too."""
+    """Return the type of a contiguous array that is only read; read-only arrays are accepted."""
     return types.Array(kind, dimensions, "C", readonly=True)
 
 
 def written(kind: Any, dimensions: int = 1) -> Any:  # noqa: ANN401
-    """Type of a contiguous array that is written."""
+    """Return the type of a contiguous array that is written."""
     return types.Array(kind, dimensions, "C")
 
 
 def compiled(result: Any, *arguments: Any) -> Callable[[Function], Function]:  # noqa: ANN401
-    """Compile a function for these types."""
+    """Return a decorator that compiles a function for these types."""
     signature = [result(*arguments)]
 
     def decorate(function: Function) -> Function:
@@ -58,7 +58,7 @@ def compiled(result: Any, *arguments: Any) -> Callable[[Function], Function]:  #
 
 
 def _taken_over(function: Callable[..., Any]) -> str:
-    """Digest of what a function's machine code has from other files than its own."""
+    """Return a digest of what a function's machine code takes from other files."""
     taken = sorted(
         (name, str(value)) for name, value in function.__globals__.items() if isinstance(value, int | types.Type)
     )
@@ -67,7 +67,7 @@ def _taken_over(function: Callable[..., Any]) -> str:
 
 @cache
 def _source() -> str:
-    """This file; nothing where it came without its source."""
+    """Return the source of this file; empty if it was installed without source."""
     try:
         return inspect.getsource(sys.modules[__name__])
     except OSError:
@@ -75,18 +75,18 @@ def _source() -> str:
 
 
 def inlined(function: Function) -> Function:
-    """A small function that becomes a part of the compiled ones that call it."""
+    """Compile a small function that is inlined into the compiled functions that call it."""
     return cast("Function", njit(**_OPTIONS)(function))
 
 
 def _instruction(function: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-    """What the function generates, to be called with one argument in a compiled function."""
+    """Make the generated code callable with one argument from compiled functions."""
     return cast("Callable[[Any], Any]", extending.intrinsic(function))
 
 
 @_instruction
 def popcount(typing_context: Any, word: Any) -> Any:  # noqa: ANN401, ARG001
-    """Bits that are 1 in a uint64."""
+    """Number of bits that are 1 in a uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401, ARG001
         return builder.ctpop(args[0])
@@ -130,7 +130,7 @@ def record_at(kind: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - numba's type
 
 @_instruction
 def prefetch(typing_context: Any, address: Any) -> Any:  # noqa: ANN401, ARG001
-    """Ask for the cache line of an address, and do not wait; any address is allowed."""
+    """Request the cache line of an address without waiting; any address is allowed."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401, ARG001
         pointer, flag = ir.IntType(8).as_pointer(), ir.IntType(32)

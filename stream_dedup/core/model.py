@@ -1,10 +1,10 @@
-"""The words of the program as frozen values.
+"""The terms of the program as frozen values.
 
 Log position
-    Where an entry stands in the log: ``position = log_offset << 20 | row``, ``row``
-    being its index in the log record. Earlier means a smaller log position.
+    Where an entry is in the log: ``position = log_offset << 20 | row``, where ``row``
+    is its index in the log record. Earlier means a smaller log position.
 Coordinates
-    Topic id, partition, offset: what makes an article *itself*.
+    Topic id, partition and offset. Two entries with the same coordinates are the same article.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ SIGNATURE_BITS = 256
 SIGNATURE_BYTES = SIGNATURE_BITS // 8
 FINGERPRINT_BITS = 64
 BLOCK_BITS = 16
-"""Bits of one block; table t is over bits 16 t to 16 t + 15 of the signature."""
+"""Bits of one block; table t is keyed by bits 16 t to 16 t + 15 of the signature."""
 BLOCKS_PER_WORD = FINGERPRINT_BITS // BLOCK_BITS
 """Blocks of one word (64 bits) of the signature; this many tables cover the fingerprint."""
 TableCount = Literal[4, 8, 16]
 """Number of block tables of a scheme: 4 cover the fingerprint, 16 the whole signature."""
 TABLE_COUNTS: tuple[TableCount, ...] = get_args(TableCount)
 TABLE_MARGIN_BYTES = BLOCK_BITS // 2
-"""Margins of one block, 4 bits each, two a byte, the first one in the high half."""
+"""Bytes of the margins of one block: 4 bits each, two in a byte, the first in the high half."""
 
 FILES_LOG_PREFIX = "files-"
 """Begins the log id of an index that ``filter`` keeps: no Kafka topic holds its log."""
@@ -42,7 +42,7 @@ LIBRARY_LOG_PREFIX = "library-"
 
 ROW_BITS = 20
 MAX_ROWS = 1 << ROW_BITS
-"""Entries one log record may hold: 20 bits of a log position; 43 bits are left for the log offset."""
+"""Most entries of one log record: 20 bits of a log position, which leaves 43 bits for the log offset."""
 
 
 LogOffset = NewType("LogOffset", int)
@@ -66,29 +66,29 @@ def log_position(log_offset: int, row: int) -> LogPosition:
 
 
 def log_offset_of(position: int) -> LogOffset:
-    """Log offset of a log position."""
+    """Return the log offset of a log position."""
     return LogOffset(position >> ROW_BITS)
 
 
 def row_of(position: int) -> int:
-    """Row of a log position in its log record."""
+    """Return the row of a log position in its log record."""
     return position & (MAX_ROWS - 1)
 
 
 class Coordinates(NamedTuple):
-    """What makes an article itself."""
+    """Topic id, partition and offset of a source record."""
 
     topic_id: bytes
     partition: int
     offset: int
 
     def __str__(self) -> str:
-        """Topic id as a UUID, then partition and offset."""
+        """Return the topic id as a UUID, the partition and the offset, joined by dashes."""
         return f"{uuid.UUID(bytes=self.topic_id)}-{self.partition}-{self.offset}"
 
 
 class Verdict(StrEnum):
-    """What becomes of an article."""
+    """The outcome for an article."""
 
     UNIQUE = "unique"
     DUPLICATE = "duplicate"
@@ -96,34 +96,34 @@ class Verdict(StrEnum):
 
 
 class Status(IntEnum):
-    """What an entry says of its article."""
+    """The kind of an entry."""
 
     LONG = 0
-    """Signed by the features of long text."""
+    """Long text: the signature is made of its words."""
     FEATURELESS = 1
-    """Readable text without a single feature (only punctuation): near nothing."""
+    """Readable text without a single feature, only punctuation for example: near no other text."""
     REJECTED = 2
     SHORT = 3
-    """Signed by the features of short text."""
+    """Short text: the signature is made of its characters and words."""
     EXACT = 4
-    """So short that the exact normalised text decides: its signature is a hash of it, its margins are 15."""
+    """Text so short that only an equal text is near it: the signature is a hash of it, and its margins are 15."""
 
 
 def signed(statuses: U8) -> NDArray[np.bool_]:
-    """Which entries have a signature, so that they can be near others."""
+    """Return which entries have a signature; only these can be near others."""
     which: NDArray[np.bool_] = (statuses != Status.FEATURELESS) & (statuses != Status.REJECTED)
     return which
 
 
 def group_of(status: Status, scope: str | None = None) -> int:
-    """Group of a signed entry: entries are compared only within one group.
+    """Return the group of a signed entry; entries are compared only within one group.
 
-    Kinds of text never mix, and neither do scopes. 0 for long text without a scope, else XXH3-64 of the
-    status and the scope; articles without a scope are a scope of their own.
+    A group has texts of one kind and one scope: 0 for long text without a scope, else XXH3-64 of the status and the
+    scope. Articles without a scope form a scope of their own.
     """
     if scope is None and status is Status.LONG:
         return 0
-    whole = f"{status.name}" if scope is None else f"{status.name}\0{scope}"
+    whole = status.name if scope is None else f"{status.name}\0{scope}"
     return xxhash.xxh3_64_intdigest(whole.encode("utf-8", "surrogatepass"))
 
 
@@ -131,9 +131,9 @@ def group_of(status: Status, scope: str | None = None) -> int:
 class Match:
     """The earlier article that makes another one a duplicate.
 
-    ``distance`` is in bits, over the fingerprint in exact search, over the signature in directed search. ``similarity``
-    is cos(pi * d / 256), d being the distance of the signatures. ``time`` is the
-    match's log time in milliseconds since 1970.
+    ``distance`` is in bits: of the fingerprints in exact search, of the signatures in directed search.
+    ``similarity`` is cos(pi * d / 256), where d is the distance of the signatures. ``time`` is the match's log time in
+    milliseconds since 1970.
     """
 
     position: int
@@ -147,7 +147,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict with what explains it: a match for a duplicate, a reason for a rejected one.
+    """A verdict and its explanation: the match of a duplicate, the reason of a rejection.
 
     A unique article with a match is an update: the match is its earlier version (rule ``recrawl``).
     """

@@ -1,9 +1,9 @@
-"""Plans of directed search, compiled. Importing it loads the compiler.
+"""Plans of directed search, compiled. Importing this file loads the compiler.
 
-The least look-ups are taken one by one from a heap (Lv et al., VLDB 2007). In each table the positions of the
-block stand by (cost, bit). From a subset whose last position is j two more are made: j moved on by one,
-and the position after j added. Both cost no less, and where they cost the same their mask is higher; every
-subset but the first is made in exactly one way. So what is taken from the heap comes in order of rank.
+The cheapest look-ups are taken one by one from a heap (Lv et al., VLDB 2007). In each table the bits of the block are
+ordered by (cost, bit). Every subset of bits with last index j yields two more: one with j replaced by j + 1, and one
+with j + 1 added. Neither costs less, and at equal cost its mask is higher; every subset but the first is made in
+exactly one way. So nodes leave the heap in order of rank.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from stream_dedup.core.model import BLOCK_BITS, TABLE_MARGIN_BYTES
 from stream_dedup.core.rules import MASK_BITS
 
 LAST_BITS, SIZE_BITS = 4, 2
-"""Bits that say, below its rank, what a subset's last position is and how many positions it has."""
+"""Bits of a node below its rank: the last index of the subset, and the number of its bits."""
 NODE_SHIFT = LAST_BITS + SIZE_BITS
 LAST_MASK, SIZE_MASK = (1 << LAST_BITS) - 1, (1 << SIZE_BITS) - 1
 
 
 def directed(margins: U8, probes: int) -> U32:
-    """As ``probes.directed``."""
+    """Return the plans; see ``probes.directed``."""
     plans = np.empty((len(margins), probes), np.uint32)
     tables = margins.shape[1] // TABLE_MARGIN_BYTES
     singles = np.empty((tables, BLOCK_BITS), np.int64)
-    heap = np.empty(tables + probes, np.int64)  # a probe takes one node, and puts at most two in its place
+    heap = np.empty(tables + probes, np.int64)  # a probe replaces one node by at most two
     _directed(np.ascontiguousarray(margins), COSTS, singles, heap, plans)
     return plans
 
 
 @inlined
 def _sink(heap: I64, size: int) -> None:
-    """The first of the heap may be too great: put it in its place."""
+    """Restore the heap if its first node may be too great."""
     node, at = heap[0], 0
     while 2 * at + 1 < size:
         child = 2 * at + 1
@@ -61,7 +61,7 @@ def _rise(heap: I64, size: int, node: int) -> None:
 
 @compiled(int64, read(uint8), read(int64), written(int64, 2))
 def _order(margins: U8, costs: I64, singles: I64) -> int:
-    """Of each table what flipping one bit adds to a rank, in the order of (cost, bit)."""
+    """Fill in, for each table, what flipping each bit adds to a rank, in the order of (cost, bit)."""
     for table in range(len(singles)):
         of_table = singles[table]
         for bit in range(BLOCK_BITS):
@@ -78,7 +78,7 @@ def _order(margins: U8, costs: I64, singles: I64) -> int:
 
 @compiled(int64, written(int64), int64, read(int64))
 def _replace(heap: I64, size: int, singles: I64) -> int:
-    """In place of the first node put those made from it; gives how many nodes there are then."""
+    """Replace the first node by the nodes made from it; return the new size of the heap."""
     node = heap[0]
     rank, last, bits = node >> NODE_SHIFT, node >> SIZE_BITS & LAST_MASK, node & SIZE_MASK
     after = 0 if bits == 0 else last + 1
@@ -101,7 +101,7 @@ def _replace(heap: I64, size: int, singles: I64) -> int:
 
 @compiled(int64, read(uint8, 2), read(int64), written(int64, 2), written(int64), written(uint32, 2))
 def _directed(margins: U8, costs: I64, singles: I64, heap: I64, plans: U32) -> int:
-    """Fill the plans."""
+    """Fill in the plans."""
     for article in range(len(plans)):
         size = _order(margins[article], costs, singles)
         for table in range(size):

@@ -1,25 +1,25 @@
-"""Which lists are looked up for an article.
+"""Which posting lists are looked up for an article.
 
-Owns the cut of a signature into keys and blocks, and the plans of look-ups. A **key** is one word (64
-bits) of the signature, XORed with the article's group times a factor: an entry of another group then stands in
-other lists, and its flood does not fill one's own; within a group nothing changes, for what both have
-cancels out. **Block** t is bits 16t to 16t + 15 of the keys: the four tables of word 0 cover the fingerprint.
+This file owns how a signature is divided into keys and blocks, and the plans of look-ups. A **key** is one word (64
+bits) of the signature, XORed with the article's group times a factor. Entries of different groups are therefore in
+different posting lists, and a flood in one group does not fill the lists of another; within a group the factor cancels
+out and distances stay. **Block** t is bits 16t to 16t + 15 of the keys: the four tables of word 0 cover the fingerprint.
 
-A **plan** is a list of look-ups, each ``table << 16 | mask``: in that table the list of value
-``block ^ mask`` is looked up. Bit i of a block, counted from its highest, is mask bit ``1 << (15 - i)``.
+A **plan** is a list of look-ups, each ``table << 16 | mask``: it reads, in that table, the posting list of value
+``block ^ mask``. Bit i of a block, counted from its highest, is mask bit ``1 << (15 - i)``.
 
-Exact search finds every fingerprint within k bits (pigeonhole): k differing bits are spread over four blocks,
-so some block has at most floor(k / 4) of them, for if each had floor(k / 4) + 1 there would be more than k.
-That block's value is reached from the fingerprint's own by a mask of at most floor(k / 4) bits, so looking up
-all masks of that radius in all four tables misses none (multi-index hashing, Norouzi 2012): 4
-look-ups up to k = 3, 68 up to k = 7, 548 up to k = 11. The plan is the same for every article.
+Exact search finds every fingerprint within k bits, by the pigeonhole principle: k differing bits are spread over four
+blocks, so at least one block has at most floor(k / 4) of them. A mask of at most floor(k / 4) bits turns that block of
+one fingerprint into that of the other, so looking up all such masks in all four tables misses none (multi-index
+hashing, Norouzi 2012): 4 look-ups up to k = 3, 68 up to k = 7, 548 up to k = 11. The plan is the same for every
+article.
 
-Directed search looks where an article's edited copies most likely are: the bits whose margin is small are those
-that flip. A look-up costs the sum of ``costs.COSTS`` of the margins of the bits that its mask flips, at most
-``MASK_BITS`` of one block; the plan is the look-ups of least cost over all tables, among equals
-the lower table, then the lower mask. Costs are whole numbers, so that the plan is the same on every machine.
+Directed search looks where edited copies of an article most likely are: bits with a small margin are the likeliest to
+flip. A look-up costs the sum of ``costs.COSTS`` of the margins of the bits that its mask flips, at most
+``rules.MASK_BITS`` bits of one block. The plan is the cheapest look-ups over all tables; of equal cost, the lower table
+comes first, then the lower mask. Costs are whole numbers, so the plan is the same on every machine.
 
-Nothing here may depend on what is stored: a plan is a function of rules, keys and margins.
+A plan is a function of rules, keys and margins, and never of what is stored.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, TABLE_MARGIN_BY
 from stream_dedup.core.rules import MAX_DISTANCE, MAX_MASKS
 
 KEY_FACTORS = np.array([1, 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
-"""What the group is multiplied by for each word. Odd, so that no two groups give the same; different (the primes
-of XXH64), so that groups that meet in a block of one word do not meet in those of the others."""
+"""Factor of the group for each word. The factors are odd, so no two groups give the same product, and differ (the
+primes of XXH64), so groups that collide in a block of one word do not collide in the others."""
 
 SIEVE_BITS = 16
-"""Directed search: greatest distance, in bits, of the key word of the table in which an entry was found; a
-cheap sieve before the signature is fetched. Of unrelated entries in a list at most 1.5 % pass (two random
-words that share one block); of 568 real pairs it lost none."""
+"""Directed search: the greatest distance, in bits, between the key words of the table in which a candidate is found.
+A cheap filter before the signature is read: at most 1.5 % of unrelated candidates pass (two random words that share
+one block), and of 568 real pairs it lost none."""
 
 
 _SHIFTS = np.arange(BLOCK_BITS * (BLOCKS_PER_WORD - 1), -1, -BLOCK_BITS, dtype=np.uint64)
 
 
 def keys(signatures: U8, groups: U64) -> U64:
-    """Keys of each article, shape (n, 4); key 0 without a group is the fingerprint.
+    """Return the keys of each article, shape (n, 4); key 0 in group 0 is the fingerprint.
 
     Args:
         signatures: packed bits, shape (n, 32).
@@ -61,18 +61,18 @@ def keys(signatures: U8, groups: U64) -> U64:
 
 
 def words(signatures: U8) -> U64:
-    """The words of each signature, shape (n, 4); word 0 is the fingerprint, its bit 0 the highest."""
+    """Return the words of each signature, shape (n, 4); word 0 is the fingerprint, its bit 0 the highest."""
     return np.ascontiguousarray(signatures).view(">u8").astype(np.uint64)
 
 
 def blocks(fingerprints: U64) -> U16:
-    """The four blocks of each word, shape (n, 4); block 0 is the highest 16 bits."""
+    """Return the four blocks of each word, shape (n, 4); block 0 is the highest 16 bits."""
     return (fingerprints[:, np.newaxis] >> _SHIFTS).astype(np.uint16)
 
 
 @cache
 def exact(k: int) -> U16:
-    """Masks of exact search, the same for each table: fewest bits first, then by value.
+    """Return the masks of exact search, which are the same for each table: fewest bits first, then by value.
 
     Raises:
         ValueError: k is not 0 to ``MAX_DISTANCE``.
@@ -86,7 +86,7 @@ def exact(k: int) -> U16:
 
 @cache
 def exact_plan(k: int) -> U32:
-    """Plan of exact search, shape (1, 4 * masks): the same for every article.
+    """Return the plan of exact search, shape (1, 4 * masks), which is the same for every article.
 
     Raises:
         ValueError: k is not 0 to ``MAX_DISTANCE``.
@@ -96,14 +96,14 @@ def exact_plan(k: int) -> U32:
 
 
 def directed(margins: U8, probes: int) -> U32:
-    """Plans of directed search, shape (n, probes), least cost first.
+    """Return the plans of directed search, shape (n, probes), cheapest look-up first.
 
     Args:
         margins: packed as in a log entry, shape (n, 8 * tables).
-        probes: look-ups an article.
+        probes: look-ups for each article.
 
     Raises:
-        ValueError: there are no such many look-ups.
+        ValueError: there are fewer look-ups than ``probes``, or ``probes`` is below 1.
     """
     _check_probes(margins, probes)
     plans: U32 = load_plan_kernel().directed(margins, probes)
@@ -111,14 +111,14 @@ def directed(margins: U8, probes: int) -> U32:
 
 
 def load_plan_kernel() -> ModuleType:
-    """Compile the plans now, or load what was compiled, so that no article waits for it."""
+    """Compile the kernel of the plans, or load its kept machine code, so that no article waits for it."""
     from stream_dedup.core import plan_kernel  # noqa: PLC0415 - loads the compiler
 
     return plan_kernel
 
 
 def _check_probes(margins: U8, probes: int) -> None:
-    """Refuse a number of look-ups that no plan has.
+    """Refuse a number of look-ups that a plan cannot have.
 
     Raises:
         ValueError: ``probes`` is not 1 to the number of masks over all tables.
@@ -135,4 +135,4 @@ def _frozen(plan: NDArray[Any]) -> NDArray[Any]:
 
 
 def _masks_of(bits: int) -> list[int]:
-    return sorted(sum(1 << place for place in places) for places in combinations(range(BLOCK_BITS), bits))
+    return sorted(sum(1 << bit for bit in chosen) for chosen in combinations(range(BLOCK_BITS), bits))

@@ -1,11 +1,12 @@
-"""Profiles: named, versioned sets of what a log entry depends on and of how entries are judged.
+"""Profiles: named, versioned settings of the scheme, with defaults of the rules.
 
-* ``article``: news, posts, pages. Long text by its words, short text as comments are treated; directed search.
-* ``comment``: comments, messages, reviews. Every length by characters, tricks of spam undone; directed search.
-* ``simhash``: the classic by the book. Words by TF-IDF, fingerprints within k = 3 bits; exact search.
+* ``article``: news, posts, pages. Long text is compared by its words, short text as comments are; directed search.
+* ``comment``: comments, messages, reviews. Text of every length is compared by characters, and tricks of spam are
+  undone; directed search.
+* ``simhash``: SimHash as published. Words with TF-IDF weights, fingerprints within k = 3 bits; exact search.
 
-A change of any number here that an entry depends on needs a new version of the profile; ``tests/core/golden``
-notices. What only the verdict depends on (search, distance, probes, limits) are defaults of the rules.
+A change here of a setting that entries depend on needs a new version of the profile; the golden files of the tests
+fail otherwise. Search, distance, probes and limits change verdicts only: they are defaults of the rules.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from stream_dedup.core.rules import CLASSIC_DISTANCE, DIRECTED, EXACT
 from stream_dedup.core.scheme import Features, FingerprintSettings, Normalisation, Treatment
 
 ARTICLE_SIZE = 300
-"""Characters below which a text of the ``article`` profile is short: it has too few words."""
+"""Characters below which a text of the ``article`` profile is short: it has too few words to be compared by them."""
 EXACT_SIZE = 8
-"""Characters below which one that is changed changes more than a tenth of the text: its exact form decides."""
+"""Characters below which a text is near equal texts only: one changed character is more than a tenth of it."""
 
 _WORDS = Treatment(
     Normalisation(invisible=True, tags=True, urls="drop", join_numbers=True, simplify=True),
@@ -42,7 +43,7 @@ _CHARACTERS = Treatment(
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Settings of the scheme, and defaults of the rules as ``rules.Rules`` has them."""
+    """Settings of the scheme, and defaults of the fields of ``rules.Rules``."""
 
     settings: FingerprintSettings
     search: str

@@ -1,14 +1,12 @@
-"""Scheme and rules: what a log is about and how its articles are judged.
+"""The scheme and the rules of a log.
 
-The scheme names everything that an article's log entry depends on; it never
-changes within one log. The rules may change: the ones in force at an article's
-log position decide about it.
+The scheme names everything that an entry depends on; it never changes within a log. The rules say how
+articles are judged. They may change: the rules in force at an article's log position apply to it.
 
-A rules record carries a revision. It takes force only if its revision is the
-one in force plus one (or if it is the first record of the log): of two changes
-made at the same time the first stands and the second is void. A record that
-repeats the revision and the content in force restates them: nothing changes, but the
-log may be cut there, because it again begins with its rules. Any other is void.
+Every rules record has a revision. The first record of a log takes effect. A later one takes effect only if its
+revision is the one in force plus 1, so of two concurrent changes the first takes effect and the second is void.
+A record equal to the rules in force restates them: nothing changes, but the log may be cut before it, because the
+rest begins with rules. Every other record is void.
 """
 
 from __future__ import annotations
@@ -26,25 +24,25 @@ from stream_dedup.errors import CorruptError
 EXACT, DIRECTED = "exact", "directed"
 """The two kinds of search."""
 UNIQUE, REJECTED = Verdict.UNIQUE.value, Verdict.REJECTED.value
-"""What text without features is."""
+"""Verdicts that text without features may have."""
 DUPLICATE, UPDATE = Verdict.DUPLICATE.value, "update"
-"""What a re-crawl of an article is."""
+"""What an article may be that is near an earlier article with its own id."""
 
 MAX_DISTANCE = 11
-"""Bits; the largest k of exact search: the next radius would take 2,788 look-ups an article."""
+"""Bits; the largest k of exact search: k = 12 would take 2,788 look-ups for each article."""
 MASK_BITS = 3
 """Most bits of a block that a look-up of directed search flips."""
 MAX_MASKS = sum(math.comb(BLOCK_BITS, bits) for bits in range(MASK_BITS + 1))
 """697 masks of at most 3 bits: the look-ups that directed search can make in one table."""
 MAX_BUCKET_LIMIT = 1 << 20
-"""Entries: beyond this the comparing of one list is no look-up any more."""
+"""Entries; the largest bucket limit. A longer scan of one posting list is no look-up."""
 MAX_WINDOW_MS = 1 << 53
-"""285,000 years: a number that JSON holds exactly everywhere."""
+"""285,000 years in ms: the largest whole number that every JSON reader keeps exactly."""
 
 CLASSIC_DISTANCE = 3
 """Bits; k of SimHash as it was published for web pages (Manku 2007)."""
 BUCKET_LIMIT = 16_384
-"""Entries compared in one list: 2**14, what one block value holds of 2**30 fingerprints."""
+"""Entries; the default bucket limit: the length of a posting list when 2**30 articles are spread evenly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +56,15 @@ class Scheme:
 
     @property
     def tables(self) -> int:
-        """Block tables: 4, 8 or 16."""
+        """Number of block tables."""
         return int(json.loads(self.parameters).get("tables", TABLE_COUNTS[0]))
 
     def flat(self) -> dict[str, object]:
-        """The parameters under names with dots (``fields.title``), in their order."""
+        """Return the parameters under dotted names (``fields.title``), in their order."""
         return dict(_flattened("", json.loads(self.parameters)))
 
     def differences(self, other: Scheme) -> list[str]:
-        """Lines ``name: mine here, theirs in the log``: the ids, and of one profile parameter by parameter."""
+        """Return lines ``name: mine here, theirs in the log``: the ids and, within one profile, each parameter."""
         if self == other:
             return []
         ids = _differing({"scheme": (self.id, other.id)})
@@ -88,15 +86,15 @@ class Scheme:
 class Rules:
     """How articles are judged from a log position on.
 
-    Exact search: ``distance`` in bits of the fingerprint (k), 0 to 11; ``probes`` and the limits are None.
-    Directed search: ``probes`` look-ups an article; two articles are near within ``limit`` bits of the
-    signature, short texts within ``short_limit``; ``distance`` is None.
+    Exact search: ``distance`` is k, in bits of the fingerprint; ``probes`` and the limits are None.
+    Directed search: ``probes`` is the number of look-ups for each article. Two articles are near within ``limit`` bits
+    of the signature, short texts within ``short_limit``; ``distance`` is None.
 
-    ``window_ms`` is how long an article is remembered, in ms of log time, None for ever. ``bucket_limit`` is
-    the number of newest entries compared in each list. ``featureless`` is the verdict of text without
-    features: ``unique`` or ``rejected``. ``recrawl``: what an article near an earlier one of its own id is: a
-    ``duplicate`` as any other, or an ``update``: unique, with the earlier version as its match. With ``observe``
-    every output goes to the topic of unique articles, its verdict in its headers.
+    ``window_ms`` is how long an article is remembered, in ms of log time; None: for ever. ``bucket_limit`` is
+    the number of newest entries that are compared in each posting list. ``featureless`` is the verdict of text without
+    features, ``unique`` or ``rejected``. ``recrawl`` applies to an article near an earlier one with its own id:
+    ``duplicate``, or ``update``, which is a unique article with the earlier version as its match. With ``observe``
+    every output record goes to the topic of unique records, with the verdict in its headers.
     """
 
     scheme: Scheme
@@ -114,14 +112,14 @@ class Rules:
 
     @property
     def directed(self) -> bool:
-        """Whether the search is directed, else exact."""
+        """Whether the search is directed; otherwise it is exact."""
         return self.search == DIRECTED
 
     def reach(self, status: Status) -> int:
-        """Greatest distance, in bits, at which a signed entry of this status is near another.
+        """Return the greatest distance, in bits, at which a signed entry of this status is near another.
 
-        Over the signature in directed search, over the fingerprint in exact search. A text so short that its
-        exact form decides is near its equals alone.
+        The distance is that of the signatures in directed search, of the fingerprints in exact search. An exact text
+        is near equal texts only.
         """
         if status is Status.EXACT:
             return 0
@@ -130,7 +128,7 @@ class Rules:
         return (self.short_limit if status is Status.SHORT else self.limit) or 0
 
     def problems(self) -> list[str]:
-        """What makes these no rules, each as ``name value: reason``; nothing of rules that can be kept."""
+        """Return why these rules are invalid, each as ``name value: reason``; nothing if they are valid."""
         scheme = _scheme_problems(self.scheme)
         if scheme:
             return scheme
@@ -142,7 +140,7 @@ class Rules:
         """Canonical JSON.
 
         Raises:
-            ValueError: there are ``problems``: what nobody could read is not written.
+            ValueError: the rules are invalid (``problems``).
         """
         problems = self.problems()
         if problems:
@@ -155,7 +153,7 @@ class Rules:
         """Read canonical JSON.
 
         Raises:
-            CorruptError: not JSON, with unknown or missing fields, or with ``problems``.
+            CorruptError: the bytes are not JSON, fields are unknown or missing, or the rules are invalid.
         """
         try:
             values: dict[str, Any] = json.loads(raw)
@@ -173,7 +171,7 @@ class Rules:
         return rules
 
     def differences(self, other: Rules) -> list[str]:
-        """Lines ``name: mine here, theirs in the log`` for what differs, revision aside."""
+        """Return lines ``name: mine here, theirs in the log`` for each difference but the revision."""
         names = [field.name for field in fields(self) if field.name not in {"scheme", "revision"}]
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in names}
         return self.scheme.differences(other.scheme) + _differing(pairs)
@@ -183,11 +181,11 @@ class Rules:
         return current is None or (self.revision == current.revision + 1 and self.scheme == current.scheme)
 
     def restates(self, current: Rules | None) -> bool:
-        """Whether this record only repeats what is in force."""
+        """Whether this record repeats the rules in force."""
         return self == current
 
     def next_revision(self, current: Rules) -> Rules:
-        """These rules as the change that follows ``current``."""
+        """Return these rules as the change that follows ``current``."""
         return replace(self, revision=current.revision + 1)
 
     def _common_problems(self) -> list[str]:

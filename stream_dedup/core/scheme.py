@@ -1,13 +1,11 @@
 """The scheme: everything that a log entry depends on, by name, version and content.
 
-Two entries may be compared only if they were made under one scheme, so whatever can
-change a signature, a margin, a group or the kind of an entry must change what ``scheme_of`` returns:
-a setting by standing in the parameters, code by a higher version in ``_STEPS``,
-data files by the hash of their content. What cannot change an
-entry (which of the two segmenters cuts, how many processes work, a setting that the others make idle)
-must not stand there.
+Two entries may be compared only if they were made under one scheme. So everything that can change a signature, a
+margin, a group or a status must change the result of ``scheme_of``: a setting is one of its parameters, code has a
+version in ``_STEPS``, a data file is represented by the hash of its content. Settings that cannot change an entry are
+not part of it: which of the two segmenters is used, the number of processes, settings without effect under the others.
 
-Reads the data files that it names once for each process to hash them; keeps nothing else.
+Each data file is read and hashed once in a process.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from stream_dedup.core.rules import Scheme
 from stream_dedup.errors import UserError
 
 Treat = Literal["keep", "drop", "token"]
-"""What becomes of a thing in a text: it stays, it goes, or one token stands for each of its kind."""
+"""What normalising does with URLs, numbers and so on: keep each, drop it, or replace it by one token for its kind."""
 
 _STEPS = {
     "normalise": "nfkc-casefold-unicode14/1",
@@ -53,19 +51,19 @@ _STEPS = {
     "languages": "jieba+length+function-words/1",
     "stop_words": "drop/1",
 }
-"""Version of each step's code."""
+"""Version of the code of each step."""
 _OPENCC = ("CJK_Compatibility_Ideographs", "TSPhrases", "TSCharactersExt", "TSCharacters")
 
 
 @dataclass(frozen=True, slots=True)
 class Normalisation:
-    """What two texts may differ in and still be the same text, beyond what never counts (``text``).
+    """Optional steps of normalising; ``text.normalise`` has the steps that are always taken.
 
-    ``invisible``: zero-width and control characters go. ``tags``: tags and entities of HTML and the targets of
-    Markdown's links go where they stand in plain text. ``join_numbers``: 3.50 and 2024-05-01 are
-    one number each. ``simplify``: traditional characters become simplified ones.
-    Against tricks of spam (``clean``): ``unspace`` joins single characters that separators keep apart,
-    ``repeats`` shortens runs of one character, ``lookalikes`` undoes letters and digits that only look like others.
+    ``invisible`` drops zero-width and control characters. ``tags`` drops tags and entities of HTML and the targets of
+    Markdown links from plain text. ``join_numbers`` makes one number each of 3.50 and 2024-05-01. ``simplify`` turns
+    traditional characters into simplified ones.
+    Against spam: ``unspace`` joins single characters that separators keep apart, ``repeats`` shortens runs of one
+    character, ``lookalikes`` replaces letters and digits by those that they look like.
     """
 
     invisible: bool = False
@@ -84,16 +82,16 @@ class Normalisation:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Which features a text has, and what each weighs.
+    """The features of a text and their weights.
 
-    ``words``, or ``chars``: characters and pairs of neighbours, where a word of a language that is written with spaces
-    counts as one character. ``words`` says how words are cut: ``plain`` is the ``simhash`` profile's,
-    ``marked`` keeps combining marks in their words and takes languages without spaces by pairs of characters.
+    ``kind`` is ``words``, or ``chars``: single characters and pairs of neighbours, where a word of a language written
+    with spaces counts as one character. ``words`` says how words are split: ``plain`` is the way of the ``simhash``
+    profile; ``marked`` keeps combining marks within words and splits languages without spaces into pairs of characters.
 
-    ``weights``: see ``weights``; ``top_k`` keeps only that many heaviest features, None all of them; ``damped``
-    takes 1 + ``damping`` ln tf in place of tf (``tfidf`` only). ``idf``: of words, ``jieba``'s table alone, or
-    beyond it other ``languages`` too; with ``root`` the square root of it is taken. Of ``chars``
-    ``gram_weights`` stand in its place, in hundredths: of one character, of a pair, and of a pair of words.
+    ``weights``: see ``weights``. ``top_k`` keeps only the heaviest features; None: all. ``damped`` uses
+    1 + ``damping`` ln tf instead of tf (``tfidf`` only). ``idf`` is the source of the IDF of words: ``jieba``'s table
+    alone, or also other ``languages``; ``root`` takes its square root. For ``chars``, ``gram_weights`` replace the IDF,
+    in hundredths: of one character, of a pair, and of a pair of words.
     """
 
     kind: Literal["words", "chars"] = "words"
@@ -109,7 +107,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """How one kind of text, long or short, is treated."""
+    """Normalisation and features of one kind of text, long or short."""
 
     normalisation: Normalisation = field(default_factory=Normalisation)
     features: Features = field(default_factory=Features)
@@ -117,19 +115,19 @@ class Treatment:
 
 @dataclass(frozen=True, slots=True)
 class FingerprintSettings:
-    """How texts become entries. The defaults are the ``simhash`` profile's.
+    """How texts become entries. The defaults are the ``simhash`` profile.
 
-    Text of less than ``article_size`` characters is short (0: none is; None: all is); text of less than
-    ``exact_size`` is decided by its exact form (0: none is). ``fingerprint.reader`` says which characters are counted.
+    A text of less than ``article_size`` characters is short (0: no text; None: every text). A text of less than
+    ``exact_size`` characters is near equal texts only (0: no text). ``fingerprint.reader`` says which characters count.
 
     ``fields``: names and weights of the fields that make a text, in order; none: one text. A field of weight 3
-    counts as if it stood there three times. ``key_sentences``: how many times more the first and last sentence of each
-    paragraph and the longest sentence count. ``markup`` says whether a text is HTML; ``html_fields`` names fields
-    that are where the others are not. ``user_dictionary`` (jieba's format) and ``stop_words`` (a word a line,
-    they do not count) are files of words; the scheme holds the hash of their content.
+    counts as if it occurred three times. ``key_sentences``: how many more times the first and last sentence of each
+    paragraph and the longest sentence count. ``markup`` says whether texts are HTML; ``html_fields`` names the fields
+    that are HTML if the others are not. ``user_dictionary`` (in jieba's format) and ``stop_words`` (one word per line,
+    which does not count) are files of words; the scheme has the hash of their content.
 
-    ``scope_field``: articles match only within one value of this field. ``seed`` makes another hash of each feature,
-    ``tables`` is the number of block tables. ``segmenter`` is no part of the scheme: both give the same
+    ``scope_field``: articles match only within one value of this field. ``seed`` changes the hash of every feature,
+    ``tables`` is the number of block tables. ``segmenter`` is not part of the scheme: both segmenters give the same
     words.
     """
 
@@ -152,39 +150,39 @@ class FingerprintSettings:
 
     @property
     def has_long(self) -> bool:
-        """Whether any text can be long."""
+        """Whether a text can be long."""
         return self.article_size is not None
 
     @property
     def has_short(self) -> bool:
-        """Whether any text can be short, or so short that its exact form decides."""
+        """Whether a text can be short or exact."""
         return self.article_size != 0 or self.exact_size > 0
 
     @property
     def field_weights(self) -> tuple[int, ...]:
-        """Weight of each of a text's fields, in order."""
+        """Weights of the fields, in order."""
         return tuple(weight for _, weight in self.fields) or (1,)
 
     @property
     def html(self) -> tuple[bool, ...]:
-        """Whether each of a text's fields is HTML, in order."""
+        """Whether each field is HTML, in order."""
         names = tuple(name for name, _ in self.fields) or ("",)
         return tuple(self.markup == "html" or name in self.html_fields for name in names)
 
     def with_normalisation(self, **given: Any) -> FingerprintSettings:  # noqa: ANN401 - as replace() takes them
-        """These settings with other normalisation of long and short text alike; what is None stays."""
+        """Return these settings with other normalisation of long and short text; None leaves a step as it is."""
         changed = [
             replace(one, normalisation=replace(one.normalisation, **_given(given))) for one in (self.long, self.short)
         ]
         return replace(self, long=changed[0], short=changed[1])
 
     def with_features(self, **given: Any) -> FingerprintSettings:  # noqa: ANN401 - as replace() takes them
-        """These settings with other features of long text; what is None stays."""
+        """Return these settings with other features of long text; None leaves a setting as it is."""
         return replace(self, long=replace(self.long, features=replace(self.long.features, **_given(given))))
 
 
 def scheme_of(settings: FingerprintSettings) -> Scheme:
-    """Scheme of the entries made with these settings.
+    """Return the scheme of entries made with these settings.
 
     Raises:
         UserError: a data file (jieba's, a user's) cannot be read, or a package is missing.
@@ -205,23 +203,23 @@ def scheme_of(settings: FingerprintSettings) -> Scheme:
 
 
 def dictionary_path() -> Path:
-    """The dictionary of words in jieba's package."""
+    """Return the path of the dictionary in jieba's package."""
     return _package_folder("jieba", "jieba 0.42.1") / "dict.txt"
 
 
 def idf_path() -> Path:
-    """The table of inverse document frequencies in jieba's package."""
+    """Return the path of the IDF table in jieba's package."""
     return _package_folder("jieba", "jieba 0.42.1") / "analyse" / "idf.txt"
 
 
 def opencc_paths() -> list[Path]:
-    """The dictionaries of OpenCC's conversion t2s, in its package."""
+    """Return the paths of the dictionaries of OpenCC's conversion t2s."""
     folder = _package_folder("opencc", "opencc 1.4.2") / "clib" / "share" / "opencc"
     return [folder / f"{name}.ocd2" for name in _OPENCC]
 
 
 def common_words_path() -> Path:
-    """The commonest words of languages other than Chinese, in this package."""
+    """Return the path of this package's list of common words of languages other than Chinese."""
     return Path(__file__).with_name("common_words.txt")
 
 
@@ -235,7 +233,7 @@ def _sizes(settings: FingerprintSettings) -> dict[str, Any]:
 
 
 def _input(settings: FingerprintSettings) -> dict[str, Any]:
-    """What is taken of a record."""
+    """Parameters of the step from a record to its texts."""
     taken: dict[str, Any] = {}
     if settings.fields:
         taken["fields"] = settings.fields
@@ -255,7 +253,7 @@ def _treatment(treatment: Treatment, settings: FingerprintSettings) -> dict[str,
 
 
 def _normalisation(normalisation: Normalisation) -> dict[str, str]:
-    """Steps that are taken, by name."""
+    """The steps that are taken, with their versions."""
     steps = {}
     for one in fields(normalisation):
         value = getattr(normalisation, one.name)
@@ -297,7 +295,7 @@ def _weights(features: Features) -> dict[str, Any]:
 
 
 def _package_folder(name: str, version: str) -> Path:
-    # Found without importing: jieba's import takes longer than everything else here.
+    # Without importing: the import of jieba takes longer than everything else here.
     spec = find_spec(name)
     if spec is None or not spec.submodule_search_locations:
         msg = f"package {name} is not installed: its data are needed; install {version}"
@@ -311,10 +309,10 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def content_hash(path: Path) -> str:
-    """Hash of a data file's content.
+    """Return the hash of a data file's content.
 
     Raises:
-        UserError: it cannot be read.
+        UserError: the file cannot be read.
     """
     try:
         return xxhash.xxh3_64_hexdigest(path.read_bytes())

@@ -14,13 +14,13 @@ _UTF8_MASK, _UTF8_INSIDE = 0xC0, 0x80  # a byte within a character of UTF-8 begi
 
 
 def as_stored(text: str) -> str:
-    """The text as a column of texts returns it: half surrogates, which have no UTF-8, become escapes."""
+    """Return the text as a column would: half surrogates, which UTF-8 cannot encode, become escapes."""
     return _encoded(text).decode()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Texts:
-    """A column of texts: the texts joined in UTF-8, and the byte behind each."""
+    """A column of texts: the texts joined in UTF-8, and the end of each."""
 
     ends: U32
     joined: bytes
@@ -33,25 +33,25 @@ class Texts:
 
     @classmethod
     def concat(cls, parts: Sequence[Texts]) -> Texts:
-        """The texts of all parts, in order."""
+        """Return the texts of all parts, in order."""
         starts = np.cumsum([0, *(len(part.joined) for part in parts)], dtype=np.uint32)
         ends = [part.ends + start for part, start in zip(parts, starts, strict=False)]
         return cls(np.concatenate(ends), b"".join(part.joined for part in parts))
 
     def __len__(self) -> int:
-        """Number of texts."""
+        """Return the number of texts."""
         return len(self.ends)
 
     def __getitem__(self, row: int) -> str:
-        """The text of one row."""
+        """Return the text of one row."""
         return self.joined[self._start(row) : int(self.ends[row])].decode()
 
     def __iter__(self) -> Iterator[str]:
-        """The texts, in order."""
+        """Iterate over the texts, in order."""
         return map(self.__getitem__, range(len(self)))
 
     def rows(self, rows: slice | I64) -> Texts:
-        """The texts of these rows."""
+        """Return the texts of these rows."""
         if not isinstance(rows, slice):
             return Texts.of([self[row] for row in rows.tolist()])
         first, after, _ = rows.indices(len(self))
@@ -61,14 +61,14 @@ class Texts:
         return Texts(self.ends[first:after] - np.uint32(start), self.joined[start:end])
 
     def changed(self, texts: Mapping[int, str]) -> Texts:
-        """These texts with others in some rows."""
+        """Return these texts with other texts in some rows."""
         return Texts.of([texts.get(row, text) for row, text in enumerate(self)])
 
     def check(self, name: str) -> None:
         """Refuse texts that are not UTF-8, end before they begin, or end within a character.
 
         Raises:
-            CorruptError: they are; the message calls the column ``name``.
+            CorruptError: the check failed; the message names the column.
         """
         if (self.ends[1:] < self.ends[:-1]).any():
             msg = "log batch whose texts end before they begin"

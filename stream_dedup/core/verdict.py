@@ -1,22 +1,22 @@
-"""From an entry and its match to the verdict: total, and a function of the arguments alone."""
+"""Computes the verdict from an entry and its match. A pure function, defined for every entry."""
 
 from __future__ import annotations
 
 from stream_dedup.core.model import Judgement, Match, Status, Verdict
 
 FEATURELESS_REASON = "text without words"
-"""Why text without features was rejected, where a rule rejects it."""
+"""Reason of the rejection where the rules reject text without features."""
 
 
 def judge(status: Status, *, match: Match | None, reason: str, featureless: str, update: bool = False) -> Judgement:
-    """The verdict of one entry.
+    """Return the verdict of one entry.
 
     Args:
-        status: what its entry says.
-        match: the nearest entry near it, among equals the earliest.
-        reason: its entry's reason, if it was rejected.
+        status: the kind of the entry.
+        match: the nearest earlier entry, the earliest of several equally near ones; None if no entry is near.
+        reason: why the record was rejected, if it was.
         featureless: the rule for text without features, ``unique`` or ``rejected``.
-        update: whether the match is an earlier version of the same article, which the rules let pass.
+        update: whether the match is an earlier version of the same article and the rules let such updates pass.
     """
     if status is Status.REJECTED:
         return Judgement(Verdict.REJECTED, reason=reason)

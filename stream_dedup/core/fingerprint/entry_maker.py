@@ -22,19 +22,19 @@ from stream_dedup.core.text_column import Texts
 
 
 class EntryMaker:
-    """Makes entries of records; not to be shared between threads."""
+    """Makes log entries from records. Use one instance per thread."""
 
     def __init__(self, settings: FingerprintSettings | None = None, fmt: InputFormat | None = None) -> None:
-        """Nothing is loaded before the first records, or ``warm``."""
+        """Load nothing yet: dictionaries are loaded by ``warm`` or with the first records."""
         self._format = fmt or InputFormat()
         self._fingerprinter = Fingerprinter(settings)
         self._tables = self._fingerprinter.settings.tables
 
     def warm(self) -> None:
-        """Load dictionary and tables now.
+        """Load dictionaries and tables now.
 
         Raises:
-            UserError: a package or its data are missing or are not what the scheme says.
+            UserError: a package or its data are missing or differ from what the scheme names.
         """
         self._fingerprinter.warm()
 
@@ -66,10 +66,10 @@ class EntryMaker:
 
 
 def _groups(prints: Fingerprints, scopes: Sequence[str | None]) -> U64:
-    """Group of each; 0 without features."""
+    """Return the group of each text; 0 for a text without features."""
     groups = np.zeros(len(scopes), np.uint64)
     if scopes.count(None) == len(scopes):
-        # The usual case: there are as many groups as kinds.
+        # The usual case: one group for each kind of text.
         for status in np.unique(prints.statuses[prints.featured]).tolist():
             groups[prints.statuses == status] = group_of(Status(status), None)
         return groups
@@ -79,12 +79,12 @@ def _groups(prints: Fingerprints, scopes: Sequence[str | None]) -> U64:
 
 
 def checksum(value: bytes | None) -> int:
-    """XXH3-64 of a record's value; 0 of a tombstone."""
+    """Return XXH3-64 of a record's value; 0 for a tombstone."""
     return 0 if value is None else xxhash.xxh3_64_intdigest(value)
 
 
 def rejected_columns(record: RawRecord, reason: str, tables: int = TABLE_COUNTS[0]) -> Columns:
-    """Make the rejected entry of one record without reading its value, under a scheme of so many tables."""
+    """Make a rejected entry for a record without reading its value, under a scheme of this many tables."""
     return replace(
         Columns.blank(1, tables),
         checksums=np.array([checksum(record.value)], np.uint64),
