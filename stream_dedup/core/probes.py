@@ -2,8 +2,8 @@
 
 This file owns how a signature is divided into keys and blocks, and the plans of look-ups. A **key** is one word (64
 bits) of the signature, XORed with the article's group times a factor. Entries of different groups are therefore in
-different posting lists, and a flood in one group does not fill the lists of another; within a group the factor cancels
-out and distances stay. **Block** t is bits 16t to 16t + 15 of the keys: the four tables of word 0 cover the fingerprint.
+different posting lists, and a flood in one group does not fill the lists of another. Within a group the factor
+cancels out. **Block** t is bits 16t to 16t + 15 of the keys: the four tables of word 0 cover the fingerprint.
 
 A **plan** is a list of look-ups, each ``table << 16 | mask``: it reads, in that table, the posting list of value
 ``block ^ mask``. Bit i of a block, counted from its highest, is mask bit ``1 << (15 - i)``.
