@@ -4,6 +4,7 @@ A sample is the same in every run and holds the first and the last of what it is
 """
 
 import os
+import sys
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -26,3 +27,12 @@ def sampled(values: Sequence[T], count: int) -> Sequence[T]:
     if FULL or len(values) <= count:
         return values
     return [values[at * (len(values) - 1) // (count - 1)] for at in range(count)]
+
+
+def code_points() -> list[int]:
+    """Return every code point in a full run, otherwise one in 16 of the ideographs, Hangul and the planes above."""
+    return [
+        point
+        for point in range(sys.maxunicode + 1)
+        if FULL or point < 0x3400 or 0xD800 <= point < 0x20000 or 0xE0000 <= point < 0xE0200 or point % 16 == 0
+    ]

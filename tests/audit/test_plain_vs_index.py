@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from stream_dedup.audit.reference import PlainLog, plain_log
@@ -23,6 +23,7 @@ from stream_dedup.core.entry import LogRecord, Trim, encode
 from stream_dedup.core.model import Judgement, log_offset_of
 from stream_dedup.core.rules import Rules, Scheme
 from stream_dedup.index import IndexSettings, LogIndex
+from tests.amount import examples, sampled
 from tests.audit.logs import SCHEME, batch, directed_rules
 from tests.audit.random_logs import RandomLog, random_log
 
@@ -86,7 +87,7 @@ def cut_of(records: list[LogRecord]) -> int:
     return max((record.offset for record in records if isinstance(record.payload, Trim)), default=-1)
 
 
-@settings(max_examples=EXAMPLES)
+@examples(EXAMPLES)
 @given(SEEDS)
 @example(453)  # a trim that names what is gone, and lies before a void one that is gone as well
 def test_same_verdicts_and_same_standing(seed: int) -> None:
@@ -111,7 +112,7 @@ def test_same_verdicts_and_same_standing(seed: int) -> None:
         assert index.stats().articles == int((plain.entries.log_offsets >= plain.low_watermark).sum())
 
 
-@settings(max_examples=EXAMPLES // 3)
+@examples(EXAMPLES // 3)
 @given(SEEDS)
 def test_same_verdicts_after_opening_again(seed: int) -> None:
     """Where an entry is held changes nothing: an index that was closed and opened says the same."""
@@ -127,7 +128,7 @@ def test_same_verdicts_after_opening_again(seed: int) -> None:
             assert_verdicts(index, wanted, cut_of(records) + 1, draw)
 
 
-@settings(max_examples=EXAMPLES // 3)
+@examples(EXAMPLES // 3)
 @given(SEEDS)
 def test_cut_log_gives_the_same_verdicts(seed: int) -> None:
     """Cut at the X of a trim that counts, the log says the same of all that comes after the trim, to both."""
@@ -144,7 +145,7 @@ def test_cut_log_gives_the_same_verdicts(seed: int) -> None:
         assert_verdicts(index, wanted, after, random.Random(seed))
 
 
-@settings(max_examples=EXAMPLES // 3)
+@examples(EXAMPLES // 3)
 @given(SEEDS)
 def test_trims_that_the_index_chooses_change_no_verdict(seed: int) -> None:
     """With nothing owed but what comes, a trim as the index offers it changes nothing, nor does cutting the log there.
@@ -192,7 +193,7 @@ def verdict_of(judged: Judgement, moved: dict[int, int] | None) -> object:
     return replace(judged, match=replace(judged.match, position=position))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", sampled(range(5), 2))
 def test_flood_beyond_the_bucket_limit(seed: int) -> None:
     """A long run of a few variants, with lists that are cut off, under every radius of masks and length of plan."""
     draw = random.Random(seed)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from stream_dedup.core.text import normalise as module
 from stream_dedup.core.text.normalise import MAX_HAN_RUN, MAX_MARKS, Runs, normalise, split, split_normalised
 from stream_dedup.core.text.unicode14 import unassigned
-from tests.amount import FULL, examples
+from tests.amount import code_points, examples
 from tests.core.texts import some_texts
 
 # What normalisation is about: full and half width, ligatures, compatibility ideographs, radicals, marks of several
@@ -86,8 +86,8 @@ def differs(text: str) -> bool:
 
 
 def test_every_character_is_split_as_by_the_definition() -> None:
-    """Alone between Han, ASCII and marks: each code point; one in 16 of the ideographs unless the run is full."""
-    points = [chr(c) for c in range(sys.maxunicode + 1) if FULL or c < 0x3400 or 0xF900 <= c < 0x20000 or c % 16 == 0]
+    """Alone between Han, ASCII and marks: each code point of ``code_points``."""
+    points = [chr(point) for point in code_points()]
     for start in range(0, len(points), 4096):
         part = points[start : start + 4096]
         # All in one text, and one by one only to name the culprits.
