@@ -4,10 +4,11 @@ import json
 
 import pytest
 
+from tests.amount import FULL
 from tests.cli.fuzzed import SETTINGS, Fuzzer, are_judged_alike, faults, filtered_by
 
 SEED = 20261122
-LINES = 1_500
+LINES = 1_500 if FULL else 500
 
 
 @pytest.mark.slow

@@ -1,20 +1,16 @@
-"""Run as a process that ends itself at one effect of `filter`: at the Nth of those that make the end of a call.
-
-    python -m tests.files.dying_filter N filter ARGUMENTS…
+"""A process that ends itself at one effect of `filter`: at the Nth of those that make the end of a call.
 
 The effects are counted from 0, each when it has happened: a file that reaches the disk or gets its name, the commit
-of the index. Where N is more than there are, the call comes to its end, and its exit code is `filter`'s.
+of the index. Where N is greater than their number, the call comes to its end.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable
 from typing import Any
 
-from stream_dedup.cli import main
 from stream_dedup.index import LogIndex
 
 _EFFECTS = ((os, "fsync"), (os, "replace"), (LogIndex, "commit"))
@@ -41,8 +37,3 @@ def die_at(number: int) -> None:
 
     for owner, name in _EFFECTS:
         setattr(owner, name, _dying(getattr(owner, name), reached))
-
-
-if __name__ == "__main__":
-    die_at(int(sys.argv.pop(1)))
-    main()

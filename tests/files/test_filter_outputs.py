@@ -20,6 +20,7 @@ import pytest
 
 from stream_dedup.cli import run
 from stream_dedup.index import LogIndex
+from tests.files.forks import NEVER, FilterForks, ForkedFilter
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,6 +29,7 @@ LINES = 60
 PIPE_BYTES = 4096
 
 Start = Callable[..., subprocess.Popen[bytes]]
+Fork = Callable[..., ForkedFilter]
 
 
 @pytest.fixture
@@ -58,7 +60,29 @@ def start() -> Iterator[Start]:
         process.communicate()
 
 
-def ended(process: subprocess.Popen[bytes]) -> tuple[int, str]:
+@pytest.fixture(scope="module")
+def forks() -> Iterator[FilterForks]:
+    """Forks `filter` from a process that has loaded everything."""
+    made = FilterForks()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def fork(forks: FilterForks) -> Iterator[Fork]:
+    """Starts a forked `filter`; one that still runs at the end is killed."""
+    running: list[ForkedFilter] = []
+
+    def begin(args: list[object], stdout: int, stdin: int = 0, dies_at: int = NEVER) -> ForkedFilter:
+        running.append(forks.start([str(arg) for arg in args], stdin, stdout, dies_at))
+        return running[-1]
+
+    yield begin
+    for process in running:
+        process.kill()
+
+
+def ended(process: subprocess.Popen[bytes] | ForkedFilter) -> tuple[int, str]:
     """Exit code and what was said on standard error."""
     _, told = process.communicate(timeout=60)
     return process.returncode, told.decode()
@@ -93,10 +117,10 @@ def temporary_files(folder: Path) -> list[Path]:
 either = pytest.mark.parametrize("unbuffered", [False, True], ids=["buffered", "unbuffered"])
 
 
-def test_a_full_device(tmp_path: Path, source: Path, start: Start) -> None:
+def test_a_full_device(tmp_path: Path, source: Path, fork: Fork) -> None:
     """Exit code 5, with the reason; the index remembers nothing."""
     with Path("/dev/full").open("wb") as full:
-        process = start(*flags(tmp_path, indexed=True), source, stdout=full)
+        process = fork([*flags(tmp_path, indexed=True), source], full.fileno())
     code, told = ended(process)
     assert code == 5
     assert told == (
@@ -127,11 +151,12 @@ def test_a_disk_that_gets_full(tmp_path: Path, source: Path, start: Start, missi
 
 
 @either
-def test_a_non_blocking_pipe(tmp_path: Path, source: Path, start: Start, unbuffered: bool) -> None:
+def test_a_non_blocking_pipe(tmp_path: Path, source: Path, start: Start, fork: Fork, unbuffered: bool) -> None:
     """`filter` waits for a slow reader of a non-blocking pipe, and every line arrives."""
     reader, writer = small_pipe()
     fcntl.fcntl(writer, fcntl.F_SETFL, os.O_NONBLOCK)
-    process = start(*flags(tmp_path, indexed=True), source, stdout=writer, unbuffered=unbuffered)
+    args = [*flags(tmp_path, indexed=True), source]
+    process = start(*args, stdout=writer, unbuffered=True) if unbuffered else fork(args, writer)
     wait_until(lambda: _waiting_bytes(reader) == PIPE_BYTES, 60, "a full pipe")
     os.close(writer)
     with os.fdopen(reader, "rb") as file:
@@ -181,14 +206,14 @@ def test_the_null_device_is_an_output_beside_a_closed_standard_output(
     ],
 )
 def test_a_signal_while_it_waits_for_its_reader(
-    tmp_path: Path, source: Path, start: Start, number: int, expected: int, indexed: bool
+    tmp_path: Path, source: Path, fork: Fork, number: int, expected: int, indexed: bool
 ) -> None:
     """It ends at once though nobody reads; no file of it is left, but for what SIGKILL gives no time to remove."""
     reader, writer = small_pipe()
     unique = tmp_path / "out" / "unique.jsonl"
     unique.parent.mkdir()
     args = ["--duplicate", unique, source]
-    process = start(*flags(tmp_path, indexed=indexed), *args, stdout=writer)
+    process = fork([*flags(tmp_path, indexed=indexed), *args], writer)
     os.close(writer)
     wait_until(lambda: _waiting_bytes(reader) == PIPE_BYTES, 60, "a full pipe")
     assert len(temporary_files(unique.parent)) == 1
@@ -204,7 +229,7 @@ def test_a_signal_while_it_waits_for_its_reader(
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_crash_between_any_two_effects_of_the_end(tmp_path: Path, source: Path, start: Start) -> None:
+def test_a_crash_between_any_two_effects_of_the_end(tmp_path: Path, source: Path, fork: Fork) -> None:
     """What the index remembers is in the files, whole: they have their names before it is committed.
 
     1. The files reach the disk, then standard output does. 2. They get their names. 3. The index is committed.
@@ -217,7 +242,7 @@ def test_a_crash_between_any_two_effects_of_the_end(tmp_path: Path, source: Path
         subprocess.run(["rm", "-rf", index], check=True)
         with out.open("wb") as file:
             args = ["--unique", unique, "--duplicate", tmp_path / "d", source, source]
-            process = start(step, *flags(tmp_path, indexed=True), *args, module="tests.files.dying_filter", stdout=file)
+            process = fork([*flags(tmp_path, indexed=True), *args], file.fileno(), dies_at=step)
         code, told = ended(process)
         assert code in {0, -9}, told
         remembered = verdicts_of_the_next_call(tmp_path, source) == {"duplicate"}
@@ -268,11 +293,11 @@ def test_signals_that_are_ignored_stay_ignored(tmp_path: Path, source: Path, sta
     assert (ended(process), len(lines)) == ((0, ""), LINES)
 
 
-def test_standard_output_may_be_a_file_of_the_call(tmp_path: Path, source: Path, start: Start) -> None:
+def test_standard_output_may_be_a_file_of_the_call(tmp_path: Path, source: Path, fork: Fork) -> None:
     """`filter --unique out a b > out`: neither the verdicts of the file nor those of standard output are lost."""
     out = tmp_path / "out"
     with out.open("wb") as file:
-        process = start(*flags(tmp_path, indexed=False), "--unique", out, source, source, stdout=file)
+        process = fork([*flags(tmp_path, indexed=False), "--unique", out, source, source], file.fileno())
     assert ended(process) == (0, "")
     told = [json.loads(line)["dedup"]["verdict"] for line in out.read_bytes().splitlines()]
     assert told == ["unique"] * LINES + ["duplicate"] * LINES
@@ -281,14 +306,14 @@ def test_standard_output_may_be_a_file_of_the_call(tmp_path: Path, source: Path,
 @pytest.mark.parametrize("opened", ["ab", "r+b"])
 @pytest.mark.parametrize("named", [True, False])
 def test_standard_output_that_is_an_input_is_refused(
-    tmp_path: Path, source: Path, start: Start, opened: str, named: bool
+    tmp_path: Path, source: Path, fork: Fork, opened: str, named: bool
 ) -> None:
     """`filter a >> a`, `filter < a >> a`: it would read what it writes."""
     before = source.read_bytes()
     stdin: IO[bytes]
     with source.open(opened) as stdout, source.open("rb") as stdin:
         args = [source] if named else []
-        process = start(*flags(tmp_path, indexed=False), *args, stdin=stdin, stdout=stdout)
+        process = fork([*flags(tmp_path, indexed=False), *args], stdout.fileno(), stdin.fileno())
     code, told = ended(process)
     assert (code, "output standard output: it is also an input" in told) == (2, True)
     assert source.read_bytes() == before
@@ -321,17 +346,18 @@ def test_an_output_that_destroys_what_is_read_is_refused(tmp_path: Path, capsys:
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-def test_a_named_pipe_is_read_once(tmp_path: Path, source: Path, start: Start) -> None:
-    """It is opened once: its writer does not lose its reader before the first line."""
-    pipe = tmp_path / "pipe"
+def test_a_named_pipe_is_read_once(tmp_path: Path, source: Path, fork: Fork) -> None:
+    """`filter` opens it once: its writer does not lose its reader before the first line."""
+    pipe, out = tmp_path / "pipe", tmp_path / "out"
     os.mkfifo(pipe)
     writer = Thread(target=lambda: pipe.write_bytes(source.read_bytes()))
     writer.start()
-    process = start(*flags(tmp_path, indexed=False), pipe, source, stdout=subprocess.PIPE)
-    out, told = process.communicate(timeout=60)
+    with out.open("wb") as file:
+        process = fork([*flags(tmp_path, indexed=False), pipe, source], file.fileno())
+    assert ended(process) == (0, "")
     writer.join()
-    verdicts = [json.loads(line)["dedup"]["verdict"] for line in out.splitlines()]
-    assert (process.returncode, told, verdicts) == (0, b"", ["unique"] * LINES + ["duplicate"] * LINES)
+    verdicts = [json.loads(line)["dedup"]["verdict"] for line in out.read_bytes().splitlines()]
+    assert verdicts == ["unique"] * LINES + ["duplicate"] * LINES
 
 
 def _waiting_bytes(reader: int) -> int:
