@@ -85,6 +85,7 @@ def fork(forks: FilterForks) -> Iterator[Fork]:
 def ended(process: subprocess.Popen[bytes] | ForkedFilter) -> tuple[int, str]:
     """Exit code and what was said on standard error."""
     _, told = process.communicate(timeout=60)
+    assert process.returncode is not None
     return process.returncode, told.decode()
 
 
