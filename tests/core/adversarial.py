@@ -55,7 +55,7 @@ _ADDRESSES = (
     "//", "http://", "x://", "http://a/", "ftp://a@b:80/", "_.cn/", "@a.cn/", "a.cn", "www.", "www.a", "a.com.",
     "a.cn:80/", "..", "a.", "a-.cn", "1.cn/?", "-.cn", ".cn", ".com", "@.cn", "@www.", "x@www.a", "a@", "a@b", "a@b.",
     "a@b.c", "@a", "@a@", "a@-.", "a@b-", "%@", "a@a.a.", "@@@@@@@@@@a", "a.a.a@", "http:", "//a", "xhttp://",
-    "www.www.", ":80", "?#",
+    "www.www.", ":80", "?#", "x@y.", "a.com", "a" * 64 + "@",
 )  # fmt: skip
 _MARKUP = (
     "<!--", "<!-- ", "-->", "<!---->", "<a ", "<a", "</a", '<a b="', "<a>", "<!", "<a <", "](", "](x", "](x ", '](a "',
@@ -142,6 +142,7 @@ PAGES: dict[str, Family] = {
         f"{tag} where nearly too much is open": repeated(tag, before=_DEEP)
         for tag in ("</b>", "</x>", "<p></p>", "<b></b>", "<li>", "<a>", "x<b></b>", "<table></table>", "<option>")
     },
+    **{piece: repeated(piece) for piece in ("<", "<br>", "<i a=1>", "&lt")},
     "elements to make again": repeated("</p><p>x", before="<p>" + _MANY),
     "ever more elements to make again": counted("<p><b x={}>x</p>"),
     "half elements, half blocks": lambda size: counted("<b x={}>")(size // 2) + "<p>x</p>" * (size // 16),

@@ -1,7 +1,6 @@
 """Addresses, names, numbers, pictures, invisible characters: each step by itself."""
 
 import re
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -184,17 +183,6 @@ def test_any_text_has_an_answer(text: str) -> None:
         for treatment in (profile.settings.long, profile.settings.short):
             done = after_nfkc(normalise(before_nfkc(text, treatment.normalisation)), treatment.normalisation)
             assert done == done.strip()
-
-
-@pytest.mark.parametrize(
-    "piece", ["<", "](", "&", "@", "http://", "www.", "a.com", "x@y.", ". ", "a" * 64 + "@", '](a "']
-)
-def test_no_text_takes_quadratic_time(piece: str) -> None:
-    """A hundred thousand characters of any landmark: a second at most, on a slow machine three."""
-    text = piece * (100_000 // len(piece))
-    start = time.process_time()
-    before_nfkc(text, PROFILES["comment"].settings.short.normalisation)
-    assert time.process_time() - start < 3
 
 
 def test_real_texts_keep_their_words() -> None:
