@@ -14,7 +14,6 @@ from concurrent.futures import Future, wait
 import numpy as np
 import pytest
 
-from stream_dedup import pool as module
 from stream_dedup.article_limit import LateError, interrupted_after
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint import entry_maker
@@ -23,7 +22,7 @@ from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.decode import InputFormat, RawRecord, decode
 from stream_dedup.errors import UnavailableError
-from stream_dedup.pool import FingerprintPool
+from stream_dedup.pool import FingerprintPool, process
 
 GONE_SECONDS = 10
 """Longest wait for a process to end."""
@@ -115,7 +114,7 @@ def test_a_child_that_dies_while_it_is_idle_is_noticed_at_the_next_work() -> Non
 
 def test_a_child_that_cannot_load_fails_the_warming(monkeypatch: pytest.MonkeyPatch) -> None:
     """With its exit code; a process that ends before it is ready is no hang."""
-    monkeypatch.setattr(module, "_CHILD", "import sys; sys.exit(7)  # {path} {connection} {lifeline}")
+    monkeypatch.setattr(process, "CHILD_CODE", "import sys; sys.exit(7)  # {path} {connection} {lifeline}")
     with FingerprintPool(1) as pool, pytest.raises(UnavailableError, match="ended with exit code 7"):
         pool.warm()
 
@@ -142,7 +141,7 @@ def test_close_ends_the_children_and_refuses_work(processes: int) -> None:
 
 def test_close_cancels_what_is_queued_and_gives_up_on_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Within its named time."""
-    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.2)
+    monkeypatch.setattr(process, "CLOSE_LIMIT_S", 0.2)
     pool = FingerprintPool(1)
     pool.warm()
     futures = [pool.submit(LONG_WORK), *(pool.submit(RECORDS) for _ in range(5))]
@@ -178,7 +177,7 @@ def slow_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(entry_maker, "decode", decode)
     processes: int = request.param
     if processes:
-        monkeypatch.setattr(module, "_CHILD", module._CHILD.replace("serve({", SLOW_STEP + "serve({"))
+        monkeypatch.setattr(process, "CHILD_CODE", process.CHILD_CODE.replace("serve({", SLOW_STEP + "serve({"))
     else:
         exec(SLOW_STEP, {})  # noqa: S102 - what the children are given
     return processes
@@ -208,8 +207,8 @@ def test_a_batch_that_is_slow_only_as_a_whole_loses_no_article(slow_processes: i
 
 def test_a_pool_that_closes_starts_no_other_child(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is late while the pool closes fails."""
-    monkeypatch.setattr(module, "_CHILD", module._CHILD.replace("serve({", SLOW_STEP + "serve({"))
-    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.2)
+    monkeypatch.setattr(process, "CHILD_CODE", process.CHILD_CODE.replace("serve({", SLOW_STEP + "serve({"))
+    monkeypatch.setattr(process, "CLOSE_LIMIT_S", 0.2)
     pool = FingerprintPool(1, article_limit_s=3600)
     pool.warm()
     future = pool.submit([ENDLESS])
@@ -247,7 +246,7 @@ entry_maker.decode = stopping
 
 def test_a_process_that_is_stopped_loses_no_article(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container that is paused, a machine that does other things: the limit is processor time."""
-    monkeypatch.setattr(module, "_CHILD", module._CHILD.replace("serve({", STOPPING_STEP + "serve({"))
+    monkeypatch.setattr(process, "CHILD_CODE", process.CHILD_CODE.replace("serve({", STOPPING_STEP + "serve({"))
     with FingerprintPool(1, article_limit_s=1) as pool:
         pool.warm()
         [pid] = pool.pids
@@ -295,7 +294,7 @@ def test_a_child_that_a_signal_of_others_ends_while_it_has_no_work_rejects_nothi
 
 def test_a_child_that_cannot_be_renewed_rejects_no_other_article(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the system starts no process, the pool is of no more use, and says why."""
-    monkeypatch.setattr(module, "_CHILD", module._CHILD.replace("serve({", SLOW_STEP + "serve({"))
+    monkeypatch.setattr(process, "CHILD_CODE", process.CHILD_CODE.replace("serve({", SLOW_STEP + "serve({"))
     with FingerprintPool(1, article_limit_s=1) as pool:
         pool.warm()
         monkeypatch.setattr(subprocess, "Popen", no_process)

@@ -1,12 +1,10 @@
-"""Kafka clients made from one configuration: this module alone knows their settings.
+"""Makes the Kafka clients: admin clients, consumers and producers. Only this module knows their settings.
 
-Three kinds of client are made here: an admin client, consumers and producers. Each
-probes the broker's version when it is made, so a broker that is away must be
-waited for first: ``wait_for_broker`` does that, within a named time.
+A client connects to the broker when it is made. A caller whose broker may be away calls ``wait_for_broker`` first,
+which waits for a limited time.
 
-Rules kept by every client made here: no topic is ever created by the way
-(``allow_auto_create_topics`` is off), no consumer commits or resets an offset by
-itself, every consumer reads committed records only.
+No client made here creates a topic by using it (``allow_auto_create_topics`` is off). No consumer commits or resets an
+offset by itself, and every consumer reads committed records only.
 """
 
 from __future__ import annotations
@@ -37,11 +35,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 RETRY_BACKOFF_MS = 5
-"""The client's default of 100 ms stands still while a coordinator finishes the transaction before."""
+"""With the client's default of 100 ms a transaction waits too long for its coordinator to finish the previous one."""
 RECONNECT_BACKOFF_MAX_MS = 1_000
-"""A broker that comes back is found within a second."""
+"""A broker that is back is found within a second."""
 REQUEST_TIMEOUT_MS = 10_000
-"""A request that a frozen broker does not answer is given up and tried again."""
+"""A request that a frozen broker does not answer is dropped and sent again."""
 BOOTSTRAP_TIMEOUT_MS = 5_000
 """One try of a client to reach a broker."""
 FIRST_TRY_S = 1.0
@@ -49,24 +47,24 @@ FIRST_TRY_S = 1.0
 that is down refuses at once, but on a busy machine a TLS handshake and a password take longer than a second, and a try
 that is cut short begins anew."""
 CLOSE_TIMEOUT_S = 5.0
-"""A client that cannot close in this time is left to the end of the process."""
+"""A client that does not close in this time is abandoned."""
 FETCH_WAIT_MS = 100
-"""How long the broker may hold a fetch open: other requests of the same connection stand behind it."""
+"""How long the broker may hold a fetch: other requests of the same connection wait for it."""
 MAX_RESPONSE_BYTES = 100_000_000
 """The client's own limit on one response of the broker; raised for larger records."""
 HEADER_ALLOWANCE_BYTES = 16_384
 """Room for the ``dedup.*`` headers and the record's frame beside the record as it came."""
-# A connection that ends in the middle (EOF) is a broker that goes away, not one that refuses.
+# A connection that ends in the middle (EOF) means that the broker went away, not that it refuses.
 _REFUSAL = re.compile(r"(?:Authentication failed|UnsupportedSaslMechanism|\[SSL: (?!UNEXPECTED_EOF))[^()]*")
 
 
 def make_admin(kafka: KafkaConfig) -> KafkaAdminClient:
-    """Admin client; the broker must be there."""
+    """Make an admin client; the broker must answer."""
     return _made(kafka, KafkaAdminClient, _common(kafka))
 
 
 def make_consumer(kafka: KafkaConfig, **settings: Any) -> KafkaConsumer:  # noqa: ANN401 - the client's own settings
-    """Consumer of committed records that never commits nor resets an offset by itself."""
+    """Make a consumer of committed records that neither commits nor resets an offset by itself."""
     return _made(
         kafka,
         KafkaConsumer,
@@ -86,7 +84,7 @@ def make_consumer(kafka: KafkaConfig, **settings: Any) -> KafkaConsumer:  # noqa
 
 
 def make_producer(kafka: KafkaConfig, **settings: Any) -> KafkaProducer:  # noqa: ANN401 - the client's own settings
-    """Idempotent producer; with ``transactional_id`` a transactional one."""
+    """Make an idempotent producer; with ``transactional_id`` a transactional one."""
     producer = _made(
         kafka,
         KafkaProducer,
@@ -106,17 +104,17 @@ def make_producer(kafka: KafkaConfig, **settings: Any) -> KafkaProducer:  # noqa
 
 
 def wait_for_broker(kafka: KafkaConfig, stopped: Callable[[], bool] = lambda: False) -> None:
-    """Return as soon as an admin request is answered.
+    """Return as soon as the broker answers an admin request, or ``stopped`` returns true.
 
     Raises:
-        UnavailableError: none was within ``broker_wait_s``, or the broker does not let this client in.
+        UnavailableError: no answer within ``broker_wait_s``, or the broker refuses this client.
     """
     deadline = time.monotonic() + kafka.broker_wait_s
     limit_s = FIRST_TRY_S
     warned = False
     while not stopped():
         try:
-            with _refusals_told(kafka):
+            with _refusals_as_errors(kafka):
                 _ask_broker(kafka, limit_s)
                 return
         except (KafkaError, OSError) as error:
@@ -143,18 +141,18 @@ def _ask_broker(kafka: KafkaConfig, limit_s: float) -> None:
 
 
 def discard(producer: KafkaProducer) -> None:
-    """Give a producer up at once, with whatever it holds."""
+    """Close a producer at once and drop its unsent records."""
     try:
         producer.close(timeout=0)
     except KafkaError as error:
-        # The client gives up closing when something is left to send, and its thread goes on: end that, too.
-        log.debug("a producer that is given up: %r", error)
+        # With unsent records the client stops closing and its thread goes on: end the thread, too.
+        log.debug("closing a producer: %r", error)
         end_sender(producer)
 
 
 @contextmanager
-def failures_told(kafka: KafkaConfig) -> Iterator[None]:
-    """What the client raises in the block and nobody reacts to is told as ``UnavailableError``."""
+def unavailable_on_kafka_error(kafka: KafkaConfig) -> Iterator[None]:
+    """Raise ``UnavailableError`` for a ``KafkaError`` that the block does not handle."""
     try:
         yield
     except KafkaError as error:
@@ -163,18 +161,18 @@ def failures_told(kafka: KafkaConfig) -> Iterator[None]:
 
 
 def call_limit_s(config: Config) -> float:
-    """How long one call to the broker may take before the worker ends: never shorter than a broker is waited for."""
+    """Return how long one call to the broker may take before the worker ends: longer than the wait for a broker."""
     return max(config.worker.watchdog_s, config.kafka.broker_wait_s + CLOSE_TIMEOUT_S)
 
 
 def _made(kafka: KafkaConfig, kind: Callable[..., T], settings: dict[str, Any]) -> T:
-    """Return a client; a constructor that fails leaves nothing behind.
+    """Make a client.
 
     Raises:
-        UnavailableError: the broker was not reached, or does not let this client in.
+        UnavailableError: the broker cannot be reached, or refuses this client.
     """
     try:
-        with _refusals_told(kafka):
+        with _refusals_as_errors(kafka):
             return _constructed(kind, settings)
     except (KafkaError, OSError) as error:
         msg = (
@@ -190,7 +188,7 @@ def _constructed(kind: Callable[..., T], settings: dict[str, Any]) -> T:
 
 
 class _Refusals(logging.Handler):
-    """Remembers why a broker did not let the client in: the client says that in its log alone."""
+    """Keeps the reason why a broker refused the client: the client only logs it."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -203,11 +201,11 @@ class _Refusals(logging.Handler):
 
 
 @contextmanager
-def _refusals_told(kafka: KafkaConfig) -> Iterator[None]:
-    """A refusal by the broker (password, certificate) is told as what it is; waiting for it would not help.
+def _refusals_as_errors(kafka: KafkaConfig) -> Iterator[None]:
+    """Raise an error that names the reason if the broker refuses the client (password, certificate).
 
     Raises:
-        UnavailableError: a connection failed in the block, and why it did is known.
+        UnavailableError: a connection failed in the block, and its reason is known.
     """
     refusals = _Refusals()
     logger = logging.getLogger("kafka")

@@ -1,4 +1,4 @@
-"""How far a group has read its partitions, and how far these go."""
+"""The committed offsets of a group, and the first and last offsets of partitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Bounds = dict[TopicPartition, tuple[int, int]]
 
 
 def committed_offsets(admin: KafkaAdminClient, group: str) -> dict[TopicPartition, tuple[int, bytes | None]]:
-    """Committed offsets of a group, and the topic id that each names as its own, None where it names none."""
+    """Return the committed offsets of a group, each with the topic id in its metadata, or None."""
     offsets = admin.list_group_offsets({group: None})[group]
     return {
         partition: (int(found.offset), topic_id_of_metadata(found.metadata))
@@ -28,7 +28,7 @@ def committed_offsets(admin: KafkaAdminClient, group: str) -> dict[TopicPartitio
 
 
 def offset_bounds(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> Bounds:
-    """First offsets and ends, open transactions included."""
+    """Return the first and the end offset of each partition, open transactions included."""
     if not partitions:
         return {}
     begin = admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
@@ -37,6 +37,6 @@ def offset_bounds(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> 
 
 
 def partitions_of(admin: KafkaAdminClient, names: list[str]) -> list[TopicPartition]:
-    """Every partition of the topics that exist."""
+    """Return every partition of those topics that exist."""
     counts = partition_counts(admin, names)
     return [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]

@@ -1,15 +1,15 @@
-"""What a killed worker leaves open, settled by those who live.
+"""Hanging transactions: a worker that was killed leaves its transaction open, and another worker aborts it.
 
-A worker that dies in a transaction holds back every read_committed reader, and whoever
-takes its partitions over, until the broker aborts the transaction at its time-out. So after
-each rebalance a worker looks for open transactions of its group whose worker is no longer a
-member, and initialises a producer under their id: that aborts them at once.
+An open transaction holds back every read_committed reader, and the worker that takes the partitions over, until
+the broker aborts it at its time-out. After each rebalance a worker therefore looks for open transactions of its
+group whose worker is no longer a member, and initialises a producer under their transactional id: the broker then
+aborts them at once.
 
-A worker that is alive and was thrown out of the group may be hit as well. That is right: what it holds
-could not be committed any more, and it goes on with a new producer.
+This may abort the transaction of a worker that is alive but was removed from the group. That does no harm: the
+worker could not commit it any more, and goes on with a new producer.
 
-A transactional id is ``<group>-<UUID>`` and every member's client id is its transactional id: that
-is how an open transaction is held against the list of members.
+A transactional id is ``<group>-<UUID>``, and the client id of every member is its transactional id: so open
+transactions can be compared with the list of members.
 """
 
 from __future__ import annotations
@@ -33,28 +33,30 @@ log = logging.getLogger(__name__)
 _UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
-def settle_for_the_dead(kafka: KafkaConfig, own_id: str) -> list[str]:
-    """Abort the open transactions of this group's dead workers; gives their ids.
+def abort_hanging_transactions(kafka: KafkaConfig, own_id: str) -> list[str]:
+    """Abort the open transactions of workers that are no longer members; return their transactional ids.
 
-    Safe to call from several workers at once. What fails now is settled by the next rebalance, or by the
-    broker at the transaction's time-out.
+    Several workers may call this at once. After a failure the next rebalance tries again, or the broker aborts the
+    transactions at their time-out.
     """
     try:
         admin = make_admin(kafka)
         try:
-            orphans = _orphans(admin, kafka.group) - {own_id}
-            for orphan in sorted(orphans):
-                if orphan in _orphans(admin, kafka.group):  # another survivor may have been here, or its worker is back
-                    _abort(kafka, orphan)
+            hanging = _hanging(admin, kafka.group) - {own_id}
+            for transactional_id in sorted(hanging):
+                if transactional_id in _hanging(
+                    admin, kafka.group
+                ):  # another survivor may have been here, or its worker is back
+                    _abort(kafka, transactional_id)
         finally:
             admin.close()
     except (KafkaError, OSError, StreamDedupError) as error:
         log.warning("open transactions of dead workers could not be settled (%r); the broker will, in time", error)
         return []
-    return sorted(orphans)
+    return sorted(hanging)
 
 
-def _orphans(admin: KafkaAdminClient, group: str) -> set[str]:
+def _hanging(admin: KafkaAdminClient, group: str) -> set[str]:
     return _open_transactions(admin, group) - _members(admin, group)
 
 

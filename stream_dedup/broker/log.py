@@ -1,11 +1,10 @@
 """The fingerprint log on Kafka: reading it in order, appending to it.
 
-The log is one partition, so its offsets are one total order. Reading uses no
-consumer group: the place that has been applied stands in the index alone.
+The log is one partition, so its offsets are one total order. Reading uses no consumer group: only the index knows up
+to which offset the log was applied.
 
-An append is done when its acknowledgement came. One that failed or whose outcome is unknown
-may or may not stand in the log; it is simply made again, because the same coordinates
-logged twice are one article.
+An append is complete when the broker has acknowledged it. The record of an append that failed, or whose outcome is
+unknown, may or may not be in the log. The append is made again: coordinates that are logged twice are one article.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 READ_RECORDS = 1_000
-"""Log records taken in one poll: some 50,000 entries when batches are full."""
+"""Log records of one poll: some 50,000 entries when batches are full."""
 FETCH_BYTES = 8 << 20
-"""Bytes of log asked for at once: a rebuild is bound by this, not by the default of 1 MiB."""
+"""Bytes of log in one fetch: with the default of 1 MiB a rebuild would be slower."""
 LOG_APPEND_TIME = 1
-"""Kafka's timestamp type of a topic whose broker sets the time."""
+"""Kafka's timestamp type of a record whose time was set by the broker."""
 READ_BACK_MS = 1_000
-"""One wait for a record that is known to stand in the log."""
+"""One wait for a record that is known to be in the log."""
 
 
 Progress = Callable[[str, int, int], None]
@@ -48,8 +47,8 @@ Progress = Callable[[str, int, int], None]
 class LogReader:
     """Reads the log from any offset, in order.
 
-    ``poll`` may block for its time-out; it raises ``RefusedError`` when the log
-    was cut past the place to read from, ``CorruptError`` when a record cannot be read.
+    ``poll`` may block for its time-out. It raises ``RefusedError`` if the log was cut past the offset to read from, and
+    ``CorruptError`` if a record cannot be read.
     """
 
     def __init__(self, kafka: KafkaConfig, topic: str) -> None:
@@ -64,7 +63,7 @@ class LogReader:
         self._consumer.assign([self._partition])
 
     def bounds(self, timeout_s: float) -> tuple[int, int]:
-        """First offset and the offset after the last one.
+        """Return the first offset and the offset after the last record.
 
         Raises:
             UnavailableError: the broker did not answer in time.
@@ -82,13 +81,13 @@ class LogReader:
         self._consumer.seek(self._partition, offset)
 
     def poll(self, timeout_ms: int) -> list[LogRecord]:
-        """Next records, none when nothing came within the time-out."""
+        """Return the next records; none if no record came within the time-out."""
         try:
             polled = self._consumer.poll(timeout_ms=timeout_ms)
         except OffsetOutOfRangeError as error:
             msg = (
-                f"topic {self._topic}: the place to read from is no longer there; another worker has trimmed the log "
-                "while this one stood still. Start this worker again: it rebuilds its index from the log."
+                f"topic {self._topic}: the offset to read from is no longer there; another worker has trimmed the log "
+                "while this one did not run. Start this worker again: it rebuilds its index from the log."
             )
             raise RefusedError(msg) from error
         except (RetriableError, KafkaConnectionError) as error:
@@ -97,14 +96,14 @@ class LogReader:
         return [self._record(message) for message in polled.get(self._partition, ())]
 
     def high_water(self) -> int:
-        """Offset after the log's last record, as of the last fetch; 0 before the first."""
+        """Return the offset after the log's last record, as of the last fetch; 0 before the first fetch."""
         return int(self._consumer.highwater(self._partition) or 0)
 
     def read(self, start: int, end: int, timeout_s: float) -> Iterator[list[LogRecord]]:
-        """Records from ``start`` to before ``end``.
+        """Yield the records from ``start`` up to, not including, ``end``.
 
         Raises:
-            UnavailableError: nothing came for ``timeout_s`` although more must be there.
+            UnavailableError: no record came for ``timeout_s`` although the log has more.
         """
         self.seek(start)
         idle_ms = 0
@@ -141,7 +140,7 @@ class LogReader:
             raise CorruptError(msg) from error
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Close the connection to the broker."""
         self._consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1000))
 
 
@@ -163,8 +162,8 @@ def read_whole_log(config: Config, progress: Progress) -> Iterator[LogRecord]:
 class LogAppender:
     """Appends to the log with an idempotent producer, in the order of the calls.
 
-    ``append`` does not wait; its future tells the outcome. After a failure ``renew`` takes a new producer, for
-    the client may go on behind the gap.
+    ``append`` does not wait: its future has the outcome. After a failed append call ``renew``, which makes a new
+    producer: the client would go on with the records after the failed one.
     """
 
     def __init__(self, kafka: KafkaConfig, topic: str) -> None:
@@ -177,14 +176,14 @@ class LogAppender:
         return make_producer(self._kafka, acks="all", linger_ms=0, max_request_size=LOG_MESSAGE_BYTES)
 
     def append(self, payload: Payload) -> Future:
-        """Send one record; the future holds its metadata."""
+        """Send one record; return the future of its metadata."""
         return self._producer.send(self._topic, value=encode(payload), partition=0)
 
     def append_now(self, payload: Payload) -> int:
-        """Append one record and wait for its offset.
+        """Append one record, wait for the acknowledgement, and return its offset.
 
         Raises:
-            UnavailableError: no acknowledgement within ``broker_wait_s``; the record may or may not stand.
+            UnavailableError: no acknowledgement within ``broker_wait_s``; the record may or may not be in the log.
         """
         try:
             return int(self.append(payload).get(timeout=self._kafka.broker_wait_s).offset)
@@ -193,10 +192,10 @@ class LogAppender:
             raise UnavailableError(msg) from error
 
     def renew(self) -> None:
-        """Go on with a new producer."""
+        """Replace the producer, and give up what the old one has not sent."""
         discard(self._producer)
         self._producer = self._connect()
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Close the connection to the broker."""
         self._producer.close(timeout=CLOSE_TIMEOUT_S)

@@ -1,7 +1,8 @@
-"""How far a group has read, beside what its log has of each partition; and setting it by hand.
+"""Shows and sets the committed offsets of a group, beside the offsets that its log holds of each partition.
 
-An offset that is set carries the topic's id as its metadata, as the worker's own do. Set back, the
-same verdicts leave again; set forward, articles in between are never judged (``audit`` lists them).
+The metadata of an offset that is set is the topic's id, as in the offsets that a worker commits. After an offset is set
+back, the same verdicts are sent again; after it is set forward, the skipped articles are never judged (``audit`` lists
+them).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Target = Literal["beginning", "end", "logged"] | int
 
 @dataclass(frozen=True, slots=True)
 class PartitionOffsets:
-    """Where one partition of an input topic stands."""
+    """The offsets of one partition of an input topic."""
 
     partition: TopicPartition
     topic_id: bytes
@@ -46,15 +47,15 @@ class PartitionOffsets:
 
     @property
     def stale(self) -> bool:
-        """Whether the committed offset belongs to a topic of this name that is no more."""
+        """Whether the committed offset belongs to a topic of this name that was deleted."""
         return self.committed_id is not None and self.committed_id != self.topic_id
 
 
 def read_offsets(config: Config, progress: Progress) -> list[PartitionOffsets]:
-    """Every partition of the input topics that exist.
+    """Return the offsets of every partition of the input topics that exist.
 
     Raises:
-        UserError: none of them exists.
+        UserError: no input topic exists.
         UnavailableError: the broker did not answer.
     """
     with closing(make_admin(config.kafka)) as admin:
@@ -64,7 +65,7 @@ def read_offsets(config: Config, progress: Progress) -> list[PartitionOffsets]:
 def set_offsets(
     config: Config, to: Target, topic: str | None, partition: int | None, progress: Progress
 ) -> list[tuple[TopicPartition, int]]:
-    """Set the committed offsets of the partitions named; what each was set to.
+    """Set the committed offsets of the named partitions; return the new offset of each.
 
     Raises:
         UserError: there is no such partition, or the offset lies outside of it.
@@ -112,7 +113,7 @@ def _read(admin: KafkaAdminClient, config: Config, progress: Progress) -> list[P
 
 
 def _logged(config: Config, progress: Progress) -> dict[tuple[bytes, int], tuple[int, int]]:
-    """First and last offset of each source partition, by topic id and partition, that any log record holds."""
+    """Return the first and the last logged offset of each source partition, by topic id and partition number."""
     ranges: dict[tuple[bytes, int], tuple[int, int]] = {}
     for record in read_whole_log(config, progress):
         batch = record.payload

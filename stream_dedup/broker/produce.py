@@ -1,7 +1,7 @@
-"""Lines into a topic: bounded memory, every record acknowledged.
+"""Sends lines to a topic, with bounded memory and every record acknowledged.
 
-An idempotent producer keeps what it has not sent in memory without a bound, so at most
-``UNACKNOWLEDGED`` records are under way; the oldest is waited for before another is sent.
+An idempotent producer keeps unsent records in memory without a limit. At most ``UNACKNOWLEDGED_RECORDS`` are therefore
+under way: before another is sent, the oldest must be acknowledged.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 UNACKNOWLEDGED_RECORDS = 2_000
-"""Records under way at most."""
+"""Most records under way."""
 UNACKNOWLEDGED_BYTES = 32 << 20
-"""Bytes under way at most: as much as the Java client keeps."""
+"""Most bytes under way: as many as the Java client keeps."""
 LINGER_MS = 20
-"""Waiting for company: few large requests instead of many small ones."""
+"""How long a record waits for others, milliseconds: few large requests instead of many small ones."""
 
 
 def produce_lines(
     config: Config, topic: str, lines: Iterable[bytes], key_field: str | None, progress: Callable[[int], None]
 ) -> int:
-    """Send each line that is not blank as one record; their number when all were acknowledged.
+    """Send each line that is not blank as one record; return their number when all are acknowledged.
 
     Raises:
-        UserError: the topic is not there, or a line is larger than it takes.
+        UserError: the topic does not exist, or a line is larger than it allows.
         UnavailableError: a record was not acknowledged in time.
     """
     with closing(make_admin(config.kafka)) as admin:
@@ -54,7 +54,7 @@ def produce_lines(
         for line in lines:
             value = line.rstrip(b"\r\n")
             if not is_blank(value):
-                window.add(_send(producer, topic, value, key_field, window), len(value))
+                window.append(_send(producer, topic, value, key_field, window), len(value))
                 progress(window.count)
         window.wait_for_all()
     finally:
@@ -80,7 +80,7 @@ class _Window:
         self._bytes = 0
         self.count = 0
 
-    def add(self, future: Future, size: int) -> None:
+    def append(self, future: Future, size: int) -> None:
         self._open.append((future, size))
         self._bytes += size
         self.count += 1
@@ -117,7 +117,7 @@ class _Window:
 
 
 def _key(value: bytes, field: str | None) -> bytes | None:
-    """The field's value as a key: a text as UTF-8, anything else as JSON; None where there is none."""
+    """Return the field's value as a key, or None if there is none: text as UTF-8, anything else as JSON."""
     if field is None:
         return None
     try:

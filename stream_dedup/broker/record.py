@@ -1,15 +1,15 @@
-"""A consumer record as this program uses it: the client has no types of its own."""
+"""The type of a consumer record: the client has none."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 RECORD_FRAME_BYTES = 128
-"""Room for a record's own frame (lengths, time, attributes) beside key, value and headers."""
+"""Bytes allowed for lengths, time and attributes of a record beside key, value and headers."""
 
 
 class ConsumerRecord(Protocol):
-    """What the client gives for one record of a topic."""
+    """A record of a topic, as the client returns it."""
 
     topic: str
     partition: int
@@ -24,6 +24,6 @@ class ConsumerRecord(Protocol):
 
 
 def record_bytes(record: ConsumerRecord) -> int:
-    """Bytes that a record takes: key, value, headers and frame."""
+    """Return the size of a record in bytes: key, value, headers and frame."""
     headers = sum(len(name.encode()) + len(value or b"") for name, value in record.headers)
     return len(record.value or b"") + len(record.key or b"") + headers + RECORD_FRAME_BYTES

@@ -1,7 +1,6 @@
-"""Asking the broker with patience: what will be right in a moment is asked for again, within a named time.
+"""Retries a request to the broker while its error is a passing one, within a time limit.
 
-A coordinator that is being elected, a leader that has just moved, a topic that has not reached
-every broker: none of these is an answer.
+Such errors come while a coordinator is elected, after a leader has moved, and before every broker knows a new topic.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RETRY_S = 0.1
-"""Seconds between two questions."""
+"""Seconds between two tries."""
 
 
 def patiently(kafka: KafkaConfig, about: str, ask: Callable[[], T]) -> T:
-    """What the broker answers; blocks up to ``broker_wait_s``. ``ask`` may be called several times.
+    """Return what ``ask`` returns, which may be called several times; blocks up to ``broker_wait_s``.
 
     Raises:
-        UnavailableError: it did not answer in that time, or answered that it will not.
+        UnavailableError: the broker did not answer in that time, or answered with an error that does not pass.
     """
     deadline = time.monotonic() + kafka.broker_wait_s
     while True:
@@ -35,7 +34,7 @@ def patiently(kafka: KafkaConfig, about: str, ask: Callable[[], T]) -> T:
             return ask()
         except (KafkaError, OSError) as error:
             if not isinstance(error, RetriableError) or time.monotonic() > deadline:
-                told = str(error) or type(error).__name__
-                msg = f"the broker at {kafka.brokers} gave no answer about {about} ({told}); is it up?"
+                reason = str(error) or type(error).__name__
+                msg = f"the broker at {kafka.brokers} gave no answer about {about} ({reason}); is it up?"
                 raise UnavailableError(msg) from error
         time.sleep(RETRY_S)

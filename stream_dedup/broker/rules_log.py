@@ -1,7 +1,7 @@
 """The rules of a log: reading their history, and changing them on purpose.
 
-A change is appended like any record and holds from its place on. Of two changes made at
-the same time the first stands: so a change is read back before it is called done.
+A change is appended like any record and takes force at its log position. Of two changes made at the same time the
+first one wins: so a change is read back before it counts as done.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, UserError
 
 Progress = Callable[[int, int], None]
-"""Told records done and to do."""
+"""Called with the number of records done and to do."""
 
 
 class Effect(StrEnum):
-    """What a rules record did at its place."""
+    """What a rules record did at its log position."""
 
     TOOK_FORCE = "took force"
     RESTATED = "restated"
@@ -44,7 +44,7 @@ class RulesRecord:
 
 @dataclass(slots=True)
 class RulesHistory:
-    """Every rules record of a log up to ``end``, and what is in force there."""
+    """Every rules record of a log up to ``end``, and the rules in force there."""
 
     first: int
     end: int
@@ -56,8 +56,8 @@ class RulesHistory:
         """The record by which the rules in force took force."""
         return next((record for record in reversed(self.records) if record.effect is Effect.TOOK_FORCE), None)
 
-    def add(self, offset: int, time: int, rules: Rules) -> RulesRecord:
-        """Take the next rules record."""
+    def append(self, offset: int, time: int, rules: Rules) -> RulesRecord:
+        """Append the next rules record of the log."""
         if rules.takes_force_after(self.in_force):
             effect, self.in_force = Effect.TOOK_FORCE, rules
         elif rules == self.in_force:
@@ -70,7 +70,7 @@ class RulesHistory:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What ``apply_rules`` did: the rules before, those now, and the record; None where nothing differed."""
+    """What ``apply_rules`` did: the rules before, those now, and the record; None if nothing differed."""
 
     before: Rules | None
     now: Rules
@@ -96,32 +96,32 @@ def read_rules(config: Config, progress: Progress = lambda _done, _all: None) ->
 
 
 def apply_rules(config: Config, progress: Progress = lambda _done, _all: None) -> Change:
-    """Make the configuration's rules those of the log; where they are already, nothing is done.
+    """Put the configuration's rules in force in the log; does nothing if they already are.
 
-    The topics are made first where they are missing, so that a new log can begin with its rules.
+    Missing topics are made first, so that a new log can begin with its rules.
 
     Raises:
         RefusedError: the scheme differs, or another change was made at the same time.
     """
     with closing(make_admin(config.kafka)) as admin:
         ensure_topics(admin, config)
-    # 1  what is in force
+    # 1  read the rules in force
     history = read_rules(config, progress)
     before, wanted = history.in_force, rules_of(config)
     change = _next(config, wanted, before)
     if change is None:
         return Change(before, wanted, None)
-    # 2  the change is appended
+    # 2  append the change
     with closing(LogAppender(config.kafka, config.log_topic)) as appender:
         offset = appender.append_now(change)
-    # 3  and read back, with all that was appended in between
+    # 3  read it back, with everything that was appended in between
     with closing(LogReader(config.kafka, config.log_topic)) as reader:
         start, history.end = history.end, offset + 1
         _read_on(config, reader, history, start, lambda _done, _all: None)
     record = history.records[-1]
     if record.effect is Effect.VOID or history.in_force != change:
         msg = (
-            f"{config.log_topic}: another change of rules was made at the same time and stands before this one, "
+            f"{config.log_topic}: another change of rules was made at the same time and comes before this one, "
             f"which is void (log offset {offset}). Look with: stream-dedup rules show, then apply again"
         )
         raise RefusedError(msg)
@@ -129,7 +129,7 @@ def apply_rules(config: Config, progress: Progress = lambda _done, _all: None) -
 
 
 def _next(config: Config, wanted: Rules, current: Rules | None) -> Rules | None:
-    """The record that makes these rules those in force; None where they are."""
+    """Return the record that puts these rules in force, or None if they are."""
     if current is None:
         return replace(wanted, revision=1)
     if wanted.scheme != current.scheme:
@@ -147,6 +147,6 @@ def _read_on(config: Config, reader: LogReader, history: RulesHistory, start: in
     for records in reader.read(start, history.end, config.kafka.broker_wait_s):
         for record in records:
             if isinstance(record.payload, Rules):
-                history.add(record.offset, int(record.time), record.payload)
+                history.append(record.offset, int(record.time), record.payload)
         if records:
             progress(records[-1].offset + 1 - start, history.end - start)

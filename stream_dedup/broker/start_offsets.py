@@ -1,12 +1,12 @@
-"""Where a partition begins, for whoever has just been assigned it.
+"""The offset at which a worker begins to read a partition that was assigned to it.
 
-* At the committed offset, if that belongs to the topic's present id, or names no id (set by hand).
-* An offset of another id belongs to a topic that was deleted and made again: at the beginning.
-* Without a committed offset: if the log knows nothing of the partition, at the beginning. Otherwise
-  the group has lost its offsets: stop, and say how to set them.
+* The committed offset, if its metadata names the topic's present id, or no id (the offset was set by hand).
+* The beginning, if the metadata names another id: that topic was deleted and made again.
+* Without a committed offset: the beginning, if the log has no article of the partition. Otherwise the group has lost
+  its offsets: stop, and say how to set them.
 
-A beginning that was decided and not read is committed at once, before anything is logged: a worker that
-dies after that is not taken for one whose group lost its offsets.
+A beginning that was not read from a committed offset is committed at once, before anything is logged. If the worker
+dies after that, its successor does not conclude that the group lost its offsets.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TIMEOUT_MS = 1_000
-"""One try to read or write a committed offset; the caller tries again."""
+"""One try to read or write a committed offset, milliseconds; the caller tries again."""
 
 
-class Beginnings:
-    """Decides for the partitions of one settling; the log is asked once, and only if it must be."""
+class StartOffsets:
+    """Finds the start offsets of the partitions of one assignment; reads the log at most once."""
 
     def __init__(
         self,
@@ -41,18 +41,18 @@ class Beginnings:
         consumer: KafkaConsumer,
         logged_partitions: Callable[[], frozenset[tuple[bytes, int]]],
     ) -> None:
-        """``logged_partitions`` reads the log to its present end and tells which partitions stand in it."""
+        """``logged_partitions`` reads the log to its present end and returns the partitions in it."""
         self._kafka = kafka
         self._consumer = consumer
         self._ask = logged_partitions
         self._logged: frozenset[tuple[bytes, int]] | None = None
 
-    def of(self, partition: TopicPartition, topic_id: bytes) -> int:
-        """Offset at which a partition begins; blocks for some tries of ``TIMEOUT_MS`` at most.
+    def offset_of(self, partition: TopicPartition, topic_id: bytes) -> int:
+        """Return the start offset of a partition; blocks for a few times ``TIMEOUT_MS`` at most.
 
         Raises:
             RefusedError: the group lost its offsets.
-            KafkaError: not now; ask again.
+            KafkaError: the broker did not answer; call again later.
         """
         committed = self._consumer.committed(partition, metadata=True, timeout_ms=TIMEOUT_MS)
         if committed is not None:

@@ -1,7 +1,7 @@
-"""The log's tail: a thread that reads the log and hands its records on in order.
+"""The log's tail: a thread that reads the log and queues its records in order.
 
-The engine then never waits for the broker: it is woken when there are records, results of the pool,
-or a look at the topics. What is read ahead is bounded; a reader that has read enough waits.
+The engine therefore never waits for the broker: it is woken by new records, by results of the pool and by topic
+look-ups. The queue is bounded: while it is full, the thread waits.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from stream_dedup.core.entry import LogRecord
 
 TAIL_POLL_MS = 100
-"""Longest wait for records: how late a question or the end is noticed."""
+"""Longest wait for records: the delay until a request or a stop is noticed."""
 READ_AHEAD = 2
 """Polls held for the engine, of up to 8 MiB of log each."""
 FULL_S = 0.1
-"""How long the thread waits for room before it looks whether it should end."""
+"""How long the thread waits for room before it checks whether it should end."""
 
 
 class LogTail:
     """Owns a reader from ``start`` to ``stop``; the other methods may be called from any thread."""
 
     def __init__(self, reader: LogReader, wake: Callable[[], None], patience_s: float) -> None:
-        """``wake`` is called when there is something to take; ``patience_s`` bounds a question to the broker."""
+        """``wake`` is called for records and answers; ``patience_s`` limits a request to the broker."""
         self._reader = reader
         self._wake = wake
         self._patience_s = patience_s
         self._read: Queue[list[LogRecord]] = Queue(READ_AHEAD)
-        self._questions: SimpleQueue[Future[int]] = SimpleQueue()
+        self._requests: SimpleQueue[Future[int]] = SimpleQueue()
         self._failure: BaseException | None = None
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="log-tail", daemon=True)
@@ -45,28 +45,28 @@ class LogTail:
         """Begin to read."""
         self._thread.start()
 
-    def take(self) -> list[LogRecord]:
-        """Next records in order; none where none are there.
+    def next_records(self) -> list[LogRecord]:
+        """Return the next records in order; none if the queue is empty.
 
         Raises:
-            StreamDedupError: what ended the reading, once everything read before it was taken.
+            StreamDedupError: the error that ended the reading, once every record read before it was returned.
         """
         try:
             return self._read.get_nowait()
         except Empty:
             if self._failure is None:
                 return []
-        # The reading has ended; what it put last may have come between the two looks.
+        # The thread has ended; its last records may have been queued between the two checks.
         try:
             return self._read.get_nowait()
         except Empty:
             raise self._failure from None
 
-    def ask_end(self) -> Future[int]:
-        """Offset after the log's last record, as of some moment after this call."""
-        question: Future[int] = Future()
-        self._questions.put(question)
-        return question
+    def request_end(self) -> Future[int]:
+        """Request the offset after the log's last record, as of some moment after this call."""
+        request: Future[int] = Future()
+        self._requests.put(request)
+        return request
 
     def stop(self) -> None:
         """End the thread."""
@@ -80,21 +80,21 @@ class LogTail:
                 records = self._reader.poll(TAIL_POLL_MS)
                 self.high_water = self._reader.high_water()
                 if records:
-                    self._hand_on(records)
+                    self._enqueue(records)
         except BaseException as error:  # noqa: BLE001 - the engine ends the worker with it
             self._failure = error
             self._wake()
 
     def _answer(self) -> None:
-        while not self._questions.empty():
-            question = self._questions.get_nowait()
+        while not self._requests.empty():
+            request = self._requests.get_nowait()
             try:
-                question.set_result(self._reader.bounds(self._patience_s)[1])
-            except Exception as error:  # noqa: BLE001 - whoever asked gets it
-                question.set_exception(error)
+                request.set_result(self._reader.bounds(self._patience_s)[1])
+            except Exception as error:  # noqa: BLE001 - the caller of ``request_end`` gets it
+                request.set_exception(error)
             self._wake()
 
-    def _hand_on(self, records: list[LogRecord]) -> None:
+    def _enqueue(self, records: list[LogRecord]) -> None:
         while not self._done.is_set():
             try:
                 self._read.put(records, timeout=FULL_S)

@@ -1,11 +1,10 @@
-"""Which topics the names stand for right now.
+"""Looks up the present ids of the topics, on a thread of its own.
 
-A topic that is deleted and made again has another id, and its offsets mean other
-articles. So between fetch and append the ids are looked at again: a batch may be
-appended only when a look that began after its poll saw the same id.
+A topic that is deleted and made again has another id, and its offsets denote other articles. A batch may therefore be
+appended only after a look-up that began after its poll saw the same id.
 
-One thread looks: whenever asked, and by itself every ``LOOK_UP_INTERVAL_S``, which also tells in time that the
-broker is away while nothing is in flight.
+The thread looks up the ids on request, and every ``LOOK_UP_INTERVAL_S`` without one: so the worker also notices in
+time that the broker is away while nothing is in flight.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_UP_INTERVAL_S = 2.0
-"""Seconds between two looks that nobody asked for."""
+"""Seconds between two look-ups without a request."""
 LOOK_UP_RETRY_S = 0.2
-"""Pause after a look that failed."""
+"""Pause in seconds after a look-up that failed."""
 
 
 class TopicWatch:
-    """Looks up topic ids on a thread of its own; ``failure`` is set when the worker must stop."""
+    """Keeps the latest topic ids; ``failure`` is set when the worker must stop."""
 
     def __init__(self, config: Config, log_id: bytes, wake: Callable[[], None]) -> None:
-        """Watch the input topics and the log, whose id must stay ``log_id``; ``wake`` is called after each look."""
+        """Watch the input topics and the log, whose id must stay ``log_id``; ``wake`` is called after each look-up."""
         self._wake = wake
         self._config = config
         self._log_topic = config.log_topic
@@ -48,34 +47,34 @@ class TopicWatch:
         self._names = [*config.topics.input, config.log_topic]
         self._admin: KafkaAdminClient = make_admin(config.kafka)
         self._changed = threading.Condition()
-        self._asked = True
+        self._requested = True
         self._done = False
         self._ids: dict[str, bytes] = {}
-        self._looked_at = float("-inf")
+        self._looked_up_at = float("-inf")
         self._failing_since: float | None = None
         self.failure: StreamDedupError | None = None
         self._thread = threading.Thread(target=self._run, name="topic-watch", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._thread.start()
 
     @property
     def latest_ids(self) -> dict[str, bytes]:
-        """Ids as the last look saw them, none before the first; does not wait."""
+        """Ids of the last look-up, empty before the first; does not wait."""
         return self._ids
 
     def ids_since(self, moment: float) -> dict[str, bytes] | None:
-        """Ids seen by a look that began after ``moment`` (monotonic seconds), or None and a look is asked for."""
+        """Return ids looked up after ``moment`` (monotonic seconds), or None and request a look-up."""
         with self._changed:
-            if self._looked_at > moment:
+            if self._looked_up_at > moment:
                 return self._ids
-            self._asked = True
+            self._requested = True
             self._changed.notify_all()
             return None
 
     def fresh_ids(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Ids as of now; waits for a look of up to ``broker_wait_s``.
+        """Look up the ids now; waits up to ``broker_wait_s``.
 
         Raises:
             UnavailableError: no broker answered in that time.
@@ -93,11 +92,11 @@ class TopicWatch:
 
     @property
     def answered(self) -> bool:
-        """Whether the last look was answered."""
+        """Whether the broker answered the last look-up."""
         return self._failing_since is None
 
     def stop(self) -> None:
-        """Look no more."""
+        """End the thread and close the connection to the broker."""
         with self._changed:
             self._done = True
             self._changed.notify_all()
@@ -107,19 +106,19 @@ class TopicWatch:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._asked or self._done, LOOK_UP_INTERVAL_S)
+                self._changed.wait_for(lambda: self._requested or self._done, LOOK_UP_INTERVAL_S)
                 if self._done:
                     return
-                self._asked = False
-            self._look()
+                self._requested = False
+            self._look_up()
 
-    def _look(self) -> None:
+    def _look_up(self) -> None:
         began = time.monotonic()
         try:
             ids = topic_ids(self._admin, self._names)
         except (KafkaError, OSError, StreamDedupError) as error:
             log.debug("topic ids: %r", error)
-            # As of the failure, not of the look's begin: the process may have stood still in between.
+            # The time of the failure, not of the look-up's begin: the process may have been stopped in between.
             now = time.monotonic()
             if self._failing_since is None:
                 self._failing_since = now
@@ -137,7 +136,7 @@ class TopicWatch:
             log.info("a Kafka broker answers again, after %.1f s", time.monotonic() - self._failing_since)
         with self._changed:
             self._ids = ids
-            self._looked_at = began
+            self._looked_up_at = began
             self._failing_since = None
             self._changed.notify_all()
         self._wake()

@@ -8,9 +8,9 @@ Owns which settings a topic must have, and why:
   an article's output must not replace another's.
 * An input topic takes no record larger than ``kafka.max_record_bytes``, else outputs could not hold it.
 
-A topic that exists is never changed by the program: a wrong setting is told with the command that mends it.
-Replication is the broker's default. Several workers may make the topics at once: one that somebody
-else made in the meantime is simply there.
+The program never changes a topic that exists: the error for a wrong setting names the command that corrects it.
+Replication is the broker's default. Several workers may make the topics at once: a topic that another worker made in
+the meantime is no error.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ READY_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class TopicProblem:
-    """What is wrong with a topic, and the command that mends it."""
+    """What is wrong with a topic, and the command that corrects it."""
 
     topic: str
     reason: str
@@ -58,7 +58,7 @@ class TopicProblem:
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """One setting of a topic: what it is made with, and whether a value found is right."""
+    """A setting of a topic: the value that it is made with, and a check of the value that it has."""
 
     name: str
     made: str
@@ -68,7 +68,7 @@ class _Setting:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A topic as it should be; ``exactly`` tells whether another number of partitions is wrong."""
+    """A topic as it should be; with ``exactly`` another number of partitions is an error."""
 
     name: str
     partitions: int
@@ -77,10 +77,10 @@ class _Wanted:
 
 
 def ensure_topics(admin: KafkaAdminClient, config: Config) -> None:
-    """Make what is missing, where ``topics.create`` says so, and check everything.
+    """Make the missing topics, if ``topics.create`` is on, and check all topics.
 
     Raises:
-        UserError: with every problem there is.
+        UserError: names every problem.
         UnavailableError: the broker did not make a topic, or did not answer.
     """
     if config.topics.create:
@@ -91,13 +91,13 @@ def ensure_topics(admin: KafkaAdminClient, config: Config) -> None:
 
 
 def create_topics(admin: KafkaAdminClient, config: Config) -> list[str]:
-    """Make the topics that are missing; their names.
+    """Make the topics that are missing; return the names of those that this call made.
 
     Raises:
-        UnavailableError: the broker did not make one, or did not answer.
+        UnavailableError: the broker did not make a topic, or did not answer.
     """
     wanted = {topic.name: topic for topic in _wanted(config)}
-    present = _asked(config, lambda: topic_ids(admin, wanted))
+    present = _ask(config, lambda: topic_ids(admin, wanted))
     missing = [topic for name, topic in wanted.items() if name not in present]
     if not missing:
         return []
@@ -109,18 +109,18 @@ def create_topics(admin: KafkaAdminClient, config: Config) -> list[str]:
         }
         for topic in missing
     }
-    answer = _asked(config, lambda: admin.create_topics(request, raise_errors=False))
+    answer = _ask(config, lambda: admin.create_topics(request, raise_errors=False))
     made = [topic["name"] for topic in answer["topics"] if _made(topic)]
-    _asked(config, lambda: admin.wait_for_topics([topic.name for topic in missing], timeout_ms=READY_MS))
+    _ask(config, lambda: admin.wait_for_topics([topic.name for topic in missing], timeout_ms=READY_MS))
     return made
 
 
 def check_topics(admin: KafkaAdminClient, config: Config) -> list[TopicProblem]:
-    """Everything that is wrong with the topics as they are."""
+    """Return every problem of the topics as they are."""
     wanted = _wanted(config)
     found = {topic["name"]: topic for topic in _described(admin, config, [topic.name for topic in wanted])}
     present = [topic for topic in wanted if topic.name in found]
-    values = _asked(config, lambda: _settings(admin, [topic.name for topic in present]))
+    values = _ask(config, lambda: _settings(admin, [topic.name for topic in present]))
     problems = []
     for topic in wanted:
         if topic.name not in found:
@@ -132,22 +132,22 @@ def check_topics(admin: KafkaAdminClient, config: Config) -> list[TopicProblem]:
 
 
 def topic_ids(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, bytes]:
-    """Ids (16 bytes) of the topics that exist; names that do not are left out.
+    """Return the ids (16 bytes) of those topics that exist.
 
-    Raises what the client raises: a caller that watches goes on, one that starts gives up.
+    Raises what the client raises: a caller that watches goes on, a caller that starts gives up.
     """
     described = admin.describe_topics(list(names))
     return {topic["name"]: _id_bytes(topic["topic_id"]) for topic in described if _exists(topic)}
 
 
 def partition_counts(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, int]:
-    """Number of partitions of the topics that exist."""
+    """Return the number of partitions of those topics that exist."""
     described = admin.describe_topics(list(names))
     return {topic["name"]: len(topic["partitions"]) for topic in described if _exists(topic)}
 
 
 def _wanted(config: Config) -> list[_Wanted]:
-    """All topics of a configuration, as they should be."""
+    """Return every topic of a configuration as it should be."""
     largest = config.kafka.max_record_bytes
     log = _Wanted(config.log_topic, 1, exactly=True, settings=_log_settings())
     outputs = dict.fromkeys((config.topics.unique, config.topics.duplicate, config.topics.rejected))
@@ -213,7 +213,7 @@ def _partition_problems(config: Config, topic: _Wanted, found: int) -> list[Topi
 
 
 def _setting_problems(config: Config, topic: _Wanted, values: Mapping[str, str]) -> list[TopicProblem]:
-    """One problem for all wrong settings of a topic: one command mends them."""
+    """Return one problem for all wrong settings of a topic: one command corrects them."""
     wrong = [setting for setting in topic.settings if not setting.right(values[setting.name])]
     if not wrong:
         return []
@@ -227,26 +227,26 @@ def _setting_problems(config: Config, topic: _Wanted, values: Mapping[str, str])
 
 
 def _described(admin: KafkaAdminClient, config: Config, names: list[str]) -> list[dict[str, Any]]:
-    return _asked(config, lambda: [topic for topic in admin.describe_topics(names) if _exists(topic)])
+    return _ask(config, lambda: [topic for topic in admin.describe_topics(names) if _exists(topic)])
 
 
 def _settings(admin: KafkaAdminClient, names: list[str]) -> dict[str, dict[str, str]]:
-    """Every setting of each topic, defaults too."""
+    """Return every setting of each topic, defaults included."""
     if not names:
         return {}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
     answer = admin.describe_configs(resources, config_filter="all")["topic"]
     if not all(answer.values()):
-        # The client leaves errors out: a broker that does not know a new topic yet tells no settings.
+        # The client drops errors: from a broker that does not know a new topic yet it returns no settings.
         raise kafka_errors.UnknownTopicOrPartitionError
     return {topic: {key: data["value"] for key, data in settings.items()} for topic, settings in answer.items()}
 
 
 def _exists(topic: Mapping[str, Any]) -> bool:
-    """Whether a description is of a topic that is there.
+    """Return whether the described topic exists.
 
     Raises:
-        KafkaError: anything else than its absence is the caller's to know.
+        KafkaError: the broker answered with another error than its absence.
     """
     error = kafka_errors.for_code(topic["error_code"])
     if error is kafka_errors.UnknownTopicOrPartitionError:
@@ -258,7 +258,7 @@ def _exists(topic: Mapping[str, Any]) -> bool:
 
 
 def _made(topic: Mapping[str, Any]) -> bool:
-    """Whether a topic was made by this request; one that somebody else made at the same time was not."""
+    """Return whether this request made the topic; another worker may have made it at the same time."""
     error = kafka_errors.for_code(topic["error_code"])
     if error is kafka_errors.TopicAlreadyExistsError:
         return False
@@ -272,5 +272,5 @@ def _id_bytes(topic_id: object) -> bytes:
     return topic_id.bytes if isinstance(topic_id, uuid.UUID) else uuid.UUID(str(topic_id)).bytes
 
 
-def _asked(config: Config, ask: Callable[[], _T]) -> _T:
+def _ask(config: Config, ask: Callable[[], _T]) -> _T:
     return patiently(config.kafka, "topics", ask)

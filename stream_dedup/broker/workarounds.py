@@ -1,9 +1,9 @@
-"""Defects of kafka-python that the worker has to live with: one function for each, and nowhere else.
+"""Workarounds for defects of kafka-python: one function for each, and no workaround anywhere else.
 
-Each was seen with kafka-python 3.0.12 on Kafka 4.3.1, and each needs names that are not public. A name that is gone
-raises at once: a workaround that silently does nothing would lose what it was made for. The version that pyproject.toml
-admits is the one that these were run against; ``tests/broker/test_workarounds.py`` says for each how to see whether a
-newer version still needs it.
+Each defect was seen with kafka-python 3.0.12 on Kafka 4.3.1, and most workarounds use names that are not public. If
+such a name no longer exists, the workaround raises at once instead of silently doing nothing. pyproject.toml admits
+only the version that these were run against; ``tests/broker/test_workarounds.py`` says for each how to find out whether
+a newer version still needs it.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ def close_failed_connections() -> None:
 
 
 def keep_transaction_requests(producer: KafkaProducer) -> None:
-    """Keep a transaction's requests from being lost while its coordinator is away.
+    """Keep the requests of a transaction from being lost while its coordinator is away.
 
-    The client takes a request from its queue, waits for a connection to the coordinator, and puts the request
-    back where there is none yet; but where the wait fails with an error (connection refused) it forgets
-    it, and a commit waits for an answer to what was never sent. So a failed wait is passed on as "not yet".
+    The client takes a request from its queue and waits for a connection to the coordinator. If there is none yet, it
+    puts the request back; but if the wait fails with an error (connection refused), it drops the request, and a commit
+    waits for the answer to a request that was never sent. This makes a failed wait return "not yet".
     """
     client = _private(producer, "_sender", "_client")
     wait = _private(client, "await_ready")
@@ -104,21 +104,21 @@ def end_sender(producer: KafkaProducer) -> None:
 
 
 def keep_rejoining(consumer: KafkaConsumer) -> None:
-    """Keep a rejoin that has begun from being forgotten.
+    """Complete a rejoin that has begun.
 
-    The client rejoins when the topics' metadata changed, and forgets that it must once it has computed an
-    assignment: if a poll's time runs out just then, the join is never completed, without an error. Its own flag for
-    other rejoins is not forgotten.
+    The client rejoins after the metadata of the topics has changed, but clears the reason once it has computed an
+    assignment: if the time of a poll runs out just then, the join is never completed, without an error. The client does
+    not clear the flag that this sets.
     """
     if _private(consumer, "_coordinator", "rejoining"):
         _private(consumer, "_coordinator", "request_rejoin")()
 
 
 def drop_fetched(consumer: KafkaConsumer) -> None:
-    """Drop what the client has fetched and not given out; the caller seeks every partition anew.
+    """Drop the records that the client has fetched and not returned; the caller seeks every partition afterwards.
 
-    The client parks the records of a partition that is paused, takes them up again only in some states, and fetches
-    no more of a partition that is parked: it would stay silent, without an error.
+    The client sets the records of a paused partition aside, returns them later only in some states, and fetches no more
+    of that partition: it would stay silent, without an error.
     """
     fetcher = _private(consumer, "_fetcher")
     _private(fetcher, "_next_partition_records")
@@ -128,10 +128,10 @@ def drop_fetched(consumer: KafkaConsumer) -> None:
 
 
 def _private(owner: object, *path: str) -> Any:  # noqa: ANN401 - the client is untyped
-    """What stands behind names that are not public.
+    """Return the attribute behind names that are not public.
 
     Raises:
-        UserError: one of them is gone.
+        UserError: a name does not exist.
     """
     for name in path:
         if not hasattr(owner, name):

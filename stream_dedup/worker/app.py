@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.broker.client import failures_told, wait_for_broker
+from stream_dedup.broker.client import unavailable_on_kafka_error, wait_for_broker
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.index.scan import warm as warm_search
 from stream_dedup.metrics.metrics import Metrics
@@ -50,7 +50,7 @@ def run_worker(config: Config, on_step: Callable[[Step | TrimStep], None] = lamb
     stop = threading.Event()
     with ExitStack() as stack:
         running = stack.enter_context(_signals(stop))
-        stack.enter_context(failures_told(config.kafka))
+        stack.enter_context(unavailable_on_kafka_error(config.kafka))
         try:
             worker = _start(config, stack, stop, on_step)
             running()
@@ -65,7 +65,7 @@ def run_worker(config: Config, on_step: Callable[[Step | TrimStep], None] = lamb
 def rebuild_index(config: Config, progress: Callable[[int, int], None]) -> None:
     """Empty the index and read it from the log again; ``progress`` is told records done and to do."""
     wait_for_broker(config.kafka)
-    with failures_told(config.kafka):
+    with unavailable_on_kafka_error(config.kafka):
         opened = open_log(config, progress, rebuild=True)
     opened.reader.close()
     opened.index.close()

@@ -82,7 +82,7 @@ class CommitterParts:
 
 
 class Committer:
-    """Takes judged batches in order and commits them; ``put`` may be called from other threads."""
+    """Takes judged batches in order and commits them; ``submit`` may be called from other threads."""
 
     def __init__(self, parts: CommitterParts) -> None:
         """Connect, and settle what a former process with this transactional id left open."""
@@ -98,7 +98,7 @@ class Committer:
         }
         self._producer = self._connect()
 
-    def put(self, batch: JudgedBatch) -> None:
+    def submit(self, batch: JudgedBatch) -> None:
         """Hand in a judged batch."""
         self._queue.put(batch)
 

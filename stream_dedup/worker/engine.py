@@ -114,7 +114,7 @@ class Engine:
 
     def request_logged_partitions(self) -> Future[frozenset[tuple[bytes, int]]]:
         """Request topic id and number of every partition in the log, as of the log's present end."""
-        request = _PartitionsRequest(self._parts.tail.ask_end(), Future())
+        request = _PartitionsRequest(self._parts.tail.request_end(), Future())
         self._requests.append(request)
         return request.answer
 
@@ -228,7 +228,7 @@ class Engine:
     # 5: read the log
 
     def _read_log(self) -> None:
-        while records := self._parts.tail.take():
+        while records := self._parts.tail.next_records():
             self._parts.on_step(Step.APPENDED)
             with self._parts.metrics.stage("apply"):
                 self._parts.index.apply(records)

@@ -40,7 +40,7 @@ from kafka.errors import (
 
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S, make_consumer
 from stream_dedup.broker.record import record_bytes
-from stream_dedup.broker.start_offsets import Beginnings
+from stream_dedup.broker.start_offsets import StartOffsets
 from stream_dedup.broker.workarounds import drop_fetched, keep_rejoining
 from stream_dedup.errors import RefusedError
 from stream_dedup.worker.batches import Assignment, PolledBatch
@@ -95,7 +95,7 @@ class ArticleSource(ConsumerRebalanceListener):  # type: ignore[misc] # the clie
         self._settling: Assignment | None = None
         self._next: dict[TopicPartition, int] = {}
         self._paused = False
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self.rebalances = 0
         self._consumer = make_consumer(
             config.kafka,
@@ -251,21 +251,21 @@ class ArticleSource(ConsumerRebalanceListener):  # type: ignore[misc] # the clie
         if not waiting:
             return
         deadline = time.monotonic() + SETTLE_S
-        beginnings = Beginnings(self._kafka, self._consumer, self._logged_partitions)
+        start_offsets = StartOffsets(self._kafka, self._consumer, self._logged_partitions)
         ids = self._watch.fresh_ids(self._topics)
         for partition in waiting:
             if not assignment.valid or time.monotonic() > deadline:
                 return
             if partition.topic not in ids:
-                self._tell(f"topic {partition.topic} is not there; waiting for it to be made")
+                self._warn_once(f"topic {partition.topic} is not there; waiting for it to be made")
                 continue
             # Before the offset is read: partitions of one topic settle under one id, or the assignment begins anew.
             assignment.topic_ids.setdefault(partition.topic, ids[partition.topic])
-            self._settle_one(partition, beginnings, assignment.topic_ids[partition.topic])
+            self._settle_one(partition, start_offsets, assignment.topic_ids[partition.topic])
 
-    def _settle_one(self, partition: TopicPartition, beginnings: Beginnings, topic_id: bytes) -> None:
+    def _settle_one(self, partition: TopicPartition, start_offsets: StartOffsets, topic_id: bytes) -> None:
         try:
-            position = beginnings.of(partition, topic_id)
+            position = start_offsets.offset_of(partition, topic_id)
             self._consumer.seek(partition, position)
             if not self._paused:
                 self._consumer.resume(partition)
@@ -273,7 +273,9 @@ class ArticleSource(ConsumerRebalanceListener):  # type: ignore[misc] # the clie
             log.debug("%s: no longer a member: %r", partition, error)
             time.sleep(SETTLE_PAUSE_S)
         except KafkaError as error:
-            self._tell(f"{partition.topic}-{partition.partition}: its committed offset cannot be read yet ({error})")
+            self._warn_once(
+                f"{partition.topic}-{partition.partition}: its committed offset cannot be read yet ({error})"
+            )
             time.sleep(SETTLE_PAUSE_S)
         else:
             self._next[partition] = position
@@ -294,9 +296,9 @@ class ArticleSource(ConsumerRebalanceListener):  # type: ignore[misc] # the clie
             polled_at=polled_at,
         )
 
-    def _tell(self, line: str) -> None:
-        if line not in self._told:
-            self._told.add(line)
+    def _warn_once(self, line: str) -> None:
+        if line not in self._warned:
+            self._warned.add(line)
             log.warning("%s", line)
 
 

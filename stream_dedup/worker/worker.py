@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from kafka.errors import KafkaError
 
 from stream_dedup.broker.client import call_limit_s
-from stream_dedup.broker.hanging_transactions import settle_for_the_dead
+from stream_dedup.broker.hanging_transactions import abort_hanging_transactions
 from stream_dedup.broker.log import LogAppender
 from stream_dedup.broker.tail import LogTail
 from stream_dedup.broker.topic_watch import TopicWatch
@@ -113,7 +113,7 @@ class Worker:
                 watch=self._watch,
                 trimmer=self._trimmer,
                 metrics=parts.metrics,
-                hand_on=self._committer.put,
+                hand_on=self._committer.submit,
                 drop=self._budget.release,
                 resync=self._source.resync,
                 on_step=parts.on_step,
@@ -168,13 +168,13 @@ class Worker:
     def _after_rebalance(self) -> None:
         self._parts.metrics.rebalances.inc(self._source.rebalances - self._rebalances)
         self._rebalances = self._source.rebalances
-        settle = threading.Thread(
-            target=settle_for_the_dead,
+        abort = threading.Thread(
+            target=abort_hanging_transactions,
             args=(self._parts.config.kafka, self._parts.transactional_id),
-            name="survivors",
+            name="hanging-transactions",
             daemon=True,
         )
-        settle.start()
+        abort.start()
 
     def _drain(self) -> None:
         """Wait for what is under way, up to ``shutdown_s``."""

@@ -12,9 +12,9 @@ import pytest
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from stream_dedup.broker import hanging_transactions as survivors
+from stream_dedup.broker import hanging_transactions
 from stream_dedup.broker.client import discard, make_consumer, make_producer
-from stream_dedup.broker.hanging_transactions import settle_for_the_dead
+from stream_dedup.broker.hanging_transactions import abort_hanging_transactions
 from stream_dedup.config.model import KafkaConfig
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import UnavailableError
@@ -107,8 +107,8 @@ def test_only_the_dead_are_settled(made: Pipeline, stack: ExitStack) -> None:
     )
     join_as(stack, kafka, made, alive)
     open_ones = {name: open_transaction(stack, made, name) for name in (dead, alive, own, other, odd)}
-    assert settle_for_the_dead(kafka, own) == [dead]
-    assert settle_for_the_dead(kafka, own) == []
+    assert abort_hanging_transactions(kafka, own) == [dead]
+    assert abort_hanging_transactions(kafka, own) == []
     with pytest.raises(KafkaError):
         open_ones.pop(dead).commit_transaction()
     for producer in open_ones.values():
@@ -123,7 +123,7 @@ def test_member_of_another_group_is_dead_here(made: Pipeline, stack: ExitStack) 
     dead = member(made.name)
     join_as(stack, kafka.model_copy(update={"group": f"{made.name}-more"}), made, dead)
     open_transaction(stack, made, dead)
-    assert settle_for_the_dead(kafka, member(made.name)) == [dead]
+    assert abort_hanging_transactions(kafka, member(made.name)) == [dead]
 
 
 @pytest.mark.expect_log("open transactions of dead workers could not be settled")
@@ -133,5 +133,5 @@ def test_broker_away(monkeypatch: pytest.MonkeyPatch) -> None:
     def away(_kafka: KafkaConfig) -> None:
         raise UnavailableError("no broker")  # noqa: EM101, TRY003 - any text
 
-    monkeypatch.setattr(survivors, "make_admin", away)
-    assert settle_for_the_dead(KafkaConfig(), member("group")) == []
+    monkeypatch.setattr(hanging_transactions, "make_admin", away)
+    assert abort_hanging_transactions(KafkaConfig(), member("group")) == []

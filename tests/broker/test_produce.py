@@ -61,9 +61,9 @@ def test_memory_is_bounded(config: Config, admin: KafkaAdminClient, monkeypatch:
     most = 0
 
     class Watched(produce._Window):
-        def add(self, future: object, size: int) -> None:
+        def append(self, future: object, size: int) -> None:
             nonlocal most
-            super().add(future, size)
+            super().append(future, size)
             most = max(most, len(self._open))
 
     monkeypatch.setattr(produce, "_Window", Watched)

@@ -67,7 +67,7 @@ class Taker:
     def next(self) -> list[int]:
         """Offsets of the next records that are there."""
         assert self.wakes.acquire(timeout=LIMIT_S), "the taker is woken"
-        return [record.offset for record in self.tail.take()]
+        return [record.offset for record in self.tail.next_records()]
 
 
 @contextmanager
@@ -89,12 +89,12 @@ def reader() -> Scripted:
 def test_order_is_kept(reader: Scripted) -> None:
     """Records are handed on as they were read, one wake for each poll that had some; polls without any wake nobody."""
     with running(reader) as taker:
-        assert taker.tail.take() == []
+        assert taker.tail.next_records() == []
         for number in range(50):
             reader.script.put([] if number % 7 == 0 else polled(number))
         wanted = [[2 * number, 2 * number + 1] for number in range(50) if number % 7]
         assert [taker.next() for _ in wanted] == wanted
-        assert taker.tail.take() == []
+        assert taker.tail.next_records() == []
         assert taker.tail.high_water == 500
     assert not taker.wakes.acquire(blocking=False)
 
@@ -122,7 +122,7 @@ def test_error_surfaces_after_what_was_read(reader: Scripted) -> None:
         assert [taker.next(), taker.next()] == [[0, 1], [2, 3]]
         for _ in range(2):
             with pytest.raises(CorruptError, match="record 4"):
-                taker.tail.take()
+                taker.tail.next_records()
         assert taker.wakes.acquire(timeout=LIMIT_S), "the taker is woken for the error, too"
 
 
@@ -130,12 +130,12 @@ def test_ask_end(reader: Scripted) -> None:
     """The end is asked for while records go through, with the patience given, and the asker is woken."""
     reader.end = 41
     with running(reader) as taker:
-        assert taker.tail.ask_end().result(LIMIT_S) == 41
+        assert taker.tail.request_end().result(LIMIT_S) == 41
         assert taker.wakes.acquire(timeout=LIMIT_S)
         reader.script.put(polled(0))
         assert taker.next() == [0, 1]
         reader.end = 43
-        questions = [taker.tail.ask_end() for _ in range(3)]
+        questions = [taker.tail.request_end() for _ in range(3)]
         assert [question.result(LIMIT_S) for question in questions] == [43, 43, 43]
     assert reader.patience == [PATIENCE_S] * 4
 
@@ -145,7 +145,7 @@ def test_end_that_cannot_be_told(reader: Scripted) -> None:
     reader.end = UnavailableError("the broker is away")
     with running(reader) as taker:
         with pytest.raises(UnavailableError, match="away"):
-            taker.tail.ask_end().result(LIMIT_S)
+            taker.tail.request_end().result(LIMIT_S)
         assert taker.wakes.acquire(timeout=LIMIT_S)
         reader.script.put(polled(0))
         assert taker.next() == [0, 1]

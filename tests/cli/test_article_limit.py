@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup import pool
 from stream_dedup.article_limit import ARTICLE_LIMIT_S
 from stream_dedup.cli import run
 from stream_dedup.config.checks import ConfigError
 from stream_dedup.config.load import load_config
+from stream_dedup.pool import process
 
 ENDLESS_STEP = """\
 import re
@@ -27,7 +27,7 @@ def test_filter_rejects_what_takes_too_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One line out for each line in, in order; the slow one says why, and the others have their verdicts."""
-    monkeypatch.setattr(pool, "_CHILD", pool._CHILD.replace("serve({", ENDLESS_STEP + "serve({"))
+    monkeypatch.setattr(process, "CHILD_CODE", process.CHILD_CODE.replace("serve({", ENDLESS_STEP + "serve({"))
     source = tmp_path / "a.jsonl"
     texts = ["the river froze early that year", "endless", "the river froze early that year"]
     source.write_text("".join(f'{{"text":"{text}"}}\n' for text in texts))

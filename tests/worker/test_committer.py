@@ -79,7 +79,7 @@ def test_offsets_that_were_refused_are_not_committed_with_the_next(config: Confi
         committer = Committer(replace(parts(dropped, resynced), config=config, transactional_id=config.kafka.group))
         for assignment, partition in ((former, 0), (now, 1)):
             polled = polled_batch(assignment, TopicPartition(topic, partition), b"one", b"two")
-            committer.put(JudgedBatch(polled, [Judgement(Verdict.UNIQUE)] * 2, [1] * 2, [False] * 2))
+            committer.submit(JudgedBatch(polled, [Judgement(Verdict.UNIQUE)] * 2, [1] * 2, [False] * 2))
             committer.step()
         committer.close()
     assert resynced == [former]
@@ -150,7 +150,7 @@ def test_a_record_that_was_given_up_is_not_committed(monkeypatch: pytest.MonkeyP
     resynced: list[Assignment] = []
     committer = Committer(parts(dropped, resynced))
     polled = polled_batch(assignment, AT, b"{}")
-    committer.put(JudgedBatch(polled, [Judgement(Verdict.UNIQUE)], [1], [False]))
+    committer.submit(JudgedBatch(polled, [Judgement(Verdict.UNIQUE)], [1], [False]))
     committer.step()
     assert "send" in calls
     assert "commit_transaction" not in calls
@@ -168,7 +168,7 @@ def test_where_rules_observe_every_verdict_goes_to_unique(monkeypatch: pytest.Mo
     judgements = [Judgement(Verdict.DUPLICATE), rejected, rejected, rejected]
     dropped: list[PolledBatch] = []
     committer = Committer(parts(dropped, []))
-    committer.put(JudgedBatch(polled, judgements, [1, 0, 0, 0], [True, True, True, False]))
+    committer.submit(JudgedBatch(polled, judgements, [1, 0, 0, 0], [True, True, True, False]))
     committer.step()
     assert broker.records == [
         ("unique", b"one", b"duplicate"),

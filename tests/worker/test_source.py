@@ -16,7 +16,7 @@ from kafka.errors import KafkaTimeoutError
 
 from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.group_offsets import committed_offsets
-from stream_dedup.broker.start_offsets import Beginnings
+from stream_dedup.broker.start_offsets import StartOffsets
 from stream_dedup.broker.topic_watch import TopicWatch
 from stream_dedup.broker.topics import topic_ids
 from stream_dedup.core.headers import offset_metadata
@@ -246,15 +246,15 @@ def test_partition_in_hand_is_held(make_reader: Callable[..., Reader], monkeypat
 
 def hold(monkeypatch: pytest.MonkeyPatch, wanted: Callable[[TopicPartition], bool]) -> list[TopicPartition]:
     """Keep partitions from being settled until ``monkeypatch.undo``; gives the tries."""
-    of, held = Beginnings.of, []
+    of, held = StartOffsets.offset_of, []
 
-    def slow(self: Beginnings, partition: TopicPartition, topic_id: bytes) -> int:
+    def slow(self: StartOffsets, partition: TopicPartition, topic_id: bytes) -> int:
         if wanted(partition):
             held.append(partition)
             raise KafkaTimeoutError
         return of(self, partition, topic_id)
 
-    monkeypatch.setattr(Beginnings, "of", slow)
+    monkeypatch.setattr(StartOffsets, "offset_of", slow)
     return held
 
 
@@ -279,17 +279,17 @@ def test_resync_in_the_middle_of_settling(
     made: Pipeline, make_reader: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another thread's resync between the settling of two partitions: both begin anew."""
-    of, left = Beginnings.of, [1, 2, 3]
+    of, left = StartOffsets.offset_of, [1, 2, 3]
     reader = make_reader()
 
-    def with_resync(self: Beginnings, partition: TopicPartition, topic_id: bytes) -> int:
+    def with_resync(self: StartOffsets, partition: TopicPartition, topic_id: bytes) -> int:
         offset = of(self, partition, topic_id)
         if partition == made.partitions()[1] and left:
             left.pop()
             reader.source.resync(reader.assignment)
         return offset
 
-    monkeypatch.setattr(Beginnings, "of", with_resync)
+    monkeypatch.setattr(StartOffsets, "offset_of", with_resync)
     reader.poll_until(lambda: not left, "settling was disturbed three times")
     reader.read_all({})
 

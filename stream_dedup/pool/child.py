@@ -1,0 +1,47 @@
+"""The child's side: receives records, sends back their columns, and ends with its parent."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from functools import partial
+from multiprocessing.connection import Connection
+
+from stream_dedup.article_limit import ended_after
+from stream_dedup.pool.recipe import Recipe
+
+
+def serve(connection: int, lifeline: int) -> None:
+    """Receive the recipe, then answer each list of records with its columns, until the parent closes the connection.
+
+    Args:
+        connection: file descriptor of the child's end of the connection.
+        lifeline: file descriptor of the pipe that closes when the parent ends.
+    """
+    threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
+    parent = Connection(connection)
+    try:
+        recipe: Recipe = parent.recv()
+        maker = recipe.maker()
+        parent.send(_outcome(maker.warm))
+        while True:
+            records = parent.recv()
+            with ended_after(recipe.article_limit_s):
+                outcome = _outcome(partial(maker, records))
+            parent.send(outcome)
+    except (EOFError, OSError):
+        return  # the parent closed the pool, or has ended
+
+
+def _end_with_parent(lifeline: int) -> None:
+    os.read(lifeline, 1)
+    os._exit(0)
+
+
+def _outcome(work: Callable[[], object]) -> tuple[bool, object]:
+    """Return whether the work succeeded, and its result or its exception."""
+    try:
+        return True, work()
+    except Exception as error:  # noqa: BLE001 - raised again in the parent
+        return False, error
