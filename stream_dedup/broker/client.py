@@ -20,7 +20,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
 from stream_dedup.broker.workarounds import (
-    close_failed_connections,
+    close_abandoned_sockets,
     closed_when_not_made,
     end_sender,
     keep_transaction_requests,
@@ -182,7 +182,7 @@ def _made(kafka: KafkaConfig, kind: Callable[..., T], settings: dict[str, Any]) 
 
 
 def _constructed(kind: Callable[..., T], settings: dict[str, Any]) -> T:
-    close_failed_connections()
+    close_abandoned_sockets()
     with closed_when_not_made() as make:
         return kind(**settings, kafka_client=make)
 

@@ -44,14 +44,13 @@ def abort_hanging_transactions(kafka: KafkaConfig, own_id: str) -> list[str]:
         try:
             hanging = _hanging(admin, kafka.group) - {own_id}
             for transactional_id in sorted(hanging):
-                if transactional_id in _hanging(
-                    admin, kafka.group
-                ):  # another survivor may have been here, or its worker is back
+                # Again: another worker may have aborted it meanwhile, or its own worker may be back.
+                if transactional_id in _hanging(admin, kafka.group):
                     _abort(kafka, transactional_id)
         finally:
             admin.close()
     except (KafkaError, OSError, StreamDedupError) as error:
-        log.warning("open transactions of dead workers could not be settled (%r); the broker will, in time", error)
+        log.warning("hanging transactions could not be aborted (%r); the broker aborts them at their time-out", error)
         return []
     return sorted(hanging)
 
@@ -80,6 +79,6 @@ def _abort(kafka: KafkaConfig, transactional_id: str) -> None:
     producer = make_producer(kafka, transactional_id=transactional_id)
     try:
         producer.init_transactions()
-        log.info("the open transaction of a dead worker (%s) is aborted", transactional_id)
+        log.info("the hanging transaction of a dead worker (%s) is aborted", transactional_id)
     finally:
         producer.close(timeout=CLOSE_TIMEOUT_S)

@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet
 
 from kafka.errors import KafkaError
 from kafka.net.compat import KafkaNetClient
 from kafka.net.inet import KafkaNetSocket
-from kafka.net.transport import KafkaSSLTransport
+from kafka.net.selector import NetworkSelector
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from stream_dedup.errors import UserError
 
@@ -50,15 +52,20 @@ def closed_when_not_made() -> Iterator[Callable[..., KafkaNetClient]]:
 
 
 @cache
-def close_failed_connections() -> None:
-    """Close the socket of a connection that fails while it is made; done once for the process.
+def close_abandoned_sockets() -> None:
+    """Close the sockets that the client leaves to the garbage collector; done once for the process.
 
-    The client leaves it to the garbage collector, where connecting is refused or given up and where the TLS handshake
-    fails. Its classes are changed, because a constructor connects before there is an object to change.
+    The client abandons the socket of a connection that fails while it is made (connecting is refused or given up, the
+    TLS handshake fails), and of a connection that is closed with unsent data. Its classes are changed, because a
+    constructor connects before there is an object to change.
     """
+    _close_refused_sockets()
+    _close_sockets_without_handshake()
+    _close_sockets_with_unsent_data()
+
+
+def _close_refused_sockets() -> None:
     connect = _private(KafkaNetSocket, "sock_connect")
-    handshake = _private(KafkaSSLTransport, "handshake")
-    close = _private(KafkaSSLTransport, "_close")
 
     async def closing_connect(self: KafkaNetSocket, net: Any, sock: socket.socket, *args: Any, **named: Any) -> Any:  # noqa: ANN401
         try:
@@ -67,6 +74,13 @@ def close_failed_connections() -> None:
             sock.close()
             raise
 
+    KafkaNetSocket.sock_connect = closing_connect
+
+
+def _close_sockets_without_handshake() -> None:
+    handshake = _private(KafkaSSLTransport, "handshake")
+    close = _private(KafkaSSLTransport, "_close")
+
     async def closing_handshake(self: KafkaSSLTransport) -> None:
         try:
             await handshake(self)
@@ -74,8 +88,27 @@ def close_failed_connections() -> None:
             close(self)
             raise
 
-    KafkaNetSocket.sock_connect = closing_connect
     KafkaSSLTransport.handshake = closing_handshake
+
+
+def _close_sockets_with_unsent_data() -> None:
+    """Close, with the event loop of a client, every connection that was made on it."""
+    transports: WeakKeyDictionary[NetworkSelector, WeakSet[KafkaTCPTransport]] = WeakKeyDictionary()
+    make = _private(KafkaTCPTransport, "__init__")
+    close_transport = _private(KafkaTCPTransport, "_close")
+    close_loop = _private(NetworkSelector, "close")
+
+    def noting_make(self: KafkaTCPTransport, net: NetworkSelector, *args: Any, **named: Any) -> None:  # noqa: ANN401
+        make(self, net, *args, **named)
+        transports.setdefault(net, WeakSet()).add(self)
+
+    def closing_close(self: NetworkSelector) -> None:
+        for transport in list(transports.pop(self, ())):
+            close_transport(transport)
+        close_loop(self)
+
+    KafkaTCPTransport.__init__ = noting_make
+    NetworkSelector.close = closing_close
 
 
 def keep_transaction_requests(producer: KafkaProducer) -> None:

@@ -1,4 +1,4 @@
-"""The only place that knows everybody: builds a worker from a configuration and runs it."""
+"""Builds a worker from a configuration and runs it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PROGRESS_S = 2.0
-"""How often a long reading of the log tells how far it is."""
+"""Seconds between two log lines about the progress of a long read."""
 
 
 class _Stopped(BaseException):
@@ -40,12 +40,12 @@ class _Stopped(BaseException):
 
 
 def run_worker(config: Config, on_step: Callable[[Step | TrimStep], None] = lambda step: None) -> int:  # noqa: ARG005
-    """Run a worker until SIGTERM or SIGINT; gives the exit code.
+    """Run a worker until SIGTERM or SIGINT; return the exit code.
 
     ``on_step`` is called at each point between two effects, by the thread that does them.
 
     Raises:
-        StreamDedupError: what made the worker end.
+        StreamDedupError: the error that ended the worker.
     """
     stop = threading.Event()
     with ExitStack() as stack:
@@ -63,7 +63,7 @@ def run_worker(config: Config, on_step: Callable[[Step | TrimStep], None] = lamb
 
 
 def rebuild_index(config: Config, progress: Callable[[int, int], None]) -> None:
-    """Empty the index and read it from the log again; ``progress`` is told records done and to do."""
+    """Empty the index and read the log into it again; calls ``progress`` with the records done and to do."""
     wait_for_broker(config.kafka)
     with unavailable_on_kafka_error(config.kafka):
         opened = open_log(config, progress, rebuild=True)
@@ -74,9 +74,9 @@ def rebuild_index(config: Config, progress: Callable[[int, int], None]) -> None:
 def _start(
     config: Config, stack: ExitStack, stop: threading.Event, on_step: Callable[[Step | TrimStep], None]
 ) -> Worker:
-    """In order: metrics, broker, pool, log and index, worker. The pool loads while the log is read.
+    """Make, in this order: metrics, broker, pool, log and index, worker. The pool loads while the log is read.
 
-    Nothing is loaded or compiled later than here: no article waits for it.
+    Everything is loaded and compiled here, so that no article waits for it.
     """
     metrics = Metrics(CollectorRegistry())
     workers: list[Worker] = []
@@ -138,7 +138,7 @@ def _version() -> str:
 
 @contextmanager
 def _signals(stop: threading.Event) -> Iterator[Callable[[], None]]:
-    """SIGTERM and SIGINT stop the program: at once before ``running`` was called, in order afterwards."""
+    """Stop the program on SIGTERM and SIGINT: at once until the yielded function is called, in order afterwards."""
     is_running = threading.Event()
 
     def handle(number: int, _frame: FrameType | None) -> None:
@@ -157,7 +157,7 @@ def _signals(stop: threading.Event) -> Iterator[Callable[[], None]]:
 
 
 class _ReadingProgress:
-    """Logs how far a long reading is."""
+    """Logs the progress of a long read."""
 
     def __init__(self, what: str, unit: str) -> None:
         self._what = what

@@ -3,15 +3,15 @@
 In order, each with a crash point behind it:
 
     7a  begin; send every verdict record
-    7b  send the source offsets with the membership that the batches were polled under; see every record acknowledged
+    7b  send the source offsets with the membership of the batches' assignment; wait until every record is acknowledged
     7c  commit
 
-Until 7c nothing is seen by read_committed readers; with 7c all of it is. When the outcome of
-a transaction is uncertain (a time-out, a broker gone, the producer fenced), the
-transactional producer is initialised again, which settles what was open one way or
-the other, and the source begins again at the committed offsets: what is below them is out, the rest comes again.
+Readers of committed records see nothing before 7c and everything after it. When the outcome of a transaction is
+unknown (a time-out, a broker that is away, a fenced producer), the transactional producer is initialised again: the
+broker then completes or aborts the open transaction. The source begins again at the committed offsets: articles before
+them have left, the others are polled again.
 
-Where the rules at an article's log position only observe, it goes to the topic of unique ones, whatever the verdict.
+An article at whose log position the rules only observe goes to the topic of unique articles, whatever its verdict.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BATCH_WAIT_S = 0.1
-"""How long the committer waits for a batch before it looks whether it should end."""
+"""How long the committer waits for a batch before it checks whether it should end."""
 GATHER_S = 0.005
-"""How long a batch waits for the next one: what is judged together leaves in one transaction, not in several."""
+"""How long a batch waits for the next one: batches that are judged together leave in one transaction."""
 MOST_RECORDS = 4_000
-"""Records in one transaction: a commit costs some 13 ms however many there are."""
+"""Most records in one transaction: a commit costs some 13 ms, however many there are."""
 MOST_BYTES = 16 << 20
-"""Bytes in one transaction, well within what the broker takes in its time-out."""
+"""Most bytes in one transaction: the broker takes them well within the time-out."""
 PRODUCER_BATCH_BYTES = 256 << 10
-"""The producer's batch: a few requests for each transaction, not hundreds."""
+"""Size of the producer's batches: a few requests for each transaction, not hundreds."""
 DELIVERY_MS = REQUEST_TIMEOUT_MS + 1_000
-"""A record that is not acknowledged in this time fails its transaction, and a new producer tries again."""
+"""A record that is not acknowledged in this time fails its transaction; a new producer tries again."""
 MOST_FENCINGS = 10
-"""That many in a row mean that another process uses the same transactional id; each survivor of a rebalance may fence
-a worker once that was away for a moment."""
+"""So many in a row mean that another process uses the same transactional id. After a rebalance each other worker may
+fence a worker once that was away for a moment."""
 MOST_FAILURES = 20
-"""That many in a row are no passing trouble: topics that may not be written, say."""
+"""So many in a row have a lasting cause: topics that may not be written to, say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +82,10 @@ class CommitterParts:
 
 
 class Committer:
-    """Takes judged batches in order and commits them; ``submit`` may be called from other threads."""
+    """Commits judged batches in order; ``submit`` may be called from other threads."""
 
     def __init__(self, parts: CommitterParts) -> None:
-        """Connect, and settle what a former process with this transactional id left open."""
+        """Connect; the broker aborts a transaction that a former process with this transactional id left open."""
         self._parts = parts
         self._queue: SimpleQueue[JudgedBatch] = SimpleQueue()
         self._held: JudgedBatch | None = None
@@ -103,8 +103,8 @@ class Committer:
         self._queue.put(batch)
 
     def step(self) -> None:
-        """Commit what is there, waiting ``BATCH_WAIT_S`` for it at most."""
-        batches = self._take()
+        """Commit the batches that are there; waits ``BATCH_WAIT_S`` for the first."""
+        batches = self._next_batches()
         if not batches:
             return
         assignment = batches[0].polled.assignment
@@ -122,13 +122,13 @@ class Committer:
             self._done(batches)
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Close the connection to the broker."""
         discard(self._producer)
 
-    # taking
+    # batches
 
-    def _take(self) -> list[JudgedBatch]:
-        """Batches of one assignment, in order, within the limits of one transaction."""
+    def _next_batches(self) -> list[JudgedBatch]:
+        """Return the next batches of one assignment, in order, within the limits of one transaction."""
         batches: list[JudgedBatch] = []
         records = size = 0
         while True:
@@ -166,7 +166,7 @@ class Committer:
             self._parts.on_step(Step.SENT)
             # 7b
             self._producer.send_offsets_to_transaction(_offsets(batches), assignment.metadata)
-            # The client commits a transaction although it gave up records of it on the way, so each is waited for.
+            # The client commits a transaction even if it dropped records of it, so each record is waited for.
             for future in self._sent:
                 future.get(timeout=DELIVERY_MS / 1000)
             self._parts.on_step(Step.OFFSETS_SENT)
@@ -215,12 +215,12 @@ class Committer:
             self._parts.drop(batch.polled)
 
     def _failed(self, assignment: Assignment, batches: list[JudgedBatch], error: KafkaError) -> None:
-        """React to what ended a transaction; the client hides what befell a record behind a general error."""
+        """Handle a failed transaction; the cause may be the error of a record, which the client hides."""
         cause = next((future.exception for future in self._sent if future.failed()), error)
         if isinstance(error, CommitFailedError):
-            log.warning("no longer a member of the group that these articles came with (%s); given back", error)
-            # kafka-python 3.0.12 keeps offsets that were refused, over an abort too, and commits them with the next
-            # transaction's: articles of another worker's would be passed over. A new producer has none.
+            log.warning("no longer a member of the group that these articles were polled under (%s); given back", error)
+            # kafka-python 3.0.12 keeps refused offsets, even over an abort, and commits them with the next transaction:
+            # articles of another worker would be skipped. A new producer has none.
             self._renew()
             self._give_up(assignment, batches, "aborted")
             return
@@ -252,7 +252,7 @@ class Committer:
             self._settle(error)
 
     def _settle(self, error: BaseException) -> None:
-        """A new producer under the same id: the broker settles what the old one left open."""
+        """Replace the producer: the broker completes or aborts the transaction of the old one."""
         if isinstance(error, ProducerFencedError):
             self._fencings += 1
             if self._fencings >= MOST_FENCINGS:
@@ -261,11 +261,11 @@ class Committer:
                     "worker's index folder copied? Delete the file worker-id in one of the copies"
                 )
                 raise RefusedError(msg)
-        log.warning("the outcome of a transaction is unknown (%r); settled by a new producer", error)
+        log.warning("the outcome of a transaction is unknown (%r); a new producer settles it", error)
         self._renew()
 
     def _renew(self) -> None:
-        """A new producer under the same id, in place of the old one; the broker aborts what that one left open."""
+        """Replace the producer by one with the same transactional id; the broker aborts what the old one left open."""
         discard(self._producer)
         self._producer = self._connect()
 

@@ -1,13 +1,13 @@
-"""Opening the log and its index together, before anything is judged.
+"""Opens the log and its index together, before anything is judged.
 
 In order:
 
-    1  the topics are there, with the right settings
-    2  the index is opened and its image loaded; it must be of this log, and hold what stands in the log
-       at the log position that it says: if not, it is emptied, for it is only a cache
-    3  the log is read to its end
-    4  an empty log begins with the configuration's rules
-    5  the rules in force must be the configuration's: if not, stop and name the difference
+    1  check the topics and their settings; make the missing ones
+    2  open the index and load its image; empty it if it belongs to another log or does not agree with this one: the
+       index is only a cache of the log
+    3  read the log to its end
+    4  begin an empty log with the configuration's rules
+    5  compare the rules in force with the configuration's: if they differ, stop and name the difference
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
-"""Told what is done and what there is to do."""
+"""Called with the amount done and the amount to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedLog:
-    """A log read to its end, and the index that holds it."""
+    """A log that was read to its end, and its index."""
 
     index: LogIndex
     reader: LogReader
@@ -55,7 +55,7 @@ class OpenedLog:
 
 
 def open_log(config: Config, progress: Progress, *, image: Progress | None = None, rebuild: bool = False) -> OpenedLog:
-    """Open index and log; ``progress`` is told log offsets done and to do, ``image`` parts of the image.
+    """Open index and log; calls ``progress`` with log offsets done and to do, ``image`` with parts of the image.
 
     Raises:
         UserError: wrong topics, or the index belongs to another process.
@@ -80,7 +80,7 @@ def open_log(config: Config, progress: Progress, *, image: Progress | None = Non
         if index.rules is None:
             _begin_log(config, index, reader, rules)
         # 5
-        _hold_rules(config, index, rules)
+        _check_rules(config, index, rules)
     except BaseException:
         index.close()
         reader.close()
@@ -89,10 +89,10 @@ def open_log(config: Config, progress: Progress, *, image: Progress | None = Non
 
 
 def worker_id(config: Config) -> str:
-    """Transactional id: it belongs to the index folder and stays over restarts.
+    """Return the transactional id of the index folder; it stays the same over restarts.
 
     Raises:
-        CorruptError: its file cannot be read, or holds none.
+        CorruptError: its file cannot be read, or holds no id.
     """
     path: Path = config.index.path / ID_FILE
     text = read_text(path)
@@ -132,7 +132,7 @@ def _open_index(config: Config, rules: Rules, image: Progress | None) -> LogInde
 
 
 def _emptied(config: Config, rules: Rules, reason: str | None = None) -> LogIndex:
-    """A new index in place of what is there; the reason is logged."""
+    """Replace the index by an empty one; log the reason."""
     path = config.index.path
     if only_copy_in(path):
         raise _files_index(path)
@@ -151,7 +151,7 @@ def _files_index(path: Path) -> UserError:
 def _mismatch(  # noqa: PLR0911 - one argument and one answer for each thing that must agree
     config: Config, index: LogIndex, reader: LogReader, log_id: bytes, first: int, end: int
 ) -> str | None:
-    """Why the index is not one of this log, or None."""
+    """Return why the index does not belong to this log, or None."""
     if index.log_id is None:
         return None
     if is_only_in_index(index.log_id):
@@ -182,7 +182,7 @@ def _read_to_end(config: Config, index: LogIndex, reader: LogReader, progress: P
 
 
 def _begin_log(config: Config, index: LogIndex, reader: LogReader, rules: Rules) -> None:
-    """Append the first rules; of two workers that begin one log at once, the first record stands."""
+    """Append the first rules; if two workers begin a log at the same time, the first record wins."""
     appender = LogAppender(config.kafka, config.log_topic)
     try:
         offset = appender.append_now(replace(rules, revision=1))
@@ -197,7 +197,7 @@ def _begin_log(config: Config, index: LogIndex, reader: LogReader, rules: Rules)
     reader.seek(index.next_offset)
 
 
-def _hold_rules(config: Config, index: LogIndex, rules: Rules) -> None:
+def _check_rules(config: Config, index: LogIndex, rules: Rules) -> None:
     in_force = index.rules
     differences = rules.differences(in_force) if in_force is not None else ["the log has no rules"]
     if differences:

@@ -1,16 +1,16 @@
-"""The article topics as one worker sees them: its share, polled in batches.
+"""Polls the articles of the partitions that are assigned to this worker, in batches.
 
-Rules, each found by going through interleavings:
+A partition is *settled* when its start offset is known and the client reads from it (``start_offsets``). Rules:
 
-* Only committed records are read; nothing is committed or reset by the client.
+* Only committed records are read. The client neither commits nor resets an offset.
 * The proof of membership is taken when partitions are assigned (``Assignment``).
-* An assignment may be replaced at any moment, by the client's own thread (a rebalance) or by another of
-  the worker's (``resync``). So a poll looks first whether it is still the one that was settled: if not, every
-  partition is settled anew (``start_offsets``) and what was polled meanwhile is dropped.
-* A partition that is not settled yet is held: it has no records, and no other waits for it.
-* A topic that was made again while this worker ran begins anew, too.
+* The assignment may be replaced at any moment, by the client's own thread (a rebalance) or by another thread of the
+  worker (``resync``). Each poll therefore checks first whether the assignment is still the one that was settled. If
+  not, every partition is settled again, and the records of this poll are dropped.
+* A partition that is not settled is paused: it yields no records, and no other partition waits for it.
+* A topic that is deleted and made again while this worker runs is settled again, too.
 
-The client calls the listener's methods on its own thread; they only swap the assignment.
+The client calls the listener's methods on its own thread; they only replace the assignment.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ from stream_dedup.broker.topic_watch import TopicWatch
 log = logging.getLogger(__name__)
 
 GATHER_BYTES = 256 << 10
-"""The broker gathers so much before it answers a fetch, or waits ``GATHER_MS``: a batch of a few articles costs
-nearly as much as one of a hundred, in the log, the index and the transaction."""
+"""The broker answers a fetch when it has so many bytes, or after ``GATHER_MS``: a batch of a few articles costs nearly
+as much as one of a hundred, in the log, the index and the transaction."""
 GATHER_MS = 30
-"""What gathering adds to the latency of a slow stream at most."""
+"""The most that gathering adds to the latency of a slow stream, milliseconds."""
 HEARTBEATS_A_SESSION = 4
-"""Three may be lost before the group takes the partitions away."""
+"""Three heartbeats may be lost before the group removes the worker."""
 MAX_POLL_INTERVAL_MS = 60_000
-"""A worker whose main loop stands still for a minute gives its partitions away."""
+"""A worker whose main loop does not poll for a minute loses its partitions."""
 SETTLE_S = 5.0
-"""Settling many partitions goes on in the next poll after so long."""
+"""After so many seconds the settling of many partitions continues in the next poll."""
 SETTLE_PAUSE_S = 0.05
-"""Between two tries to settle a beginning."""
+"""Seconds between two tries to settle a partition."""
 
 _NOT_A_MEMBER = (CommitFailedError, IllegalGenerationError, UnknownMemberIdError, RebalanceInProgressError)
 
@@ -80,10 +80,10 @@ class ArticleSource(ConsumerRebalanceListener):  # type: ignore[misc] # the clie
         member_id: str,
         logged_partitions: Callable[[], frozenset[tuple[bytes, int]]],
     ) -> None:
-        """Make the client; ``join`` enters the group.
+        """Connect the client; ``join`` joins the group.
 
-        ``member_id`` is how this worker is known among the members: its transactional id.
-        ``logged_partitions`` reads the log to its present end and tells which partitions stand in it.
+        ``member_id`` is this worker's client id among the members: its transactional id.
+        ``logged_partitions`` reads the log to its present end and returns the partitions in it.
         """
         session_ms = int(config.kafka.session_timeout_s * 1000)
         self._kafka = config.kafka
@@ -111,7 +111,7 @@ class ArticleSource(ConsumerRebalanceListener):  # type: ignore[misc] # the clie
         )
 
     def join(self) -> None:
-        """Enter the group; a later poll gets a share."""
+        """Join the group; a later poll receives an assignment."""
         self._consumer.subscribe(list(self._topics), listener=self)
         # With the topics' partitions known beforehand, the first assignment is not an empty one.
         for topic in self._topics:
@@ -120,7 +120,7 @@ class ArticleSource(ConsumerRebalanceListener):  # type: ignore[misc] # the clie
     # The listener, on the client's thread.
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """End the assignment; batches in flight are thrown away wherever they are."""
+        """End the assignment; its batches in flight are dropped."""
         with self._lock:
             if self._current is not None:
                 self._current.valid = False
@@ -139,17 +139,20 @@ class ArticleSource(ConsumerRebalanceListener):  # type: ignore[misc] # the clie
     # The worker's side.
 
     def resync(self, assignment: Assignment) -> None:
-        """Begin again at the committed offsets, as the same member; batches in flight are thrown away."""
+        """Replace the assignment by a new one of the same member, which begins at the committed offsets.
+
+        The batches in flight of the old assignment are dropped.
+        """
         with self._lock:
             assignment.valid = False
             if self._current is assignment:
                 self._current = Assignment(assignment.metadata, assignment.partitions)
 
     def poll(self, timeout_ms: int) -> list[PolledBatch]:
-        """Next batches, one for each partition that has records.
+        """Return the next batches, one for each partition that has records.
 
         Raises:
-            RefusedError: offsets are lost, or the source no longer has what comes next, or it cannot be read.
+            RefusedError: committed offsets are lost, or the next records are deleted or cannot be read.
         """
         keep_rejoining(self._consumer)
         records = self._poll(timeout_ms)
@@ -173,19 +176,19 @@ class ArticleSource(ConsumerRebalanceListener):  # type: ignore[misc] # the clie
         return batches
 
     def pause(self, *, full: bool) -> None:
-        """Stop or resume fetching; membership goes on."""
+        """Pause or resume fetching; the membership continues."""
         if full != self._paused:
             begun = [partition for partition in self._consumer.assignment() if partition in self._next]
             (self._consumer.pause if full else self._consumer.resume)(*begun)
             self._paused = full
 
     def lag(self) -> dict[str, int]:
-        """Records not polled yet, for each topic; as of the last fetch."""
+        """Return the number of records not polled yet, by topic, as of the last fetch."""
         lags: dict[str, int] = {}
-        for partition, position in self._next.items():
+        for partition, offset in self._next.items():
             if partition in self._consumer.assignment():
-                high = self._consumer.highwater(partition) or position
-                lags[partition.topic] = lags.get(partition.topic, 0) + max(0, high - position)
+                high = self._consumer.highwater(partition) or offset
+                lags[partition.topic] = lags.get(partition.topic, 0) + max(0, high - offset)
         return lags
 
     def close(self) -> None:
@@ -213,11 +216,11 @@ class ArticleSource(ConsumerRebalanceListener):  # type: ignore[misc] # the clie
         return polled
 
     def _out_of_range(self, error: OffsetOutOfRangeError) -> None:
-        """Refuse to go on where a settled partition has lost what comes next."""
+        """Raise ``RefusedError`` if a settled partition has lost its next records."""
         assignment = self._current
         lost = [partition for partition in (error.args[0] if error.args else ()) if partition in self._next]
         if assignment is None or not assignment.valid or assignment is not self._settling or not lost:
-            return  # not settled yet: settling seeks
+            return  # not settled yet: settling seeks another offset
         present = self._watch.fresh_ids(self._topics)
         if any(present.get(topic) != known for topic, known in assignment.topic_ids.items()):
             self.resync(assignment)
@@ -231,12 +234,12 @@ class ArticleSource(ConsumerRebalanceListener):  # type: ignore[misc] # the clie
         raise RefusedError(msg)
 
     def _begin(self, assignment: Assignment) -> None:
-        """Hold every partition of a new assignment until it is settled; drop what the client kept of the last one."""
+        """Pause every partition of a new assignment until it is settled; drop the records of the last assignment."""
         self._settling = assignment
         self._next.clear()
         self._paused = False
         for partition in self._consumer.assignment():
-            # A position of its own keeps the client from looking for one; held, it is not read from.
+            # With an offset set the client looks for none; while paused it does not read from there.
             self._consumer.pause(partition)
             self._consumer.seek(partition, 0)
         drop_fetched(self._consumer)
@@ -246,7 +249,7 @@ class ArticleSource(ConsumerRebalanceListener):  # type: ignore[misc] # the clie
         return any(topic in seen and seen[topic] != known for topic, known in assignment.topic_ids.items())
 
     def _settle(self, assignment: Assignment) -> None:
-        """Settle where each partition of the assignment begins; what fails is tried again at the next poll."""
+        """Settle the partitions of the assignment; a partition that fails is tried again in the next poll."""
         waiting = [partition for partition in sorted(assignment.partitions) if partition not in self._next]
         if not waiting:
             return
@@ -257,7 +260,7 @@ class ArticleSource(ConsumerRebalanceListener):  # type: ignore[misc] # the clie
             if not assignment.valid or time.monotonic() > deadline:
                 return
             if partition.topic not in ids:
-                self._warn_once(f"topic {partition.topic} is not there; waiting for it to be made")
+                self._warn_once(f"topic {partition.topic} does not exist; waiting for it to be made")
                 continue
             # Before the offset is read: partitions of one topic settle under one id, or the assignment begins anew.
             assignment.topic_ids.setdefault(partition.topic, ids[partition.topic])
@@ -265,8 +268,8 @@ class ArticleSource(ConsumerRebalanceListener):  # type: ignore[misc] # the clie
 
     def _settle_one(self, partition: TopicPartition, start_offsets: StartOffsets, topic_id: bytes) -> None:
         try:
-            position = start_offsets.offset_of(partition, topic_id)
-            self._consumer.seek(partition, position)
+            offset = start_offsets.offset_of(partition, topic_id)
+            self._consumer.seek(partition, offset)
             if not self._paused:
                 self._consumer.resume(partition)
         except (*_NOT_A_MEMBER, IllegalStateError, ValueError, AssertionError) as error:
@@ -278,8 +281,8 @@ class ArticleSource(ConsumerRebalanceListener):  # type: ignore[misc] # the clie
             )
             time.sleep(SETTLE_PAUSE_S)
         else:
-            self._next[partition] = position
-            log.info("%s-%d: begins at offset %d", partition.topic, partition.partition, position)
+            self._next[partition] = offset
+            log.info("%s-%d: begins at offset %d", partition.topic, partition.partition, offset)
 
     def _polled_batch(
         self, assignment: Assignment, partition: TopicPartition, records: list[Any], polled_at: float

@@ -1,14 +1,13 @@
-"""Forgetting: with a window, what nobody can match any more is cut off the log.
+"""Trims the log: with a window, deletes entries that no later article can match.
 
-In order, each step safe to repeat and safe to stop after:
+In order; each step may be repeated, and the worker may end after any:
 
-    1  restate the rules in the log now and then, so that there are log positions where it can be cut
-    2  find what is owed: the earliest log time among articles logged whose output is not committed
-    3  append a trim record that names a log position X which lies behind the window of all that is owed
-       and of all to come
-    4  once the trim is applied here: delete the log before X
+    1  restate the rules in the log now and then: the log can be cut only before a rules record
+    2  find the earliest log time among logged articles whose output is not committed
+    3  append a trim record that names a log position X before the window of these articles and of all later ones
+    4  once the trim is applied to this worker's index: delete the log before X
 
-Every worker does this; a trim that gains nothing is not made. Nothing is trimmed without a window.
+Every worker does this. A trim that would delete nothing is not made. Without a window nothing is trimmed.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ROUNDS_A_WINDOW = 16
-"""The log holds up to 1/16 more than the window asks for."""
+"""The log holds up to 1/16 more than the window needs."""
 SHORTEST_ROUND_S = 1.0
 LONGEST_ROUND_S = 600.0
 
 
 class Trimmer:
-    """``step`` does a round when one is due. One thread calls it: the one that owns the index."""
+    """``step`` does a round when one is due. Only the thread that owns the index calls it."""
 
     def __init__(
         self,
@@ -50,7 +49,7 @@ class Trimmer:
         first_offset: int,
         on_step: Callable[[TrimStep], None],
     ) -> None:
-        """``first_offset`` is where the log begins now."""
+        """``first_offset`` is the log's first offset."""
         self._config = config
         self._index = index
         self._append = append
@@ -60,7 +59,7 @@ class Trimmer:
         self._next_round = 0.0
 
     def step(self, now: float) -> None:
-        """A round if one is due; ``now`` in monotonic seconds."""
+        """Do a round if one is due; ``now`` in monotonic seconds."""
         rules = self._index.rules
         if rules is None or rules.window_ms is None or now < self._next_round:
             return
@@ -72,7 +71,7 @@ class Trimmer:
             log.warning("the log could not be trimmed now (%r); tried again in the next round", error)
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Close the connection to the broker."""
         self._admin.close()
 
     def _round(self) -> None:
@@ -81,9 +80,9 @@ class Trimmer:
             self._append(self._index.rules)  # type: ignore[arg-type] # there are rules where there are batches
             self._on_step(TrimStep.RESTATED)
         # 2, 3
-        trim = self._index.restated_trim(self._owed_time())
+        trim = self._index.restated_trim(self._earliest_time())
         if trim is not None:
-            log.info("trim: entries before log offset %d are forgotten", trim.before)
+            log.info("trim: entries before log offset %d are deleted", trim.before)
             self._append(trim)
             self._on_step(TrimStep.TRIM_APPENDED)
         # 4
@@ -92,8 +91,8 @@ class Trimmer:
             self._on_step(TrimStep.CUT)
             self._cut = self._index.trimmed_before
 
-    def _owed_time(self) -> int:
-        """Earliest log time that an article owed, or one to come, may have."""
+    def _earliest_time(self) -> int:
+        """Return the earliest log time of articles whose output is not committed, or that are logged later."""
         group = self._config.kafka.group
         committed = committed_offsets(self._admin, group)
         earliest = (self._index.newest_time or 0) - int(self._config.worker.clock_allowance_s * 1000)
@@ -102,7 +101,7 @@ class Trimmer:
                 if known_id != topic_id:
                     continue
                 offset, belongs_to = committed.get(TopicPartition(topic, partition), (0, None))
-                # An offset of another id says nothing about this topic: all that is logged of it is owed.
+                # An offset of another topic id says nothing about this topic: no output of it is committed.
                 after = offset if belongs_to in (None, topic_id) else 0
                 owed = self._index.owed_since(topic_id, partition, after)
                 earliest = min(earliest, earliest if owed is None else owed)

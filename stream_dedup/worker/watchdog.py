@@ -1,12 +1,10 @@
-"""A bound on calls that the Kafka client makes without one.
+"""Time limits for calls that the Kafka client makes without one.
 
-``commit_transaction`` and its kin wait without limit when the broker is away, and a
-thread inside them cannot be interrupted. So a guard names what is being
-done and for how long it may take; a thread looks at all guards, and when one is
-overdue it logs one clear error and ends the process. Ending it at any moment is
-safe: that is what the rest of the program is built for.
+``commit_transaction`` and similar calls wait without limit while the broker is away, and a thread inside them cannot be
+interrupted. A guard therefore names the call and its limit. A thread checks all guards; when one is overdue, it logs
+one error and ends the process. The process may end at any moment without losing or repeating an article.
 
-Time that the whole process stood still (a stopped or suspended one) counts for no guard.
+Time during which the whole process was stopped or suspended does not count.
 """
 
 from __future__ import annotations
@@ -23,16 +21,16 @@ from stream_dedup.exit_codes import EXIT_UNAVAILABLE
 log = logging.getLogger(__name__)
 
 TICK_S = 0.5
-"""How often the guards are looked at."""
+"""Seconds between two checks of the guards."""
 STANDSTILL_S = 5.0
-"""A tick that late means that the process itself did not run."""
+"""A check that is so many seconds late means that the process itself did not run."""
 
 
 class Watchdog:
-    """Guards over blocking calls."""
+    """Guards blocking calls."""
 
     def __init__(self, end: Callable[[int], None] = os._exit, now: Callable[[], float] = time.monotonic) -> None:
-        """``end`` gets the exit code; ``now`` gives seconds."""
+        """``end`` is called with the exit code; ``now`` returns seconds."""
         self._end = end
         self._now = now
         self._guards: dict[int, tuple[str, float, float, int]] = {}
@@ -42,17 +40,17 @@ class Watchdog:
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._last_tick = self._now()
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         self._done.set()
 
     @contextmanager
     def guard(self, what: str, limit_s: float, exit_code: int = EXIT_UNAVAILABLE) -> Iterator[None]:
-        """The block may take ``limit_s`` seconds, or the process ends."""
+        """End the process if the block takes longer than ``limit_s`` seconds."""
         with self._lock:
             key = max(self._guards, default=0) + 1
             self._guards[key] = (what, self._now() + limit_s, limit_s, exit_code)
@@ -63,7 +61,7 @@ class Watchdog:
                 del self._guards[key]
 
     def tick(self) -> None:
-        """Look once."""
+        """Check the guards once."""
         now = self._now()
         still = now - self._last_tick
         self._last_tick = now

@@ -1,12 +1,12 @@
-"""The worker: three threads and a watchdog, started in order and stopped in order.
+"""The worker: three threads and a watchdog.
 
-    source     this thread: polls batches (step 1), keeps the membership, watches the others
+    source     the caller's thread: polls batches (step 1), keeps the membership, watches the other threads
     engine     steps 2 to 6 and the index
     committer  step 7
 
-A thread that fails ends the worker with its error. A stop (SIGTERM, SIGINT)
-first stops the polling, then waits up to ``shutdown_s`` for what is under way, then leaves the
-group; what is not committed by then comes again.
+A thread that fails ends the worker with its error. A stop (SIGTERM, SIGINT) ends the polling, waits up to
+``shutdown_s`` for the batches in flight, and leaves the group. Articles that are not committed by then are polled
+again.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SOURCE_POLL_MS = 100
-"""Longest wait for articles: how late a stop or another thread's failure is noticed."""
+"""Longest wait for articles: the delay until a stop or the failure of another thread is noticed."""
 INFLIGHT_BYTES = 64 << 20
-"""Bytes in flight before polling pauses: the bound on the memory of both producers."""
+"""Bytes in flight before polling pauses: the limit on the memory of both producers."""
 DRAIN_PAUSE_S = 0.01
-"""Between two looks at what is under way while stopping."""
+"""Seconds between two checks of the batches in flight while stopping."""
 WORKER_GAUGES_S = 1.0
-"""How often gauges are set."""
+"""Seconds between two updates of the worker's gauges."""
 FORCED_EXTRA_S = 10.0
-"""A stop that takes so much longer than ``shutdown_s`` is ended by the watchdog."""
+"""The watchdog ends a stop that takes so many seconds longer than ``shutdown_s``."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerParts:
-    """What a worker is given: everything with an outside."""
+    """What a worker is made of, and the event that stops it."""
 
     config: Config
     opened: OpenedLog
@@ -68,14 +68,14 @@ class WorkerParts:
     processes: int
     metrics: Metrics
     stop: threading.Event
-    on_step: Callable[[Step | TrimStep], None] = lambda step: None  # noqa: ARG005 - a place for tests to stand
+    on_step: Callable[[Step | TrimStep], None] = lambda step: None  # noqa: ARG005 - for tests
 
 
 class Worker:
-    """Runs until stopped; ``ready`` tells whether it takes part in its group."""
+    """Runs until stopped; ``ready`` is whether it takes part in its group."""
 
     def __init__(self, parts: WorkerParts) -> None:
-        """Connect every client; the index has been read to the log's end."""
+        """Connect every client; the index must hold the log up to its end."""
         config = parts.config
         self._parts = parts
         self._failures: list[BaseException] = []
@@ -136,7 +136,7 @@ class Worker:
         """Work until ``stop`` is set.
 
         Raises:
-            StreamDedupError: what made the worker end.
+            StreamDedupError: the error that ended the worker.
         """
         self._watchdog.start()
         self._watch.start()
@@ -152,7 +152,7 @@ class Worker:
             self._close()
 
     def _round(self) -> None:
-        limit = 2 * call_limit_s(self._parts.config)  # settling asks the broker and the log, one after the other
+        limit = 2 * call_limit_s(self._parts.config)  # start offsets need the broker and the log, one after the other
         with self._watchdog.guard("polling the article topics", limit), self._parts.metrics.stage("poll"):
             self._source.pause(full=self._budget.full)
             batches = self._source.poll(SOURCE_POLL_MS)
@@ -177,9 +177,9 @@ class Worker:
         abort.start()
 
     def _drain(self) -> None:
-        """Wait for what is under way, up to ``shutdown_s``."""
+        """Wait for the batches in flight, up to ``shutdown_s``."""
         deadline = time.monotonic() + self._parts.config.worker.shutdown_s
-        log.info("stopping: %d batches under way", self._budget.batches)
+        log.info("stopping: %d batches in flight", self._budget.batches)
         while self._budget.batches and time.monotonic() < deadline:
             failure = self._failure()
             if failure is not None:
@@ -187,10 +187,10 @@ class Worker:
                 break
             time.sleep(DRAIN_PAUSE_S)
         if self._budget.batches:
-            log.warning("%d batches were not finished in time; their articles come again", self._budget.batches)
+            log.warning("%d batches were not finished in time; their articles are polled again", self._budget.batches)
 
     def _close(self) -> None:
-        """Join the threads and let go of the broker; what hangs in the client is ended by the watchdog."""
+        """Join the threads and close the clients; the watchdog ends a close that hangs in the client."""
         limit = self._parts.config.worker.shutdown_s + FORCED_EXTRA_S
         exit_code = 0 if self._parts.stop.is_set() else EXIT_UNAVAILABLE
         with self._watchdog.guard("the end of the worker", limit, exit_code):

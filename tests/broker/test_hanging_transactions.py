@@ -1,4 +1,4 @@
-"""What a killed worker leaves open, on a real broker."""
+"""Hanging transactions on a real broker."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_survivor_takes_over_in_time(broker: DevBroker, tmp_path: Path, topic_na
         made.stop(survivor)
         assert len(stamps) == sum(made.ends().values())
         assert took <= TAKEN_OVER_S
-        assert "the open transaction of a dead worker" in made.log("survivor")
+        assert "the hanging transaction of a dead worker" in made.log("survivor")
         made.assert_sound()
 
 
@@ -96,7 +96,7 @@ def member(group: str) -> str:
 
 
 def test_only_the_dead_are_settled(made: Pipeline, stack: ExitStack) -> None:
-    """A dead worker's transaction is aborted; a live member's, one's own, and those of other groups go on."""
+    """A dead worker's transaction is aborted; those of members, of this worker and of other groups go on."""
     kafka = made.config().kafka
     dead, alive, own, other, odd = (
         member(made.name),
@@ -118,7 +118,7 @@ def test_only_the_dead_are_settled(made: Pipeline, stack: ExitStack) -> None:
 
 
 def test_member_of_another_group_is_dead_here(made: Pipeline, stack: ExitStack) -> None:
-    """Only membership in the same group keeps a transaction open, not a client of that name elsewhere."""
+    """Only a member of the same group keeps its transaction, not a client of that name in another group."""
     kafka = made.config().kafka
     dead = member(made.name)
     join_as(stack, kafka.model_copy(update={"group": f"{made.name}-more"}), made, dead)
@@ -126,9 +126,9 @@ def test_member_of_another_group_is_dead_here(made: Pipeline, stack: ExitStack) 
     assert abort_hanging_transactions(kafka, member(made.name)) == [dead]
 
 
-@pytest.mark.expect_log("open transactions of dead workers could not be settled")
+@pytest.mark.expect_log("hanging transactions could not be aborted")
 def test_broker_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A look that fails is told and harms nobody."""
+    """A failure is logged as a warning, and the worker goes on."""
 
     def away(_kafka: KafkaConfig) -> None:
         raise UnavailableError("no broker")  # noqa: EM101, TRY003 - any text

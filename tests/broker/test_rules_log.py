@@ -153,7 +153,7 @@ def test_command_on_directed_search(config: Config, flags: list[str], capsys: py
     assert changes in capsys.readouterr().out
     assert run(["rules", "show", f"--brokers={config.kafka.brokers}", f"--group={config.kafka.group}"]) == EXIT_OK
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert "probes 32 look-ups an article, in 4 tables" in lines
+    assert "probes 32 look-ups for an article, in 4 tables" in lines
     assert "limit 52 bits of the signature's 256: similarity 0.803" in lines
     assert "observe yes (everything goes to the topic of unique ones)" in lines
     assert not [line for line in lines if line.startswith("distance")]

@@ -2,7 +2,7 @@
 
 When a newer version is admitted, take each workaround out in turn and run the test that it is there for:
 
-* ``closed_when_not_made`` and ``close_failed_connections``: test_a_client_that_is_not_made_leaves_nothing below
+* ``closed_when_not_made`` and ``close_abandoned_sockets``: the tests below that look at open sockets
 * ``keep_transaction_requests``: test_client.py::test_commit_that_begins_while_the_broker_is_away
 * ``end_sender``: test_committer.py (a producer that is given up while records are left to send)
 * ``keep_rejoining``: test_source.py::test_second_member_joins_and_leaves, some thirty times
@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 from kafka.errors import KafkaConnectionError
+from kafka.net.selector import NetworkSelector
+from kafka.net.transport import KafkaTCPTransport
 
 from stream_dedup.broker import client as client_module
 from stream_dedup.broker import workarounds
@@ -128,3 +130,17 @@ def test_a_client_that_is_not_made_leaves_nothing(
         make(KafkaConfig.model_validate({"brokers": address, "security_protocol": protocol}))
     assert refused.value.__cause__ is not None  # holds the frames of the client, and with them its objects
     assert (open_sockets() - sockets, threading.active_count()) == (set(), threads)
+
+
+def test_a_connection_with_unsent_data_is_closed_with_its_client() -> None:
+    """The client leaves the socket open when the connection is closed, and the workaround closes it with the loop."""
+    workarounds.close_abandoned_sockets()
+    ours, theirs = socket.socketpair()
+    with theirs:
+        loop = NetworkSelector()
+        connection = KafkaTCPTransport(loop, ours)
+        connection._write_buffer.append(b"unsent")
+        connection.close()
+        assert ours.fileno() != -1, "the client closes it now: the workaround can go"
+        loop.close()
+        assert ours.fileno() == -1

@@ -108,7 +108,9 @@ class Pipeline:
         assigned_before = self._assigned(index)
         path = self.folder / f"{index}.toml"
         path.write_text(toml_of(self.values(index)), "utf-8")
-        worker = _forks().start(path, self.folder / f"{index}.log", die_at, times)
+        log = self.folder / f"{index}.log"
+        log.touch()
+        worker = _forks().start(path, log, die_at, times)
         self._workers.append(worker)
         self._started[worker.pid] = (index, assigned_before)
         return worker
