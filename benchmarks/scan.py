@@ -26,9 +26,9 @@ from stream_dedup.core.fingerprint.simhash import MARGIN_SCALE, MAX_MARGIN, pack
 from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD
 from stream_dedup.core.probes import directed, keys
 from stream_dedup.index.layout import ROW
-from stream_dedup.index.posting_lists import LISTS, PARTS, Level, Lists, Source
+from stream_dedup.index.posting_lists import LISTS, PARTS, Level, PostingLists, Source
 from stream_dedup.index.query import Query
-from stream_dedup.index.row import Rows
+from stream_dedup.index.row_chunks import RowChunks
 from stream_dedup.index.scan import scan
 
 SEED = 7
@@ -53,7 +53,7 @@ class World:
         self._tables = tables
         self.rows = np.zeros(size, ROW)
         self.rows["signature"] = self._rng.integers(0, 1 << 64, (size, 4), dtype=np.uint64)
-        self.lists = Lists([self._levels(table) for table in range(tables)])
+        self.lists = PostingLists([self._levels(table) for table in range(tables)])
 
     def _levels(self, table: int) -> list[Level]:
         key = np.ascontiguousarray(self.rows["signature"][:, table // BLOCKS_PER_WORD])
@@ -149,8 +149,8 @@ def _query(world: World, signatures: np.ndarray, plan: U32) -> Query:
     return Query(keys(signatures, groups), groups, before, plan, directed=True, reach=reach, bucket_limit=BUCKET_LIMIT)
 
 
-def _rows(world: World, way: str) -> Rows | Callable[[I64], U64]:
-    return world.rows.__getitem__ if way == "rows fetched" else Rows.of(world.rows)
+def _rows(world: World, way: str) -> RowChunks | Callable[[I64], U64]:
+    return world.rows.__getitem__ if way == "rows fetched" else RowChunks.of(world.rows)
 
 
 if __name__ == "__main__":

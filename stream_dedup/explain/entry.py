@@ -20,7 +20,7 @@ def side_of_id(index: LogIndex, article_id: str, where: object) -> Side:
     Raises:
         UserError: the index holds none.
     """
-    for offset in reversed(range(index.trimmed_before, index.next_offset)):
+    for offset in reversed(range(index.low_watermark, index.next_offset)):
         record = _record(index, offset)
         batch = record.payload if record is not None else None
         row = _row_of(batch, article_id) if isinstance(batch, Batch) else None

@@ -16,9 +16,9 @@ from stream_dedup.core.rules import Rules, Scheme
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index.history import History, Mark
 from stream_dedup.index.layout import Head, RowArray, offset_key
+from stream_dedup.index.records import StoredRecord, StoredRecords
 from stream_dedup.index.row_column import RowColumn
-from stream_dedup.index.rows import Row, Rows
-from stream_dedup.index.segments import Coverage, Standing
+from stream_dedup.index.segments import Coverage, Uncovered
 from stream_dedup.index.settings import RANGES, IndexSettings
 from stream_dedup.index.state import State
 from stream_dedup.index.store import Store, WriteBatch
@@ -39,7 +39,7 @@ class Applied:
         self.state = State.read(store)
         self.history = History(store)
         self.coverage = Coverage(store)
-        self.rows = Rows(store)
+        self.rows = StoredRecords(store)
         self.unflushed = 0
         self.doubt: str | None = None
         self._check_state()
@@ -51,10 +51,10 @@ class Applied:
 
     def _check_state(self) -> None:
         """Hold the state against the records that it was written with, as far as one look at each end tells."""
-        first = next(self.rows.scan_heads(self.state.floor), None)
-        doc_number = self.state.next_ordinal if first is None else first[1].first
-        if doc_number != self.state.floor_ordinal:
-            reason = f"its entries begin at {doc_number}, its state says at {self.state.floor_ordinal}"
+        first = next(self.rows.scan_heads(self.state.low_watermark), None)
+        doc_number = self.state.next_doc_number if first is None else first[1].first
+        if doc_number != self.state.first_doc_number:
+            reason = f"its entries begin at {doc_number}, its state says at {self.state.first_doc_number}"
             raise self.store.corrupt(reason)
         last = max(self.rows.last_offset(), self.history.marks[-1].offset if self.history.marks else -1)
         if last >= self.state.next_offset:
@@ -102,7 +102,7 @@ class Applied:
             self._apply_trim(record, record.payload)
 
     def _open_tables(self, count: int, progress: Progress | None = None) -> Tables:
-        column = RowColumn(self.store, self.state.floor_ordinal, self.state.next_ordinal)
+        column = RowColumn(self.store, self.state.first_doc_number, self.state.next_doc_number)
         if (self.state.purge or 0) >= count * RANGES:
             reason = f"its state purges shard {self.state.purge}, its tables have {count * RANGES}"
             raise self.store.corrupt(reason)
@@ -117,40 +117,40 @@ class Applied:
         if batch.tables != self.tables.count:
             msg = f"log record {record.offset} is of {batch.tables} tables, the log's scheme has {self.tables.count}"
             raise RefusedError(msg)
-        standing = self.coverage.standing(batch)
-        row = Row(
-            record.offset, batch, Head(len(batch), record.time, standing.mask, self.state.next_ordinal), record.raw
+        uncovered = self.coverage.uncovered(batch)
+        row = StoredRecord(
+            record.offset, batch, Head(len(batch), record.time, uncovered.mask, self.state.next_doc_number), record.raw
         )
-        listed = row.table_rows()
-        barred = [] if standing.repeats is None else self.history.barred_after(standing.repeats)
+        numbered = row.table_rows()
+        voided = [] if uncovered.repeats is None else self.history.void_after(uncovered.repeats)
         self._advance(record)
         self.state.newest = max(self.state.newest or 0, row.head.time_range[1])
-        self.state.next_ordinal += len(listed)
-        if standing.ranges:
-            self.state.articles += row.head.standing_count
+        self.state.next_doc_number += len(numbered)
+        if uncovered.ranges:
+            self.state.articles += row.head.original_count
         # 1. One atomic write: the record, its rows and source ranges, barred rules, the applied position.
-        self._write(lambda writes: self._put_batch(writes, row, listed, standing, barred))
+        self._write(lambda writes: self._put_batch(writes, row, numbered, uncovered, voided))
         # 2. The same in memory.
-        self.history.replace_marks(barred)
-        self.coverage.stood(batch, standing.ranges)
-        if standing.ranges:
-            self._stood(row, listed)
+        self.history.replace_marks(voided)
+        self.coverage.add_ranges(batch, uncovered.ranges)
+        if uncovered.ranges:
+            self._keep_in_memory(row, numbered)
 
     def _put_batch(
-        self, writes: WriteBatch, row: Row, listed: RowArray, standing: Standing, barred: list[Mark]
+        self, writes: WriteBatch, row: StoredRecord, numbered: RowArray, uncovered: Uncovered, voided: list[Mark]
     ) -> None:
-        if standing.ranges:
-            self.rows.put(writes, row.record, row.head)
-            self.tables.rows.put(writes, listed)
-            self.coverage.put(writes, row.batch, row.offset, standing.ranges, row.head)
-        for mark in barred:
-            mark.put(writes)
+        if uncovered.ranges:
+            self.rows.write_record(writes, row.record, row.head)
+            self.tables.rows.write_rows(writes, numbered)
+            self.coverage.write_ranges(writes, row.batch, row.offset, uncovered.ranges, row.head)
+        for mark in voided:
+            mark.write(writes)
 
-    def _stood(self, row: Row, listed: RowArray) -> None:
-        self.rows.remember(row)
+    def _keep_in_memory(self, row: StoredRecord, numbered: RowArray) -> None:
+        self.rows.keep_decoded(row)
         self.unflushed += len(row.batch)
-        if len(listed):
-            self.tables.add(listed)
+        if len(numbered):
+            self.tables.append_entries(numbered)
 
     def _apply_rules(self, record: LogRecord, rules: Rules) -> None:
         current = self.history.current
@@ -162,7 +162,7 @@ class Applied:
             self._write()
             return
         mark = Mark(record.offset, rules, self.state.newest)
-        self._write(mark.put)
+        self._write(mark.write)
         self.history.marks.append(mark)
         if self.tables.count != rules.scheme.tables:
             self.tables = self._open_tables(rules.scheme.tables)
@@ -170,31 +170,34 @@ class Applied:
     def _apply_trim(self, record: LogRecord, trim: Trim) -> None:
         self._advance(record)
         if not self._may_trim(trim.before):
-            self.state.bar = record.offset
+            self.state.last_void_trim = record.offset
             self._write()
             return
-        floor, horizon = max(self.state.floor, trim.before), max(self.state.horizon or trim.horizon, trim.horizon)
-        gone = sum(head.standing_count for _, head in self.rows.scan_heads(self.state.floor, floor))
-        marks = [mark for mark in self.history.marks if mark.offset < floor]
-        self.state.floor, self.state.horizon, self.state.purge = floor, horizon, 0
-        first = next(self.rows.scan_heads(floor), None)
-        self.state.floor_ordinal = self.state.next_ordinal if first is None else first[1].first
+        low_watermark, horizon = (
+            max(self.state.low_watermark, trim.before),
+            max(self.state.horizon or trim.horizon, trim.horizon),
+        )
+        gone = sum(head.original_count for _, head in self.rows.scan_heads(self.state.low_watermark, low_watermark))
+        marks = [mark for mark in self.history.marks if mark.offset < low_watermark]
+        self.state.low_watermark, self.state.horizon, self.state.purge = low_watermark, horizon, 0
+        first = next(self.rows.scan_heads(low_watermark), None)
+        self.state.first_doc_number = self.state.next_doc_number if first is None else first[1].first
         self.state.articles -= gone
         # 1. One atomic write: entries, coordinates and rules that are forgotten, and the applied position.
-        self._write(lambda writes: self._put_trim(writes, floor, trim.horizon, marks))
-        # 2. The same in memory. Lists are purged in steps; until then the floor hides what they hold.
-        self.history.forget(floor)
-        self.rows.forget(floor)
+        self._write(lambda writes: self._put_trim(writes, low_watermark, trim.horizon, marks))
+        # 2. The same in memory. Posting lists are purged in steps; until then the floor hides what they hold.
+        self.history.drop_marks_before(low_watermark)
+        self.rows.drop_decoded_before(low_watermark)
         self.coverage.load()
-        self.tables.forget(self.state.floor_ordinal)
+        self.tables.drop_entries_before(self.state.first_doc_number)
 
-    def _put_trim(self, writes: WriteBatch, floor: int, horizon: int, marks: list[Mark]) -> None:
+    def _put_trim(self, writes: WriteBatch, low_watermark: int, horizon: int, marks: list[Mark]) -> None:
         for family in (b"E", b"R"):
-            writes.delete_range(offset_key(family, 0), offset_key(family, floor))
-        self.tables.rows.put_forget(writes, self.state.floor_ordinal)
+            writes.delete_range(offset_key(family, 0), offset_key(family, low_watermark))
+        self.tables.rows.delete_rows_before(writes, self.state.first_doc_number)
         for mark in marks:
             writes.delete(offset_key(b"U", mark.offset))
-        self.coverage.forget(writes, floor, horizon, self._read_times)
+        self.coverage.delete_trimmed(writes, low_watermark, horizon, self._read_times)
 
     def _read_times(self, log_offset: int) -> tuple[Batch, Head]:
         row = self.rows.get(log_offset)
@@ -202,11 +205,11 @@ class Applied:
 
     def _may_trim(self, before: int) -> bool:
         """Whether a trim that names this offset counts: the same in an index built from a log that was cut before."""
-        if before < max(self.state.floor, self.state.start or 0):
+        if before < max(self.state.low_watermark, self.state.start or 0):
             # It names what is gone. Void trims and copies from then must not matter: a cut log has lost them.
             return True
         mark = self.history.mark(before)
-        return mark is not None and not mark.barred and before >= self.state.bar
+        return mark is not None and not mark.void and before >= self.state.last_void_trim
 
     def _purge_shard(self) -> None:
         shard = self.state.purge
@@ -216,7 +219,7 @@ class Applied:
         self.state.purge = shard + 1 if shard + 1 < self.tables.shards else None
         self._write()
         if self.state.purge is None:
-            self.store.compact([*_ALL_RECORDS, *self.tables.folded.key_ranges()])
+            self.store.compact([*_ALL_RECORDS, *self.tables.stored.key_ranges()])
 
     def _advance(self, record: LogRecord) -> None:
         if self.state.start is None:
@@ -228,7 +231,7 @@ class Applied:
         batch = self.store.batch()
         if fill is not None:
             fill(batch)
-        self.state.put(batch)
+        self.state.write(batch)
         self.store.write(batch)
 
     def _refuse_scheme(self, held: Scheme) -> None:

@@ -25,11 +25,11 @@ class Mark:
     offset: int
     rules: Rules
     before: int | None
-    barred: bool = False
+    void: bool = False
 
-    def put(self, batch: WriteBatch) -> None:
+    def write(self, batch: WriteBatch) -> None:
         """Write into a batch."""
-        value = {"rules": self.rules.to_json().decode(), "before": self.before, "barred": self.barred}
+        value = {"rules": self.rules.to_json().decode(), "before": self.before, "barred": self.void}
         batch.put(layout.offset_key(b"U", self.offset), json.dumps(value).encode())
 
 
@@ -43,11 +43,11 @@ class History:
             try:
                 value = json.loads(raw)
                 rules = Rules.from_json(value["rules"].encode())
-                before, barred = value["before"], value["barred"]
-                if not (before is None or type(before) is int) or type(barred) is not bool:
-                    msg = f"before {before!r}, barred {barred!r}"
+                before, void = value["before"], value["barred"]
+                if not (before is None or type(before) is int) or type(void) is not bool:
+                    msg = f"before {before!r}, barred {void!r}"
                     raise ValueError(msg)  # noqa: TRY301 - as what JSON itself refuses
-                self.marks.append(Mark(layout.offset_of(key), rules, before, barred))
+                self.marks.append(Mark(layout.offset_of(key), rules, before, void))
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError, CorruptError) as error:
                 reason = f"rules record {layout.offset_of(key)} cannot be read: {error}"
                 raise store.corrupt(reason) from error
@@ -67,18 +67,18 @@ class History:
         at = bisect.bisect_left(self.marks, offset, key=lambda mark: mark.offset)
         return self.marks[at] if at < len(self.marks) and self.marks[at].offset == offset else None
 
-    def barred_after(self, offset: int) -> list[Mark]:
+    def void_after(self, offset: int) -> list[Mark]:
         """Marks after a log offset that are not barred yet, as barred ones; ``replace_marks`` once they are written."""
-        return [replace(mark, barred=True) for mark in self.marks if mark.offset > offset and not mark.barred]
+        return [replace(mark, void=True) for mark in self.marks if mark.offset > offset and not mark.void]
 
     def replace_marks(self, marks: list[Mark]) -> None:
         """Marks changed."""
         changed = {mark.offset: mark for mark in marks}
         self.marks = [changed.get(mark.offset, mark) for mark in self.marks]
 
-    def forget(self, floor: int) -> None:
+    def drop_marks_before(self, low_watermark: int) -> None:
         """Marks before the floor are gone."""
-        self.marks = [mark for mark in self.marks if mark.offset >= floor]
+        self.marks = [mark for mark in self.marks if mark.offset >= low_watermark]
 
     def windows_owed(self, owed_time: int) -> list[int | None]:
         """Windows of all rules that may decide an article whose log time is at least ``owed_time``."""
@@ -88,14 +88,14 @@ class History:
                 windows.append(mark.rules.window_ms)
         return windows
 
-    def best_trim(self, owed_time: int, floor: int, bar: int) -> Trim | None:
+    def best_trim(self, owed_time: int, low_watermark: int, last_void_trim: int) -> Trim | None:
         """The trim that forgets most, None where there is nothing to gain."""
         windows = self.windows_owed(owed_time)
         known = [window for window in windows if window is not None]
         if not known or len(known) < len(windows):
             return None
         for mark in reversed(self.marks):
-            if mark.offset <= floor or mark.offset < bar or mark.before is None or mark.barred:
+            if mark.offset <= low_watermark or mark.offset < last_void_trim or mark.before is None or mark.void:
                 continue
             if mark.before + max(known) < owed_time:
                 return Trim(mark.offset, mark.before + max(known))

@@ -61,7 +61,7 @@ class Image:
         """Whether the rows there are fit."""
         return HeldRows.size(self._rows.first, self._rows.after) <= self._budget
 
-    def offer(self, shard: int, load: Callable[[], Source], *, spare: int = 1) -> bool:
+    def hold_shard(self, shard: int, load: Callable[[], Source], *, spare: int = 1) -> bool:
         """Take a shard in if there is room for it ``spare`` times."""
         if self.bytes >= self._budget:
             return False
@@ -77,11 +77,11 @@ class Image:
         if source is not None and len(run):
             self._set(shard, _merged(source, run))
 
-    def forget(self, shard: int, floor: int) -> None:
+    def drop_entries_before(self, shard: int, low_watermark: int) -> None:
         """Entries before a document number were taken off a shard that is held."""
         source = self._shards[shard]
         if source is not None:
-            self._set(shard, _live(source, floor))
+            self._set(shard, _live(source, low_watermark))
 
     def shrink(self) -> None:
         """Let go until the budget is kept."""
@@ -115,8 +115,8 @@ def _merged(source: Source, run: Run) -> Source:
     return Source(source.first, starts_of(old + new), keys, doc_numbers)
 
 
-def _live(source: Source, floor: int) -> Source:
-    live = source.doc_numbers >= floor
+def _live(source: Source, low_watermark: int) -> Source:
+    live = source.doc_numbers >= low_watermark
     lists = np.repeat(np.arange(SHARD_BLOCKS), np.diff(source.starts))
     counts = np.bincount(lists[live], minlength=SHARD_BLOCKS)
     return Source(source.first, starts_of(counts), source.keys[live], source.doc_numbers[live])

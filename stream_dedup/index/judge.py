@@ -33,7 +33,7 @@ from stream_dedup.core.rules import UPDATE, Rules
 from stream_dedup.errors import RefusedError
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.query import BEST, Articles, Near, Query, query_of
-from stream_dedup.index.rows import Row, id_hash
+from stream_dedup.index.records import StoredRecord, id_hash
 
 _FINGERPRINT_BYTES = FINGERPRINT_BITS // 8
 
@@ -89,7 +89,7 @@ class Judge:
 
     def _judge_signed(self, rules: Rules, own: _Own) -> Iterator[tuple[int, Judgement]]:
         """Those that are near something, by number."""
-        query = query_of(own.articles, rules, self._applied.tables.floor)
+        query = query_of(own.articles, rules, self._applied.tables.low_watermark)
         found = self._nearest(query, self._is_other(own))
         again = self._versions(query, own, found) if rules.recrawl == UPDATE else {}
         for number, nearest in found.items():
@@ -122,7 +122,7 @@ class Judge:
         """The near entries of each query that has any; the first ones alone where no other will be asked for."""
         firsts = np.flatnonzero(np.diff(near.queries, prepend=-1))
         wanted = firsts if first_only else np.arange(len(near.queries))
-        positions = self._applied.tables.rows.take(near.doc_numbers[wanted])["position"].tolist()
+        positions = self._applied.tables.rows.rows_of(near.doc_numbers[wanted])["position"].tolist()
         found = list(map(_Found, positions, near.distances[wanted].tolist()))
         ends = range(1, len(firsts) + 1) if first_only else [*firsts.tolist(), len(found)][1:]
         start = 0
@@ -182,10 +182,10 @@ class Judge:
             similarity=similarity(bits),
         )
 
-    def _row(self, position: int) -> Row:
+    def _row(self, position: int) -> StoredRecord:
         return self._applied.rows.get(log_offset_of(position))
 
-    def _listed(self, position: int) -> Row:
+    def _listed(self, position: int) -> StoredRecord:
         """The record of an entry that was found; that it is not there is damage."""
         row = None
         if position >= 0:
@@ -223,7 +223,7 @@ class Judge:
         )
 
 
-def _rows_of(row: Row, positions: I64) -> I64:
+def _rows_of(row: StoredRecord, positions: I64) -> I64:
     rows = positions & (MAX_ROWS - 1)
     if rows.max() >= len(row.batch):
         msg = (

@@ -19,8 +19,10 @@ in values little-endian. One column family holds families of keys by their first
     I position:8                          label of an article of a table index without a log, UTF-8
 
 Document number
-    Entries that stand and are signed are numbered 0, 1, 2, ... in order of log position, within one index. Lists hold
-    document numbers, and what the verdict needs of an entry stands in its row. Trims leave the numbers as they are.
+    Each index numbers the signed originals of its log 0, 1, 2, ... in order of log position. Posting lists hold
+    document numbers; the row of an entry holds what a verdict needs of it. Trims leave the numbers as they are.
+Original
+    An entry whose source offset no earlier log record covers. The others are copies: they have no number and no row.
 Row
     the four words of the signature, group, XXH3 of the article id's bytes, log position, log time: 64 bytes (``ROW``).
 Entry of a list
@@ -85,19 +87,19 @@ def offset_of(key: bytes) -> int:
 class Head:
     """What is known of a log record beside its value: log times, and which entries stand.
 
-    ``times`` is one number or one for each entry; ``standing`` is None where every entry stands. ``first``
+    ``times`` is one number or one for each entry; ``originals`` is None where every entry stands. ``first``
     is the document number of its first signed standing entry, or of the next one if it has none.
     """
 
     entries: int
     times: int | I64
-    standing: NDArray[np.bool_] | None = None
+    originals: NDArray[np.bool_] | None = None
     first: int = 0
 
     @property
-    def standing_count(self) -> int:
+    def original_count(self) -> int:
         """Entries that stand."""
-        return self.entries if self.standing is None else int(self.standing.sum())
+        return self.entries if self.originals is None else int(self.originals.sum())
 
     @property
     def time_range(self) -> tuple[int, int]:
@@ -114,10 +116,10 @@ class Head:
 
     def encode(self) -> bytes:
         """Bytes of the value."""
-        flags = (0 if isinstance(self.times, int) else _FLAG_TIMES) | (0 if self.standing is None else _FLAG_COPIES)
+        flags = (0 if isinstance(self.times, int) else _FLAG_TIMES) | (0 if self.originals is None else _FLAG_COPIES)
         times = np.atleast_1d(np.asarray(self.times, "<i8")).tobytes()
-        mask = b"" if self.standing is None else np.packbits(self.standing).tobytes()
-        return _HEAD.pack(flags, self.entries, self.standing_count, self.first) + times + mask
+        mask = b"" if self.originals is None else np.packbits(self.originals).tobytes()
+        return _HEAD.pack(flags, self.entries, self.original_count, self.first) + times + mask
 
     @classmethod
     def decode(cls, raw: bytes) -> Head:
@@ -227,7 +229,7 @@ def _others(table: int) -> list[int]:
 class Shard:
     """Before which document number a shard is folded, and the numbers of its lists' sealed pieces."""
 
-    folded: int
+    stored_before: int
     first: U32
     after: U32
 
@@ -238,7 +240,7 @@ class Shard:
 
     def encode(self) -> bytes:
         """Bytes of the value."""
-        position = self.folded.to_bytes(8, "little", signed=True)
+        position = self.stored_before.to_bytes(8, "little", signed=True)
         if not self.after.any():
             return position
         return position + self.first.astype("<u4").tobytes() + self.after.astype("<u4").tobytes()
@@ -250,7 +252,7 @@ class Shard:
         if len(raw) not in {8, 8 + 8 * SHARD_BLOCKS}:
             msg = f"state of a shard has {len(raw)} bytes"
             raise CorruptError(msg)
-        shard.folded = int.from_bytes(raw[:8], "little", signed=True)
+        shard.stored_before = int.from_bytes(raw[:8], "little", signed=True)
         if len(raw) > 8:  # noqa: PLR2004 - the log position's 8 bytes, drawn above
             numbers = np.frombuffer(raw, "<u4", offset=8)
             shard.first = numbers[:SHARD_BLOCKS].copy()

@@ -147,7 +147,7 @@ def _portions(store: Store, path: Path, scheme: Scheme) -> Iterator[tuple[RowArr
     if state.log_id != scheme.id:
         msg = f"index {path} holds fingerprints of scheme {state.log_id}, not {scheme.id}: name another folder"
         raise UserError(msg)
-    for first, rows in RowColumn(store, 0, state.next_ordinal).scan(0):
+    for first, rows in RowColumn(store, 0, state.next_doc_number).scan(0):
         for start in range(0, len(rows), PORTION):
             some = rows[start : start + PORTION]
             keys = [offset_key(b"I", first + start + number) for number in range(len(some))]

@@ -81,7 +81,7 @@ class LogIndex:
     def read(cls, path: Path, *, scheme: Scheme | None, settings: IndexSettings | None = None) -> LogIndex:
         """Open an index that is there to look into it: nothing in its folder is made or changed.
 
-        Others may read it at the same time. What writes (``begin``, ``apply``, ``fold``) is not for such an index.
+        Others may read it at the same time. What writes (``begin``, ``apply``, ``merge_all``) is not for such an index.
 
         Raises:
             UserError: there is none, a process that writes owns it, or it holds another scheme.
@@ -165,7 +165,7 @@ class LogIndex:
             applied.unflushed = 0
             applied.in_doubt(lambda: applied.store.flush(wait=False))
 
-    def standing(self, topic_id: bytes, partition: int, offsets: I64) -> I64:
+    def logged_positions(self, topic_id: bytes, partition: int, offsets: I64) -> I64:
         """Log position at which each source offset stands, -1 where it does not.
 
         Raises:
@@ -218,7 +218,7 @@ class LogIndex:
     @property
     def next_doc_number(self) -> DocNumber:
         """Document number of the next entry with a signature; without trims, the number of those applied."""
-        return DocNumber(self._applied.state.next_ordinal)
+        return DocNumber(self._applied.state.next_doc_number)
 
     def near(self, fingerprints: Fingerprints, groups: U64, rules: Rules) -> Near:
         """Return every near entry of texts with features, as of the end of the log; nothing expires."""
@@ -227,22 +227,27 @@ class LogIndex:
         signatures, margins, statuses = fingerprints
         articles = Articles(statuses, groups, signatures, margins, before, times)
         tables = self._applied.tables
-        return tables.all_near(query_of(articles, rules, tables.floor))
+        return tables.all_near(query_of(articles, rules, tables.low_watermark))
 
     def rows(self, doc_numbers: I64) -> RowArray:
         """Return the rows of these document numbers."""
-        return self._applied.tables.rows.take(doc_numbers)
+        return self._applied.tables.rows.rows_of(doc_numbers)
 
     def restated_trim(self, owed_time: int) -> Trim | None:
         """The trim that forgets most, if nothing owed or to come has a log time below ``owed_time`` (ms)."""
-        trim = self._applied.history.best_trim(owed_time, self._applied.state.floor, self._applied.state.bar)
-        if trim is None or next(self._applied.rows.scan_heads(self._applied.state.floor, trim.before), None) is None:
+        trim = self._applied.history.best_trim(
+            owed_time, self._applied.state.low_watermark, self._applied.state.last_void_trim
+        )
+        if (
+            trim is None
+            or next(self._applied.rows.scan_heads(self._applied.state.low_watermark, trim.before), None) is None
+        ):
             return None
         return trim
 
-    def fold(self) -> None:
+    def merge_all(self) -> None:
         """Fold everything from memory into the lists on disk; not needed for safety."""
-        self._applied.in_doubt(self._applied.tables.fold)
+        self._applied.in_doubt(self._applied.tables.merge_all)
 
     def flush(self) -> None:
         """Make everything applied durable."""
@@ -298,9 +303,9 @@ class LogIndex:
         return self._applied.tables.counters
 
     @property
-    def trimmed_before(self) -> int:
+    def low_watermark(self) -> int:
         """Log offset before which everything is forgotten."""
-        return self._applied.state.floor
+        return self._applied.state.low_watermark
 
     @property
     def newest_time(self) -> int | None:

@@ -24,7 +24,7 @@ def open_data(folder: Folder, settings: IndexSettings, *, staged: bool) -> tuple
     store = Store(data, settings, create=True, on_corrupt=folder.mark_corrupt)
     try:
         batch = store.batch()
-        State().put(batch)
+        State().write(batch)
         store.write(batch)
         store.flush(wait=True)
         if not staged:

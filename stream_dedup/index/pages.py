@@ -77,7 +77,7 @@ def spans(starts: I64, counts: I64) -> I64:
 
 
 def merged(old_counts: I64, old: Packed, new_counts: I64, new: Packed) -> Packed:
-    """Lists with their new entries behind their old ones."""
+    """PostingLists with their new entries behind their old ones."""
     place_old, place_new = merge_places(old_counts, new_counts)
     # Taking whole entries in their new order is ten times as fast as putting them to their places.
     order = np.empty(len(old) + len(new), np.int64)

@@ -61,7 +61,7 @@ class Source:
 
     @property
     def blocks(self) -> int:
-        """Lists in this source."""
+        """Posting lists in this source."""
         return len(self.starts) - 1
 
     @cached_property
@@ -99,7 +99,7 @@ class Level:
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
+class PostingLists:
     """All lists: of each table its levels, oldest first. Document numbers of a later level are greater, list by list.
 
     Raises:

@@ -4,8 +4,8 @@ What counts for an article, in this order:
 
 1. Of each posting list of its plan the entries from before its own log position, of all levels together, the newest
    ``bucket_limit`` of them. Nothing else is ever compared.
-2. An entry that is not trimmed (``floor``), whose group is the article's, which has not expired, and has the article id
-   asked for, if one is.
+2. An entry that is not trimmed (``low_watermark``), whose group is the article's, which has not expired, and which has
+   the article id of the query, if the query has one.
 3. Exact search: the fingerprints are within ``reach`` bits, and that is the distance. Directed search: the key words of
    the table are within ``SIEVE_BITS`` (a sieve, before the row is fetched), and the signatures within ``reach``.
 
@@ -71,7 +71,7 @@ class Query:
     directed: bool
     reach: I64
     bucket_limit: int
-    floor: int = 0
+    low_watermark: int = 0
     oldest: I64 | None = None
     own_ids: U64 | None = None
     best: int = BEST
@@ -111,8 +111,8 @@ class Near(NamedTuple):
     """Entries of these lists that were compared, those that turned out not to count included."""
 
 
-def query_of(articles: Articles, rules: Rules, floor: int) -> Query:
-    """The query of these articles under these rules; entries before the document number ``floor`` do not exist."""
+def query_of(articles: Articles, rules: Rules, low_watermark: int) -> Query:
+    """Return the query of these articles under these rules, over entries from the document number on."""
     reaches = np.array([0 if status is Status.REJECTED else rules.reach(status) for status in Status], np.int64)
     return Query(
         keys=keys(articles.signatures, articles.groups),
@@ -122,6 +122,6 @@ def query_of(articles: Articles, rules: Rules, floor: int) -> Query:
         directed=rules.directed,
         reach=reaches[articles.statuses],
         bucket_limit=rules.bucket_limit,
-        floor=floor,
+        low_watermark=low_watermark,
         oldest=None if rules.window_ms is None else articles.times - rules.window_ms,
     )

@@ -13,7 +13,7 @@ import numpy as np
 from stream_dedup.core.arrays import I64
 from stream_dedup.errors import RefusedError
 from stream_dedup.index.layout import MAX_DOC_NUMBERS, ROW, ROW_BYTES, RowArray, chunk_key, chunk_of
-from stream_dedup.index.row import Rows
+from stream_dedup.index.row_chunks import RowChunks
 from stream_dedup.index.settings import IMAGE_CHUNK_BITS, ROW_CHUNK
 from stream_dedup.index.store import Store, WriteBatch
 
@@ -37,8 +37,8 @@ class RowColumn:
             start = after - after % ROW_CHUNK
             self._tail = self._read(np.array([start // ROW_CHUNK]))[: after - start].copy()
 
-    def put(self, writes: WriteBatch, rows: RowArray) -> None:
-        """Write further rows into a batch; ``added`` once that is written.
+    def write_rows(self, writes: WriteBatch, rows: RowArray) -> None:
+        """Write further rows into a batch; ``rows_written`` once that is written.
 
         Raises:
             RefusedError: there are no more document numbers.
@@ -52,23 +52,23 @@ class RowColumn:
             writes.put(chunk_key(chunk), raw[at : at + ROW_CHUNK * ROW_BYTES])
             chunk += 1
 
-    def added(self, rows: RowArray) -> None:
+    def rows_written(self, rows: RowArray) -> None:
         """Further rows are written."""
         whole = np.concatenate((self._tail, rows))
         self._tail = whole[len(whole) - len(whole) % ROW_CHUNK :].copy()
         if self.held is not None:
-            self.held.put(self.after, rows)
+            self.held.set_rows(self.after, rows)
         self.after += len(rows)
 
-    def put_forget(self, writes: WriteBatch, floor: int) -> None:
-        """Write into a batch that rows before a document number are gone; ``forget`` once that is written."""
-        writes.delete_range(chunk_key(0), chunk_key(floor // ROW_CHUNK))
+    def delete_rows_before(self, writes: WriteBatch, low_watermark: int) -> None:
+        """Write into a batch that rows before a document number are gone; ``drop_rows_before`` once that is written."""
+        writes.delete_range(chunk_key(0), chunk_key(low_watermark // ROW_CHUNK))
 
-    def forget(self, floor: int) -> None:
+    def drop_rows_before(self, low_watermark: int) -> None:
         """Rows before a document number are gone."""
-        self.first = floor
+        self.first = low_watermark
         if self.held is not None:
-            self.held.forget(floor)
+            self.held.drop_rows_before(low_watermark)
 
     def fetch(self, doc_numbers: I64) -> RowArray:
         """Rows of distinct document numbers in rising order, from disk: of so many chunks at once as memory allows."""
@@ -82,10 +82,10 @@ class RowColumn:
             rows[here] = whole.take((at[here] - first) * ROW_CHUNK + doc_numbers[here] % ROW_CHUNK)
         return rows
 
-    def take(self, doc_numbers: I64) -> RowArray:
+    def rows_of(self, doc_numbers: I64) -> RowArray:
         """Rows of any document numbers, from memory where they are held."""
         if self.held is not None:
-            return self.held.rows.take(doc_numbers)
+            return self.held.rows.rows_of(doc_numbers)
         distinct, at = np.unique(doc_numbers, return_inverse=True)
         return self.fetch(distinct).take(at)
 
@@ -126,7 +126,7 @@ class HeldRows:
     def __init__(self, first: int) -> None:
         self._base = first >> IMAGE_CHUNK_BITS
         self._chunks: list[RowArray] = []
-        self.rows = Rows((), IMAGE_CHUNK_BITS, self._base << IMAGE_CHUNK_BITS)
+        self.rows = RowChunks((), IMAGE_CHUNK_BITS, self._base << IMAGE_CHUNK_BITS)
 
     @staticmethod
     def size(first: int, after: int) -> int:
@@ -139,7 +139,7 @@ class HeldRows:
         """Memory taken."""
         return len(self._chunks) * (ROW_BYTES << IMAGE_CHUNK_BITS)
 
-    def put(self, first: int, rows: RowArray) -> None:
+    def set_rows(self, first: int, rows: RowArray) -> None:
         """Rows of the document numbers from ``first`` on, which follow those held."""
         at, size = 0, 1 << IMAGE_CHUNK_BITS
         while at < len(rows):
@@ -151,13 +151,13 @@ class HeldRows:
             self._chunks[number - self._base][offset : offset + count] = rows[at : at + count]
             at += count
 
-    def forget(self, floor: int) -> None:
+    def drop_rows_before(self, low_watermark: int) -> None:
         """Give back the arrays that lie before a document number as a whole."""
-        gone = min((floor >> IMAGE_CHUNK_BITS) - self._base, len(self._chunks))
+        gone = min((low_watermark >> IMAGE_CHUNK_BITS) - self._base, len(self._chunks))
         if gone > 0:
             del self._chunks[:gone]
             self._base += gone
             self._renew()
 
     def _renew(self) -> None:
-        self.rows = Rows(tuple(self._chunks), IMAGE_CHUNK_BITS, self._base << IMAGE_CHUNK_BITS)
+        self.rows = RowChunks(tuple(self._chunks), IMAGE_CHUNK_BITS, self._base << IMAGE_CHUNK_BITS)

@@ -95,7 +95,7 @@ class Memory:
         self._young: list[tuple[U64, U32]] = []
         self._sorted: list[Run] | None = None
 
-    def add(self, keys: U64, doc_numbers: U32) -> None:
+    def add_entries(self, keys: U64, doc_numbers: U32) -> None:
         """Keys (shape (n, 4)) in order of document number, later than all before."""
         if len(doc_numbers):
             self._young.append((keys, doc_numbers))
@@ -113,7 +113,7 @@ class Memory:
             ]
         return self._sorted
 
-    def settle(self) -> None:
+    def merge_young(self) -> None:
         """Merge the young entries into the older ones."""
         if not self.young_count:
             return
@@ -122,10 +122,10 @@ class Memory:
         self.older = [older.merge(run) for older, run in zip(self.older, young, strict=True)]
         self._young, self._sorted, self.young_count = [], None, 0
 
-    def forget(self, floor: int) -> None:
+    def drop_entries_before(self, low_watermark: int) -> None:
         """Drop entries before a document number."""
-        self.settle()
-        self.older = [run.not_before(floor) for run in self.older]
+        self.merge_young()
+        self.older = [run.not_before(low_watermark) for run in self.older]
 
     def __len__(self) -> int:
         """Entries over all tables."""

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from stream_dedup.core.probes import SIEVE_BITS, load_plan_kernel
 from stream_dedup.index.layout import ROW, ROW_BYTES, RowArray
-from stream_dedup.index.posting_lists import Lists
+from stream_dedup.index.posting_lists import PostingLists
 from stream_dedup.index.query import Near, Query
-from stream_dedup.index.row import Fetch, Rows
+from stream_dedup.index.row_chunks import Fetch, RowChunks
 from stream_dedup.index.scan_records import ARTICLE, CURSOR, DISTANCE_SHIFT, DOC_NUMBER, NO_RANK, SPAN, WAITING
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ NEVER = -(1 << 62)
 """Log time before every other: nothing has expired."""
 
 
-def scan(query: Query, lists: Lists, rows: Rows | RowArray | Fetch) -> Near:
+def scan(query: Query, lists: PostingLists, rows: RowChunks | RowArray | Fetch) -> Near:
     """The near entries of each article of a query.
 
     Args:
@@ -50,10 +50,12 @@ def scan(query: Query, lists: Lists, rows: Rows | RowArray | Fetch) -> Near:
         ValueError: rows are missing of document numbers that exist for an article.
     """
     if isinstance(rows, np.ndarray):
-        rows = Rows.of(rows)
-    if isinstance(rows, Rows) and len(query) and not rows.base <= query.floor <= int(query.before.max()) <= rows.end:
-        msg = f"rows of {rows.base} to {rows.end} are held, the query needs {query.floor} to {int(query.before.max())}"
-        raise ValueError(msg)
+        rows = RowChunks.of(rows)
+    if isinstance(rows, RowChunks) and len(query):
+        first, end = query.low_watermark, int(query.before.max())
+        if not rows.base <= first <= end <= rows.end:
+            msg = f"rows of {rows.base} to {rows.end} are held, the query needs {first} to {end}"
+            raise ValueError(msg)
     return _Scan(query, lists, rows).near()
 
 
@@ -81,14 +83,14 @@ def _load_kernel() -> ModuleType:
 class _Scan:
     """The query as the compiled functions take it, and scratch memory."""
 
-    def __init__(self, query: Query, lists: Lists, rows: Rows | Fetch) -> None:
+    def __init__(self, query: Query, lists: PostingLists, rows: RowChunks | Fetch) -> None:
         self._kernel = _load_kernel()
-        self._rows, self._floor = rows, query.floor
+        self._rows, self._floor = rows, query.low_watermark
         self._articles = _articles(query)
         self._plan, self._directory = np.ascontiguousarray(query.plan), lists.directory
         self._directed = query.directed
         self._spans = np.empty(query.plan.shape[1] * lists.directory.shape[1], SPAN)
-        self._waiting = np.empty(WAITING_ROWS if isinstance(rows, Rows) else FETCH_ROWS, WAITING)
+        self._waiting = np.empty(WAITING_ROWS if isinstance(rows, RowChunks) else FETCH_ROWS, WAITING)
         self._cursor = np.zeros(1, CURSOR)
         self._best = np.full((len(query), query.best), NO_RANK, np.int64)
 
@@ -113,7 +115,7 @@ class _Scan:
         return count
 
     def _check(self, waiting: NDArray[Any]) -> None:
-        if isinstance(self._rows, Rows):
+        if isinstance(self._rows, RowChunks):
             self._kernel.locate(waiting, self._rows.addresses, self._rows.chunk_bits, self._rows.base)
             self._kernel.check(waiting, self._articles, self._directed, self._best)
             return

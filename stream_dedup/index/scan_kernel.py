@@ -4,9 +4,9 @@ Article by article the bounds of its posting lists are read, then their key word
 and is checked against its row some hundred candidates at a time. A look-up is mostly waiting for memory,
 so addresses are asked for (``prefetch``) a step before they are read.
 
-Arrays that make up the posting lists are read by address (``Lists.directory``): a tuple of so many would be unpacked at
-every call. Their owner checked their types and ends, ``scan.scan`` checked that every number has a row. Numbers
-are int64 and words uint64: mixed they would become floats. The records are drawn in ``scan_records``.
+The arrays of the posting lists are read by address (``PostingLists.directory``): a tuple of so many arrays would be
+unpacked at every call. Their owner checked their types and ends; ``scan.scan`` checked that every document number has a
+row. Numbers are int64 and words uint64: mixed, they would become floats. ``scan_records`` describes the records.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def collect(
 
 
 @compiled(int64, written(_WAITING), read(_ARTICLE), int64, read(int64, 2))
-def resolve(waiting: Records, articles: Records, floor: int, best: I64) -> int:
+def resolve(waiting: Records, articles: Records, low_watermark: int, best: I64) -> int:
     """Step 2; gives how many are left, which stand first then."""
     left, last = 0, best.shape[1] - 1
     for number in range(len(waiting)):
@@ -179,7 +179,7 @@ def resolve(waiting: Records, articles: Records, floor: int, best: I64) -> int:
         doc_number = load_half(waiting[number].at)
         # The distance over more bits is no smaller: what is behind the last of the best now cannot come before it.
         rank = waiting[number].rank << DISTANCE_SHIFT | doc_number
-        if floor <= doc_number < articles[article].before and rank < best[article, last]:
+        if low_watermark <= doc_number < articles[article].before and rank < best[article, last]:
             one = waiting[left]
             one.article, one.rank, one.at = article, rank, doc_number
             left += 1

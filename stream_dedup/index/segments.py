@@ -23,7 +23,7 @@ _LAST_OFFSET = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Uncovered:
     """What of a batch stands: ranges of offsets, a mask of its entries (None: all), the least log offset it repeats."""
 
     ranges: list[tuple[int, int]]
@@ -61,12 +61,12 @@ class Coverage:
         later = self._store.scan(segment_key(*where, first + 1), segment_key(*where, last + 1))
         return found + [read_segment(*pair)[2] for pair in later]
 
-    def standing(self, batch: Batch) -> Standing:
+    def uncovered(self, batch: Batch) -> Uncovered:
         """What of a new batch stands."""
         first, last = int(batch.offsets[0]), int(batch.offsets[-1])
         covered = self.overlapping((batch.topic_id, batch.partition), first, last)
         if not covered:
-            return Standing([(first, last)], None, None)
+            return Uncovered([(first, last)], None, None)
         ranges = []
         repeated: list[int] = []
         mask = np.ones(len(batch), bool)
@@ -81,31 +81,35 @@ class Coverage:
             at = segment.last + 1
         if at <= last:
             ranges.append((at, last))
-        return Standing(ranges, mask, min(repeated, default=None))
+        return Uncovered(ranges, mask, min(repeated, default=None))
 
-    def put(self, writes: WriteBatch, batch: Batch, log_offset: int, ranges: list[tuple[int, int]], head: Head) -> None:
-        """Write the ranges of a batch into a batch of writes; ``stood`` once that is written."""
+    def write_ranges(
+        self, writes: WriteBatch, batch: Batch, log_offset: int, ranges: list[tuple[int, int]], head: Head
+    ) -> None:
+        """Write the ranges of a batch into a batch of writes; ``add_ranges`` once that is written."""
         for first, last in ranges:
             segment = Segment(first, last, log_offset, *head.time_range)
             writes.put(segment_key(batch.topic_id, batch.partition, first), segment.encode())
 
-    def stood(self, batch: Batch, ranges: list[tuple[int, int]]) -> None:
+    def add_ranges(self, batch: Batch, ranges: list[tuple[int, int]]) -> None:
         """The ranges of a batch are written."""
         if ranges:
             where = (batch.topic_id, batch.partition)
             self.last[where] = max(self.last.get(where, -1), ranges[-1][1])
 
-    def forget(self, writes: WriteBatch, floor: int, horizon: int, read: Callable[[int], tuple[Batch, Head]]) -> None:
-        """Write into a batch that coordinates of articles before ``floor`` or not after ``horizon`` are gone.
+    def delete_trimmed(
+        self, writes: WriteBatch, low_watermark: int, horizon: int, read: Callable[[int], tuple[Batch, Head]]
+    ) -> None:
+        """Write into a batch that coordinates of articles before ``low_watermark`` or not after ``horizon`` are gone.
 
         ``load`` once that is written.
         """
         for key, value in self._store.scan(b"S", b"T"):
             topic_id, partition, segment = read_segment(key, value)
-            if segment.log_offset >= floor and segment.time_min > horizon:
+            if segment.log_offset >= low_watermark and segment.time_min > horizon:
                 continue
             writes.delete(key)
-            if segment.log_offset >= floor and segment.time_max > horizon:
+            if segment.log_offset >= low_watermark and segment.time_max > horizon:
                 for rest in _later_than(segment, horizon, *read(segment.log_offset)):
                     writes.put(segment_key(topic_id, partition, rest.first), rest.encode())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import reprlib
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from stream_dedup.core.model import ROW_BITS, TABLE_COUNTS
 from stream_dedup.index.layout import MAX_DOC_NUMBERS, STATE
@@ -19,18 +20,26 @@ MAX_SHARDS = max(TABLE_COUNTS) * RANGES
 """Shards of an index with the most tables."""
 
 _MAY_BE_NONE = frozenset({"log_id", "last_checksum", "start", "horizon", "newest", "purge"})
+_STORED_NAMES = {
+    "low_watermark": "floor",
+    "last_void_trim": "bar",
+    "next_doc_number": "next_ordinal",
+    "first_doc_number": "floor_ordinal",
+}
+"""Names in the stored JSON that are not those of the fields."""
+_FIELDS = {stored: name for name, stored in _STORED_NAMES.items()}
 _RANGES = {
     "next_offset": (0, MAX_LOG_OFFSET),
     "last_checksum": (0, (1 << 64) - 1),
     "start": (0, MAX_LOG_OFFSET),
-    "floor": (0, MAX_LOG_OFFSET),
-    "bar": (-1, MAX_LOG_OFFSET),
+    "low_watermark": (0, MAX_LOG_OFFSET),
+    "last_void_trim": (-1, MAX_LOG_OFFSET),
     "horizon": (-MAX_TIME, MAX_TIME),
     "newest": (-MAX_TIME, MAX_TIME),
     "articles": (0, MAX_LOG_OFFSET),
     "purge": (0, MAX_SHARDS - 1),
-    "next_ordinal": (0, MAX_DOC_NUMBERS),
-    "floor_ordinal": (0, MAX_DOC_NUMBERS),
+    "next_doc_number": (0, MAX_DOC_NUMBERS),
+    "first_doc_number": (0, MAX_DOC_NUMBERS),
 }
 
 
@@ -38,37 +47,39 @@ _RANGES = {
 class State:
     """Applied position and what trims left.
 
-    ``start`` is the first log offset applied; ``floor`` the one before which everything is
-    trimmed; ``bar`` the log offset of the newest void trim; ``horizon`` the greatest of the
+    ``start`` is the first log offset applied; ``low_watermark`` the one before which everything is
+    trimmed; ``last_void_trim`` the log offset of the newest void trim; ``horizon`` the greatest of the
     trims that counted (ms); ``newest`` the greatest log time of a batch (ms); ``articles`` the
-    entries that stand; ``purge`` the next shard to purge, None when done; ``next_ordinal``
-    what the next signed entry gets, ``floor_ordinal`` that of the first one that is not trimmed.
+    entries that stand; ``purge`` the next shard to purge, None when done; ``next_doc_number``
+    what the next signed entry gets, ``first_doc_number`` that of the first one that is not trimmed.
     """
 
     log_id: str | None = None
     next_offset: int = 0
     last_checksum: int | None = None
     start: int | None = None
-    floor: int = 0
-    bar: int = -1
+    low_watermark: int = 0
+    last_void_trim: int = -1
     horizon: int | None = None
     newest: int | None = None
     articles: int = 0
     purge: int | None = None
-    next_ordinal: int = 0
-    floor_ordinal: int = 0
+    next_doc_number: int = 0
+    first_doc_number: int = 0
 
-    def put(self, batch: WriteBatch) -> None:
+    def write(self, batch: WriteBatch) -> None:
         """Write into a batch."""
-        batch.put(STATE, json.dumps(asdict(self)).encode())
+        stored = {_STORED_NAMES.get(name, name): value for name, value in asdict(self).items()}
+        batch.put(STATE, json.dumps(stored).encode())
 
     @classmethod
     def read(cls, store: Store) -> State:
         """Read from the store; CorruptError where it cannot be read."""
         raw = store.get([STATE])[0]
         try:
-            state = cls(**json.loads(raw))
-        except (ValueError, TypeError, RecursionError) as error:
+            stored: dict[str, Any] = json.loads(raw)
+            state = cls(**{_FIELDS.get(name, name): value for name, value in stored.items()})
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             reason = f"its state cannot be read: {error}"
             raise store.corrupt(reason) from error
         wrong = state.wrong_fields()
@@ -80,8 +91,8 @@ class State:
     def wrong_fields(self) -> list[str]:
         """Fields with values that no index has, each as ``name value``."""
         wrong = [f"{name} {reprlib.repr(value)}" for name, value in asdict(self).items() if not _fits(name, value)]
-        if not wrong and self.floor_ordinal > self.next_ordinal:
-            wrong.append(f"floor_ordinal {self.floor_ordinal} beyond next_ordinal {self.next_ordinal}")
+        if not wrong and self.first_doc_number > self.next_doc_number:
+            wrong.append(f"first_doc_number {self.first_doc_number} beyond next_doc_number {self.next_doc_number}")
         return wrong
 
 

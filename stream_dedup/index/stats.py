@@ -40,7 +40,7 @@ def stats_of(applied: Applied) -> IndexStats:
         log_id=state.log_id,
         next_offset=state.next_offset,
         articles=state.articles,
-        trimmed_before=state.floor,
+        trimmed_before=state.low_watermark,
         partitions=len(applied.coverage.last),
         tables=tables.count,
         entries_in_memory=len(tables.memory),

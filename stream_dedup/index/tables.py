@@ -24,16 +24,16 @@ from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.model import BLOCKS_PER_WORD
 from stream_dedup.core.probes import KEY_FACTORS
 from stream_dedup.core.probes import blocks as blocks_of
-from stream_dedup.index.folded import Folded, Reach
 from stream_dedup.index.image import Image, starts_of
 from stream_dedup.index.layout import BLOCKS, SHARD_BLOCKS, RowArray
-from stream_dedup.index.posting_lists import Level, Lists, Source
+from stream_dedup.index.posting_lists import Level, PostingLists, Source
 from stream_dedup.index.query import BEST, Near, Query
 from stream_dedup.index.row_column import HeldRows, RowColumn
 from stream_dedup.index.runs import Memory
 from stream_dedup.index.scan import scan
 from stream_dedup.index.settings import RANGES, YOUNG_ENTRIES, IndexSettings
 from stream_dedup.index.store import Store
+from stream_dedup.index.stored_lists import Reach, StoredLists
 
 Progress = Callable[[int, int], None]
 
@@ -56,12 +56,12 @@ class Tables:
     def __init__(self, store: Store, rows: RowColumn, count: int, settings: IndexSettings) -> None:
         self.count = count
         self.rows = rows
-        self.folded = Folded(store, count)
+        self.stored = StoredLists(store, count)
         self.memory = Memory(count)
         self.image = Image(rows, count, settings.image_mib)
         self.counters = Counters()
-        self._fold_entries = max(settings.fold_entries, 1)
-        self._young_limit = min(YOUNG_ENTRIES, self._fold_entries)
+        self._merge_entries = max(settings.fold_entries, 1)
+        self._young_limit = min(YOUNG_ENTRIES, self._merge_entries)
         self._next_shard = 0
         self._owed = 0.0
 
@@ -71,58 +71,58 @@ class Tables:
         return self.count * RANGES
 
     @property
-    def floor(self) -> int:
+    def low_watermark(self) -> int:
         """Entries before this document number do not exist."""
         return self.rows.first
 
     def load(self, progress: Progress | None = None) -> None:
         """After opening: take the entries that are not folded into memory, and into the image what fits."""
-        for first, rows in self.rows.scan(self.folded.complete_to):
-            self.memory.add(keys_of(rows), _doc_numbers(first, rows))
-            self.memory.settle()
+        for first, rows in self.rows.scan(self.stored.complete_to):
+            self.memory.add_entries(keys_of(rows), _doc_numbers(first, rows))
+            self.memory.merge_young()
         older = self.memory.older
         for table in range(self.count):
             run = older[table]
-            older[table] = run.not_before(self.folded.folded_before(table)[run.blocks])
+            older[table] = run.not_before(self.stored.stored_before(table)[run.blocks])
         self.memory.older_end = self.rows.after
         self._load_image(progress)
 
-    def add(self, rows: RowArray) -> None:
+    def append_entries(self, rows: RowArray) -> None:
         """Add entries whose rows were just written, and fold some shards when their turn has come."""
         first = self.rows.after
-        self.rows.added(rows)
-        self.memory.add(keys_of(rows), _doc_numbers(first, rows))
+        self.rows.rows_written(rows)
+        self.memory.add_entries(keys_of(rows), _doc_numbers(first, rows))
         if self.memory.young_count > self._young_limit:
-            self.memory.settle()
-        self._owed += len(rows) * self.shards / self._fold_entries
+            self.memory.merge_young()
+        self._owed += len(rows) * self.shards / self._merge_entries
         steps = min(int(self._owed), self.shards)
         if steps:
             self._owed = 0.0 if steps == self.shards else self._owed - steps
             for _ in range(steps):
-                self._fold_next()
+                self._merge_next()
         self.image.shrink()
 
-    def fold(self) -> None:
+    def merge_all(self) -> None:
         """Fold everything."""
-        self.memory.settle()
+        self.memory.merge_young()
         for _ in range(self.shards):
-            self._fold_next()
+            self._merge_next()
 
-    def forget(self, floor: int) -> None:
+    def drop_entries_before(self, low_watermark: int) -> None:
         """From now on entries before this document number do not exist; ``purge`` takes them off the disk."""
-        self.rows.forget(floor)
-        self.memory.forget(floor)
+        self.rows.drop_rows_before(low_watermark)
+        self.memory.drop_entries_before(low_watermark)
 
     def purge(self, shard: int) -> None:
         """Take the forgotten entries of one shard off the disk."""
-        self.folded.purge(shard, self.floor)
-        self.image.forget(shard, self.floor)
+        self.stored.purge(shard, self.low_watermark)
+        self.image.drop_entries_before(shard, self.low_watermark)
 
     def near(self, query: Query) -> Near:
         """The near entries of every query."""
         stored = self._stored(query)
         young = self.memory.young()
-        lists = Lists(
+        lists = PostingLists(
             [
                 [self.image.level(table), stored[table], self.memory.older[table].level, young[table].level]
                 for table in range(self.count)
@@ -147,7 +147,9 @@ class Tables:
         """What the look-ups need of the shards that are not in the image."""
         if self.image.shards == self.shards:
             return [Level()] * self.count
-        absent = [not self.image.holds(shard) and state.folded > 0 for shard, state in enumerate(self.folded.shards)]
+        absent = [
+            not self.image.holds(shard) and state.stored_before > 0 for shard, state in enumerate(self.stored.shards)
+        ]
         wanted = _wanted(query, self.count)
         wanted &= np.repeat(np.array(absent).reshape(self.count, RANGES), SHARD_BLOCKS, axis=1)
         reach = Reach(query.bucket_limit, int(query.before.min()), int(query.before.max()))
@@ -156,7 +158,7 @@ class Tables:
     def _stored_in(self, table: int, blocks: I64, reach: Reach) -> Level:
         if not len(blocks):
             return Level()
-        stored = self.folded.read(table, blocks, reach)
+        stored = self.stored.read(table, blocks, reach)
         counts = np.zeros(BLOCKS, np.int64)
         counts[blocks] = stored.counts
         starts = starts_of(counts)
@@ -167,25 +169,25 @@ class Tables:
         self.counters.shards_read += len(sources)
         return Level(tuple(sources))
 
-    def _fold_next(self) -> None:
+    def _merge_next(self) -> None:
         shard = self._next_shard
         self._next_shard = (shard + 1) % self.shards
         table, part = divmod(shard, RANGES)
         run = self.memory.older[table]
         rows = run.part(part * SHARD_BLOCKS, (part + 1) * SHARD_BLOCKS)
-        self.folded.append(shard, run.take(rows), self.memory.older_end)
+        self.stored.append(shard, run.take(rows), self.memory.older_end)
         self.memory.older[table] = run.without(rows)
         if self.image.holds(shard):
             self.image.merge(shard, run.take(rows))
         else:
-            self.image.offer(shard, lambda: self.source(shard), spare=2)
+            self.image.hold_shard(shard, lambda: self.source(shard), spare=2)
         self.counters.folds += 1
 
     def source(self, shard: int) -> Source:
         """A whole shard as it stands on disk."""
         table, part = divmod(shard, RANGES)
         blocks = np.arange(part * SHARD_BLOCKS, (part + 1) * SHARD_BLOCKS)
-        stored = self.folded.read(table, blocks)
+        stored = self.stored.read(table, blocks)
         return Source(int(blocks[0]), starts_of(stored.counts), stored.keys, stored.doc_numbers)
 
     def _load_image(self, progress: Progress | None) -> None:
@@ -194,13 +196,13 @@ class Tables:
         if self.image.has_room_for_rows():
             held = HeldRows(self.rows.first)
             for first, rows in self.rows.scan(self.rows.first):
-                held.put(first, rows)
+                held.set_rows(first, rows)
                 if progress is not None:
                     done = first + len(rows) - self.rows.first
                     progress(self.shards * done // (self.rows.after - self.rows.first), whole)
             self.rows.held = held
         for shard in range(self.shards):
-            if not self.image.offer(shard, lambda shard=shard: self.source(shard)):  # type: ignore[misc]
+            if not self.image.hold_shard(shard, lambda shard=shard: self.source(shard)):  # type: ignore[misc]
                 break
             if progress is not None:
                 progress(self.shards + shard + 1, whole)

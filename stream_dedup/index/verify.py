@@ -17,7 +17,7 @@ from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.layout import BLOCKS, SHARD_BLOCKS, RowArray
 from stream_dedup.index.posting_lists import Source
-from stream_dedup.index.rows import Row, Rows
+from stream_dedup.index.records import StoredRecord, StoredRecords
 from stream_dedup.index.segments import Coverage
 from stream_dedup.index.settings import RANGES
 from stream_dedup.index.state import State
@@ -31,11 +31,13 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 """Odd, so that mixing loses nothing (the golden ratio's bits)."""
 
 
-def verify(state: State, rows: Rows, coverage: Coverage, tables: Tables, progress: Progress | None) -> list[str]:
+def verify(
+    state: State, rows: StoredRecords, coverage: Coverage, tables: Tables, progress: Progress | None
+) -> list[str]:
     """Problems found, at most a score; empty where everything fits."""
     problems: list[str] = []
     steps = _steps(state, rows, coverage, tables)
-    whole = state.next_offset - state.floor + tables.count * BLOCKS
+    whole = state.next_offset - state.low_watermark + tables.count * BLOCKS
     try:
         for done, found in steps:
             problems.extend(found)
@@ -48,20 +50,22 @@ def verify(state: State, rows: Rows, coverage: Coverage, tables: Tables, progres
     return problems
 
 
-def _steps(state: State, rows: Rows, coverage: Coverage, tables: Tables) -> Iterator[tuple[int, list[str]]]:
+def _steps(state: State, rows: StoredRecords, coverage: Coverage, tables: Tables) -> Iterator[tuple[int, list[str]]]:
     expected = _Sums(tables)
-    articles, doc_number = 0, state.floor_ordinal
-    for row in rows.scan(state.floor):
-        listed = row.table_rows()
-        yield row.offset - state.floor, list(_check_rows(row, listed, doc_number, tables))
-        expected.add_rows(listed, doc_number)
-        articles += row.head.standing_count
-        doc_number += len(listed)
-    done = state.next_offset - state.floor
+    articles, doc_number = 0, state.first_doc_number
+    for row in rows.scan(state.low_watermark):
+        numbered = row.table_rows()
+        yield row.offset - state.low_watermark, list(_check_rows(row, numbered, doc_number, tables))
+        expected.add_rows(numbered, doc_number)
+        articles += row.head.original_count
+        doc_number += len(numbered)
+    done = state.next_offset - state.low_watermark
     yield done, [] if articles == state.articles else [f"{articles} entries stand, {state.articles} are counted"]
     yield (
         done,
-        [] if doc_number == state.next_ordinal else [f"{doc_number} entries are numbered, not {state.next_ordinal}"],
+        []
+        if doc_number == state.next_doc_number
+        else [f"{doc_number} entries are numbered, not {state.next_doc_number}"],
     )
     yield done, list(_check_coverage(rows, coverage))
     for shard in range(tables.shards):
@@ -74,19 +78,19 @@ class _Sums:
     """Count and sum of each list."""
 
     def __init__(self, tables: Tables) -> None:
-        self._folded = [tables.folded.folded_before(table) for table in range(tables.count)]
+        self._stored_before = [tables.stored.stored_before(table) for table in range(tables.count)]
         self.counts = np.zeros((tables.count, BLOCKS), np.int64)
         self.sums = np.zeros((tables.count, BLOCKS), np.uint64)
 
     def add_rows(self, rows: RowArray, first: int) -> None:
         keys = keys_of(rows)
         doc_numbers = np.arange(first, first + len(rows))
-        for table, before in enumerate(self._folded):
+        for table, before in enumerate(self._stored_before):
             words = keys[:, table // BLOCKS_PER_WORD]
             values = blocks_of(words)[:, table % BLOCKS_PER_WORD]
-            folded = doc_numbers < before[values]
-            np.add.at(self.counts[table], values[folded], 1)
-            np.add.at(self.sums[table], values[folded], _mixed(words[folded], doc_numbers[folded]))
+            stored = doc_numbers < before[values]
+            np.add.at(self.counts[table], values[stored], 1)
+            np.add.at(self.sums[table], values[stored], _mixed(words[stored], doc_numbers[stored]))
 
 
 def _mixed(keys: U64, doc_numbers: I64 | U32) -> U64:
@@ -94,18 +98,18 @@ def _mixed(keys: U64, doc_numbers: I64 | U32) -> U64:
     return (both ^ (both >> np.uint64(29))) * _MIX
 
 
-def _check_rows(row: Row, listed: RowArray, doc_number: int, tables: Tables) -> Iterator[str]:
+def _check_rows(row: StoredRecord, numbered: RowArray, doc_number: int, tables: Tables) -> Iterator[str]:
     if row.head.first != doc_number:
         yield f"log record {row.offset}: its entries are numbered from {row.head.first} on, not {doc_number}"
-    elif len(listed):
-        doc_numbers = np.arange(doc_number, doc_number + len(listed))
-        if not np.array_equal(tables.rows.fetch(doc_numbers), listed):
+    elif len(numbered):
+        doc_numbers = np.arange(doc_number, doc_number + len(numbered))
+        if not np.array_equal(tables.rows.fetch(doc_numbers), numbered):
             yield f"log record {row.offset}: the rows of its entries are not those of the log"
-        if tables.rows.held is not None and not np.array_equal(tables.rows.take(doc_numbers), listed):
+        if tables.rows.held is not None and not np.array_equal(tables.rows.rows_of(doc_numbers), numbered):
             yield f"log record {row.offset}: the rows held in memory are not those of the log"
 
 
-def _check_coverage(rows: Rows, coverage: Coverage) -> Iterator[str]:
+def _check_coverage(rows: StoredRecords, coverage: Coverage) -> Iterator[str]:
     end: dict[tuple[bytes, int], int] = {}
     for where, segment in coverage.all():
         name = f"source range {segment.first} to {segment.last} of {where[0].hex()}-{where[1]}"
@@ -129,7 +133,7 @@ def _check_shard(tables: Tables, shard: int, expected: _Sums) -> Iterator[str]:
     lists = np.repeat(np.arange(SHARD_BLOCKS), np.diff(source.starts))
     for index in np.unique(lists[1:][(np.diff(source.doc_numbers.astype(np.int64)) <= 0) & (lists[1:] == lists[:-1])]):
         yield f"list {table}/{first + index} is not in order of log position"
-    counts, sums = _sums(source, lists, tables.floor)
+    counts, sums = _sums(source, lists, tables.low_watermark)
     for index in np.flatnonzero((counts != expected.counts[table, here]) | (sums != expected.sums[table, here])):
         at = first + index
         yield f"list {table}/{at}: its {counts[index]} entries are not the {expected.counts[table, at]} of the log"
@@ -138,9 +142,9 @@ def _check_shard(tables: Tables, shard: int, expected: _Sums) -> Iterator[str]:
         yield f"shard {shard}: the image is not what stands on disk"
 
 
-def _sums(source: Source, lists: I64, floor: int) -> tuple[I64, U64]:
+def _sums(source: Source, lists: I64, low_watermark: int) -> tuple[I64, U64]:
     # What a trim forgot may still stand in a list: the floor hides it.
-    live = source.doc_numbers >= floor
+    live = source.doc_numbers >= low_watermark
     sums = np.zeros(SHARD_BLOCKS, np.uint64)
     np.add.at(sums, lists[live], _mixed(source.keys[live], source.doc_numbers[live]))
     return np.bincount(lists[live], minlength=SHARD_BLOCKS), sums

@@ -353,7 +353,7 @@ class Engine:
 
     def _positions(self, batch: PolledBatch) -> I64:
         """Return the log position of each record, -1 for those that are not in the log."""
-        return self._parts.index.standing(batch.topic_id, batch.partition.partition, batch.offsets)
+        return self._parts.index.logged_positions(batch.topic_id, batch.partition.partition, batch.offsets)
 
 
 def _spans(wanted: NDArray[np.bool_]) -> list[slice]:

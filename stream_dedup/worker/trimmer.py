@@ -86,10 +86,10 @@ class Trimmer:
             self._append(trim)
             self._on_step(TrimStep.TRIM_APPENDED)
         # 4
-        if self._index.trimmed_before > self._cut:
-            self._admin.delete_records({TopicPartition(self._config.log_topic, 0): self._index.trimmed_before})
+        if self._index.low_watermark > self._cut:
+            self._admin.delete_records({TopicPartition(self._config.log_topic, 0): self._index.low_watermark})
             self._on_step(TrimStep.CUT)
-            self._cut = self._index.trimmed_before
+            self._cut = self._index.low_watermark
 
     def _earliest_time(self) -> int:
         """Return the earliest log time of articles whose output is not committed, or that are logged later."""

@@ -77,7 +77,7 @@ def assert_verdicts(index: LogIndex, wanted: dict[int, Judgement], after: int, d
 def assert_standing(index: LogIndex, plain: PlainLog, readable: dict[tuple[bytes, int], list[int]]) -> None:
     """Every source offset stands in the same record for both, or in none for both."""
     for source, offsets in readable.items():
-        positions = index.standing(*source, np.array(offsets, np.int64))
+        positions = index.logged_positions(*source, np.array(offsets, np.int64))
         found = [log_offset_of(position) if position >= 0 else None for position in positions.tolist()]
         assert found == [plain.logged.logged_at(source, offset) for offset in offsets]
 
@@ -105,7 +105,7 @@ def test_same_verdicts_and_same_standing(seed: int) -> None:
             at = stop
             assert_verdicts(index, wanted, cut_of(records[:at]) + 1, draw)
             if draw.random() < 0.2:
-                index.fold()
+                index.merge_all()
         plain = plain_log(records)
         assert_standing(index, plain, made.readable)
         assert index.rules == plain.rules

@@ -54,7 +54,7 @@ def check_standing(index: LogIndex, plain: PlainLog) -> None:
         # A batch covers offsets without an entry too: the index refuses those.
         wanted = [offset for offset in offsets if offset in logged or offset not in covered]
         expected = [logged.get(offset, -1) for offset in wanted]
-        assert index.standing(*source, np.array(wanted, np.int64)).tolist() == expected
+        assert index.logged_positions(*source, np.array(wanted, np.int64)).tolist() == expected
         if covered:
             last[source] = covered[-1]
     assert index.partitions() == last

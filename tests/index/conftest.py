@@ -1,6 +1,6 @@
 import pytest
 
-from stream_dedup.index import folded, image, row_column, tables
+from stream_dedup.index import image, row_column, stored_lists, tables
 
 
 @pytest.fixture
@@ -12,7 +12,7 @@ def no_image(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces, portions and memory so small that a few entries go through every path; the image counts in 50 KB."""
-    monkeypatch.setattr(folded, "CHUNK_ENTRIES", 4)
+    monkeypatch.setattr(stored_lists, "CHUNK_ENTRIES", 4)
     monkeypatch.setattr(row_column, "ROW_CHUNK", 4)
     monkeypatch.setattr(row_column, "_READ_CHUNKS", 3)
     monkeypatch.setattr(row_column, "IMAGE_CHUNK_BITS", 5)

@@ -30,7 +30,7 @@ def some_index(path: Path) -> LogIndex:
         for at in range(1, 40)
     ]
     index = build(LogIndex.open(path, scheme=SCHEME, settings=IndexSettings(fold_entries=500)), records)
-    index.fold()
+    index.merge_all()
     index.flush()
     return index
 

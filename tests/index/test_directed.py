@@ -74,9 +74,9 @@ def test_verdicts_are_the_plain_ones(tmp_path: Path, seed: int, tables: int, ima
     index.begin("a log")
     for at in range(0, len(records), 6):
         index.apply(records[at : at + 6])
-        action = rng.choice(["fold", "reopen", "nothing"])
-        if action == "fold":
-            index.fold()
+        action = rng.choice(["merge_all", "reopen", "nothing"])
+        if action == "merge_all":
+            index.merge_all()
         elif action == "reopen":
             index.close()
             index = open_index(tmp_path, tables, rng, image)
@@ -117,7 +117,7 @@ def test_trims_change_no_verdict(tmp_path: Path, image: str) -> None:
     for _ in range(5):
         writer.batch(copies=False)
     index.apply(writer.records[applied:])
-    assert index.trimmed_before > 0
+    assert index.low_watermark > 0
     plain = plain_log(without_trims(writer.records))
     positions = [
         position for position in covered_positions(plain) if position >= log_position(writer.records[-5].offset, 0)

@@ -65,7 +65,7 @@ def test_near_is_what_the_reference_finds(tmp_path: Path, k: int, kind: str) -> 
         add_numbers(index, values)
         entries += values
         if rng.random() < 0.3:
-            index.fold()
+            index.merge_all()
         wanted = [source.draw() for _ in range(6)] + [rng.choice(entries) for _ in range(2)]
         as_of = [rng.randint(0, len(entries)) for _ in wanted]
         for limit in (1, 5, 16_384):

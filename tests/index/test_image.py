@@ -52,7 +52,7 @@ def test_without_a_budget_nothing_is_held(tmp_path: Path) -> None:
     index.begin("a log")
     index.apply([rules_record(0)])
     fill(index, 1, 5)
-    index.fold()
+    index.merge_all()
     assert (held(index), in_kib(index)) == ((0, 0), 0)
     index.judge(np.array([log_position(5, 0)]))
     assert index.counters.shards_read == 4
@@ -65,7 +65,7 @@ def test_a_large_budget_holds_everything(tmp_path: Path) -> None:
     index.begin("a log")
     index.apply([rules_record(0)])
     fill(index, 1, 32)
-    index.fold()
+    index.merge_all()
     assert held(index) == (1, 64)
     assert index.stats().image_bytes == EMPTY_SHARDS + 3200 * (64 + 4 * 12)
     index.judge(np.array([log_position(5, 0)]))
@@ -106,7 +106,7 @@ def test_a_shard_that_is_not_held_comes_in_when_there_is_room(tmp_path: Path) ->
     index.apply([trim_record(62, START_TIME + 5_000, 61, START_TIME + 4_000)])
     index.finish_trim()
     fill(index, 63, 4)
-    index.fold()
+    index.merge_all()
     assert held(index) == (1, 64)
     assert in_kib(index) * KIB < EMPTY_SHARDS + 600 * 112
     assert index.verify() == []
@@ -140,7 +140,7 @@ def test_verify_finds_an_image_that_is_not_the_disk(tmp_path: Path) -> None:
     index.begin("a log")
     index.apply([rules_record(0)])
     fill(index, 1, 5)
-    index.fold()
+    index.merge_all()
     source = index._applied.tables.image.source(7)
     assert source is not None
     source.keys[0] ^= np.uint64(1)
@@ -157,13 +157,13 @@ def test_rows_in_memory_grow_and_are_forgotten(first: int) -> None:
     at = 0
     while at < len(rows):
         count = int(rng.integers(1, 150))
-        kept.put(first + at, rows[at : at + count])
+        kept.set_rows(first + at, rows[at : at + count])
         at += count
     assert kept.bytes == HeldRows.size(first, first + 700)
     asked = rng.integers(0, 700, 300)
-    assert np.array_equal(kept.rows.take(first + asked), rows[asked])
-    kept.forget(first + 400)
+    assert np.array_equal(kept.rows.rows_of(first + asked), rows[asked])
+    kept.drop_rows_before(first + 400)
     assert kept.bytes == HeldRows.size(first + 400, first + 700)
     asked = rng.integers(400, 700, 300)
-    assert np.array_equal(kept.rows.take(first + asked), rows[asked])
+    assert np.array_equal(kept.rows.rows_of(first + asked), rows[asked])
     assert kept.rows.base <= first + 400

@@ -54,7 +54,7 @@ def test_a_killed_process_leaves_an_index_as_of_its_applied_position(tmp_path: P
     killed = LogIndex.open(tmp_path / "killed", scheme=SCHEME, settings=SETTINGS)
     whole = build(LogIndex.open(tmp_path / "whole", scheme=SCHEME, settings=SETTINGS), records)
     kept = np.array(
-        [position for position in covered_positions(plain_log(records)) if position >> 20 >= whole.trimmed_before]
+        [position for position in covered_positions(plain_log(records)) if position >> 20 >= whole.low_watermark]
     )
     assert killed.next_offset == whole.next_offset
     assert killed.judge(kept) == whole.judge(kept)

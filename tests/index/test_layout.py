@@ -25,8 +25,8 @@ def test_heads(head: Head) -> None:
     rows = np.arange(head.entries)
     assert again.entries == head.entries
     assert again.times_of(rows).tolist() == head.times_of(rows).tolist()
-    assert (again.standing is None) == (head.standing is None)
-    assert (again.standing_count, again.first) == (head.standing_count, head.first)
+    assert (again.originals is None) == (head.originals is None)
+    assert (again.original_count, again.first) == (head.original_count, head.first)
     with pytest.raises(CorruptError, match="does not fit its"):
         Head.decode(head.encode()[:-1])
 
@@ -34,12 +34,12 @@ def test_heads(head: Head) -> None:
 def test_shards() -> None:
     """How far it is folded and the numbers of pieces come back; a shard without pieces takes 8 bytes."""
     shard = Shard.empty()
-    shard.folded = 1 << 60
+    shard.stored_before = 1 << 60
     assert len(shard.encode()) == 8
     shard.after[4] = 9
     shard.first[4] = 2
     again = Shard.decode(shard.encode())
-    assert (again.folded, again.first[4], again.after[4], again.after.sum()) == (1 << 60, 2, 9, 9)
+    assert (again.stored_before, again.first[4], again.after[4], again.after.sum()) == (1 << 60, 2, 9, 9)
     with pytest.raises(CorruptError, match="has 9 bytes"):
         Shard.decode(bytes(9))
 

@@ -55,9 +55,9 @@ def test_verdicts_and_standing_are_the_plain_ones(tmp_path: Path, seed: int) -> 
         positions = covered_positions(plain)
         check_verdicts(index, plain, rng.sample(positions, min(len(positions), 10)))
         check_standing(index, plain)
-        action = rng.choice(["fold", "flush", "reopen", "nothing", "nothing"])
-        if action == "fold":
-            index.fold()
+        action = rng.choice(["merge_all", "flush", "reopen", "nothing", "nothing"])
+        if action == "merge_all":
+            index.merge_all()
         elif action == "flush":
             index.flush()
         elif action == "reopen":
@@ -160,8 +160,8 @@ def test_an_offset_inside_a_batch_without_an_entry_is_refused(tmp_path: Path) ->
     """The source had no record there when the batch was logged: that it has one now cannot be."""
     index = build(open_index(tmp_path), [rules_record(0), batch_record(1, START_TIME, [5, 6], [10, 12])])
     with pytest.raises(RefusedError, match="offset 11 of partition 0"):
-        index.standing(TOPICS[0], 0, np.array([10, 11, 12]))
-    assert index.standing(TOPICS[0], 0, np.array([12, 13, 9, 10])).tolist() == [
+        index.logged_positions(TOPICS[0], 0, np.array([10, 11, 12]))
+    assert index.logged_positions(TOPICS[0], 0, np.array([12, 13, 9, 10])).tolist() == [
         log_position(1, 1),
         -1,
         -1,

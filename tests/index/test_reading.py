@@ -28,7 +28,7 @@ def look_into(path: Path) -> None:
         assert index.verify() == []
         assert index.entry(log_position(1, 1))[0].time == START_TIME
         assert index.judge(np.array([log_position(1, 1)]))[0].match is not None
-        assert index.standing(TOPICS[0], 0, np.array([0])).tolist() == [log_position(1, 0)]
+        assert index.logged_positions(TOPICS[0], 0, np.array([0])).tolist() == [log_position(1, 0)]
 
 
 def test_reading_changes_nothing(

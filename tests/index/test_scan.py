@@ -17,9 +17,9 @@ from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.probes import directed, exact_plan, keys, words
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules, Scheme
 from stream_dedup.index.layout import ROW, RowArray
-from stream_dedup.index.posting_lists import LISTS, PART_LISTS, PARTS, Level, Lists, Source
+from stream_dedup.index.posting_lists import LISTS, PART_LISTS, PARTS, Level, PostingLists, Source
 from stream_dedup.index.query import Near, Query
-from stream_dedup.index.row import Rows
+from stream_dedup.index.row_chunks import RowChunks
 from stream_dedup.index.scan import FETCH_ROWS, scan
 from tests.amount import examples
 from tests.index.definition import QUERY_TIME, near_by_definition, plain_entries
@@ -61,9 +61,9 @@ def make_world(rng: np.random.Generator, n: int, tables: int, flips: int) -> Wor
     return World(signatures, rng.integers(0, 256, (n, 8 * tables), dtype=np.uint8), rows, keys(signatures, groups))
 
 
-def make_lists(world: World, tables: int, folded: np.ndarray, young: int) -> Lists:
+def make_lists(world: World, tables: int, folded: np.ndarray, young: int) -> PostingLists:
     """Folded up to a number of each part; then one older source a table; then one young one from ``young`` on."""
-    return Lists([_levels(world, table, folded[table], young) for table in range(tables)])
+    return PostingLists([_levels(world, table, folded[table], young) for table in range(tables)])
 
 
 def _levels(world: World, table: int, folded: np.ndarray, young: int) -> list[Level]:
@@ -110,7 +110,7 @@ class Case:
     """A query of the posting lists: the articles it is made of, and the rules that it follows for each."""
 
     world: World
-    lists: Lists
+    lists: PostingLists
     query: Query
     articles: I64
     rules: list[Rules]
@@ -128,7 +128,7 @@ def by_definition(case: Case) -> Found:
         times=rows["time"],
         short=np.flatnonzero(query.reach == 0).tolist(),
     )
-    found = near_by_definition(entries, case.rules, query.before.tolist(), world.margins[articles], query.floor)
+    found = near_by_definition(entries, case.rules, query.before.tolist(), world.margins[articles], query.low_watermark)
     if own is not None:
         found = [[pair for pair in near if rows["id_hash"][pair[1]] == own[at]] for at, near in enumerate(found)]
     return [near[: query.best] for near in found]
@@ -169,7 +169,7 @@ def _candidates(query: Query, world: World, article: int) -> int:
     return count
 
 
-def listed(near: Near, queries: int) -> Found:
+def numbered(near: Near, queries: int) -> Found:
     """The same shape; checks the order that is promised."""
     found: Found = [[] for _ in range(queries)]
     for query, doc_number, distance in zip(*(column.tolist() for column in near[:3]), strict=True):
@@ -203,27 +203,27 @@ def cases(draw: st.DrawFn) -> Case:
         own_ids=rng.integers(0, 5, len(articles)).astype(np.uint64) if draw(st.booleans()) else None,
         best=draw(st.sampled_from([1, 3, 8, 200])),
     )
-    query = replace(query, floor=draw(st.integers(0, int(min(query.before, default=0)))))
+    query = replace(query, low_watermark=draw(st.integers(0, int(min(query.before, default=0)))))
     return Case(world, lists, query, articles, rules_for(query, tables, probes, k))
 
 
 def rows_of(world: World, kind: str, base: int = 0) -> Any:  # noqa: ANN401
     """In one array, in chunks of 32 from ``base`` on (the last one longer), or fetched."""
     if kind == "array":
-        return Rows.of(world.rows)
+        return RowChunks.of(world.rows)
     if kind == "fetched":
         return world.rows.__getitem__
     starts = range(base, max(base + 1, len(world.rows) - 8), 32)
     ends = [*starts[1:], len(world.rows)]
-    return Rows([world.rows[start:end] for start, end in zip(starts, ends, strict=True)], 5, base)
+    return RowChunks([world.rows[start:end] for start, end in zip(starts, ends, strict=True)], 5, base)
 
 
 @examples(300)
 @given(case=cases(), kind=st.sampled_from(["array", "chunks", "fetched"]))
 def test_gives_what_the_reference_gives(case: Case, kind: str) -> None:
     """Near entries are those of the definition, whatever the levels, the plan and the limits; rows held or fetched."""
-    near = scan(case.query, case.lists, rows_of(case.world, kind, case.query.floor))
-    assert by_definition(case) == listed(near, len(case.query))
+    near = scan(case.query, case.lists, rows_of(case.world, kind, case.query.low_watermark))
+    assert by_definition(case) == numbered(near, len(case.query))
 
 
 @examples(100)
@@ -231,7 +231,7 @@ def test_gives_what_the_reference_gives(case: Case, kind: str) -> None:
 def test_candidates_and_look_ups_are_counted(case: Case) -> None:
     """Every candidate is counted; entries at or after the article's own only where a posting list is short."""
     query, world = case.query, case.world
-    near = scan(query, case.lists, Rows.of(world.rows))
+    near = scan(query, case.lists, RowChunks.of(world.rows))
     assert near.lists == len(query) * query.plan.shape[1]
     everything = replace(query, before=np.full(len(query), len(world.rows)))
     assert candidates(query, world) <= near.candidates <= candidates(everything, world)
@@ -253,7 +253,7 @@ def test_the_cases_find_something() -> None:
     assert sum(map(bool, found)) > 50
 
 
-def flood(size: int) -> tuple[World, Lists]:
+def flood(size: int) -> tuple[World, PostingLists]:
     """Equal entries: one list in each table."""
     world = make_world(np.random.default_rng(2), 1, 4, 0)
     many = World(
@@ -274,7 +274,7 @@ def test_a_flood_gives_the_earliest_within_the_bucket_limit(limit: int, first: i
     plan = directed(world.margins[queries], 64) if is_directed else exact_plan(3)
     query = ask(world, queries, plan, directed=is_directed, bucket_limit=limit)
     expected = [[(0, first + at) for at in range(8)], [(0, at) for at in range(3)]]
-    assert expected == listed(scan(query, lists, Rows.of(world.rows)), 2)
+    assert expected == numbered(scan(query, lists, RowChunks.of(world.rows)), 2)
 
 
 @pytest.mark.parametrize("kind", ["array", "fetched"])
@@ -317,17 +317,17 @@ def test_arrays_of_any_layout_are_taken() -> None:
     wide.setflags(write=False)
     plan = np.asfortranarray(query.plan)
     strided = replace(query, keys=wide[:, ::2], plan=plan, reach=np.broadcast_to(np.int64(60), 50))
-    rows = Rows.of(world.rows)
-    assert listed(scan(query, lists, rows), 50) == listed(scan(strided, lists, rows), 50)
+    rows = RowChunks.of(world.rows)
+    assert numbered(scan(query, lists, rows), 50) == numbered(scan(strided, lists, rows), 50)
 
 
 def test_an_empty_index_has_nothing() -> None:
     """No level, or none with an entry; no row."""
     world = make_world(np.random.default_rng(5), 3, 4, 0)
     query = ask(world, np.zeros(3, np.int64), exact_plan(3), directed=False)
-    none = Rows.of(np.empty(0, ROW))
-    for lists in (Lists([[]] * 4), Lists([[Level()]] * 4), make_lists(world, 4, np.zeros((4, PARTS)), 3)):
-        assert listed(scan(query, lists, none), 3) == [[], [], []]
+    none = RowChunks.of(np.empty(0, ROW))
+    for lists in (PostingLists([[]] * 4), PostingLists([[Level()]] * 4), make_lists(world, 4, np.zeros((4, PARTS)), 3)):
+        assert numbered(scan(query, lists, none), 3) == [[], [], []]
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_overlapping_sources_and_uneven_levels_are_refused() -> None:
     with pytest.raises(ValueError, match="same block"):
         Level((source, source))
     with pytest.raises(ValueError, match=r"tables of \[1, 2\] levels"):
-        Lists([[Level()], [Level(), Level()]])
+        PostingLists([[Level()], [Level(), Level()]])
 
 
 def test_missing_rows_are_refused() -> None:
@@ -371,7 +371,7 @@ def test_missing_rows_are_refused() -> None:
     with pytest.raises(ValueError, match="rows of 0 to 8 are held, the query needs 0 to 9"):
         scan(query, lists, world.rows[:8])
     with pytest.raises(ValueError, match="rows of 4 to 10 are held, the query needs 0 to 9"):
-        scan(query, lists, Rows((world.rows[4:],), 20, 4))
+        scan(query, lists, RowChunks((world.rows[4:],), 20, 4))
 
 
 def test_rows_of_another_shape_are_refused() -> None:
@@ -386,7 +386,7 @@ def test_rows_of_another_shape_are_refused() -> None:
     ]
     for chunks in bad:
         with pytest.raises(ValueError, match="rows"):
-            Rows(chunks, 2)
+            RowChunks(chunks, 2)
 
 
 def test_the_compiler_is_loaded_by_the_first_query() -> None:
@@ -416,4 +416,4 @@ def test_a_search_whose_code_cannot_be_kept_says_so_once_and_works() -> None:
 def test_scan_takes_rows_as_an_array() -> None:
     """An array of rows is read as one chunk."""
     case = whole_case(make_world(np.random.default_rng(7), 60, 4, 10), 30, 50, 32)
-    assert by_definition(case) == listed(scan(case.query, case.lists, case.world.rows), 60)
+    assert by_definition(case) == numbered(scan(case.query, case.lists, case.world.rows), 60)

@@ -66,7 +66,7 @@ def test_a_trim_changes_no_verdict(tmp_path: Path, seed: int) -> None:
     index = open_index(tmp_path)
     records = trimmed_log(seed, index, copies=False)
     without = plain_log(without_trims(records))
-    assert index.trimmed_before > 0
+    assert index.low_watermark > 0
     check_verdicts(index, without, after_trims(records, without))
     index.close()
 
@@ -77,14 +77,14 @@ def test_an_index_of_the_cut_log_is_the_same(tmp_path: Path, seed: int) -> None:
     index = open_index(tmp_path / "whole")
     records = trimmed_log(seed, index, copies=True)
     plain = plain_log(records)
-    assert index.trimmed_before == plain.low_watermark > 0
+    assert index.low_watermark == plain.low_watermark > 0
     later = after_trims(records, plain)
     check_verdicts(index, plain, later)
     check_standing(index, plain)
     cut = build(open_index(tmp_path / "cut"), [record for record in records if record.offset >= plain.low_watermark])
     check_verdicts(cut, plain, later)
     check_standing(cut, plain)
-    assert cut.trimmed_before == index.trimmed_before
+    assert cut.low_watermark == index.low_watermark
     now = records[-1].time
     assert isinstance(now, int)
     assert cut.restated_trim(now) == index.restated_trim(now)
@@ -108,7 +108,7 @@ def test_a_trim_in_the_middle_of_what_is_owed(tmp_path: Path) -> None:
     index.apply([trim_record(5, START_TIME + 151, 2, START_TIME + 100)])
     assert index.judge(owed) == before
     assert index.partitions() == {(TOPICS[0], 0): 5}
-    assert index.standing(TOPICS[0], 0, np.arange(6)).tolist() == [-1, -1, -1, -1, *owed.tolist()]
+    assert index.logged_positions(TOPICS[0], 0, np.arange(6)).tolist() == [-1, -1, -1, -1, *owed.tolist()]
     with pytest.raises(RefusedError, match="log record 1 is not in the index"):
         index.entry(log_position(1, 0))
     index.close()
@@ -150,11 +150,11 @@ def test_a_trim_that_a_copy_straddles_is_void(tmp_path: Path) -> None:
     index = build(open_index(tmp_path), straddled([4, 8]))
     assert index.restated_trim(START_TIME + 10_000) == Trim(6, START_TIME + 400)
     index.apply([trim_record(7, START_TIME + 300, 3, START_TIME + 100)])
-    assert index.trimmed_before == 0
+    assert index.low_watermark == 0
     # A void trim bars everything before it, also what was allowed.
     assert index.restated_trim(START_TIME + 10_000) is None
     index.apply([trim_record(8, START_TIME + 300, 6, START_TIME + 400)])
-    assert index.trimmed_before == 0
+    assert index.low_watermark == 0
     index.apply([rules_record(9, START_TIME + 300, window_ms=100)])
     assert index.restated_trim(START_TIME + 10_000) == Trim(9, START_TIME + 400)
     index.close()
@@ -165,7 +165,7 @@ def test_a_copy_of_what_stands_later_bars_nothing(tmp_path: Path) -> None:
     """A copy after the named rules of an article after them is in the cut log with its article."""
     index = build(open_index(tmp_path), straddled([5, 6, 7]))
     index.apply([trim_record(7, START_TIME + 300, 3, START_TIME + 100)])
-    assert index.trimmed_before == 3
+    assert index.low_watermark == 3
     index.close()
 
 
@@ -174,7 +174,7 @@ def test_a_trim_names_a_rules_record(tmp_path: Path, before: int) -> None:
     """Naming a batch, itself or what is not there yet, it is void."""
     index = build(open_index(tmp_path), straddled([5, 6, 7]))
     index.apply([trim_record(7, START_TIME + 300, before, START_TIME + 100)])
-    assert index.trimmed_before == 0
+    assert index.low_watermark == 0
     index.close()
 
 
@@ -183,7 +183,7 @@ def test_rules_that_did_not_count_cannot_be_named(tmp_path: Path) -> None:
     records = straddled([5, 6, 7])
     index = build(open_index(tmp_path), [*records, rules_record(7, START_TIME + 300, revision=5, window_ms=100)])
     index.apply([trim_record(8, START_TIME + 300, 7, START_TIME + 100)])
-    assert index.trimmed_before == 0
+    assert index.low_watermark == 0
     index.close()
 
 
@@ -218,7 +218,7 @@ def test_the_window_cuts_through_a_record_without_kafka(tmp_path: Path) -> None:
     records += [trim_record(4, START_TIME, 2, START_TIME + 50)]
     index = build(open_index(tmp_path), records)
     check_standing(index, plain_log(records))
-    assert index.standing(TOPICS[0], 0, np.array([0, 1, 3, 4])).tolist() == [
+    assert index.logged_positions(TOPICS[0], 0, np.array([0, 1, 3, 4])).tolist() == [
         -1,
         log_position(3, 1),
         -1,
@@ -244,7 +244,7 @@ def test_a_trim_gives_its_space_back(tmp_path: Path) -> None:
     records[91:] = [record._replace(offset=record.offset + 1) for record in records[91:]]
     index = LogIndex.open(tmp_path, scheme=SCHEME, settings=IndexSettings(fold_entries=2_000))
     build(index, records)
-    index.fold()
+    index.merge_all()
     index.flush()
     before = bytes_on_disk(tmp_path)
     last = [log_position(101, row) for row in range(100)]

@@ -13,7 +13,7 @@ from stream_dedup.index.layout import ROW, RowArray
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RowChunks:
     """Rows held in memory, in chunks of ``2**chunk_bits`` rows each but the last, which may be shorter or longer.
 
     A row is a ``layout.ROW``; its signature is not XORed with the group.
@@ -37,7 +37,7 @@ class Rows:
             raise ValueError(msg)
 
     @classmethod
-    def of(cls, rows: RowArray) -> Rows:
+    def of(cls, rows: RowArray) -> RowChunks:
         """All rows in one array."""
         return cls((rows,))
 
@@ -53,7 +53,7 @@ class Rows:
         """Of the chunks; good as long as these rows live."""
         return np.array([chunk.__array_interface__["data"][0] for chunk in self.chunks], np.int64)
 
-    def take(self, doc_numbers: I64) -> RowArray:
+    def rows_of(self, doc_numbers: I64) -> RowArray:
         """Rows of these document numbers."""
         if len(self.chunks) == 1:
             return self.chunks[0].take(doc_numbers - self.base)

@@ -2,7 +2,7 @@
 
 A list is its sealed pieces in order of number, then its tail in a page (see ``layout``). Appending
 rewrites pages only; a tail that grows past CHUNK_ENTRIES gives off sealed pieces, so a page stays bounded and a flood
-of equal entries fills no page of its neighbours. Lists are changed a shard at a time; the shard's state
+of equal entries fills no page of its neighbours. Posting lists are changed a shard at a time; the shard's state
 stands in the same batch as its lists.
 """
 
@@ -39,15 +39,15 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stored:
-    """Lists as read, one after the other."""
+class ReadLists:
+    """Posting lists as read, one after the other."""
 
     counts: I64
     keys: U64
     doc_numbers: U32
 
 
-class Folded:
+class StoredLists:
     """The tables as far as they are folded."""
 
     def __init__(self, store: Store, tables: int) -> None:
@@ -59,17 +59,17 @@ class Folded:
     @property
     def complete_to(self) -> int:
         """Every entry before this document number is folded in every shard."""
-        return min(shard.folded for shard in self.shards)
+        return min(shard.stored_before for shard in self.shards)
 
-    def folded_before(self, table: int) -> I64:
+    def stored_before(self, table: int) -> I64:
         """For each block of a table, before which document number its list is folded."""
         shards = self.shards[table * RANGES : (table + 1) * RANGES]
-        return np.repeat([shard.folded for shard in shards], SHARD_BLOCKS).astype(np.int64)
+        return np.repeat([shard.stored_before for shard in shards], SHARD_BLOCKS).astype(np.int64)
 
-    def read(self, table: int, blocks: I64, reach: Reach | None = None) -> Stored:
-        """Lists of these distinct blocks in rising order; whole, or as far as a look-up reaches."""
+    def read(self, table: int, blocks: I64, reach: Reach | None = None) -> ReadLists:
+        """Posting lists of these distinct blocks in rising order; whole, or as far as a look-up reaches."""
         if not len(blocks):
-            return Stored(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.uint32))
+            return ReadLists(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.uint32))
         numbers = blocks // PAGE_BLOCKS
         changes = np.diff(numbers, prepend=-1) > 0
         found = self._pages(table, numbers[changes])
@@ -79,7 +79,7 @@ class Folded:
         if sealed.any():
             counts, packed = self._with_pieces(table, blocks, sealed, counts, packed, reach)
         keys, doc_numbers = layout.unpack_entries(table, packed, np.repeat(blocks.astype(np.uint16), counts))
-        return Stored(counts, keys, doc_numbers)
+        return ReadLists(counts, keys, doc_numbers)
 
     def append(self, shard: int, rows: Run, before: int) -> None:
         """Append rows to the lists of a shard, which is then folded before this document number."""
@@ -89,27 +89,27 @@ class Folded:
         if len(rows):
             self._append_rows(batch, shard, rows, after)
         # After a restart memory may be empty: what is folded stays folded.
-        folded = Shard(max(state.folded, before), state.first, after)
-        batch.put(layout.shard_key(shard), folded.encode())
+        appended = Shard(max(state.stored_before, before), state.first, after)
+        batch.put(layout.shard_key(shard), appended.encode())
         self._store.write(batch)
-        self.shards[shard] = folded
+        self.shards[shard] = appended
 
-    def purge(self, shard: int, floor: int) -> None:
+    def purge(self, shard: int, low_watermark: int) -> None:
         """Take entries before a document number out of the lists of a shard (a sealed piece once all of it is gone)."""
         table, part = divmod(shard, RANGES)
         state = self.shards[shard]
         first = state.first.copy()
         batch = self._store.batch()
         for index in np.flatnonzero(state.after > state.first).tolist():
-            first[index] = self._purge_pieces(batch, table, part * SHARD_BLOCKS + index, floor)
+            first[index] = self._purge_pieces(batch, table, part * SHARD_BLOCKS + index, low_watermark)
         numbers, found = self._shard_pages(shard)
         packed = found.all()
-        live = layout.unpack_doc_numbers(packed) >= floor
+        live = layout.unpack_doc_numbers(packed) >= low_watermark
         if not live.all():
             lists = np.repeat(np.arange(SHARD_BLOCKS), found.counts.ravel())
             counts = np.bincount(lists[live], minlength=SHARD_BLOCKS)
             self._put_pages(batch, table, numbers, counts, packed.take(np.flatnonzero(live), axis=0))
-        purged = Shard(state.folded, first, state.after)
+        purged = Shard(state.stored_before, first, state.after)
         batch.put(layout.shard_key(shard), purged.encode())
         self._store.write(batch)
         self.shards[shard] = purged
@@ -233,11 +233,11 @@ class Folded:
         at = block % SHARD_BLOCKS
         return int(shard.first[at]), int(shard.after[at])
 
-    def _purge_pieces(self, batch: WriteBatch, table: int, block: int, floor: int) -> int:
+    def _purge_pieces(self, batch: WriteBatch, table: int, block: int, low_watermark: int) -> int:
         number, after = self._numbers(table, block)
         while number < after:
             piece = self._read_pieces(table, block, number, number + 1)[0]
-            if layout.unpack_doc_numbers(piece[-1:])[0] >= floor:
+            if layout.unpack_doc_numbers(piece[-1:])[0] >= low_watermark:
                 break
             batch.delete(layout.piece_key(table, block, number))
             number += 1

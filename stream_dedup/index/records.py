@@ -26,7 +26,7 @@ from stream_dedup.index.store import Store, WriteBatch
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class StoredRecord:
     """A stored log record, decoded."""
 
     offset: int
@@ -40,15 +40,15 @@ class Row:
         return self.batch.fingerprints
 
     @cached_property
-    def listed(self) -> NDArray[np.bool_]:
+    def numbered(self) -> NDArray[np.bool_]:
         """Which entries stand and are signed: those that have a document number."""
         which = signed(self.batch.statuses)
-        return which if self.head.standing is None else which & self.head.standing
+        return which if self.head.originals is None else which & self.head.originals
 
     @cached_property
     def doc_numbers(self) -> I64:
         """Of each entry the first document number that does not exist for it: its own, if it has one."""
-        return self.head.first + np.cumsum(self.listed) - self.listed
+        return self.head.first + np.cumsum(self.numbered) - self.numbered
 
     @property
     def record(self) -> LogRecord:
@@ -57,7 +57,7 @@ class Row:
 
     def table_rows(self) -> RowArray:
         """Rows of the entries that have a document number (see ``layout``)."""
-        rows = np.flatnonzero(self.listed)
+        rows = np.flatnonzero(self.numbered)
         whole = np.empty(len(rows), ROW)
         whole["signature"] = words(self.batch.signatures)[rows]
         whole["group"] = self.batch.groups[rows]
@@ -80,20 +80,20 @@ def id_hashes(batch: Batch) -> U64:
     return np.fromiter(hashes, np.uint64, len(ends))
 
 
-class Rows:
+class StoredRecords:
     """Stored log records by log offset."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._recent: OrderedDict[int, Row] = OrderedDict()
+        self._recent: OrderedDict[int, StoredRecord] = OrderedDict()
         self._recent_bytes = 0
 
-    def put(self, batch: WriteBatch, record: LogRecord, head: Head) -> None:
+    def write_record(self, batch: WriteBatch, record: LogRecord, head: Head) -> None:
         """Write a record into a batch of writes."""
         batch.put(layout.offset_key(b"E", record.offset), record.raw)
         batch.put(layout.offset_key(b"R", record.offset), head.encode())
 
-    def remember(self, row: Row) -> None:
+    def keep_decoded(self, row: StoredRecord) -> None:
         """Keep a record decoded for a while."""
         if row.offset not in self._recent:
             self._recent_bytes += len(row.raw)
@@ -102,12 +102,12 @@ class Rows:
             _, oldest = self._recent.popitem(last=False)
             self._recent_bytes -= len(oldest.raw)
 
-    def forget(self, before: int) -> None:
+    def drop_decoded_before(self, before: int) -> None:
         """Drop what is kept of records before a log offset."""
         for offset in [offset for offset in self._recent if offset < before]:
             self._recent_bytes -= len(self._recent.pop(offset).raw)
 
-    def get(self, offset: int) -> Row:
+    def get(self, offset: int) -> StoredRecord:
         """One record; RefusedError where it is not held."""
         row = self._recent.get(offset)
         if row is not None:
@@ -118,7 +118,7 @@ class Rows:
             msg = f"log record {offset} is not in the index: it was trimmed, repeats others, or was never applied"
             raise RefusedError(msg)
         row = self._decode(offset, raw, head)
-        self.remember(row)
+        self.keep_decoded(row)
         return row
 
     def last_offset(self) -> int:
@@ -126,7 +126,7 @@ class Rows:
         last = self._store.last(layout.offset_key(b"R", 0), b"R\xff")
         return -1 if last is None else layout.offset_of(last[0])
 
-    def scan(self, start: int, end: int | None = None) -> Iterator[Row]:
+    def scan(self, start: int, end: int | None = None) -> Iterator[StoredRecord]:
         """Records from a log offset on, in order, without keeping them."""
         stop = b"R\xff" if end is None else layout.offset_key(b"R", end)
         waiting: list[tuple[int, bytes]] = []
@@ -143,12 +143,12 @@ class Rows:
         for key, head in self._store.scan(layout.offset_key(b"R", start), stop):
             yield layout.offset_of(key), self._decode_head(head)
 
-    def _fetch(self, waiting: list[tuple[int, bytes]]) -> Iterator[Row]:
+    def _fetch(self, waiting: list[tuple[int, bytes]]) -> Iterator[StoredRecord]:
         found = self._store.get([layout.offset_key(b"E", offset) for offset, _ in waiting])
         for (offset, head), raw in zip(waiting, found, strict=True):
             yield self._decode(offset, raw, head)
 
-    def _decode(self, offset: int, raw: bytes, head: bytes) -> Row:
+    def _decode(self, offset: int, raw: bytes, head: bytes) -> StoredRecord:
         try:
             batch = decode(raw)
         except (CorruptError, UnicodeDecodeError) as error:
@@ -158,7 +158,7 @@ class Rows:
         if not isinstance(batch, Batch) or len(batch) != known.entries:
             reason = f"log record {offset} does not fit its head"
             raise self._store.corrupt(reason)
-        return Row(offset, batch, known, raw)
+        return StoredRecord(offset, batch, known, raw)
 
     def _decode_head(self, raw: bytes) -> Head:
         try:
