@@ -14,7 +14,7 @@ from stream_dedup.audit.reference import PlainLog
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import MATCH_DISTANCE, SOURCE, OmittedValue, output_headers
 from stream_dedup.core.model import Coordinates, Judgement, Match, Verdict
-from tests.audit.logs import REJECTED, SCHEME, TOPIC, Entry, LogOfTest, at, batch, rules, written
+from tests.logs import REJECTED, SCHEME, TOPIC, Entry, LogOfTest, at, batch, entries_batch, rules
 
 A = 0xFFFF_0000_FFFF_0000
 FAR = 0x0123_4567_89AB_CDEF
@@ -250,7 +250,9 @@ def updated_log() -> PlainLog:
     """An article, another version of it under the same id, another article near both."""
     log = LogOfTest()
     log.add(rules(recrawl="update"))
-    made = written([0, 1, 2], [Entry(A << 192, id="x"), Entry((A ^ 1) << 192, id="x"), Entry((A ^ 2) << 192, id="y")])
+    made = entries_batch(
+        [0, 1, 2], [Entry(A << 192, id="x"), Entry((A ^ 1) << 192, id="x"), Entry((A ^ 2) << 192, id="y")]
+    )
     log.add(with_values(made))
     return log.plain()
 

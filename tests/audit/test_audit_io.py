@@ -27,8 +27,8 @@ from stream_dedup.core.headers import Headers, offset_metadata, output_headers
 from stream_dedup.core.model import Verdict
 from stream_dedup.core.text_column import Texts
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
-from tests.audit.logs import REJECTED, batch
 from tests.broker.deleting import delete_topic
+from tests.logs import REJECTED, batch
 
 A = 0xFFFF_0000_FFFF_0000
 FAR = 0x0123_4567_89AB_CDEF

@@ -12,7 +12,7 @@ from stream_dedup.core.entry import Trim
 from stream_dedup.core.model import Verdict
 from stream_dedup.core.verdict import FEATURELESS_REASON
 from stream_dedup.errors import CorruptError, RefusedError
-from tests.audit.logs import OTHER_TOPIC, REJECTED, Entry, LogOfTest, at, batch, judged, rules, said
+from tests.logs import OTHER_TOPIC, REJECTED, Entry, LogOfTest, at, batch, judged, rules, said
 
 A = 0xFFFF_0000_FFFF_0000
 """A fingerprint; its near ones are written as A ^ bits."""

@@ -13,7 +13,7 @@ from stream_dedup.core.model import Status, group_of
 from stream_dedup.core.probes import KEY_FACTORS, SIEVE_BITS
 from stream_dedup.core.rules import MAX_MASKS, Rules
 from stream_dedup.errors import CorruptError
-from tests.audit.logs import Entry, LogOfTest, batch, directed_rules, judged, said
+from tests.logs import Entry, LogOfTest, batch, directed_rules, judged, said
 
 A = 0x0123_4567_89AB_CDEF_1122_3344_5566_7788_99AA_BBCC_DDEE_FF00_0F1E_2D3C_4B5A_6978
 FAR_BITS = 0xF

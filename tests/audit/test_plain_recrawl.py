@@ -6,7 +6,7 @@ import pytest
 
 from stream_dedup.core.model import Status, Verdict, group_of
 from stream_dedup.core.rules import Rules
-from tests.audit.logs import SCHEME, Entry, LogOfTest, directed_rules, judged, rules, said
+from tests.logs import SCHEME, Entry, LogOfTest, directed_rules, judged, rules, said
 
 A = 0x0123_4567_89AB_CDEF << 192
 

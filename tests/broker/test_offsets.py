@@ -20,8 +20,8 @@ from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.exit_codes import EXIT_OK, EXIT_REFUSED, EXIT_USER
-from tests.audit.logs import batch
 from tests.broker.deleting import delete_topic
+from tests.logs import batch
 
 
 @pytest.fixture

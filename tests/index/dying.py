@@ -14,7 +14,7 @@ from typing import Any
 from stream_dedup.index import LogIndex, image
 from stream_dedup.index.store import Store
 from tests.index.checks import build
-from tests.index.logs import SCHEME, START_TIME, batch_record, rules_record
+from tests.logs import SCHEME, START_TIME, batch_record, rules_record
 
 RECORDS = [rules_record(0), batch_record(1, START_TIME, [3, 3], [0, 1])]
 EXTRA = batch_record(2, START_TIME, [3], [2])

@@ -5,11 +5,12 @@ from pathlib import Path
 
 from stream_dedup.core.rules import DIRECTED
 from stream_dedup.index import IndexSettings, LogIndex
-from tests.index.logs import LogWriter, scheme
+from tests.logs import scheme_of
+from tests.random_logs import RandomLog, stepwise_log
 
 SETTINGS = IndexSettings(fold_entries=2_000, flush_entries=150)
 BATCHES = 400
-SCHEME = scheme(8)
+SCHEME = scheme_of(8)
 RULES = {
     "search": DIRECTED,
     "distance": None,
@@ -21,16 +22,16 @@ RULES = {
 }
 
 
-def the_log() -> LogWriter:
+def the_log() -> RandomLog:
     """The same log in every process."""
-    writer = LogWriter(11, centres=300, most_bits=30, most_rows=40, tables=8)
-    writer.rules(**RULES)
+    writer = stepwise_log(11, centres=300, most_rows=40, tables=8)
+    writer.append_rules(**RULES)
     for _ in range(BATCHES // 20):
         for _ in range(20):
-            writer.batch()
-        before = writer.rules(**RULES)
+            writer.append_batch()
+        before = writer.append_rules(**RULES)
         if writer.rng.random() < 0.3:
-            writer.trim(before, writer.time - 100_000)
+            writer.append_trim(before, writer.time - 100_000)
     return writer
 
 

@@ -6,33 +6,44 @@ Run it once for each format version, with the release that has it. A fixture is 
 holds what was added to it and what its searches found.
 """
 
+import gzip
 import json
 from pathlib import Path
 
 from stream_dedup import Index
+from stream_dedup.core.entry import LogRecord, decode
 from stream_dedup.index import IndexSettings, LogIndex
 from stream_dedup.index.layout import FORMAT_VERSION
-from tests.index.logs import SCHEME, LogWriter
+from tests.logs import SCHEME
+from tests.random_logs import stepwise_log
 
 FIXTURES = Path(__file__).parent / "fixtures"
+LOG = "records.json.gz"
+"""The log of a fixture: (offset, log time, value in hexadecimal digits) of each record."""
 SETTINGS = IndexSettings(fold_entries=100)
 LIBRARY = json.loads((FIXTURES / "library.json").read_text("utf-8"))
 
 
-def the_log() -> LogWriter:
-    """Every kind of record, copies, a long list, a trim."""
-    writer = LogWriter(21, centres=2, most_bits=2, most_rows=30)
-    writer.rules(window_ms=40_000)
+def log_of(version: int) -> list[LogRecord]:
+    """The log that the fixture of a format version was made of."""
+    stored = json.loads(gzip.decompress((FIXTURES / f"v{version}" / LOG).read_bytes()))
+    return [LogRecord(offset, time, decode(bytes.fromhex(raw)), bytes.fromhex(raw)) for offset, time, raw in stored]
+
+
+def new_log() -> list[LogRecord]:
+    """Every kind of record, copies, a long posting list, a trim."""
+    writer = stepwise_log(21, centres=2, most_rows=30)
+    writer.append_rules(window_ms=40_000)
     for _ in range(40):
-        writer.batch(copies=False)
-    before = writer.rules(window_ms=40_000)
+        writer.append_batch(copies=False)
+    before = writer.append_rules(window_ms=40_000)
     for _ in range(100):
-        writer.batch(copies=False)
-    writer.trim(before, writer.time - 60_000)
+        writer.append_batch(copies=False)
+    writer.append_trim(before, writer.time - 60_000)
     for _ in range(20):
-        writer.batch()
-    writer.rules(revision=2, distance=7)
-    return writer
+        writer.append_batch()
+    writer.append_rules(revision=2, distance=7)
+    return writer.records
 
 
 def add_library(index: Index) -> None:
@@ -52,7 +63,10 @@ def main() -> None:
     folder = FIXTURES / f"v{FORMAT_VERSION}"
     index = LogIndex.open(folder / "log", scheme=SCHEME, settings=SETTINGS)
     index.begin("a log")
-    index.apply(the_log().records)
+    records = new_log()
+    stored = [(each.offset, each.time, each.raw.hex()) for each in records]
+    (folder / LOG).write_bytes(gzip.compress(json.dumps(stored).encode(), mtime=0))
+    index.apply(records)
     index.finish_trim()
     index.close()
     with Index(folder / "library") as library:

@@ -17,7 +17,7 @@ from tests.amount import sampled
 from tests.index import killed
 from tests.index.checks import build
 from tests.index.killed import SETTINGS, the_log
-from tests.index.logs import SCHEME, START_TIME, TOPICS, batch_record, rules_record
+from tests.logs import SCHEME, START_TIME, TOPICS, batch_record, rules_record
 
 ROWS = 50
 

@@ -12,7 +12,7 @@ from stream_dedup.errors import CorruptError
 from stream_dedup.index import IndexSettings, LogIndex
 from stream_dedup.index.layout import chunk_key, offset_key
 from tests.index.checks import build
-from tests.index.logs import SCHEME, START_TIME, batch_record, rules_record
+from tests.logs import SCHEME, START_TIME, batch_record, rules_record
 
 RECORDS = [rules_record(0), *(batch_record(at, START_TIME, [3] * 50, range(at * 50, at * 50 + 50)) for at in (1, 2, 3))]
 SETTINGS = IndexSettings(image_mib=0)

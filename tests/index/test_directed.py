@@ -1,6 +1,7 @@
 """Directed search, groups and re-crawls against the plain definition, wherever the lists are held."""
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,15 @@ import numpy as np
 import pytest
 
 from stream_dedup.audit.reference import plain_log
+from stream_dedup.core.entry import LogRecord
 from stream_dedup.core.model import Status, Verdict, group_of, log_position
 from stream_dedup.core.rules import DIRECTED, Rules
 from stream_dedup.errors import RefusedError
 from stream_dedup.index import IndexSettings, LogIndex
 from tests.amount import FULL
 from tests.index.checks import build, check_standing, check_verdicts, covered_positions, without_trims
-from tests.index.logs import START_TIME, Drawn, LogWriter, drawn_record, record, rules_record, scheme
+from tests.logs import START_TIME, Entry, entries_batch, record, rules_record, scheme_of
+from tests.random_logs import RandomLog, stepwise_log
 
 pytestmark = pytest.mark.usefixtures("small_limits")
 
@@ -26,20 +29,20 @@ KINDS = {(Verdict.UNIQUE, False), (Verdict.UNIQUE, True), (Verdict.DUPLICATE, Tr
 """Verdict, and whether it has a match: a unique article with one is an update."""
 
 
-def varied_log(seed: int, tables: int) -> LogWriter:
+def varied_log(seed: int, tables: int) -> RandomLog:
     """The first log of a sequence of seeds in which every kind of verdict occurs."""
     logs = (random_log(1_000 * seed + at, tables) for at in range(100))
     return next(writer for writer in logs if kinds_of(writer) == KINDS)
 
 
-def kinds_of(writer: LogWriter) -> set[tuple[Verdict, bool]]:
+def kinds_of(writer: RandomLog) -> set[tuple[Verdict, bool]]:
     judged = plain_log(writer.records).judgements()
     return {(judgement.verdict, judgement.match is not None) for _, judgement in judged}
 
 
-def random_log(seed: int, tables: int) -> LogWriter:
+def random_log(seed: int, tables: int) -> RandomLog:
     """Batches with copies under changing rules of directed search, of exact search too where there are four tables."""
-    writer = LogWriter(seed, tables=tables, most_bits=30)
+    writer = stepwise_log(seed, tables=tables)
     rng = writer.rng
     for revision in range(1, 4):
         if tables == 4 and revision == 2:
@@ -52,15 +55,15 @@ def random_log(seed: int, tables: int) -> LogWriter:
                 "probes": rng.choice([1, 7, 64, 200]),
             } | limits
         changes |= {"window_ms": rng.choice([None, 9_000]), "bucket_limit": rng.choice([1, 3, 16_384])}
-        writer.rules(revision=revision, recrawl=rng.choice(["duplicate", "update"]), **changes)
+        writer.append_rules(revision=revision, recrawl=rng.choice(["duplicate", "update"]), **changes)
         for _ in range(8):
-            writer.batch()
+            writer.append_batch()
     return writer
 
 
 def open_index(path: Path, tables: int, rng: random.Random, image: str) -> LogIndex:
     settings = IndexSettings(fold_entries=rng.choice([12 * tables, 10_000]), image_mib=IMAGES[image])
-    return LogIndex.open(path, scheme=scheme(tables), settings=settings)
+    return LogIndex.open(path, scheme=scheme_of(tables), settings=settings)
 
 
 @pytest.mark.parametrize("image", IMAGES)
@@ -92,7 +95,7 @@ def test_verdicts_are_the_plain_ones(tmp_path: Path, seed: int, tables: int, ima
 @pytest.mark.parametrize("image", IMAGES)
 def test_trims_change_no_verdict(tmp_path: Path, image: str) -> None:
     """What is held in memory forgets with the disk."""
-    writer = LogWriter(9, tables=8, most_bits=30)
+    writer = stepwise_log(9, tables=8)
     changes: dict[str, Any] = {
         "search": DIRECTED,
         "distance": None,
@@ -101,21 +104,21 @@ def test_trims_change_no_verdict(tmp_path: Path, image: str) -> None:
         "short_limit": 50,
         "window_ms": 20_000,
     }
-    writer.rules(**changes)
+    writer.append_rules(**changes)
     index = open_index(tmp_path, 8, random.Random(1), image)
     index.begin("a log")
     applied = 0
     for _ in range(6):
         for _ in range(25):
-            writer.batch(copies=False)
-        writer.rules(**changes)
+            writer.append_batch(copies=False)
+        writer.append_rules(**changes)
         index.apply(writer.records[applied:])
         applied = len(writer.records)
         trim = index.restated_trim(writer.time)
         if trim is not None:
-            writer.trim(trim.before, trim.horizon)
+            writer.append_trim(trim.before, trim.horizon)
     for _ in range(5):
-        writer.batch(copies=False)
+        writer.append_batch(copies=False)
     index.apply(writer.records[applied:])
     assert index.low_watermark > 0
     plain = plain_log(without_trims(writer.records))
@@ -137,15 +140,16 @@ def directed_rules(**changes: int | str) -> dict[str, Any]:
     return {"search": DIRECTED, "distance": None, "probes": 4, "limit": 40, "short_limit": 40} | changes
 
 
-def long_text(signature: int, name: str | None = None) -> Drawn:
-    return Drawn(signature.to_bytes(32, "big"), b"\xff" * 32, id=name)
+def entries_record(entries: Sequence[Entry]) -> LogRecord:
+    """The log record at offset 1 with these entries."""
+    return record(1, START_TIME, entries_batch(range(len(entries)), entries))
 
 
 @pytest.mark.parametrize("recrawl", ["duplicate", "update"])
 def test_a_version_of_the_same_article(tmp_path: Path, recrawl: str) -> None:
     """Of several near ones the nearest of one's own id is the version; without any it is a duplicate."""
-    drawn = [long_text(0, "a"), long_text(0b111, "b"), long_text(0b1, "b"), long_text(0b1, "b"), long_text(0b111, "c")]
-    records = [rules_record(0, **directed_rules(recrawl=recrawl)), drawn_record(1, START_TIME, drawn, range(5))]
+    entries = [Entry(bits, id=name) for bits, name in ((0, "a"), (0b111, "b"), (0b1, "b"), (0b1, "b"), (0b111, "c"))]
+    records = [rules_record(0, **directed_rules(recrawl=recrawl)), entries_record(entries)]
     index = build(LogIndex.open(tmp_path, scheme=None), records)
     judged = index.judge(np.array([log_position(1, row) for row in range(5)]))
     found = [
@@ -159,8 +163,8 @@ def test_a_version_of_the_same_article(tmp_path: Path, recrawl: str) -> None:
 
 def test_more_near_ones_than_are_kept_before_ones_own_version(tmp_path: Path) -> None:
     """However many others are nearer, the earlier version is found; hashes of ids choose, the ids decide."""
-    drawn = [long_text(0b11, "own"), *[long_text(0, f"other {at}") for at in range(40)], long_text(0, "own")]
-    records = [rules_record(0, **directed_rules(recrawl="update")), drawn_record(1, START_TIME, drawn, range(42))]
+    entries = [Entry(0b11, id="own"), *[Entry(0, id=f"other {at}") for at in range(40)], Entry(0, id="own")]
+    records = [rules_record(0, **directed_rules(recrawl="update")), entries_record(entries)]
     index = build(LogIndex.open(tmp_path, scheme=None), records)
     judged = index.judge(np.array([log_position(1, 41)]))[0]
     assert (judged.verdict, judged.match and judged.match.position) == (Verdict.UNIQUE, log_position(1, 0))
@@ -169,12 +173,10 @@ def test_more_near_ones_than_are_kept_before_ones_own_version(tmp_path: Path) ->
 
 def test_a_flood_of_another_scope_fills_no_list_of_ones_own(tmp_path: Path) -> None:
     """The newest of each list are compared: those of other scopes stand in other lists."""
-    same = (5).to_bytes(32, "big")
-    own = Drawn(same, b"\xff" * 32, group=group_of(Status.LONG, "one"))
-    flood = [Drawn(same, b"\xff" * 32, group=group_of(Status.LONG, "two"))] * 30
+    own, other = (Entry(5, group=group_of(Status.LONG, scope)) for scope in ("one", "two"))
     records = [
         rules_record(0, **directed_rules(bucket_limit=5)),
-        drawn_record(1, START_TIME, [own, *flood, own], range(32)),
+        entries_record([own, *[other] * 30, own]),
     ]
     index = build(LogIndex.open(tmp_path, scheme=None, settings=IndexSettings(fold_entries=4)), records)
     judged = index.judge(np.array([log_position(1, 31), log_position(1, 30)]))
@@ -185,7 +187,7 @@ def test_a_flood_of_another_scope_fills_no_list_of_ones_own(tmp_path: Path) -> N
 def test_a_batch_of_other_tables_is_refused(tmp_path: Path) -> None:
     """A log has the tables of its scheme."""
     index = LogIndex.open(tmp_path, scheme=None)
-    records = [record(0, START_TIME, Rules(scheme(8), **directed_rules())), drawn_record(1, 0, [long_text(5)], [0])]
+    records = [record(0, START_TIME, Rules(scheme_of(8), **directed_rules())), entries_record([Entry(5)])]
     with pytest.raises(RefusedError, match="of 4 tables, the log's scheme has 8"):
         build(index, records)
     assert index.stats().tables == 8

@@ -14,7 +14,8 @@ from stream_dedup.index.query import Query
 from tests.amount import FULL
 from tests.index.checks import add_numbers, near_of
 from tests.index.definition import near_by_definition, plain_entries
-from tests.index.logs import SCHEME, Fingerprints
+from tests.logs import SCHEME
+from tests.random_logs import RandomEntries
 
 pytestmark = pytest.mark.usefixtures("small_limits")
 
@@ -56,17 +57,17 @@ def by_definition(
 def test_near_is_what_the_reference_finds(tmp_path: Path, k: int, kind: str) -> None:
     """Every near entry is found, at its distance, as of any log position, whatever is folded, at any limit."""
     rng = random.Random(100 * k + len(kind))
-    source = Fingerprints(rng, 4 if kind == "clustered" else 400, k + 3)
+    source = RandomEntries(rng, 4 if kind == "clustered" else 400, tables=4)
     settings = IndexSettings(fold_entries=rng.choice([1, 30, 100, 10_000]), image_mib=rng.choice([0, 20, 26, 1_000]))
     index = open_library(tmp_path, SCHEME, settings)
     entries: list[int] = []
     for _ in range(12):
-        values = [source.draw() for _ in range(rng.randint(1, 30))]
+        values = [source.fingerprint() for _ in range(rng.randint(1, 30))]
         add_numbers(index, values)
         entries += values
         if rng.random() < 0.3:
             index.merge_all()
-        wanted = [source.draw() for _ in range(6)] + [rng.choice(entries) for _ in range(2)]
+        wanted = [source.fingerprint() for _ in range(6)] + [rng.choice(entries) for _ in range(2)]
         as_of = [rng.randint(0, len(entries)) for _ in wanted]
         for limit in (1, 5, 16_384):
             expected = by_definition(entries, wanted, as_of, k, limit)
@@ -77,11 +78,11 @@ def test_near_is_what_the_reference_finds(tmp_path: Path, k: int, kind: str) -> 
 def test_the_best_of_each_query_are_the_first_of_all(tmp_path: Path) -> None:
     """A bound on what is kept for each query keeps the nearest, then the earliest."""
     rng = random.Random(5)
-    source = Fingerprints(rng, 2, 4)
-    values = [source.draw() for _ in range(200)]
+    source = RandomEntries(rng, 2, tables=4)
+    values = [source.fingerprint() for _ in range(200)]
     index = open_library(tmp_path, SCHEME, IndexSettings(fold_entries=64))
     add_numbers(index, values)
-    wanted = [source.draw() for _ in range(20)]
+    wanted = [source.fingerprint() for _ in range(20)]
     everything = found(index, query(wanted, [200] * 20, 7, 50))
     assert found(index, query(wanted, [200] * 20, 7, 50, best=3)) == [each[:3] for each in everything]
     index.close()
@@ -92,17 +93,17 @@ def test_the_best_of_each_query_are_the_first_of_all(tmp_path: Path) -> None:
 def test_a_reopened_index_finds_the_same(tmp_path: Path, fold_entries: int, image_mib: int) -> None:
     """What was folded and what was not both come back, each entry once."""
     rng = random.Random(fold_entries)
-    source = Fingerprints(rng, 3, 5)
+    source = RandomEntries(rng, 3, tables=4)
     settings = IndexSettings(fold_entries=fold_entries, image_mib=image_mib)
     entries: list[int] = []
     for _ in range(4):
         index = open_library(tmp_path, SCHEME, settings)
-        values = [source.draw() for _ in range(37)]
+        values = [source.fingerprint() for _ in range(37)]
         add_numbers(index, values)
         entries += values
         index.close()
     index = open_library(tmp_path, SCHEME, settings)
-    wanted = [source.draw() for _ in range(20)]
+    wanted = [source.fingerprint() for _ in range(20)]
     expected = by_definition(entries, wanted, [len(entries)] * 20, 5, 9)
     assert found(index, query(wanted, [len(entries)] * 20, 5, 9)) == expected
     index.close()

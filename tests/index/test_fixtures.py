@@ -11,8 +11,8 @@ from stream_dedup.errors import CorruptError
 from stream_dedup.index import LogIndex
 from stream_dedup.index.layout import FORMAT_VERSION
 from tests.index.checks import check_standing, check_verdicts, covered_positions
-from tests.index.logs import SCHEME
-from tests.index.make_fixture import FIXTURES, check_library, the_log
+from tests.index.make_fixture import FIXTURES, check_library, log_of
+from tests.logs import SCHEME
 
 VERSIONS = ["v2"]
 
@@ -37,7 +37,7 @@ def test_a_log_index_of_this_version_is_loaded(tmp_path: Path, version: str) -> 
     """It verifies and gives the verdicts of its log."""
     shutil.copytree(FIXTURES / version / "log", tmp_path / "log")
     index = LogIndex.open(tmp_path / "log", scheme=SCHEME)
-    records = the_log().records
+    records = log_of(int(version.removeprefix("v")))
     plain = plain_log(records)
     assert index.low_watermark == plain.low_watermark > 0
     check_standing(index, plain)

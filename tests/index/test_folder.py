@@ -13,7 +13,7 @@ from stream_dedup.core.model import log_position
 from stream_dedup.errors import CorruptError, UserError
 from stream_dedup.index import LogIndex, mark_corrupt
 from tests.index.checks import build
-from tests.index.logs import SCHEME, START_TIME, batch_record, rules_record
+from tests.logs import SCHEME, START_TIME, batch_record, rules_record
 
 RECORDS = [rules_record(0), batch_record(1, START_TIME, [3, 3], [0, 1])]
 

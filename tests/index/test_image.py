@@ -10,7 +10,7 @@ from stream_dedup.core.model import log_position
 from stream_dedup.index import IndexSettings, LogIndex, image, row_column
 from stream_dedup.index.layout import ROW
 from stream_dedup.index.row_column import HeldRows
-from tests.index.logs import SCHEME, START_TIME, batch_record, rules_record, trim_record
+from tests.logs import SCHEME, START_TIME, batch_record, rules_record, trim_record
 
 KIB = 1 << 10
 ROWS = 100

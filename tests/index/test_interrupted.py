@@ -8,7 +8,7 @@ import pytest
 
 from stream_dedup.index import LogIndex
 from tests.index.dying import EFFECTS, EXTRA, kept
-from tests.index.logs import SCHEME
+from tests.logs import SCHEME
 
 pytestmark = pytest.mark.usefixtures("no_image")
 

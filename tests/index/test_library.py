@@ -15,9 +15,9 @@ from stream_dedup.index.layout import RowArray
 from stream_dedup.index.library import article_ids, open_library
 from stream_dedup.index.store import Store, WriteBatch
 from tests.index.checks import add_signatures
-from tests.index.logs import SCHEME
 from tests.index.make_fixture import FIXTURES, check_library
 from tests.index.trees import tree
+from tests.logs import SCHEME
 
 OLD = FIXTURES / "v2" / "tables"
 

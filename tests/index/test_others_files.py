@@ -12,9 +12,9 @@ from stream_dedup.errors import CorruptError, UserError
 from stream_dedup.index import LogIndex, mark_corrupt
 from stream_dedup.index.library import open_library
 from tests.index.dying import EXTRA, RECORDS, kept
-from tests.index.logs import SCHEME
 from tests.index.make_fixture import FIXTURES
 from tests.index.trees import tree
+from tests.logs import SCHEME
 
 pytestmark = pytest.mark.usefixtures("no_image")
 

@@ -14,8 +14,8 @@ from stream_dedup.core.model import log_position
 from stream_dedup.errors import CorruptError, UserError
 from stream_dedup.index import LogIndex, only_copy_in
 from tests.index.dying import RECORDS, kept
-from tests.index.logs import SCHEME, START_TIME, TOPICS
 from tests.index.trees import tree
+from tests.logs import SCHEME, START_TIME, TOPICS
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,7 +13,8 @@ from stream_dedup.errors import RefusedError
 from stream_dedup.index import IndexSettings, LogIndex
 from tests.amount import sampled
 from tests.index.checks import build, check_standing, check_verdicts, covered_positions, without_trims
-from tests.index.logs import SCHEME, START_TIME, TOPICS, LogWriter, batch_record, rules_record, trim_record
+from tests.logs import SCHEME, START_TIME, TOPICS, batch_record, rules_record, trim_record
+from tests.random_logs import RandomLog, stepwise_log
 
 pytestmark = pytest.mark.usefixtures("small_limits")
 
@@ -24,18 +25,18 @@ def open_index(path: Path) -> LogIndex:
     return LogIndex.open(path, scheme=SCHEME, settings=IndexSettings(fold_entries=30))
 
 
-def restated(writer: LogWriter, rng: random.Random, *, copies: bool) -> None:
+def restated(writer: RandomLog, rng: random.Random, *, copies: bool) -> None:
     """Some batches, then the rules again: a log position where the log may be cut."""
     for _ in range(rng.randint(3, 8)):
-        writer.batch(copies=copies and rng.random() < 0.2)
-    writer.rules(distance=5, window_ms=WINDOW)
+        writer.append_batch(copies=copies and rng.random() < 0.2)
+    writer.append_rules(distance=5, window_ms=WINDOW)
 
 
 def trimmed_log(seed: int, index: LogIndex, *, copies: bool) -> list[LogRecord]:
     """A log that is trimmed whenever its index says it may be."""
     rng = random.Random(seed)
-    writer = LogWriter(seed)
-    writer.rules(distance=5, window_ms=WINDOW)
+    writer = stepwise_log(seed)
+    writer.append_rules(distance=5, window_ms=WINDOW)
     index.begin("a log")
     applied = 0
     for _ in range(12):
@@ -45,11 +46,11 @@ def trimmed_log(seed: int, index: LogIndex, *, copies: bool) -> list[LogRecord]:
         # Everything before now is judged and committed: what is owed is only to come.
         trim = index.restated_trim(writer.time)
         if trim is not None:
-            writer.trim(trim.before, trim.horizon)
+            writer.append_trim(trim.before, trim.horizon)
         elif copies and rng.random() < 0.1:
-            writer.trim(rng.randrange(writer.records[-1].offset), writer.time - WINDOW)  # nearly always void
+            writer.append_trim(rng.randrange(writer.records[-1].offset), writer.time - WINDOW)  # nearly always void
         for _ in range(4):
-            writer.batch(copies=copies and rng.random() < 0.2)
+            writer.append_batch(copies=copies and rng.random() < 0.2)
     index.apply(writer.records[applied:])
     return writer.records
 

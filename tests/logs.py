@@ -1,8 +1,7 @@
-"""Logs written by hand: records of a few entries each, and the verdicts of a plain log."""
+"""Logs written by hand: records of a few entries each, and the verdicts that the reference gives."""
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -15,16 +14,19 @@ from stream_dedup.core.entry import Batch, LogRecord, Payload, Trim, encode, mak
 from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, SIGNATURE_BYTES, Coordinates, Judgement, Status
 from stream_dedup.core.rules import DIRECTED, Rules, Scheme
 
-SCHEME = Scheme("test", 1, "{}")
-TOPIC = uuid.UUID("11111111-1111-1111-1111-111111111111").bytes
-OTHER_TOPIC = uuid.UUID("22222222-2222-2222-2222-222222222222").bytes
+SCHEME = Scheme("simhash", 1, '{"words":true}')
+OTHER_SCHEME = Scheme("simhash", 2, '{"words":true}')
+TOPICS = [bytes([7]) * 16, bytes([9]) * 16]
+"""Topic ids."""
+TOPIC, OTHER_TOPIC = TOPICS
+START_TIME = 1_700_000_000_000
 REJECTED = None
-"""A fingerprint of None stands for a rejected record, 0 for a text without features."""
+"""A fingerprint of None means a rejected record, 0 a text without features."""
 
 
 def scheme_of(tables: int) -> Scheme:
     """A scheme of so many tables."""
-    return Scheme("test", 1, f'{{"tables":{tables}}}')
+    return Scheme("article", 1, f'{{"tables":{tables}}}')
 
 
 def rules(revision: int = 1, **settings: Any) -> Rules:  # noqa: ANN401 - fields of Rules
@@ -33,30 +35,35 @@ def rules(revision: int = 1, **settings: Any) -> Rules:  # noqa: ANN401 - fields
 
 
 def directed_rules(revision: int = 1, tables: int = 4, **settings: Any) -> Rules:  # noqa: ANN401 - fields of Rules
-    """Rules of directed search: 8 look-ups, 40 bits, 20 for short text, where nothing else is said."""
+    """Rules of directed search; by default 8 look-ups, a limit of 40 bits, and 20 for short text."""
     search: dict[str, Any] = {"search": DIRECTED, "distance": None, "probes": 8, "limit": 40, "short_limit": 20}
     return rules(revision, **{"scheme": scheme_of(tables)} | search | settings)
 
 
 class Entry(NamedTuple):
-    """One entry written out; bit 0 of the signature is the highest of its 256."""
+    """An entry of a log record; bit 0 of the signature is the highest of its 256 bits."""
 
     signature: int
     margins: str = ""
-    """A hexadecimal digit for each bit from the first on; f for all that follow."""
+    """A hexadecimal digit for each bit from bit 0 on; f for the bits after the last digit."""
     group: int = 0
     status: Status = Status.LONG
     id: str | None = None
 
 
 def entry_of(fingerprint: int | None) -> Entry:
-    """An entry of this fingerprint; the other 192 bits repeat it, so they differ as it does."""
+    """An entry of this fingerprint, or one without a signature."""
     if not fingerprint:
         return Entry(0, status=Status.REJECTED if fingerprint is None else Status.FEATURELESS)
-    return Entry(sum(fingerprint << shift for shift in range(0, SIGNATURE_BITS, FINGERPRINT_BITS)), "0" * 64)
+    return Entry(repeated(fingerprint), "0" * 64)
 
 
-def written(
+def repeated(fingerprint: int) -> int:
+    """The signature that repeats a fingerprint four times, so that its words differ from others as it does."""
+    return sum(fingerprint << shift for shift in range(0, SIGNATURE_BITS, FINGERPRINT_BITS))
+
+
+def entries_batch(
     offsets: Sequence[int],
     entries: Sequence[Entry],
     tables: int = 4,
@@ -65,7 +72,7 @@ def written(
     partition: int = 0,
     topic: str = "articles",
 ) -> Batch:
-    """A batch of entries written out; ids and checksums are those of ``batch`` where nothing else is said."""
+    """A batch of these entries; its checksums are the offsets, its ids by default ``topic-partition-offset``."""
     n = len(offsets)
     margins = b"".join(bytes.fromhex(entry.margins.ljust(16 * tables, "f")) for entry in entries)
     words = b"".join(entry.signature.to_bytes(SIGNATURE_BYTES, "big") for entry in entries)
@@ -95,21 +102,21 @@ def batch(
     partition: int = 0,
     topic: str = "articles",
 ) -> Batch:
-    """A batch whose ids are ``topic-partition-offset`` and whose checksums are the offsets."""
+    """A batch of entries with these fingerprints (``REJECTED`` and 0: entries without a signature)."""
     entries = [entry_of(fingerprint) for fingerprint in fingerprints]
-    return written(offsets, entries, topic_id=topic_id, partition=partition, topic=topic)
+    return entries_batch(offsets, entries, topic_id=topic_id, partition=partition, topic=topic)
 
 
 @dataclass
 class LogOfTest:
-    """Log records one after the other, each a second after the one before."""
+    """A log written record by record; by default each record is a second later than the one before."""
 
     records: list[LogRecord] = field(default_factory=list)
     time: int = 0
     next_offset: int = 0
 
     def add(self, payload: Payload, seconds: float = 1) -> int:
-        """Append a record; its offset."""
+        """Append a record and return its offset."""
         self.time += int(seconds * 1000)
         self.records.append(LogRecord(self.next_offset, self.time, payload, encode(payload)))
         self.next_offset += 1
@@ -121,9 +128,9 @@ class LogOfTest:
         return self.add(batch(offsets, fingerprints, partition=partition), seconds)
 
     def entry(self, *entries: Entry, first: int, seconds: float = 1, tables: int = 4) -> int:
-        """Append a batch of entries written out, at adjacent offsets."""
+        """Append a batch of these entries, at adjacent offsets."""
         offsets = range(first, first + len(entries))
-        return self.add(written(offsets, entries, tables), seconds)
+        return self.add(entries_batch(offsets, entries, tables), seconds)
 
     def trim(self, before: int, horizon: int) -> int:
         return self.add(Trim(before, horizon))
@@ -137,7 +144,7 @@ def judged(log: PlainLog) -> list[Judgement]:
 
 
 def said(log: PlainLog) -> list[str]:
-    """Each verdict as its first letter, with the offset and the distance of its match where there is one."""
+    """Each verdict as its first letter, followed by the offset and the distance of its match, if it has one."""
     texts = []
     for judgement in judged(log):
         match = judgement.match
@@ -148,3 +155,34 @@ def said(log: PlainLog) -> list[str]:
 
 def at(offset: int, partition: int = 0, topic_id: bytes = TOPIC) -> Coordinates:
     return Coordinates(topic_id, partition, offset)
+
+
+def record(offset: int, time: int | np.ndarray, payload: Payload) -> LogRecord:
+    return LogRecord(offset, time, payload, encode(payload))
+
+
+def rules_record(offset: int, time: int = START_TIME, **changes: Any) -> LogRecord:  # noqa: ANN401 - fields of Rules
+    return record(offset, time, Rules(SCHEME, **changes))
+
+
+def trim_record(offset: int, time: int, before: int, horizon: int) -> LogRecord:
+    return record(offset, time, Trim(before, horizon))
+
+
+def batch_record(
+    offset: int,
+    time: int | np.ndarray,
+    fingerprints: Sequence[int],
+    offsets: Sequence[int],
+    *,
+    partition: int = 0,
+    statuses: Sequence[int] | None = None,
+) -> LogRecord:
+    """A record of entries with these fingerprints, and these statuses (by default all long)."""
+    kinds = map(Status, statuses or [Status.LONG] * len(offsets))
+    without = {Status.REJECTED, Status.FEATURELESS}
+    entries = [
+        Entry(0 if kind in without else repeated(fingerprint), "0" * 64, status=kind)
+        for fingerprint, kind in zip(fingerprints, kinds, strict=True)
+    ]
+    return record(offset, time, entries_batch(offsets, entries, partition=partition))

@@ -1,0 +1,235 @@
+"""The generator of random logs that the tests of every level share: index, reference, worker.
+
+All draws come from one seed, which a failing test prints: it is a parameter of the test, or a value that Hypothesis
+names. A log has sources with gaps, batches in order, copies with other boundaries, clusters of near
+signatures, several groups and kinds of text, ids that come again, changes of rules (void ones too), trims (void ones
+too), posting lists longer than the bucket limit, and, where asked for, log times that run backwards.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from stream_dedup.core.entry import LogRecord, Payload, Trim
+from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, Status, group_of
+from stream_dedup.core.rules import DIRECTED, Rules, Scheme
+from tests.logs import OTHER_TOPIC, SCHEME, START_TIME, TOPIC, Entry, entries_batch, record, scheme_of
+
+SOURCES = [(TOPIC, 0), (TOPIC, 1), (OTHER_TOPIC, 0), (OTHER_TOPIC, 1)]
+FINGERPRINT_START = SIGNATURE_BITS - FINGERPRINT_BITS
+"""Lowest bit of the fingerprint in the signature as a whole number."""
+
+
+class RandomEntries:
+    """Draws entries around a few centres, so that many are near each other."""
+
+    def __init__(self, rng: random.Random, centres: int, tables: int) -> None:
+        self._rng = rng
+        self._tables = tables
+        self._centres = [rng.getrandbits(SIGNATURE_BITS) for _ in range(centres)]
+        # Some centres share their first block with others without being near: long lists of unrelated entries.
+        rest = SIGNATURE_BITS - 16
+        self._centres += [centre >> rest << rest | rng.getrandbits(rest) for centre in self._centres[: centres // 2]]
+        self._scopes: list[str | None] = rng.choice([[None], [None], [None, "a", "b"]])
+        self._kinds = rng.choice([[Status.LONG], [Status.LONG, Status.LONG, Status.SHORT, Status.EXACT]])
+
+    def draw(self) -> Entry:
+        """Draw an entry; one in ten has no signature."""
+        rng = self._rng
+        kind = rng.random()
+        if kind < 0.1:
+            return Entry(0, status=Status.REJECTED if kind < 0.05 else Status.FEATURELESS)
+        flipped = self._flips()
+        signature = rng.choice(self._centres) ^ sum(1 << bit for bit in flipped)
+        status, scope = rng.choice(self._kinds), rng.choice(self._scopes)
+        identity = f"article {rng.randrange(6)}" if rng.random() < 0.5 else None
+        return Entry(signature, self._margins(flipped), group_of(status, scope), status, identity)
+
+    def fingerprint(self) -> int:
+        """Draw a fingerprint near a centre's."""
+        flipped = {bit for bit in self._flips() if bit >= FINGERPRINT_START}
+        return (self._rng.choice(self._centres) ^ sum(1 << bit for bit in flipped)) >> FINGERPRINT_START
+
+    def _flips(self) -> set[int]:
+        """Bits that differ from a centre: anywhere, in the first word, or in one block; 0 is the lowest of the 256."""
+        rng = self._rng
+        word = (FINGERPRINT_START, FINGERPRINT_BITS)
+        low, size = rng.choice([(0, SIGNATURE_BITS), word, word, (16 * rng.randrange(16), 16)])
+        most = rng.choice([0, 1, 4, 13, 25])
+        return {low + rng.randrange(size) for _ in range(rng.randint(0, most))}
+
+    def _margins(self, flipped: set[int]) -> str:
+        """Mostly small where a bit was flipped; of few values, so that costs are often equal."""
+        rng = self._rng
+        usual = rng.choice(["f", "37f", "0123456789abcdef"])
+        digits = rng.choices(usual, k=16 * self._tables)
+        for bit in flipped:
+            position = SIGNATURE_BITS - 1 - bit
+            if position < len(digits) and rng.random() < 0.8:
+                digits[position] = rng.choice("001")
+        return "".join(digits)
+
+
+@dataclass
+class RandomLog:
+    """A log that grows by a step at a time, as workers would write it.
+
+    ``append_*`` are the steps of a test that says what comes next; ``grow`` draws the steps too. ``step`` is a usual
+    time between two records, in ms of log time.
+    """
+
+    rng: random.Random
+    tables: int = 4
+    centres: int = 6
+    most_rows: int = 12
+    step: int = 700
+    runs_back: bool = False
+    scheme: Scheme = SCHEME
+    time: int = START_TIME
+    records: list[LogRecord] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._entries = RandomEntries(self.rng, self.centres, self.tables)
+        self._offsets: dict[tuple[bytes, int], list[int]] = {source: [] for source in SOURCES}
+        self._drawn: dict[tuple[bytes, int], list[Entry]] = {source: [] for source in SOURCES}
+        self._logged = dict.fromkeys(SOURCES, 0)
+
+    def append_rules(self, **changes: Any) -> int:  # noqa: ANN401 - fields of Rules
+        """Append rules; returns the offset of the record."""
+        return self._append(Rules(self.scheme, **changes))
+
+    def append_trim(self, before: int, horizon: int) -> None:
+        """Append a trim."""
+        self._append(Trim(before, horizon))
+
+    def append_articles(self) -> None:
+        """Append the next articles of some source."""
+        source = self.rng.choice(SOURCES)
+        self._append_batch(source, self._logged[source])
+
+    def append_copy(self, reach: int | None = None) -> None:
+        """Log articles of some source again, with other boundaries, perhaps with new ones behind them.
+
+        The copy begins among the last ``reach`` logged articles, by default anywhere.
+        """
+        source = self.rng.choice(SOURCES)
+        logged = self._logged[source]
+        if logged:
+            self._append_batch(source, self.rng.randrange(max(0, logged - (reach or logged)), logged))
+
+    def append_batch(self, *, copies: bool = True) -> None:
+        """Append new articles, or now and then a copy of recent ones."""
+        if copies and self.rng.random() < 0.25:
+            self.append_copy(2 * self.most_rows)
+        else:
+            self.append_articles()
+
+    def _append_batch(self, source: tuple[bytes, int], first: int) -> None:
+        after = first + self.rng.randint(1, self.most_rows)
+        offsets, drawn = self._offsets[source], self._drawn[source]
+        while len(offsets) < after:
+            gap = self.rng.choice([1, 1, 1, 2])  # transaction markers
+            offsets.append((offsets[-1] if offsets else -1) + gap)
+            drawn.append(self._entries.draw())
+        self._logged[source] = max(self._logged[source], after)
+        part = slice(first, after)
+        batch = entries_batch(offsets[part], drawn[part], self.tables, topic_id=source[0], partition=source[1])
+        self._append(batch)
+
+    def _append(self, payload: Payload) -> int:
+        self.time += self.step * self.rng.choice([0, 0, 1, 1, 4, 4, -1 if self.runs_back else 1])
+        gap = self.rng.choice([1, 1, 2])  # the log has transaction markers too
+        offset = self.records[-1].offset + gap if self.records else 0
+        self.records.append(record(offset, self.time, payload))
+        return offset
+
+
+@dataclass
+class RandomSteps:
+    """Draws every step of a random log: rules, batches, copies and trims.
+
+    ``shrinking`` lets windows only shrink: one that grows reaches behind what a trim was right to remove.
+    """
+
+    log: RandomLog
+    trims: bool = True
+    copies: bool = True
+    shrinking: bool = False
+
+    def __post_init__(self) -> None:
+        self._rng = self.log.rng
+        self._rules = self._draw_rules(1)
+        self._anchors = [self.log._append(self._rules)]
+
+    def grow(self) -> list[LogRecord]:
+        """Draw some steps and return the records."""
+        steps = [self.log.append_articles] * 12 + [self._change_rules] * 3
+        steps += [self.log.append_copy] * 4 * self.copies + [self._trim] * 2 * self.trims
+        for _ in range(self._rng.randint(5, 60)):
+            self._rng.choice(steps)()
+        return self.log.records
+
+    def _draw_rules(self, revision: int) -> Rules:
+        rng, step = self._rng, self.log.step
+        windows: list[int | None] = [None, 2 * step, 10 * step, 30 * step]
+        if self.shrinking:
+            most = 30 * step if revision == 1 else self._rules.window_ms or 0
+            windows = [window for window in (2 * step, 10 * step, 30 * step) if window <= most]
+        rules = Rules(
+            scheme=self.log.scheme,
+            revision=revision,
+            distance=rng.randint(0, 11),
+            window_ms=rng.choice(windows),
+            bucket_limit=rng.choice([1, 2, 3, 5, 10, 16_384]),
+            featureless=rng.choice(["unique", "rejected"]),
+            recrawl=rng.choice(["duplicate", "update"]),
+            observe=rng.random() < 0.1,
+        )
+        return rules if self.log.tables == 4 and rng.random() < 0.4 else replace(rules, **self._draw_directed())
+
+    def _draw_directed(self) -> dict[str, Any]:
+        rng = self._rng
+        return {
+            "search": DIRECTED,
+            "distance": None,
+            "probes": rng.choice([1, 3, self.log.tables, 16, 64, 300, 2_788]),
+            "limit": rng.choice([0, 4, 10, 20, 40, 90]),
+            "short_limit": rng.choice([0, 4, 10, 20]),
+        }
+
+    def _change_rules(self) -> None:
+        """Append the rules again, a void change, or new rules."""
+        rng, kind = self._rng, self._rng.random()
+        if kind >= 0.6:
+            self._rules = self._draw_rules(self._rules.revision + 1)
+        if 0.4 <= kind < 0.6:
+            void = replace(self._draw_rules(2), revision=rng.choice([0, self._rules.revision + 2]))
+            self._anchors.append(self.log._append(void))
+        else:
+            self._anchors.append(self.log._append(self._rules))
+
+    def _trim(self) -> None:
+        rng, records = self._rng, self.log.records
+        anywhere = rng.randrange(records[-1].offset + 2)
+        before = rng.choice(self._anchors[-3:]) if rng.random() < 0.8 else anywhere
+        self.log.append_trim(before, self.log.time - rng.randint(-1, 30) * self.log.step)
+
+
+def random_log(
+    seed: int, *, trims: bool = True, copies: bool = True, shrinking: bool = False, runs_back: bool = True
+) -> list[LogRecord]:
+    """A log of which every step is drawn."""
+    rng = random.Random(seed)
+    tables, centres = rng.choice([4, 4, 8, 16]), rng.randint(1, 4)
+    log = RandomLog(
+        rng, tables, centres, most_rows=8, step=100, runs_back=runs_back, scheme=scheme_of(tables), time=1_000_000
+    )
+    return RandomSteps(log, trims, copies, shrinking).grow()
+
+
+def stepwise_log(seed: int, *, tables: int | None = None, centres: int = 6, most_rows: int = 12) -> RandomLog:
+    """An empty log whose steps the test chooses; with a number of ``tables``, of a scheme that has them."""
+    scheme = SCHEME if tables is None else scheme_of(tables)
+    return RandomLog(random.Random(seed), tables or 4, centres, most_rows, scheme=scheme)
