@@ -1,11 +1,12 @@
-"""Entries with signatures that are near each other by chance, and the definition of near as a plain loop."""
+"""Random entries, many of them near each other, and their matches as the reference gives them."""
 
 import numpy as np
 
+from stream_dedup.audit.plain_near import PlainQuery, PlainSearch
 from stream_dedup.calibrate.nearest import SignedEntries
-from stream_dedup.core import probes
-from stream_dedup.core.model import Status
+from stream_dedup.core.model import LogOffset, Status
 from stream_dedup.core.rules import DIRECTED, Rules, Scheme
+from tests.definition import plain_entries
 
 
 def directed_rules(tables: int = 4, **given: object) -> Rules:
@@ -19,7 +20,7 @@ def exact_rules(distance: int = 3, **given: object) -> Rules:
 
 
 def some_entries(seed: int, count: int, *, tables: int = 4, flips: int = 60) -> SignedEntries:
-    """Of each three two are copies of earlier ones with up to ``flips`` bits changed, in two groups."""
+    """Two of every three entries are copies of earlier ones with fewer than ``flips`` bits changed, in two groups."""
     random = np.random.default_rng(seed)
     signatures = random.integers(0, 256, (count, 32), np.uint8)
     for at in range(1, count):
@@ -32,28 +33,15 @@ def some_entries(seed: int, count: int, *, tables: int = 4, flips: int = 60) -> 
     return SignedEntries(np.full(count, Status.LONG, np.uint8), groups, signatures, margins)
 
 
-def plain_match(entries: SignedEntries, rules: Rules, article: int) -> tuple[int, int] | None:
-    """Distance and number of the match of one article, by the definition."""
-    keys = probes.keys(entries.signatures, entries.groups)
-    blocks = probes.blocks(keys.reshape(-1)).reshape(len(entries), -1)
-    if rules.directed:
-        plan = probes.directed(entries.margins[article : article + 1], rules.probes or 0)[0]
-    else:
-        plan = probes.exact_plan(rules.distance or 0)[0]
-    near = set()
-    for lookup in plan.tolist():
-        table, value = lookup >> 16, blocks[article, lookup >> 16] ^ (lookup & 0xFFFF)
-        listed = [other for other in range(article) if blocks[other, table] == value]
-        for other in listed[-rules.bucket_limit :]:
-            near.update(_near(entries, rules, article, other, table // 4))
-    return min(near, default=None)
-
-
-def _near(entries: SignedEntries, rules: Rules, article: int, other: int, word: int) -> list[tuple[int, int]]:
-    if entries.groups[article] != entries.groups[other]:
-        return []
-    differing = np.bitwise_count(entries.signatures[article] ^ entries.signatures[other])
-    if rules.directed and differing[8 * word : 8 * word + 8].sum() > probes.SIEVE_BITS:
-        return []
-    distance = int(differing.sum() if rules.directed else differing[:8].sum())
-    return [(distance, other)] if distance <= rules.reach(Status.LONG) else []
+def plain_matches(entries: SignedEntries, rules: Rules) -> list[tuple[int, int] | None]:
+    """Distance and number of each article's match, as the reference gives them."""
+    none = np.empty(0, np.uint64)
+    columns = plain_entries(entries.signatures, entries.groups, np.empty((0, 32), np.uint8), none)
+    search = PlainSearch(columns, rules.scheme.tables)
+    matches: list[tuple[int, int] | None] = []
+    for article in range(len(entries)):
+        query = PlainQuery(article, rules, entries.margins[article], LogOffset(0), lambda _: False)
+        found = search.match(query)
+        matches.append(None if found is None else (found.distance, found.entry))
+        search.log_next()
+    return matches

@@ -1,4 +1,4 @@
-"""Nearest earlier neighbours, held against the definition of near as a plain loop."""
+"""Nearest earlier entries, compared with the reference."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from stream_dedup.calibrate.nearest import (
     measure,
     work,
 )
-from tests.calibrate.entries import directed_rules, exact_rules, plain_match, some_entries
+from tests.calibrate.entries import directed_rules, exact_rules, plain_matches, some_entries
 
 LENGTHS = (1, 4, 16, 64)
 
@@ -25,7 +25,7 @@ def measured(entries: SignedEntries, search: DirectedSearch | ExactSearch, ceili
 
 
 def match_in(near: Nearest, article: int, step: int, limit: int) -> tuple[int, int] | None:
-    """What the measuring says of one setting."""
+    """The match of an article under one setting, as measured."""
     distance = int(near.distances[article, step])
     return (distance, int(near.matches[article, step])) if distance <= limit else None
 
@@ -33,7 +33,7 @@ def match_in(near: Nearest, article: int, step: int, limit: int) -> tuple[int, i
 @pytest.mark.parametrize("tables", [4, 8, 16])
 @pytest.mark.parametrize("bucket_limit", [1, 16_384])
 def test_every_setting_matches_what_the_definition_matches(tables: int, bucket_limit: int) -> None:
-    """Each length of plan with each limit, full lists included: the same match, at the same distance."""
+    """For each length of plan and each limit the match and its distance are those of the reference."""
     entries = some_entries(tables, 90, tables=tables)
     rules = directed_rules(tables, bucket_limit=bucket_limit)
     near = measured(entries, DirectedSearch(entries, rules, LENGTHS), 96)
@@ -41,7 +41,7 @@ def test_every_setting_matches_what_the_definition_matches(tables: int, bucket_l
     for step, probes in enumerate(LENGTHS):
         for limit in (10, 40, 96):
             setting = replace(rules, probes=probes, limit=limit)
-            expected = [plain_match(entries, setting, article) for article in range(len(entries))]
+            expected = plain_matches(entries, setting)
             assert [match_in(near, article, step, limit) for article in range(len(entries))] == expected
             found += sum(one is not None for one in expected)
     assert found
@@ -49,20 +49,20 @@ def test_every_setting_matches_what_the_definition_matches(tables: int, bucket_l
 
 @pytest.mark.parametrize("bucket_limit", [1, 16_384])
 def test_every_distance_of_exact_search_matches_too(bucket_limit: int) -> None:
-    """Each k from 0 to 11: its step is its radius."""
+    """For each k from 0 to 11 the match is that of the reference; the step of k is its radius."""
     entries = some_entries(7, 90, flips=30)
     near = measured(entries, ExactSearch(entries, exact_rules(bucket_limit=bucket_limit)), 11)
     found = 0
     for k in range(12):
         rules = exact_rules(k, bucket_limit=bucket_limit)
-        expected = [plain_match(entries, rules, article) for article in range(len(entries))]
+        expected = plain_matches(entries, rules)
         assert [match_in(near, article, k // 4, k) for article in range(len(entries))] == expected
         found += sum(one is not None for one in expected)
     assert found
 
 
 def test_the_nearest_of_all_needs_no_look_up() -> None:
-    """The last column is the nearest earlier entry of the group, and the rank says which length reaches it."""
+    """The last column has the nearest earlier entry of the group, and ``ranks`` the length of plan that reaches it."""
     entries = some_entries(3, 60)
     near = measured(entries, DirectedSearch(entries, directed_rules(), LENGTHS), 96)
     for article in range(len(entries)):
@@ -79,7 +79,7 @@ def test_the_nearest_of_all_needs_no_look_up() -> None:
 
 
 def test_a_sample_says_of_its_articles_what_all_say() -> None:
-    """Which others are asked for changes nothing of one article."""
+    """The figures of an article do not depend on which other articles are measured."""
     entries = some_entries(5, 80)
     search = DirectedSearch(entries, directed_rules(), LENGTHS)
     whole = measured(entries, search, 96)
@@ -90,7 +90,7 @@ def test_a_sample_says_of_its_articles_what_all_say() -> None:
 
 
 def test_the_list_entries_met_are_counted_as_the_lists_stood() -> None:
-    """For each length of plan: the earlier entries in the lists looked up, of each list the newest ones."""
+    """For each length of plan, earlier entries of the posting lists looked up are counted, the newest of each list."""
     entries = some_entries(11, 60)
     rules = directed_rules(bucket_limit=2)
     near = measured(entries, DirectedSearch(entries, rules, LENGTHS), 96)
@@ -113,17 +113,21 @@ def test_the_list_entries_met_are_counted_as_the_lists_stood() -> None:
 
 
 def test_work_is_the_number_of_pairs_of_one_group() -> None:
-    """What bounds a call is counted before it."""
+    """The number of comparisons is known before they are made."""
     groups = np.array([1, 2, 1, 1, 2], np.uint64)
     assert work(groups, np.arange(5)) == 4
     assert work(groups, np.array([3])) == 2
 
 
 def test_progress_ends_with_all_the_work_done() -> None:
-    """A line of progress reaches its end."""
+    """The last progress report says that all work is done."""
     entries = some_entries(2, 40)
-    told: list[tuple[int, int]] = []
+    reports: list[tuple[int, int]] = []
     measure(
-        entries, ExactSearch(entries, exact_rules()), np.arange(40), 11, lambda done, whole: told.append((done, whole))
+        entries,
+        ExactSearch(entries, exact_rules()),
+        np.arange(40),
+        11,
+        lambda done, whole: reports.append((done, whole)),
     )
-    assert told[-1] == (work(entries.groups, np.arange(40)),) * 2
+    assert reports[-1] == (work(entries.groups, np.arange(40)),) * 2

@@ -1,4 +1,4 @@
-"""Explanations: every reason there is, and the same verdicts as the definition gives."""
+"""Explanations: every reason, and the verdicts of the reference."""
 
 import json
 from dataclasses import replace
@@ -12,7 +12,7 @@ from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import Status, Verdict
 from stream_dedup.explain.explain import NO_LOOKUP, Side, Sieve, as_json, explain, pushes
 from stream_dedup.explain.text import bit_row, lines
-from tests.calibrate.entries import directed_rules, exact_rules, plain_match, some_entries
+from tests.calibrate.entries import directed_rules, exact_rules, plain_matches, some_entries
 from tests.explain.sides import changed, side
 
 WORDS = {f"word{number}": 1 + number % 5 for number in range(60)}
@@ -137,7 +137,7 @@ def test_the_shortest_texts_match_their_equals_alone(bits: list[int], verdict: V
 
 @pytest.mark.parametrize("tables", [4, 16])
 def test_verdicts_are_those_of_the_definition(tables: int) -> None:
-    """Pair by pair on entries at many distances: the same as the plain loop over a log of the two."""
+    """For pairs of entries at many distances, the verdict is that of the reference over a log of the two."""
     entries = some_entries(17, 40, tables=tables, flips=90)
     rules = directed_rules(tables, probes=32)
     sides = [
@@ -148,7 +148,7 @@ def test_verdicts_are_those_of_the_definition(tables: int) -> None:
     for later in range(len(entries)):
         for earlier in range(later):
             two = type(entries)(*(getattr(entries, name)[[earlier, later]] for name in entries.__slots__))
-            expected = plain_match(two, rules, 1)
+            expected = plain_matches(two, rules)[1]
             explanation = explain(sides[earlier], sides[later], rules)
             assert (explanation.verdict is Verdict.DUPLICATE) is (expected is not None)
             assert expected is None or explanation.distance == expected[0]

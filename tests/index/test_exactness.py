@@ -12,8 +12,8 @@ from stream_dedup.index import IndexSettings, LogIndex
 from stream_dedup.index.library import open_library, signatures_of
 from stream_dedup.index.query import Query
 from tests.amount import FULL
+from tests.definition import near_by_definition, plain_entries
 from tests.index.checks import add_numbers, near_of
-from tests.index.definition import near_by_definition, plain_entries
 from tests.logs import SCHEME
 from tests.random_logs import RandomEntries
 

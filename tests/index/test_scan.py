@@ -22,7 +22,7 @@ from stream_dedup.index.query import Near, Query
 from stream_dedup.index.row_chunks import RowChunks
 from stream_dedup.index.scan import FETCH_ROWS, scan
 from tests.amount import examples
-from tests.index.definition import QUERY_TIME, near_by_definition, plain_entries
+from tests.definition import QUERY_TIME, near_by_definition, plain_entries
 
 Found = list[list[tuple[int, int]]]
 """Of each query (distance, document number)."""
