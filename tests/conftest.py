@@ -111,7 +111,7 @@ def broker() -> Iterator[DevBroker]:
 
 @pytest.fixture
 def own_broker() -> Iterator[DevBroker]:
-    with _found(BrokerSettings(heap_mib=SMALL_HEAP_MIB), own=True) as started:
+    with _found(BrokerSettings(heap_mib=SMALL_HEAP_MIB, short_lived=True), own=True) as started:
         yield started
 
 

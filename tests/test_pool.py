@@ -59,13 +59,13 @@ def wait_until_gone(pids: list[int]) -> None:
 
 @pytest.mark.parametrize("processes", [0, 1, 2])
 def test_columns_are_those_of_the_core(processes: int) -> None:
-    """In this process or in others."""
+    """The columns are the same in this process and in children."""
     with FingerprintPool(processes) as pool:
         assert same(pool.submit(RECORDS).result(), EntryMaker()(RECORDS))
 
 
 def test_settings_and_format_reach_the_children() -> None:
-    """Weights and fields as configured."""
+    """Children use the configured weights and fields."""
     settings, fmt = FingerprintSettings().with_features(weights="tf"), InputFormat(kind="text")
     with FingerprintPool(1, settings, fmt) as pool:
         assert same(pool.submit(RECORDS).result(), EntryMaker(settings, fmt)(RECORDS))
@@ -89,7 +89,7 @@ def test_children_do_not_hear_ctrl_c_and_sigterm(shared: FingerprintPool) -> Non
 
 
 def test_a_dead_child_is_named_and_the_pool_is_of_no_more_use() -> None:
-    """What it worked on fails, what is queued fails, what comes after is refused."""
+    """Its task fails, queued tasks fail, and later ones are refused."""
     with FingerprintPool(1) as pool:
         pool.warm()
         [pid] = pool.pids
@@ -103,7 +103,7 @@ def test_a_dead_child_is_named_and_the_pool_is_of_no_more_use() -> None:
 
 
 def test_a_child_that_dies_while_it_is_idle_is_noticed_at_the_next_work() -> None:
-    """And named as well."""
+    """The error names the process."""
     with FingerprintPool(1) as pool:
         pool.warm()
         [pid] = pool.pids
@@ -128,7 +128,7 @@ def test_what_work_raises_comes_out_of_its_future(shared: FingerprintPool) -> No
 
 @pytest.mark.parametrize("processes", [0, 2])
 def test_close_ends_the_children_and_refuses_work(processes: int) -> None:
-    """Twice is as good as once."""
+    """``close`` may be called twice."""
     pool = FingerprintPool(processes)
     pids = pool.pids
     assert len(pids) == processes
@@ -140,8 +140,8 @@ def test_close_ends_the_children_and_refuses_work(processes: int) -> None:
 
 
 def test_close_cancels_what_is_queued_and_gives_up_on_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within its named time."""
-    monkeypatch.setattr(process, "CLOSE_LIMIT_S", 0.2)
+    """``close`` returns within its time limit."""
+    monkeypatch.setattr(process, "CLOSE_WAIT_S", 0.2)
     pool = FingerprintPool(1)
     pool.warm()
     futures = [pool.submit(LONG_WORK), *(pool.submit(RECORDS) for _ in range(5))]
@@ -184,7 +184,7 @@ def slow_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 
 def test_an_article_that_takes_too_long_is_rejected_and_no_other(slow_processes: int) -> None:
-    """With a reason that says the limit; what came with it and what comes after it is as it would be without it."""
+    """Its reason names the limit; the records beside it and after it get the columns that they would get without it."""
     with FingerprintPool(slow_processes, FingerprintSettings(tables=8), article_limit_s=LIMIT_S) as pool:
         pool.warm()
         futures = [pool.submit([RECORDS[0], ENDLESS, *RECORDS[1:]]), pool.submit([ENDLESS]), pool.submit(RECORDS)]
@@ -206,9 +206,9 @@ def test_a_batch_that_is_slow_only_as_a_whole_loses_no_article(slow_processes: i
 
 
 def test_a_pool_that_closes_starts_no_other_child(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is late while the pool closes fails."""
+    """A task that is late while the pool closes fails."""
     monkeypatch.setattr(process, "CHILD_CODE", process.CHILD_CODE.replace("serve({", SLOW_STEP + "serve({"))
-    monkeypatch.setattr(process, "CLOSE_LIMIT_S", 0.2)
+    monkeypatch.setattr(process, "CLOSE_WAIT_S", 0.2)
     pool = FingerprintPool(1, article_limit_s=3600)
     pool.warm()
     future = pool.submit([ENDLESS])
@@ -220,7 +220,7 @@ def test_a_pool_that_closes_starts_no_other_child(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_timer_that_was_set_before_goes_on() -> None:
-    """Of this process, where it fingerprints in its own thread: its time and what it does."""
+    """A pool of 0 processes restores the timer and the signal handler of the process."""
     handler = signal.signal(signal.SIGPROF, signal.SIG_IGN)
     signal.setitimer(signal.ITIMER_PROF, 1000, 7)
     try:
@@ -259,7 +259,7 @@ def test_a_process_that_is_stopped_loses_no_article(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_limit_that_passes_in_a_finalizer_is_kept() -> None:
-    """Python drops what is raised there; the next time of the timer is not dropped."""
+    """Python drops an exception raised in a finalizer; the timer repeats, and its next exception is not dropped."""
 
     class Slow:
         def __del__(self) -> None:

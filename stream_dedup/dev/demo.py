@@ -1,13 +1,13 @@
-"""``make run``: the main job, shown on a sample stream.
+"""``make run``: shows the main job on a sample stream.
 
-1. A development broker is started (or the one that the environment names is taken).
-2. Topics are made, under names that nobody uses.
-3. A worker is started as a user would start it: ``stream-dedup run``.
-4. The sample is fed, a few records a second; each verdict is printed as it comes.
-5. The worker is ended with SIGTERM, ``stream-dedup audit`` recomputes every verdict, a summary is printed.
+1. Start a development broker, or use the one that the environment names.
+2. Make topics under new names.
+3. Start a worker as a user would: ``stream-dedup run``.
+4. Send the sample, a few records a second; print each verdict as it comes.
+5. End the worker with SIGTERM, recompute every verdict with ``stream-dedup audit``, and print a summary.
 
-Where neither Docker nor Java is there, it says so and shows the same stream by ``stream-dedup filter``.
-Nothing stays behind: no topic, broker, process or folder.
+On a machine without Docker and Java it says so and shows the same stream with ``stream-dedup filter``. It leaves
+nothing behind: no topic, broker, process or folder.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from stream_dedup.exit_codes import EXIT_OK, EXIT_UNAVAILABLE
 from stream_dedup.terminal import visible
 
 PROGRAM = (sys.executable, "-P", "-m", "stream_dedup")
-"""The program as installed: -P keeps Python from importing what lies in the current folder."""
+"""The installed program; -P keeps Python from importing files of the current folder."""
 SAMPLE = Path(__file__).with_name("samples") / "articles.jsonl"
 SETTINGS = """\
 [input]
@@ -51,29 +51,29 @@ html_fields = ["html"]
 [match]
 recrawl = "update"
 """
-"""The configuration shown beside what is the default: pages are HTML, and what is crawled again is an update."""
+"""The settings that differ from the defaults: pages are HTML, and an article crawled again is an update."""
 PAUSE_S = 0.12
 """Between two records, seconds: a person can follow, and the whole sample takes seven seconds."""
 WORKER_READY_LIMIT_S = 60.0
-"""For the worker to be ready, seconds: it loads its dictionary and joins the group, usually within four."""
+"""Seconds for the worker to be ready: it loads its dictionary and joins the group, usually within four."""
 READY_POLL_S = 0.1
 VERDICT_LIMIT_S = 30.0
-"""For the next verdict, seconds: some tens of milliseconds are usual."""
+"""Seconds for the next verdict: some tens of milliseconds are usual."""
 END_LIMIT_S = 30.0
-"""For the worker to end after SIGTERM, seconds: its own limit is 20."""
+"""Seconds for the worker to end after SIGTERM: its own limit is 20."""
 AUDIT_LIMIT_S = 60.0
-"""For the audit of some sixty verdicts, seconds; about two are usual."""
+"""Seconds for the audit of some sixty verdicts; about two are usual."""
 WORKER_LOG_LINES = 15
 TITLE_CHARACTERS = 24
-"""Of the text, in the printed line."""
+"""Characters of the text in the printed line."""
 PLAIN = "an article"
-"""What the sample says of a record about which nothing else is to be said."""
+"""The sample's note on a record that needs no note."""
 COLOURS = {Verdict.UNIQUE: "green", Verdict.DUPLICATE: "yellow", Verdict.REJECTED: "red"}
 
 
 @dataclass(frozen=True, slots=True)
 class ShownVerdict:
-    """One verdict as it is printed."""
+    """A verdict as it is printed."""
 
     verdict: Verdict
     id: str
@@ -82,7 +82,7 @@ class ShownVerdict:
     detail: str
 
     def write(self) -> None:
-        """Write the line: the verdict in its colour, then what others wrote, which brings no colour of its own."""
+        """Write the line: the verdict in its colour, then the record's own text without any colour codes."""
         click.secho(f"  {self.verdict:<10}", fg=COLOURS[self.verdict], nl=False)  # noqa: TID251 - our own words
         title = self.text if len(self.text) <= TITLE_CHARACTERS else self.text[:TITLE_CHARACTERS] + "…"
         parts = [self.detail or title, f"({self.note})" if self.note else ""]
@@ -162,7 +162,7 @@ def _config(flags: list[str]) -> Config:
 
 
 class _Worker:
-    """A worker in a process of its own, as a user would start it."""
+    """A worker in its own process, as a user would start it."""
 
     def __init__(self, flags: list[str], log: Path) -> None:
         self._log = log
@@ -173,7 +173,7 @@ class _Worker:
         return self._process.poll() is None
 
     def wait_until_ready(self) -> None:
-        """Wait until /readyz says so; the worker prints where it listens."""
+        """Wait until /readyz answers 200; the worker prints its address."""
         deadline = time.monotonic() + WORKER_READY_LIMIT_S
         while not self._is_ready():
             if not self.running() or time.monotonic() > deadline:
@@ -194,7 +194,7 @@ class _Worker:
             return connection.getresponse().status == HTTPStatus.OK
 
     def end(self) -> None:
-        """End it in order, and see that it ended well."""
+        """End the worker with SIGTERM, and check its exit code."""
         self._process.terminate()
         if code := self._process.wait(END_LIMIT_S):
             msg = f"the worker ended with exit code {code}"
@@ -206,12 +206,12 @@ class _Worker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let no worker stay; whatever went wrong, its log says why."""
+        """Kill the worker; add the end of its log to an error."""
         self._process.kill()
         self._process.wait()
         if isinstance(error, UnavailableError | subprocess.TimeoutExpired):
-            with self._log.open(errors="replace") as told:
-                tail = "".join(deque(told, WORKER_LOG_LINES))
+            with self._log.open(errors="replace") as lines:
+                tail = "".join(deque(lines, WORKER_LOG_LINES))
             msg = f"{error}; the worker's log ends:\n{tail}"
             raise UnavailableError(msg) from error
 
@@ -253,8 +253,8 @@ def _record(value: bytes | None) -> dict[str, Any]:
 
 def _summary(shown: list[ShownVerdict]) -> None:
     counts = Counter(one.verdict for one in shown)
-    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
-    write_lines("", f"{len(shown)} records: {told}.")
+    numbers = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
+    write_lines("", f"{len(shown)} records: {numbers}.")
 
 
 def _audit(flags: list[str]) -> int:
@@ -280,11 +280,11 @@ def _through_files(settings: Path) -> int:
 
 
 def _filtered(record: dict[str, Any], fallback: str) -> ShownVerdict:
-    told = record["dedup"]
-    match = told.get("match")
-    verdict = Verdict(told["verdict"])
-    detail = _match(verdict, match["id"], match["distance"]) if match else told.get("reason", "")
-    original = _record(told["line"].encode()) if "line" in told else record
+    dedup = record["dedup"]
+    match = dedup.get("match")
+    verdict = Verdict(dedup["verdict"])
+    detail = _match(verdict, match["id"], match["distance"]) if match else dedup.get("reason", "")
+    original = _record(dedup["line"].encode()) if "line" in dedup else record
     return _shown(verdict, original, fallback, detail)
 
 

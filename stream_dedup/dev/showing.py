@@ -1,6 +1,6 @@
-"""What the demonstration needs of Kafka: feed a topic at a reading pace, and see verdicts as they come.
+"""The Kafka side of the demonstration: feeds a topic at a reading pace, and reads the verdicts as they come.
 
-Outputs are read as any reader should: committed records only. Nothing here is for a worker.
+Only committed records are read.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from stream_dedup.errors import UnavailableError
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
 
-OUTPUT_POLL_MS = 100
-"""One wait for outputs; a person sees no delay below it."""
+SHOWING_POLL_MS = 100
+"""One wait for outputs, milliseconds; a person does not see a shorter delay."""
 TOMBSTONE_LINE = b"null"
 """The line of a file that stands for a record without a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedOutput:
-    """One output record: its value, what its headers say, and when the broker had it (ms since 1970)."""
+    """An output record: its value, its headers, and when the broker received it (ms since 1970)."""
 
     value: bytes | None
     stamp: Stamp
@@ -51,15 +51,15 @@ class Showing:
             ensure_topics(admin, config)
 
     def feed(self, lines: Sequence[bytes], pause_s: float) -> None:
-        """Begin to send the lines, one record each, with a pause between them; returns at once."""
+        """Start to send the lines, one record each, with a pause between them; returns at once."""
         self._feeder = threading.Thread(target=self._send, args=(lines, pause_s), name="feeder")
         self._feeder.start()
 
     def outputs(self, count: int, limit_s: float, running: Callable[[], bool]) -> Iterator[CommittedOutput]:
-        """Give so many outputs as they come.
+        """Yield so many outputs as they come.
 
         Raises:
-            UnavailableError: the next one did not come within ``limit_s``, or the worker ended (``running`` says so).
+            UnavailableError: no output came within ``limit_s``, or ``running`` returned false: the worker ended.
         """
         names = [self._config.topics.unique, self._config.topics.duplicate, self._config.topics.rejected]
         with closing(make_consumer(self._config.kafka, auto_offset_reset="earliest", group_id=None)) as consumer:
@@ -68,7 +68,7 @@ class Showing:
             consumer.assign([TopicPartition(name, number) for name in names for number in range(counts[name])])
             deadline = time.monotonic() + limit_s
             while count > 0:
-                records = [record for batch in consumer.poll(OUTPUT_POLL_MS).values() for record in batch]
+                records = [record for batch in consumer.poll(SHOWING_POLL_MS).values() for record in batch]
                 for record in sorted(records, key=lambda record: int(record.timestamp)):
                     yield CommittedOutput(record.value, parse_headers(record.headers), record.timestamp)
                     count -= 1
@@ -79,7 +79,7 @@ class Showing:
                     raise UnavailableError(msg)
 
     def close(self) -> None:
-        """Stop feeding; remove topics and group, as far as the broker still answers."""
+        """Stop feeding, and delete the topics and the group if the broker answers."""
         self._stopped.set()
         if self._feeder is not None:
             self._feeder.join()

@@ -99,7 +99,7 @@ class FingerprintPool:
         """End the children. Tasks that have not begun are cancelled; a second call does nothing.
 
         1. Refuse new tasks; cancel the queued ones.
-        2. Each thread ends its child when its task is done, within ``CLOSE_LIMIT_S``.
+        2. Each thread ends its child when its task is done, within ``CLOSE_WAIT_S``.
         3. Kill a child whose task is not done by then.
         """
         if self._closed:
@@ -111,7 +111,7 @@ class FingerprintPool:
         for _ in self._drivers:
             self._tasks.put(None)
         for child, driver in zip(self._children, self._drivers, strict=True):
-            driver.join(process.CLOSE_LIMIT_S)
+            driver.join(process.CLOSE_WAIT_S)
             child.kill()
             driver.join()
         self._cancel_queued()

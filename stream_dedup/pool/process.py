@@ -18,7 +18,7 @@ from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UnavailableError
 from stream_dedup.pool.recipe import Recipe
 
-CLOSE_LIMIT_S = 5
+CLOSE_WAIT_S = 5
 """Longest wait for work under way when the pool closes: a batch takes a fraction of it."""
 CHILD_CODE = """\
 import signal, sys
@@ -131,7 +131,7 @@ class ChildProcess:
     def _death(self) -> UnavailableError:
         """Return the error that says how the process ended; waits for its end."""
         try:
-            code = self.process.wait(CLOSE_LIMIT_S)
+            code = self.process.wait(CLOSE_WAIT_S)
         except subprocess.TimeoutExpired:
             # The connection is closed but the process runs on: nobody can use it.
             self.process.kill()

@@ -1,4 +1,4 @@
-"""What the clients do when their broker goes away or is slow to answer."""
+"""Clients whose broker goes away or is slow to answer."""
 
 import socket
 import threading

@@ -87,7 +87,7 @@ def test_set_is_refused_while_a_worker_runs(
 
 
 def test_show(flags: list[str], source: TopicPartition, capsys: pytest.CaptureFixture[str]) -> None:
-    """Committed beside logged; nothing committed is told."""
+    """The table shows committed and logged offsets, and ``none`` where no offset is committed."""
     assert run(["offsets", "show", *where(flags)]) == EXIT_OK
     table = capsys.readouterr().out.splitlines()
     assert table[1].split() == [f"{source.topic}-0", "0", "10", "none", "0", "to", "3"]
@@ -105,7 +105,7 @@ def test_show_after_the_topic_was_made_again(
     source: TopicPartition,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """An offset of the topic that was is told as such, and the log has nothing of the new one."""
+    """An offset of the deleted topic is marked, and the log has no article of the new topic."""
     old = offset_metadata(topic_ids(admin, [source.topic])[source.topic])
     delete_topic(admin, source.topic)
     ensure_topics(admin, config)

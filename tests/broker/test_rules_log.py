@@ -56,7 +56,7 @@ def test_change_takes_force_and_applying_again_does_nothing(config: Config) -> N
 
 
 def test_history_tells_void_and_restated_records(config: Config, admin: KafkaAdminClient) -> None:
-    """Each record is told by what it did at its log position."""
+    """The history says of each rules record what it did at its log position."""
     ensure_topics(admin, config)
     first = rules_of(config)
     other = replace(first, limit=7)
@@ -94,7 +94,7 @@ def test_search_may_change(config: Config) -> None:
 
 
 def test_log_of_another_format(config: Config, admin: KafkaAdminClient) -> None:
-    """A log that an earlier release wrote is told by log offset, with what can be done."""
+    """A record written by an earlier release is refused with its log offset and the way out."""
     ensure_topics(admin, config)
     with closing(make_producer(config.kafka)) as producer:
         producer.send(config.log_topic, value=b"\x01" + encode(rules_of(config))[1:], partition=0).get(timeout=10)
@@ -126,7 +126,7 @@ def test_log_that_is_not_there(config: Config) -> None:
 
 
 def test_command(config: Config, flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """``rules apply`` tells what changed, ``rules show`` what is in force and the history."""
+    """``rules apply`` prints the changes, ``rules show`` the rules in force and the history."""
     where = [f"--brokers={config.kafka.brokers}", f"--group={config.kafka.group}"]
     assert run(["rules", "show", *where]) == EXIT_USER
     assert run(["rules", "apply", *flags]) == EXIT_OK
@@ -146,7 +146,7 @@ def test_command(config: Config, flags: list[str], capsys: pytest.CaptureFixture
 
 
 def test_command_on_directed_search(config: Config, flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """What directed search is set to can be read, and changed by the flags of its settings."""
+    """``rules show`` prints the settings of directed search, and flags change them."""
     assert run(["rules", "apply", *flags, "--probes=64", "--limit=52"]) == EXIT_OK
     assert run(["rules", "apply", *flags, "--probes=32", "--limit=52", "--recrawl=update", "--observe"]) == EXIT_OK
     changes = "probes: 64 -> 32\nrecrawl: duplicate -> update\nobserve: no -> yes\nin force from log offset 1 on"
@@ -162,7 +162,7 @@ def test_command_on_directed_search(config: Config, flags: list[str], capsys: py
 def test_command_refuses_another_scheme(
     flags: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The exit code says that going on would break a promise, the message in what the schemes differ."""
+    """The exit code is that of a refusal, and the message names the differences of the schemes."""
     assert run(["rules", "apply", *flags]) == EXIT_OK
     monkeypatch.setenv("STREAM_DEDUP_FEATURES__SEED", "7")
     assert run(["rules", "apply", *flags]) == EXIT_REFUSED

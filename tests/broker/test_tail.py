@@ -1,4 +1,4 @@
-"""The log's tail, with a reader that gives what the test says."""
+"""The log's tail, with a scripted reader."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATIENCE_S = 7.5
 
 
 class Scripted:
-    """Stands in for the log's reader: polls give what was put, bounds give ``end`` or raise it."""
+    """A stand-in for the log's reader: ``poll`` gives the scripted items, ``bounds`` gives ``end``."""
 
     def __init__(self) -> None:
         self.script: SimpleQueue[list[LogRecord] | BaseException] = SimpleQueue()
@@ -87,7 +87,7 @@ def reader() -> Scripted:
 
 
 def test_order_is_kept(reader: Scripted) -> None:
-    """Records are handed on as they were read, one wake for each poll that had some; polls without any wake nobody."""
+    """Records come in the order of the log, with one wake for each poll that returned some and none for empty polls."""
     with running(reader) as taker:
         assert taker.tail.next_records() == []
         for number in range(50):
@@ -113,7 +113,7 @@ def test_read_ahead_is_bounded(reader: Scripted) -> None:
 
 
 def test_error_surfaces_after_what_was_read(reader: Scripted) -> None:
-    """What ended the reading is raised when everything before it was taken, and at every take from then on."""
+    """The error that ended the reading is raised after the records before it, and by every later call."""
     reader.script.put(polled(0))
     reader.script.put(polled(1))
     reader.script.put(CorruptError("record 4 cannot be read"))
@@ -141,7 +141,7 @@ def test_ask_end(reader: Scripted) -> None:
 
 
 def test_end_that_cannot_be_told(reader: Scripted) -> None:
-    """Whoever asked gets the error; reading goes on."""
+    """The future of the request has the error; the reading goes on."""
     reader.end = UnavailableError("the broker is away")
     with running(reader) as taker:
         with pytest.raises(UnavailableError, match="away"):
@@ -153,7 +153,7 @@ def test_end_that_cannot_be_told(reader: Scripted) -> None:
 
 @pytest.mark.parametrize("polls", [0, READ_AHEAD + 3])
 def test_stop(reader: Scripted, polls: int) -> None:
-    """A stop ends the thread, with nothing to read as with no room for what was read."""
+    """``stop`` ends the thread, both while there is nothing to read and while the queue is full."""
     for number in range(polls):
         reader.script.put(polled(number))
     with running(reader) as taker:

@@ -66,7 +66,7 @@ def test_several_workers_make_the_topics_at_once(config: Config, admin: KafkaAdm
 
 
 def test_making_again_makes_nothing(config: Config, admin: KafkaAdminClient) -> None:
-    """Only missing topics are made, and told."""
+    """Only missing topics are made, and their names returned."""
     assert len(create_topics(admin, config)) == 5
     delete_topic(admin, config.topics.rejected)
     assert create_topics(admin, config) == [config.topics.rejected]
@@ -74,7 +74,7 @@ def test_making_again_makes_nothing(config: Config, admin: KafkaAdminClient) -> 
 
 
 def test_topics_are_not_made_when_that_is_off(config: Config, admin: KafkaAdminClient) -> None:
-    """With ``topics.create`` off every missing topic is told, with the command that makes it."""
+    """With ``topics.create`` off the error names every missing topic and the command that makes it; none is made."""
     with pytest.raises(UserError) as told:
         ensure_topics(admin, with_topics(config, create=False))
     commands = [line for line in str(told.value).splitlines() if "kafka-topics.sh" in line and "--create" in line]
@@ -115,7 +115,7 @@ def test_everything_wrong_is_refused_at_once(config: Config, admin: KafkaAdminCl
 
 
 def test_the_command_mends_what_is_wrong(config: Config, admin: KafkaAdminClient) -> None:
-    """What the message tells to alter is all that has to be altered."""
+    """After the changes that the message names, the topics are right."""
     names = {config.log_topic, config.topics.unique, config.topics.duplicate, config.topics.rejected}
     admin.create_topics({name: {"configs": {"max.message.bytes": "1000"}} for name in names}, wait_for_metadata=True)
     create_topics(admin, config)
@@ -143,7 +143,7 @@ def test_topic_ids(config: Config, admin: KafkaAdminClient) -> None:
 
 
 def test_command(config: Config, flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """``topics check`` finds what is missing, ``topics create`` makes it and says so."""
+    """``topics check`` finds missing topics, ``topics create`` makes them and prints their names."""
     assert run(["topics", "check", *flags]) == EXIT_FOUND
     assert capsys.readouterr().out.count("it is not there") == 5
     assert run(["topics", "create", *flags]) == EXIT_OK
@@ -154,7 +154,7 @@ def test_command(config: Config, flags: list[str], capsys: pytest.CaptureFixture
 def test_command_refuses_a_wrong_topic(
     config: Config, admin: KafkaAdminClient, flags: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """``topics create`` ends with the code for what the user has to change."""
+    """``topics create`` ends with the exit code of a user error."""
     admin.create_topics([config.log_topic], wait_for_metadata=True)
     assert run(["topics", "create", *flags]) == EXIT_USER
     assert "kafka-configs.sh" in capsys.readouterr().err

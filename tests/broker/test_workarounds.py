@@ -49,7 +49,7 @@ def test_the_version_is_the_one_that_was_verified() -> None:
     ],
 )
 def test_a_name_that_is_gone_is_an_error(workaround: Callable[[Any], None]) -> None:
-    """Never a workaround that does nothing."""
+    """A workaround whose private name is gone raises."""
     with pytest.raises(UserError, match=r"kafka-python has no SimpleNamespace\._"):
         workaround(SimpleNamespace())
 
@@ -68,7 +68,7 @@ def test_a_fetcher_that_keeps_records_elsewhere_is_an_error(gone: str) -> None:
 
 
 def test_a_refused_connection_is_not_yet_a_connection() -> None:
-    """The client waits for its coordinator again, instead of forgetting what it wanted to send."""
+    """The client waits for its coordinator again, instead of dropping the request."""
 
     def refuse(_node: int, timeout_ms: float) -> bool:
         raise KafkaConnectionError(str(timeout_ms))

@@ -27,13 +27,13 @@ def usable_image() -> str | None:
 def make_jvm(**settings: object) -> DevBroker:
     java = find_java()
     assert java is not None
-    return JvmBroker(BrokerSettings(heap_mib=SMALL_HEAP_MIB, **settings), java, install_jars())  # type: ignore[arg-type]
+    return JvmBroker(BrokerSettings(heap_mib=SMALL_HEAP_MIB, short_lived=True, **settings), java, install_jars())  # type: ignore[arg-type]
 
 
 def make_container(**settings: object) -> DevBroker:
     image = usable_image()
     assert image is not None
-    return ContainerBroker(BrokerSettings(heap_mib=SMALL_HEAP_MIB, **settings), image)  # type: ignore[arg-type]
+    return ContainerBroker(BrokerSettings(heap_mib=SMALL_HEAP_MIB, short_lived=True, **settings), image)  # type: ignore[arg-type]
 
 
 WAYS = {"container": make_container, "java": make_jvm}

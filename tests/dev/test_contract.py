@@ -60,7 +60,7 @@ def answers(broker: DevBroker, limit_s: float) -> bool:
 
 
 def test_a_record_is_read_back(shared: DevBroker) -> None:
-    """What is written to a started broker can be read from it."""
+    """A record that was written to a started broker can be read from it."""
     topic = new_topic(shared)
     write(shared, topic, b"one")
     assert read(shared, topic, 1) == [b"one"]
@@ -119,21 +119,17 @@ def test_restart_of_a_frozen_one(shared: DevBroker) -> None:
 
 
 def test_data_outlives_the_broker(way: MakeBroker, tmp_path: Path) -> None:
-    """With a folder of the caller's, the next broker on it has the records of the one before."""
-    data = tmp_path / "data"
+    """The next broker on a folder of the caller has the records of the one before.
+
+    The folder keeps its mode and owner; files in it are the caller's, and nothing in it is writable for everybody.
+    """
+    data = tmp_path / "a:b"
+    data.mkdir(0o700)
     with way(data=data) as first:
         topic = new_topic(first)
         write(first, topic, b"kept")
     with way(data=data) as second:
         assert read(second, topic, 1) == [b"kept"]
-
-
-def test_a_folder_that_is_there_is_used_as_it_is(way: MakeBroker, tmp_path: Path) -> None:
-    """Its mode and owner stay, no mode inside is open to all, and what is written there is the caller's."""
-    data = tmp_path / "a:b"
-    data.mkdir(0o700)
-    with way(data=data) as broker:
-        write(broker, new_topic(broker), b"kept")
     inside = [path.stat() for path in data.rglob("*")]
     assert stat.S_IMODE(data.stat().st_mode) == 0o700
     assert {info.st_uid for info in [data.stat(), *inside]} == {os.geteuid()}

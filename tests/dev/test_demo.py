@@ -1,4 +1,4 @@
-"""``make run`` shows what it promises, on a broker and without one."""
+"""``make run`` on a broker and without one."""
 
 import os
 import re
@@ -35,12 +35,12 @@ def verdicts(told: str) -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def through_files() -> str:
-    """Return what is shown on a machine where nothing runs a broker."""
+    """Return the output on a machine where no broker can run."""
     return run_demo(PATH="/nowhere", DOCKER_HOST="unix:///nowhere")
 
 
 def test_without_docker_and_java(through_files: str) -> None:
-    """A machine with neither is told so in one line, and sees every verdict of the sample."""
+    """A machine with neither gets one line that says so, and every verdict of the sample."""
     assert through_files.count("neither Docker nor Java") == 1
     assert len(verdicts(through_files)) == len(SAMPLE.read_bytes().splitlines())
     assert through_files.endswith("61 records: 33 unique, 21 duplicate, 7 rejected.\n")

@@ -38,7 +38,7 @@ def test_a_missing_folder_is_made_as_any_other(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("denied", [".", "topic-0"])
 def test_a_folder_of_another_user_is_refused(denied: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what cannot be written in it, and how to go on; nothing is changed."""
+    """The error names the path that cannot be written, and the way out; nothing is changed."""
     (tmp_path / "topic-0").mkdir()
     monkeypatch.setattr(os, "access", lambda path, _: Path(path) != tmp_path / denied)
     with pytest.raises(

@@ -32,7 +32,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_fetched_once(programs: Path) -> None:
-    """What Maven copied is there, and is not fetched again."""
+    """The jars that Maven copied are in the cache, and are not fetched again."""
     fake(programs, "mvn", COPIES)
     folder = jars.install_jars()
     assert [jar.name for jar in folder.iterdir()] == ["kafka.jar"]

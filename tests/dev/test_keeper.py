@@ -16,17 +16,16 @@ from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 START_S = 60.0
-"""For a broker in a process of its own to be ready, seconds."""
+"""Seconds for a broker in its own process to be ready."""
 CLEAN_S = 30.0
-"""For the keeper to have done its work, seconds."""
+"""Seconds for the keeper to finish."""
 
 OWNER = """
 import sys, time
 from tests.dev.conftest import WAYS
 broker = WAYS[sys.argv[1]]()
 broker.start()
-if sys.argv[2] == "frozen":
-    broker.freeze()
+broker.freeze()
 print(broker._keeper.token, flush=True)
 time.sleep(600)
 """
@@ -53,13 +52,13 @@ def containers_with(token: str) -> list[str]:
 
 
 @pytest.fixture
-def owner(way: MakeBroker) -> Iterator[Callable[[str], tuple[subprocess.Popen[str], str]]]:
-    """Return a function that starts a broker in a process of its own; it gives the process and the token."""
+def owner(way: MakeBroker) -> Iterator[Callable[[], tuple[subprocess.Popen[str], str]]]:
+    """Return a function that starts a frozen broker in a process of its own; it returns the process and the token."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(state: str) -> tuple[subprocess.Popen[str], str]:
+    def start() -> tuple[subprocess.Popen[str], str]:
         name = next(name for name, make in WAYS.items() if make is way)
-        command = [sys.executable, "-c", OWNER, name, state]
+        command = [sys.executable, "-c", OWNER, name]
         started.append(subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True))
         assert started[-1].stdout is not None
         return started[-1], started[-1].stdout.readline().strip()
@@ -70,10 +69,9 @@ def owner(way: MakeBroker) -> Iterator[Callable[[str], tuple[subprocess.Popen[st
         process.communicate()
 
 
-@pytest.mark.parametrize("state", ["running", "frozen"])
-def test_owner_killed(owner: Callable[[str], tuple[subprocess.Popen[str], str]], way: MakeBroker, state: str) -> None:
-    """SIGKILL to the owner: its processes, container and folder are gone soon after."""
-    process, token = owner(state)
+def test_owner_killed(owner: Callable[[], tuple[subprocess.Popen[str], str]], way: MakeBroker) -> None:
+    """SIGKILL to the owner of a frozen broker: its processes, container and folder are gone soon after."""
+    process, token = owner()
     folder = Path("/tmp") / token
     assert token.startswith(FOLDER_PREFIX)
     assert folder.is_dir()
@@ -86,7 +84,7 @@ def test_owner_killed(owner: Callable[[str], tuple[subprocess.Popen[str], str]],
 
 
 def test_owner_and_keeper_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What both left, because both were killed, goes when the next broker on this machine starts."""
+    """If owner and keeper are killed, the next broker on this machine removes what they left."""
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     folder = tmp_path / (FOLDER_PREFIX + "left")
     folder.mkdir()
@@ -174,7 +172,7 @@ def that_is_a_file(folder: Path) -> None:
 def test_a_hostile_folder_is_let_be(
     make: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sweep neither hangs at it nor believes it, and clears what is this user's as ever."""
+    """A sweep does not hang at it and ignores it, and still removes the left-overs of this user."""
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     hostile = tmp_path / (FOLDER_PREFIX + "hostile")
     make(hostile)

@@ -15,7 +15,7 @@ def test_one_that_answers(broker: DevBroker) -> None:
 
 
 def test_one_that_ended() -> None:
-    """Where the broker has ended nobody waits."""
+    """There is no wait for a broker that has ended."""
     assert not wait_until_ready("127.0.0.1:1", lambda: False, limit_s=3600)
 
 

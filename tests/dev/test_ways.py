@@ -1,4 +1,4 @@
-"""Which broker a machine gets, and what it says where none can be had."""
+"""Which broker a machine gets, and the error where it gets none."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_a_named_broker_is_not_ones_own(machine: Machine, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("action", [DevBroker.stop, DevBroker.kill, DevBroker.freeze, DevBroker.restart])
 def test_a_named_broker_is_left_alone(action: Callable[[DevBroker], None]) -> None:
-    """Nothing is done to a broker that others run; the error names what to unset."""
+    """An external broker is never stopped or killed; the error names the variable to unset."""
     name = action.__name__
     with pytest.raises(UserError, match=BROKERS_VARIABLE):
         getattr(ExternalBroker("kafka.example:9092"), name)()
@@ -81,7 +81,7 @@ def test_java_where_no_container_can_be(machine: Machine, lacking: dict[str, boo
 
 
 def test_docker_without_image_is_a_failure(machine: Machine) -> None:
-    """A machine with Docker that cannot run a broker is in error, and says what is missing."""
+    """A machine with Docker that cannot run a broker raises an error that names what is missing."""
     machine(engine=True)
     with pytest.raises(UnavailableError, match="no image apache/kafka"):
         find_broker()
@@ -89,7 +89,7 @@ def test_docker_without_image_is_a_failure(machine: Machine) -> None:
 
 
 def test_neither_docker_nor_java(machine: Machine) -> None:
-    """A machine with neither is told so, by an error of its own."""
+    """A machine with neither raises ``NoMachineryError``."""
     machine()
     with pytest.raises(NoMachineryError, match="neither Docker nor Java"):
         find_broker()

@@ -1,9 +1,9 @@
-"""A worker that ends itself with SIGKILL the n-th time that it comes to a step, or stands still there.
+"""A worker that kills or stops itself when it reaches a step for the n-th time.
 
     python -m tests.worker.dying_worker CONFIG STEP N
 
 Steps are those of ``Step`` and ``TrimStep`` in ``stream_dedup.worker.steps``; N of 0 never ends it;
-N below 0 stops it (SIGSTOP) the -N-th time, until somebody continues it.
+N below 0 stops it (SIGSTOP) the -N-th time, until the test continues it.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Pipeline:
         return load_config(None, self.values(index), {})
 
     def set(self, section: str, **keys: Value) -> None:
-        """Change the configuration of what is started from now on."""
+        """Change the configuration of workers and commands that start from now on."""
         self._sections.setdefault(section, {}).update(keys)
 
     @property

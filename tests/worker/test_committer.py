@@ -1,4 +1,4 @@
-"""What the committer does with what the client tells it."""
+"""The committer's reaction to each outcome of a transaction."""
 
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -159,7 +159,7 @@ def test_a_record_that_was_given_up_is_not_committed(monkeypatch: pytest.MonkeyP
 
 
 def test_where_rules_observe_every_verdict_goes_to_unique(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also what was rejected, with its bytes; of what no topic can hold only the value is left out."""
+    """Rejected records too, with their bytes; only the value of a record too large for a topic is left out."""
     broker = Broker()
     monkeypatch.setattr(module, "make_producer", lambda *_, **__: broker)
     assignment = Assignment(ConsumerGroupMetadata("g", 1, "m"), frozenset([AT]))

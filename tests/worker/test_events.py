@@ -1,4 +1,4 @@
-"""What happens to topics, offsets, rules and indexes while articles go through: one test each."""
+"""Changes of topics, offsets, rules and indexes while articles are judged: one test for each."""
 
 import itertools
 import json
@@ -208,7 +208,7 @@ def test_index_of_another_log(make_pipeline: MakePipeline) -> None:
 
 
 def test_worker_thrown_out_of_its_group_cannot_commit(make_pipeline: MakePipeline) -> None:
-    """A worker frozen between sending and committing, and thrown out meanwhile, commits nothing."""
+    """A worker that is frozen before its commit and loses its membership meanwhile commits nothing."""
     made = make_pipeline(worker={"batch_records": 20})
     made.produce(records(60, SEED))
     frozen = made.start("frozen", die_at=Step.JUDGED, times=-1)  # stops itself there instead of dying

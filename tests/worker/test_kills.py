@@ -88,7 +88,7 @@ def test_broker_killed_in_mid_stream(own_broker: DevBroker, tmp_path: Path) -> N
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_broker_frozen_in_mid_stream(own_broker: DevBroker, tmp_path: Path) -> None:
-    """A broker that stands still for longer than the session is waited for."""
+    """The worker waits for a broker that is frozen for longer than the session time-out."""
     with pipeline(own_broker.bootstrap, tmp_path, "pipe") as made:
         made.produce(records(200, SEED))
         worker = made.start()
@@ -104,7 +104,7 @@ def test_broker_frozen_in_mid_stream(own_broker: DevBroker, tmp_path: Path) -> N
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_worker_frozen_past_its_session(make_pipeline: MakePipeline) -> None:
-    """A worker that stands still past its session and wakes up does no harm, whatever it held."""
+    """A worker that is frozen past its session and continues loses no article and repeats none."""
     made = make_pipeline(partitions=2, worker={"batch_records": 20})
     frozen = made.start("frozen")
     made.wait_joined("frozen", 2)

@@ -1,4 +1,4 @@
-"""A worker's index folder: what is emptied and what is not, and the id that stays in it."""
+"""A worker's index folder: which indexes are emptied, and the id that stays in the folder."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def test_a_damaged_index_is_emptied(config: Config) -> None:
 
 @pytest.mark.parametrize("damage", ["none", "marked", "pointer lost"])
 def test_an_index_of_filter_is_never_emptied(config: Config, tmp_path: Path, damage: str) -> None:
-    """No log holds what it holds: neither a worker nor ``index rebuild`` gives it up, damaged or not."""
+    """Its entries are in no log, so neither a worker nor ``index rebuild`` empties it, damaged or not."""
     path = config.index.path
     (tmp_path / "lines").write_text('{"text":"ferry and bridge"}\n', "utf-8")
     assert run(["filter", "--index", str(path), str(tmp_path / "lines")]) == 0

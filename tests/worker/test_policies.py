@@ -1,4 +1,4 @@
-"""What operators ask for as rules: a scope, updates of what is crawled again, and only observing."""
+"""Rules of operators: a scope, updates of articles that are crawled again, and observing only."""
 
 import json
 
@@ -66,7 +66,7 @@ def test_scope(make_pipeline: MakePipeline) -> None:
 
 
 def test_updates(make_pipeline: MakePipeline) -> None:
-    """What is crawled again under its id leaves as unique and names its earlier version; a copy does not."""
+    """An article crawled again under its id leaves as unique and names its earlier version; a copy does not."""
     made = make_pipeline(match={"recrawl": "update"})
     made.produce(
         [

@@ -1,4 +1,4 @@
-"""What leaves is what came: key, value and headers, with our headers beside them."""
+"""An output record is the input record, key, value and headers, with the ``dedup.*`` headers added."""
 
 import json
 from typing import Any
@@ -48,7 +48,7 @@ def test_output_is_the_input_and_our_headers(make_pipeline: MakePipeline) -> Non
 
 
 def test_ids_and_what_cannot_be_read(make_pipeline: MakePipeline) -> None:
-    """Id field, then key, then coordinates; what cannot be read leaves with its bytes and the reason."""
+    """The id is the id field, else the key, else the coordinates; an unreadable record leaves with the reason."""
     made = make_pipeline(input={"max_bytes": 5_000})
     values: list[tuple[bytes | None, bytes | None]] = [
         (b"key", json.dumps({"text": TEXT}).encode()),

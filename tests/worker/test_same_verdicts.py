@@ -65,7 +65,7 @@ def order_of_log(made: Pipeline) -> list[tuple[int, int]]:
 
 
 def lines_only(stream: list[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes]]:
-    """Records that can stand in a file of lines as well: not empty, no line feed within."""
+    """Records that can be lines of a file: not empty, without a line feed."""
     return [(key, value) for key, value in stream if value]
 
 

@@ -58,7 +58,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
     }
     java = find_java()
     assert java is not None
-    with JvmBroker(BrokerSettings(plain, heap_mib=SMALL_HEAP_MIB, properties=properties), java, install_jars()):
+    settings = BrokerSettings(plain, heap_mib=SMALL_HEAP_MIB, properties=properties, short_lived=True)
+    with JvmBroker(settings, java, install_jars()):
         yield f"127.0.0.1:{port}", certificate
 
 

@@ -345,7 +345,7 @@ def test_offset_past_the_end(
 
 
 def test_offsets_lost(made: Pipeline, admin: KafkaAdminClient, make_reader: Callable[..., Reader]) -> None:
-    """Without a committed offset a partition that stands in the log is refused, not read again by the way."""
+    """A partition that is in the log but has no committed offset is refused, not silently read again."""
     reader = make_reader(frozenset({(present_id(made, admin), 1)}))
     with pytest.raises(RefusedError, match=f"no committed offset for {made.topic}-1, .* offsets set "):
         reader.poll_until(lambda: False, "refused")

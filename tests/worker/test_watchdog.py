@@ -51,7 +51,7 @@ def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
 @pytest.mark.expect_log(OVERDUE)
 @pytest.mark.parametrize("code", [EXIT_UNAVAILABLE, 0])
 def test_overdue(clocked: Clocked, caplog: pytest.LogCaptureFixture, code: int) -> None:
-    """An overdue guard ends the process with its own code, and says in one line what hung and for how long."""
+    """An overdue guard ends the process with its exit code, and logs in one line which call hung and for how long."""
     with clocked.dog.guard("a commit (broker:9092)", 10, code):
         clocked.run(10)
         assert not clocked.codes
@@ -89,7 +89,7 @@ def test_standstill_counts_for_no_guard(clocked: Clocked) -> None:
 
 @pytest.mark.expect_log(OVERDUE)
 def test_limit_goes_on_after_a_standstill(clocked: Clocked, caplog: pytest.LogCaptureFixture) -> None:
-    """A standstill puts a guard off; it does not lift it."""
+    """A standstill of the process extends a guard; it does not cancel it."""
     with clocked.dog.guard("a commit", 2):
         clocked.run(1)
         clocked.stand_still(3600)
@@ -122,7 +122,7 @@ def test_nested(clocked: Clocked, caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.expect_log(OVERDUE)
 def test_concurrent(clocked: Clocked, caplog: pytest.LogCaptureFixture) -> None:
-    """Guards of several threads end in any order; of two overdue at one look, one is told."""
+    """Guards of several threads end in any order; of two that are overdue at once, one is logged."""
     polling, commit, append = (clocked.dog.guard(what, 2) for what in ("polling", "a commit", "an append"))
     polling.__enter__()
     commit.__enter__()
@@ -142,7 +142,7 @@ def test_concurrent(clocked: Clocked, caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.expect_log(OVERDUE)
 def test_thread_looks() -> None:
-    """Once started it looks by itself; nobody looks after ``stop``."""
+    """After ``start`` a thread checks the guards; after ``stop`` it has ended."""
     ended = threading.Event()
     dog = Watchdog(lambda _code: ended.set())
     dog.start()

@@ -1,12 +1,12 @@
-"""A real Kafka broker for development, one piece for ``make run``, ``stream-dedup broker`` and the tests.
+"""A real Kafka broker for development, used by ``make run``, ``stream-dedup broker`` and the tests.
 
 Rules:
 
 1. The broker is Apache Kafka, never an imitation of it.
-2. It listens on loopback alone and is handed out only when an admin request was answered.
-3. It leaves nothing behind, no process, container or folder, however its owner ends (see ``keeper``).
-4. A machine that can run a broker and does not is an error; only a machine with neither Docker
-   nor Java is told so by an error of its own (``NoMachineryError``), so that a caller may go on without.
+2. It listens on loopback only, and counts as started only after it has answered an admin request.
+3. It leaves no process, container or folder behind, however its owner ends (see ``keeper``).
+4. A machine that could run a broker and fails to is an error. A machine with neither Docker nor Java raises
+   ``NoMachineryError``, so that a caller may go on without a broker.
 
 It must never be used for data that matters: one node, no replication, no security.
 """

@@ -1,12 +1,13 @@
-"""The development broker as its users see it, whatever it runs on.
+"""The interface of a development broker, in a container or not.
 
-Contract of every way (one suite of tests holds all of them to it):
+Contract of every implementation; one suite of tests checks all of them:
 
-* ``start`` returns when an admin request was answered; before that it raises ``UnavailableError``, with
-  the tail of the broker's log, after a named time or as soon as the broker has ended.
-* ``stop`` is orderly and ``kill`` is not; both are done when they return. ``freeze`` stops it from answering
-  without closing a connection; ``thaw`` undoes that. ``restart`` starts it again on the same data and port.
-* ``close`` ends it and removes what it made; it may be called at any time and more than once.
+* ``start`` returns when the broker has answered an admin request. It raises ``UnavailableError``, with the end of the
+  broker's log, after a time limit or as soon as the broker has ended.
+* ``stop`` shuts the broker down, ``kill`` ends it as a crash would; both return when the broker has ended. ``freeze``
+  stops it from answering without closing a connection; ``thaw`` undoes that. ``restart`` starts it again on the same
+  data and port.
+* ``close`` ends the broker and removes everything that it made; it may be called at any time and more than once.
 """
 
 from abc import ABC, abstractmethod
@@ -22,15 +23,15 @@ class DevBroker(ABC):
     """A broker for development. Use it as a context manager, or call ``start`` and ``close``."""
 
     bootstrap: str
-    """Where clients connect, ``127.0.0.1:PORT``."""
+    """The address for clients, ``127.0.0.1:PORT``."""
     description: str
-    """What it is, for people: ``Kafka 4.3.1 from Maven's jars``."""
+    """For messages: ``Kafka 4.3.1 from Maven's jars``."""
 
     def start(self) -> None:
-        """Start it and wait until it answers.
+        """Start the broker and wait until it answers.
 
         Raises:
-            UnavailableError: it ended, or did not answer in time; the message shows the end of its log.
+            UnavailableError: the broker ended, or did not answer in time; the message shows the end of its log.
         """
         self.launch()
         if not wait_until_ready(self.bootstrap, self.running, READY_LIMIT_S):
@@ -39,7 +40,7 @@ class DevBroker(ABC):
             raise UnavailableError(msg + self.log_tail())
 
     def restart(self) -> None:
-        """Start it again on the same data and port; stop it first where it runs."""
+        """Start the broker again on the same data and port; stop it first if it runs."""
         if self.running():
             self.thaw()
             self.stop()
@@ -47,38 +48,38 @@ class DevBroker(ABC):
 
     @abstractmethod
     def launch(self) -> None:
-        """Start it without waiting for an answer."""
+        """Start the broker without waiting for an answer."""
 
     @abstractmethod
     def running(self) -> bool:
-        """Tell whether it runs (frozen counts as running)."""
+        """Return whether the broker runs; a frozen broker runs."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop it in order, within ``STOP_LIMIT_S``; keep its data."""
+        """Shut the broker down within ``STOP_LIMIT_S``; keep its data."""
 
     @abstractmethod
     def kill(self) -> None:
-        """Kill it at once, as a crash would (SIGKILL); keep its data."""
+        """Kill the broker with SIGKILL; keep its data."""
 
     @abstractmethod
     def freeze(self) -> None:
-        """Hold it: connections stay open and nobody answers."""
+        """Stop the broker from answering; its connections stay open."""
 
     @abstractmethod
     def thaw(self) -> None:
-        """Let it go on; no effect where it is not frozen."""
+        """Undo ``freeze``; does nothing to a broker that is not frozen."""
 
     @abstractmethod
     def close(self) -> None:
-        """End it and remove what it made (a folder that the caller chose for its data stays)."""
+        """End the broker and remove everything that it made, except a data folder of the caller."""
 
     @abstractmethod
     def log_tail(self) -> str:
-        """Return the end of its log."""
+        """Return the end of the broker's log."""
 
     def __enter__(self) -> Self:
-        """Start it; what a failed start made is removed."""
+        """Start the broker; remove everything that a failed start made."""
         try:
             self.start()
         except BaseException:
@@ -93,17 +94,17 @@ class DevBroker(ABC):
 
 
 class ExternalBroker(DevBroker):
-    """A broker that somebody else runs: it can be used, and nothing else."""
+    """A broker that runs already; it can be used, but not started or stopped."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self.description = f"named by {BROKERS_VARIABLE}"
 
     def launch(self) -> None:
-        """It runs already."""
+        """Do nothing: the broker runs already."""
 
     def running(self) -> bool:
-        """Nobody here can know; ``start`` finds out whether it answers."""
+        """Return true; ``start`` finds out whether the broker answers."""
         return True
 
     def stop(self) -> None:
@@ -119,17 +120,17 @@ class ExternalBroker(DevBroker):
         self._refuse("frozen")
 
     def thaw(self) -> None:
-        """It never is frozen by us."""
+        """Do nothing: this class never freezes it."""
 
     def restart(self) -> None:
         """Refuse."""
         self._refuse("restarted")
 
     def close(self) -> None:
-        """Nothing here is ours."""
+        """Do nothing: the broker belongs to somebody else."""
 
     def log_tail(self) -> str:
-        """Say where to look."""
+        """Return a note: the log is on the broker's machine."""
         return "(its log is where it runs)"
 
     def _refuse(self, what: str) -> None:

@@ -1,7 +1,7 @@
-"""The folder that the caller chose for the data of a development broker.
+"""Checks the data folder that the caller of a development broker chose.
 
-It is the caller's: made where it is missing, used as it is where it is there, never given to others by a change of its
-mode or owner. Whatever the broker runs on, it runs as the caller, so that what the caller may do is what it may do.
+The folder belongs to the caller: it is made if it is missing, and its mode and owner are never changed. The broker runs
+as the caller, in a container too, so it has the caller's permissions.
 """
 
 import os
@@ -11,10 +11,10 @@ from stream_dedup.errors import UserError
 
 
 def usable_folder(folder: Path) -> Path:
-    """Return the absolute path of a folder that the caller can read and write, with all that lies directly in it.
+    """Return the absolute path of the folder if the caller can read and write it and its entries.
 
     Raises:
-        UserError: it cannot be made, or it or an entry of it cannot be written.
+        UserError: the folder cannot be made, or it or an entry of it cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -23,10 +23,12 @@ from stream_dedup.dev.broker.settings import (
 from stream_dedup.errors import UnavailableError
 
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
+QUICK_START = "-XX:TieredStopAtLevel=1"
+"""Java compiles fast instead of well: a process that ends soon takes two thirds of the processor time."""
 
 
 class JvmBroker(DevBroker):
-    """One node of Kafka in KRaft mode; the constructor makes its folder and its keeper, and starts nothing."""
+    """One node of Kafka in KRaft mode; the constructor makes its folder and its keeper, and starts no broker."""
 
     def __init__(self, settings: BrokerSettings, java: str, jars: Path) -> None:
         data = None if settings.data is None else usable_folder(settings.data)
@@ -43,12 +45,13 @@ class JvmBroker(DevBroker):
         properties["log.dirs"] = str(self._data)
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         self._java = [java, f"-Xms{settings.heap_mib // 2}m", f"-Xmx{settings.heap_mib}m", "-XX:+UseSerialGC"]
+        self._java += [QUICK_START] if settings.short_lived else []
         self._java += [f"-Dlog4j2.configurationFile={LOG_CONFIGURATION}", TOKEN_ARGUMENT + self._keeper.token]
         self._java += ["-cp", f"{jars}/*"]  # Java expands the star
         self._process: subprocess.Popen[bytes] | None = None
 
     def launch(self) -> None:
-        """Format the data folder where it is new, and start."""
+        """Format a new data folder, and start Kafka."""
         if not (self._data / "meta.properties").exists():
             self._format()
         with self._log.open("ab") as log:
@@ -57,15 +60,15 @@ class JvmBroker(DevBroker):
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C in the terminal is its owner's affair, who stops it in order
+                start_new_session=True,  # Ctrl-C in the terminal goes to its owner, which stops it
             )
 
     def running(self) -> bool:
-        """Tell whether the process is there."""
+        """Return whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:
-        """Stop it with SIGTERM, and kill it where that takes too long."""
+        """Stop the process with SIGTERM; kill it if that takes too long."""
         self._signal(signal.SIGCONT)
         self._signal(signal.SIGTERM)
         try:
@@ -74,27 +77,27 @@ class JvmBroker(DevBroker):
             self.kill()
 
     def kill(self) -> None:
-        """Kill it with SIGKILL."""
+        """Kill the process with SIGKILL."""
         self._signal(signal.SIGKILL)
         self._wait()
 
     def freeze(self) -> None:
-        """Hold it with SIGSTOP."""
+        """Stop the process with SIGSTOP."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Continue the process with SIGCONT."""
         self._signal(signal.SIGCONT)
 
     def close(self) -> None:
-        """Stop it in order where its data is kept, else just end it; the keeper removes the rest."""
+        """Stop the process if its data is kept, otherwise kill it; the keeper removes the rest."""
         if self._keeps_data:
             self.stop()
         self.kill()
         self._keeper.close()
 
     def log_tail(self) -> str:
-        """Return the last lines that it wrote."""
+        """Return the last lines of its log."""
         try:
             with self._log.open(errors="replace") as log:
                 return "".join(deque(log, LOG_TAIL_LINES))
@@ -112,7 +115,7 @@ class JvmBroker(DevBroker):
 
     def _format(self) -> None:
         self._data.mkdir(parents=True, exist_ok=True)
-        command = [*self._java, "kafka.tools.StorageTool", "format"]
+        command = [self._java[0], QUICK_START, *self._java[1:], "kafka.tools.StorageTool", "format"]
         command += ["-t", new_cluster_id(), "-c", str(self._properties)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_LIMIT_S, check=False)
         if done.returncode != 0:

@@ -1,19 +1,19 @@
-"""The keeper: a process that removes what a development broker made when its owner is gone.
+"""The keeper: a process that removes everything a development broker made, once its owner has ended.
 
-Why a process: the owner may be killed with SIGKILL and then can do nothing itself; and a child's
-parent-death signal would fire when the thread that started it ends, and removes no container.
+It is a process because the owner may be killed with SIGKILL. A parent-death signal would not do: it is sent when the
+thread that started the child ends, and it removes no container.
 
 1. The owner makes a folder and starts the keeper with it *before* it starts anything else.
 2. Everything the broker starts carries the folder's name as a token: Java processes as an argument,
-   containers as a label. So nothing has to be reported, and no crash between two steps is missed.
+   containers as a label. Nothing has to be reported, so a crash between two steps leaves nothing unknown.
 3. The keeper waits until the pipe from its owner is closed or its owner is no longer its parent.
-4. It kills the processes, removes the containers, and removes the folder last: as long as the folder is
-   there, the next development broker on this machine finds it (``sweep``) and finishes the work. That
-   is for the case that owner and keeper were killed together, or the machine was switched off.
+4. It kills the processes, removes the containers, and removes the folder last. If owner and keeper were killed
+   together, or the machine was switched off, the next development broker on this machine finds the folder (``sweep``)
+   and finishes the work.
 
-The folder for temporary files is everybody's. So a sweep looks only at folders of its own user, by name, owner and
-mode, and believes nothing of what lies in them (``_read_owner``); it kills processes and removes containers of that
-user alone.
+Every user can write to the folder for temporary files. A sweep therefore considers only folders of its own user, by
+name, owner and mode, and trusts no file in them (``_read_owner``). It kills processes and removes containers of that
+user only.
 
 This file runs as a script of its own and imports nothing of the project.
 """
@@ -34,21 +34,21 @@ from pathlib import Path
 from typing import Any
 
 FOLDER_PREFIX = f"stream-dedup-broker-{os.geteuid()}-"
-"""Of the names of this user's folders."""
+"""Prefix of the names of this user's folders."""
 _TOKEN = re.compile(re.escape(FOLDER_PREFIX) + "[a-z0-9_]{1,32}")
-"""Such a name: as ``mkdtemp`` makes them, and nothing that means more than a name elsewhere."""
+"""A folder name as ``mkdtemp`` makes it, without characters that have a meaning elsewhere."""
 TOKEN_ARGUMENT = "-Dstream_dedup.broker="  # noqa: S105  (a name of a process, no secret)
 TOKEN_LABEL = "stream-dedup.broker"  # noqa: S105  (the same)
 OWNER_LABEL = "stream-dedup.owner"
 OWNER_FILE = "owner"
 MAX_OWNER_BYTES = 512
-"""An identity has some 120 bytes; more of an owner file is not read."""
+"""Bytes read of an owner file; an identity has some 120."""
 WATCH_S = 1.0
-"""Between two looks at the owner, seconds; the closing of the pipe is seen at once."""
+"""Seconds between two checks of the owner; the closing of the pipe is noticed at once."""
 START_S = 0.3
-"""From the making of a process to the moment when it shows its arguments, seconds: milliseconds, on busy cores more."""
+"""Seconds until a new process shows its arguments: milliseconds, more on busy cores."""
 CLOSE_LIMIT_S = 30
-"""For the keeper to finish, seconds: removing a container takes 1 to 2."""
+"""Seconds for the keeper to finish: removing a container takes 1 to 2."""
 CLEANING_ENGINE_LIMIT_S = 20
 """One request to the Docker engine, seconds: removing a container that wrote much takes a while."""
 

@@ -1,7 +1,7 @@
-"""Free ports on loopback that stay free while a broker is down.
+"""Finds free ports on loopback that stay free while a broker is down.
 
-The kernel gives outgoing connections a port of the ephemeral range (32768 up on Linux). A listener chosen
-from there may find its port taken by some client when it starts again, so ours are chosen below it.
+The kernel gives outgoing connections ports of the ephemeral range (from 32768 on Linux). A client may take such a port
+while a broker restarts, so the ports of brokers are below that range.
 """
 
 import random
@@ -9,14 +9,14 @@ import socket
 
 FIRST_PORT, LAST_PORT = 20_000, 32_000
 TRIES = 200
-"""Of 12,000 ports hardly any are taken: many tries in vain mean that something else is wrong."""
+"""Hardly any of the 12,000 ports are taken: so many failures mean that something else is wrong."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Return different ports on loopback that nobody listens on now.
+    """Return different ports on loopback on which no process listens now.
 
     Raises:
-        OSError: none could be had.
+        OSError: too few free ports were found.
     """
     found: list[int] = []
     for port in random.SystemRandom().sample(range(FIRST_PORT, LAST_PORT), TRIES):

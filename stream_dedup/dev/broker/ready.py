@@ -1,7 +1,7 @@
-"""Whether a broker answers: first one request on a bare socket, then an admin request.
+"""Checks whether a broker answers: first a request on a bare socket, then an admin request.
 
-The bare request comes first because a Kafka client warns about every connection that fails, and while a
-broker starts they all fail; the admin request decides.
+The bare request comes first because a Kafka client logs every failed connection, and all connections fail while a
+broker starts. The admin request decides.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
 POLL_S = 0.1
-"""Between two tries, seconds: short beside a start of 7 s, long enough to leave the cores to the broker."""
+"""Seconds between two tries: short beside a start of 7 s, long enough to leave the cores to the broker."""
 PROBE_LIMIT_S = 2.0
 """One bare request, seconds: a proxy in front of a container may accept a connection and say nothing."""
 ADMIN_LIMIT_MS = 10_000
@@ -29,7 +29,7 @@ def wait_until_ready(bootstrap: str, running: Callable[[], bool], limit_s: float
     """Wait for an answer to an admin request.
 
     Returns:
-        False where the broker ended (``running`` says so) or the time was over.
+        False if the broker ended (``running`` returned false) or the time ran out.
     """
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline and running():

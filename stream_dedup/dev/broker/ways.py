@@ -1,4 +1,4 @@
-"""Which development broker this machine gets: external, container, or Java, in this order."""
+"""Chooses the development broker of this machine: external, container, or Java, in this order."""
 
 import logging
 import os
@@ -24,22 +24,20 @@ log = logging.getLogger(__name__)
 
 
 class NoMachineryError(UserError):
-    """This machine has neither Docker nor Java: no broker can run here."""
+    """This machine has neither Docker nor Java, so no broker can run on it."""
 
 
 def can_run_broker() -> bool:
-    """Tell whether a broker has to start here: one is named, or there is a Docker engine or a Java 17."""
+    """Return whether a broker must start here: one is named, or there is a Docker engine or Java 17."""
     return bool(os.environ.get(BROKERS_VARIABLE)) or _has_docker() or find_java() is not None
 
 
 def find_broker(settings: BrokerSettings | None = None, *, own: bool = False) -> DevBroker:
-    """Return a broker that is not started yet.
-
-    ``own`` asks for one that may be killed, so not for an external one.
+    """Return a broker that is not started yet; with ``own`` one that may be killed, so never an external one.
 
     Raises:
-        NoMachineryError: neither Docker nor Java is here.
-        UnavailableError: one of them is, and still no broker can be had.
+        NoMachineryError: this machine has neither Docker nor Java.
+        UnavailableError: this machine has one of them, but the broker cannot be prepared.
     """
     external = os.environ.get(BROKERS_VARIABLE)
     if external and not own:
@@ -48,7 +46,7 @@ def find_broker(settings: BrokerSettings | None = None, *, own: bool = False) ->
 
 
 def prepare_broker() -> Callable[[BrokerSettings], DevBroker]:
-    """Choose the way of a broker of our own and fetch what it needs (image or jars), which may take minutes.
+    """Choose container or Java and fetch the image or the jars, which may take minutes.
 
     Raises:
         NoMachineryError: as ``find_broker``.
@@ -85,5 +83,5 @@ def _has_docker() -> bool:
         return engine_answers()
     if shutil.which("docker") is None:
         return False
-    asked = subprocess.run(["docker", "info"], capture_output=True, timeout=ENGINE_LIMIT_S, check=False)
-    return asked.returncode == 0
+    done = subprocess.run(["docker", "info"], capture_output=True, timeout=ENGINE_LIMIT_S, check=False)
+    return done.returncode == 0
