@@ -1,12 +1,12 @@
-"""How functions are compiled, and the instructions for which Python has no words. Importing it loads the compiler.
+"""Compiles functions with numba, and provides instructions that Python lacks. Importing this file loads the compiler.
 
-Every compiled function is given its types, so that it is compiled when its module is imported and never while an
-article waits; its machine code is kept in numba's cache (beside the source, or in the user's cache folder
-where that cannot be written, or not at all where neither can). The interpreter's lock is released meanwhile:
-arrays that are given by address must be held by the caller.
+Every compiled function declares its types, so it is compiled when its module is imported and never while an article
+waits. Its machine code is kept in numba's cache: beside the source, in the user's cache folder if that cannot be
+written, or nowhere if neither can. Compiled functions release the interpreter's lock: the caller must hold a reference
+to every array that it passes by address.
 
-numba takes kept code for good as long as the function's own file is the same. What the code has from other files
-(numbers and types that are imported, what this file generates) therefore stands in the name under which it is kept.
+numba reuses kept code as long as the function's own file is unchanged. What a function takes from other files
+(imported numbers and types, the instructions below) is therefore part of the name under which its code is kept.
 """
 
 from __future__ import annotations

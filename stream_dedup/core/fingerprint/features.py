@@ -1,22 +1,19 @@
-"""From a text to its features, each with its count: words, or n-grams of characters.
+"""Counts the features of a text: words, or n-grams of characters.
 
-Owns the two segmenters. Only Han runs reach them (``text``), and both know the same
-dictionary, so ``rjieba`` (the fast default) and ``jieba`` (the reference) give the same
-words. Where they differ at all it is in the order of words in a run of one repeated character, where
-two ways to cut are equally probable: order is no part of the counts. A user's words are added to a
-segmenter of one's own, never to one that others use.
+This file owns the two segmenters, ``rjieba`` (the fast default) and ``jieba`` (the reference). Both have the same
+dictionary and get Han runs only (``text.normalise``), so they give the same words. They may differ in the order of
+words within a run of one repeated character, where two ways to cut it are equally probable; counts do not depend on the
+order. A user's words are added to a separate segmenter, never to a shared one.
 
-Words of one kind are no features: what is neither letter nor digit. It never reaches this
-file.
+Runs of characters that are neither letters nor digits are no features; they do not reach this file.
 
-Japanese, Thai, Lao, Khmer and Burmese are written without spaces, and no dictionary of them is here. A run
-of kana or of such letters would be one word, that of a whole sentence; of ``marked`` words
-it counts as its overlapping pairs of characters instead. So do ideographs that jieba does not know.
+Japanese, Thai, Lao, Khmer and Burmese are written without spaces, and there is no dictionary for them here. A run of
+such letters would make one word of a whole sentence; among ``marked`` words it counts as its overlapping pairs of
+characters instead. The same holds for ideographs that jieba does not know.
 
-Loading a segmenter takes part of a second (jieba: some two) and is done at the first call. jieba would keep
-a cache of its dictionary in the folder for temporary files, and believe whatever stands there
-under that name: an older dictionary, or what another user put there. So its dictionary is read
-without it, which also keeps it from logging.
+A segmenter is loaded at the first call, in part of a second (jieba: about two seconds). jieba would cache its
+dictionary in the folder for temporary files and trust any file of that name there, also an older dictionary or a file
+of another user. So the dictionary is read without the cache, which also keeps jieba from logging.
 """
 
 from __future__ import annotations
@@ -36,13 +33,13 @@ from stream_dedup.core.text.simplify import simplify
 from stream_dedup.errors import UserError
 
 Segmenter = Callable[[str], list[str]]
-"""Cuts Han runs that spaces separate; may return the spaces too."""
+"""Cuts Han runs, separated by spaces, into words; may return the spaces too."""
 
 WITNESS = "南京市长江大桥 他来到了网易杭研大厦 买水果然后来世博园"
 WITNESS_WORDS = "南京市 长江大桥 他 来到 了 网易 杭研 大厦 买 水果 然后 来 世博园"
-"""What both segmenters make of the witness with the dictionary and model of jieba 0.42.1."""
+"""The words of the witness by both segmenters, with the dictionary and model of jieba 0.42.1."""
 DEFAULT_TAG = "x"
-"""Part of speech of a user's word: no one asks for it, but rjieba wants one."""
+"""Part of speech of a user's word: unused, but rjieba requires one."""
 
 # Kana, bopomofo, Thai, Lao, Burmese, Khmer, and the ideographs beyond jieba's.
 _UNSPACED = (
@@ -53,16 +50,16 @@ _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]{{2}}")
 _UNSPACED_RUNS = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 _IDEOGRAPHS = re.compile("[\u4e00-\u9fd5]+")
 SINGLES = f"\u4e00-\u9fd5{_UNSPACED}"
-"""Characters of languages without spaces, as the inside of a character class."""
+"""Characters of languages without spaces, for use inside a character class."""
 
 
 def words_of(text: str, segmenter: Segmenter) -> Counter[str]:
-    """How often each word of the normalised text stands in it: ``plain`` words."""
+    """Count the ``plain`` words of the normalised text."""
     return count_words(split(text), segmenter)
 
 
 def count_words(runs: Runs, segmenter: Segmenter) -> Counter[str]:
-    """How often each word stands there."""
+    """Count the words."""
     counts = Counter(segmenter(runs.han)) if runs.han else Counter()
     counts.pop(" ", None)
     if runs.words:
@@ -71,20 +68,20 @@ def count_words(runs: Runs, segmenter: Segmenter) -> Counter[str]:
 
 
 def pair_up(words: list[str]) -> list[str]:
-    """Words, with pairs of characters in place of runs that are written without spaces."""
+    """Replace runs that are written without spaces by their overlapping pairs of characters."""
     if "".join(words).isascii():
         return words
     return list(chain.from_iterable([word] if word.isascii() else _parts(word) for word in words))
 
 
 def units_of(text: str) -> list[str]:
-    """What short text is made of: each character of Chinese and of other languages without spaces, each other word."""
+    """Return the units of short text: each character of languages without spaces, and each other word."""
     found: list[str] = _units().findall(text)
     return found
 
 
 def grams_of(units: list[str]) -> Counter[str]:
-    """How often each unit, and each pair of neighbours, stands there; a space joins a pair."""
+    """Count the units and the pairs of neighbouring units; a space joins a pair."""
     counts = Counter(units)
     counts.update([f"{first} {second}" for first, second in pairwise(units)])
     return counts
@@ -106,12 +103,12 @@ def _units() -> re.Pattern[str]:
 
 @cache
 def segmenter(name: str, user_dictionary: Path | None = None, *, simplified: bool = False) -> Segmenter:
-    """The segmenter of this name, loaded and tried; with a user's words, if there are any.
+    """Load the segmenter of this name, test it, and add the words of the user dictionary.
 
-    ``simplified``: the texts are, and so shall be the user's words.
+    ``simplified``: convert the user's words to simplified characters, as the texts are.
 
     Raises:
-        UserError: it is not installed, gives other words than the scheme says, or the words cannot be read.
+        UserError: the segmenter is not installed or cuts the witness differently, or the dictionary cannot be read.
     """
     try:
         loaded = _load_jieba() if name == "jieba" else _load_rjieba(own=user_dictionary is not None)
@@ -131,18 +128,18 @@ def segmenter(name: str, user_dictionary: Path | None = None, *, simplified: boo
 
 
 def user_words(path: Path) -> dict[str, int | None]:
-    """Words and frequencies of a dictionary in jieba's format: a line ``word [frequency] [tag]`` each.
+    """Read words and frequencies of a dictionary in jieba's format, with lines ``word [frequency] [tag]``.
 
-    Only words of ideographs: others are never cut, so a dictionary cannot change them.
+    Only words of ideographs are returned: other words are never cut, so a dictionary cannot change them.
 
     Raises:
-        UserError: the file cannot be read, or a line is no such line.
+        UserError: the file cannot be read, or a line has another form.
     """
     words: dict[str, int | None] = {}
     for number, line in enumerate(read_lines(path), 1):
         word, *rest = line.split()
         frequency = int(rest[0]) if rest and rest[0].isascii() and rest[0].isdecimal() else None
-        # jieba takes a frequency of 0 for an order never to join these characters, in every tokenizer of the process.
+        # In jieba, a frequency of 0 forbids the word in every tokenizer of the process.
         if len(rest) > 2 or (len(rest) == 2 and frequency is None) or frequency == 0:  # noqa: PLR2004 - and a tag
             msg = f"{path}, entry {number}: {line!r} is no entry of a dictionary; write: word [frequency above 0] [tag]"
             raise UserError(msg)
@@ -152,10 +149,10 @@ def user_words(path: Path) -> dict[str, int | None]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a file of words that hold anything; what begins with # is a comment.
+    """Return the lines of a file of words, without empty lines and comments (#).
 
     Raises:
-        UserError: it cannot be read as UTF-8.
+        UserError: the file cannot be read as UTF-8.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -169,9 +166,9 @@ def read_lines(path: Path) -> list[str]:
 
 
 def _load_rjieba(*, own: bool) -> Any:  # noqa: ANN401 - a package without types
-    import rjieba  # noqa: PLC0415 - loads its dictionary; only where it is wanted
+    import rjieba  # noqa: PLC0415 - loads its dictionary; only where it is used
 
-    # Words that are added to the package's own are everyone's.
+    # Words added to the package's global segmenter would be shared.
     return rjieba.Jieba() if own else rjieba
 
 
@@ -179,10 +176,10 @@ def _load_jieba() -> Any:  # noqa: ANN401 - a package without types
     with warnings.catch_warnings():
         # 0.42.1 has invalid escapes in its regular expressions and asks for pkg_resources.
         warnings.simplefilter("ignore")
-        import jieba  # noqa: PLC0415 - slow to import; only where it is wanted
-    # A tokenizer of our own: words that someone else adds to jieba's global one are none of ours.
+        import jieba  # noqa: PLC0415 - slow to import; only where it is used
+    # A separate tokenizer: words that other code adds to jieba's global one must not count here.
     tokenizer = jieba.Tokenizer()
-    # What its initialize() does, but for the cache.
+    # As its initialize() does, without the cache.
     tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(tokenizer.get_dict_file())
     tokenizer.initialized = True
     return tokenizer

@@ -1,19 +1,18 @@
-"""From texts to signatures and margins, a batch at a time.
+"""Computes signatures and margins of texts, a batch at a time.
 
-Owns the hash of a feature and the tables of features that were met. The way: kind and counts of features
-(``reader``), whole-number weights (``weights``), sums, signature and margins (``simhash``).
+The steps: status and counts of features (``reader``), whole-number weights (``weights``), sums, signature and margins
+(``simhash``). This file owns the hash of a feature, and the tables of known features.
 
-The hash of a feature is 256 bits: XXH3-128 of its UTF-8 bytes with seed 2n, then with seed 2n + 1, n being the
-scheme's ``seed``, each in its canonical (big-endian) byte order. The signature of a text whose exact form decides is
-this hash of the text itself; its margins are as large as they can be.
+The hash of a feature is 256 bits: XXH3-128 of its UTF-8 bytes with seed 2n, then with seed 2n + 1, where n is the
+scheme's ``seed``, each in canonical (big-endian) byte order. The signature of an exact text is this hash of the
+text itself; its margins have the maximum value.
 
-What a feature's hash and IDF are never changes, so they are kept in a table from feature to row, one for long and one
-for short text, and taken from there for a whole batch at once. A table is bounded: where it has more than
-``MAX_KNOWN_WORDS`` when a chunk begins, it is forgotten and begins anew, so it never holds more than that
-and the features of one chunk. It changes no result, only the time: no output may depend
-on a row's number.
+The hash and the IDF of a feature never change. They are kept in a table, one for long and one for short text, and
+looked up for a whole batch at once. A table that has more than ``MAX_KNOWN_WORDS`` features when a chunk begins is
+cleared, so it never has more than that plus the features of one chunk. The table saves time and changes no result: no
+output may depend on a row number.
 
-One process uses a ``Fingerprinter`` from one thread.
+Use one ``Fingerprinter`` per thread.
 """
 
 from __future__ import annotations
@@ -45,27 +44,27 @@ from stream_dedup.core.scheme import Features, FingerprintSettings
 from stream_dedup.core.text.clean import TOKEN_NAMES
 
 MAX_KNOWN_WORDS = 1 << 18
-"""Features in a table: the vocabulary of some 10,000 articles, about 40 MB with the words themselves."""
+"""Most features in a table: the vocabulary of some 10,000 articles, about 40 MB with the words themselves."""
 CHUNK_TEXTS = 256
-"""Texts worked on together: their features bound what a table may exceed its limit by."""
+"""Texts processed together; their features bound by how much a table may exceed its limit."""
 
 Text = str | Sequence[str]
 """A text, or the texts of its fields in the order of ``FingerprintSettings.fields``."""
 
 
 class Fingerprints(NamedTuple):
-    """Of n texts: one row each."""
+    """Fingerprints of n texts, one row for each."""
 
     signatures: U8
     """Shape (n, 32), bit 0 the high bit of byte 0; zero without features."""
     margins: U8
-    """Shape (n, 8 x tables), two margins a byte, for the bits that the tables cut; zero without features."""
+    """Shape (n, 8 x tables), two margins in a byte, for the bits of the table keys; zero without features."""
     statuses: U8
     """``model.Status`` of each text: LONG, SHORT, EXACT or FEATURELESS."""
 
     @property
     def featured(self) -> NDArray[np.bool_]:
-        """Whether each text has any features."""
+        """Whether each text has features."""
         return signed(self.statuses)
 
 
@@ -74,48 +73,48 @@ class Feature:
     """One feature of a text."""
 
     name: str
-    """As people read it: tokens by their names."""
+    """The feature as text, with tokens by their names."""
     count: int
-    """How often it stands there; fields and key sentences count as often as they weigh."""
+    """Occurrences in the text, multiplied by the weights of fields and key sentences."""
     weight: int
     hash: bytes
     """256 bits, bit 0 the high bit of byte 0."""
 
 
 class Explained(NamedTuple):
-    """One text and all that its entry is made of."""
+    """One text and every value that its entry is made from."""
 
     status: Status
     text: str
-    """As it was compared: long text normalised, of short text the characters that count."""
+    """The normalised text; of short text the characters that count."""
     size: int
-    """Characters that are held against the article size."""
+    """Number of characters that is compared with the article size."""
     features: tuple[Feature, ...]
-    """Heaviest first; of an exact text the whole text alone."""
+    """Heaviest first; an exact text is one feature."""
     sums: I64
     """256 sums, whole numbers."""
     signature: bytes
     margins: U8
-    """One for each bit that the tables cut, 0 to 15."""
+    """One for each bit that the tables are keyed by, 0 to 15."""
 
 
 def feature_hash(name: str, seed: int = 0) -> bytes:
-    """256 bits that stand for a feature."""
+    """Return the 256-bit hash of a feature."""
     return feature_hashes((name,), seed)
 
 
 def feature_hashes(names: Iterable[str], seed: int = 0) -> bytes:
-    """The same for several, one after the other."""
+    """Return the hashes of features, joined."""
     digest, first, second = xxhash.xxh3_128_digest, 2 * seed, 2 * seed + 1
     raw = [name.encode("utf-8", "surrogatepass") for name in names]
     return b"".join([digest(one, first) + digest(one, second) for one in raw])
 
 
 class Fingerprinter:
-    """Makes kinds, signatures and margins under one scheme."""
+    """Computes statuses, signatures and margins of texts under one scheme."""
 
     def __init__(self, settings: FingerprintSettings | None = None) -> None:
-        """Nothing is loaded before the first text, or ``warm``."""
+        """Load nothing yet: tables are loaded by ``warm`` or with the first text."""
         self._settings = settings or FingerprintSettings()
         self._reader = Reader(self._settings)
         self._quick = self._short_fingerprinter()
@@ -126,14 +125,14 @@ class Fingerprinter:
 
     @property
     def settings(self) -> FingerprintSettings:
-        """What the entries depend on."""
+        """The settings that the entries depend on."""
         return self._settings
 
     def warm(self) -> None:
-        """Load dictionary and tables now and not at the first text.
+        """Load dictionaries and tables now, not with the first text.
 
         Raises:
-            UserError: a package or its data are missing or are not what the scheme says.
+            UserError: a package or its data are missing or differ from what the scheme names.
         """
         self._reader.warm()
         if self._quick is not None:
@@ -143,7 +142,7 @@ class Fingerprinter:
             weigher.warm()
 
     def fingerprint(self, texts: Sequence[Text]) -> Fingerprints:
-        """Signatures, margins and kinds of texts; the same for each text whatever stands beside it.
+        """Return signatures, margins and statuses; those of a text depend on this text alone.
 
         Raises:
             UserError: as ``warm``.
@@ -154,7 +153,7 @@ class Fingerprinter:
         return Fingerprints(*map(np.concatenate, zip(self._blank(0), *parts, strict=True)))
 
     def features(self, text: Text) -> Explained:
-        """One text and all that its entry is made of.
+        """Return one text with every value that its entry is made from.
 
         Raises:
             UserError: as ``warm``.
@@ -165,7 +164,7 @@ class Fingerprinter:
         return self._explain(counted, compared, self._reader.size(fields))
 
     def features_of(self, counts: Mapping[str, int], status: Status = Status.LONG) -> Explained:
-        """The same for a text whose features somebody else counted.
+        """Return the same for a text whose features the caller counted.
 
         Raises:
             UserError: as ``warm``.
@@ -187,7 +186,7 @@ class Fingerprinter:
         return made
 
     def _read_quickly(self, quick: ShortFingerprinter, texts: Sequence[Text], made: Fingerprints) -> list[int]:
-        """Fill in the texts that can be read as a batch of short ones; the others remain."""
+        """Fill in the rows that the batch reader of short text can read; return the deferred rows."""
         deferred: list[int] = []
         plain = [_fields(text)[0] for text in texts]
         for rows in quick.batches(plain, deferred):
@@ -210,7 +209,7 @@ class Fingerprinter:
             made.margins[row] = 0xFF
 
     def _short_fingerprinter(self) -> ShortFingerprinter | None:
-        """None where texts are not short, or not compared by characters, or of several fields, or HTML."""
+        """Return None if texts are never short, not compared by characters, of several fields, or HTML."""
         settings = self._settings
         if not settings.has_short or settings.short.features.kind != "chars" or settings.fields or any(settings.html):
             return None
@@ -242,7 +241,7 @@ class Fingerprinter:
 
 
 class _Weigher:
-    """From counts of features to sums, for long or for short text."""
+    """Computes sums from counts of features, for long or for short text."""
 
     def __init__(self, settings: Features, seed: int) -> None:
         self._settings = settings
@@ -250,12 +249,12 @@ class _Weigher:
         self._table = _FeatureTable(self._idf, seed)
 
     def warm(self) -> None:
-        """Load what a weight needs."""
+        """Load the table of IDF."""
         if self._settings.kind == "words":
             self._idf("")
 
     def sums(self, counts: Sequence[Counter[str]]) -> Sums:
-        """Of each text its sums, and the sum of the squares of its weights."""
+        """Return the sums of each text, and the sum of its squared weights."""
         self._table.make_room()
         rows = self._table.rows(counts)
         times = np.fromiter(chain.from_iterable(map(Counter.values, counts)), np.int64, len(rows))
@@ -263,7 +262,7 @@ class _Weigher:
         return sums_of(times, self._table.idf.take(rows), self._table.hashes.take(rows, axis=0), ends, self._settings)
 
     def features(self, counts: Counter[str]) -> list[Feature]:
-        """The features of one text that count, heaviest first."""
+        """Return the features of one text that count, heaviest first."""
         self._table.make_room()
         rows = self._table.rows([counts])
         names, times = list(counts), np.array(list(counts.values()), np.int64)
@@ -273,7 +272,7 @@ class _Weigher:
 
 
 class _FeatureTable:
-    """Hash and IDF of each feature met, by row."""
+    """Hash and IDF of each known feature, by row."""
 
     def __init__(self, idf: Callable[[str], int], seed: int) -> None:
         self._idf, self._seed = idf, seed
@@ -282,12 +281,12 @@ class _FeatureTable:
         self.idf = np.empty(1024, np.int64)
 
     def make_room(self) -> None:
-        """Forget all features where there are too many."""
+        """Clear the table if it has too many features."""
         if len(self._row_of) > MAX_KNOWN_WORDS:
             self._row_of.clear()
 
     def rows(self, counts: Iterable[Iterable[str]]) -> I64:
-        """Row of each feature of each text, in order."""
+        """Return the row of each feature of each text, in order; add the features that are missing."""
         names = list(chain.from_iterable(counts))
         try:
             return self._known(names)
@@ -301,7 +300,7 @@ class _FeatureTable:
     def _learn(self, names: set[str]) -> None:
         start, end = len(self._row_of), len(self._row_of) + len(names)
         self._grow(end)
-        # One order for all three; which one does not matter.
+        # The same order for all three.
         ordered = list(names)
         self._row_of.update(zip(ordered, range(start, end), strict=True))
         joined = np.frombuffer(feature_hashes(ordered, self._seed), np.uint8)
@@ -320,5 +319,5 @@ def _fields(text: Text) -> Sequence[str]:
 
 
 def _readable(text: str) -> str:
-    """With the names of tokens in place of what stands for them."""
+    """Replace the letters that stand for tokens by the names of the tokens."""
     return "".join(TOKEN_NAMES.get(character, character) for character in text)

@@ -1,10 +1,10 @@
-"""Units and pairs of units as numbers, and their hashes.
+"""Numbers for units and pairs of units, and a cache of their hashes.
 
-Owns the numbers. A unit of one character is its code point, a longer one has a number above all of these; a gram is one
-number made of two units, the first of them 0 where it is a unit alone. No output may depend on a unit's number.
+The number of a unit of one character is its code point; a longer unit has a number above all code points. The number
+of a gram is made of two units; the first is 0 if the gram is one unit. No output may depend on these numbers.
 
-What a gram's hash is never changes, so hashes are kept: each gram has one place, which its number tells, and takes it
-from whatever gram stood there. A place is found by arithmetic alone, for all grams of a batch at once.
+The hash of a gram never changes, so hashes are cached. The slot of a gram is computed from its number, for all grams of
+a batch at once; a gram replaces the one that was in its slot.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from stream_dedup.core.arrays import U8, U64
 from stream_dedup.core.model import SIGNATURE_BYTES
 
 SLOT_BITS = 18
-"""Hashes kept are 2 to this power, 10 MB: the grams that come again and again in comments, and most of the rest."""
+"""The cache has 2 to this power slots, 10 MB: enough for the frequent grams of comments, and most others."""
 UNIT_BITS = 21
 WORD_BASE = 0x110000
-"""Number of the first unit that is no character."""
+"""Number of the first unit of more than one character."""
 MAX_WORDS = 1 << 18
-"""Longer units that are known when a batch begins, at most: more are forgotten, and all hashes with them."""
+"""Most longer units when a batch begins: if there are more, units and hashes are cleared."""
 MAX_NEW_WORDS = (1 << UNIT_BITS) - WORD_BASE - MAX_WORDS
-"""Longer units in a batch, at most: some 700,000."""
+"""Most longer units that a batch may add: some 700,000."""
 
 _UNIT_MASK = (1 << UNIT_BITS) - 1
 # 2**64 over the golden ratio: neighbours are spread evenly over the slots (Knuth 6.4).
@@ -36,12 +36,12 @@ class Units:
     """Numbers of units."""
 
     def __init__(self) -> None:
-        """No word is known."""
+        """Start without longer units."""
         self._number: dict[str, int] = {}
         self._words: list[str] = []
 
     def make_room(self) -> bool:
-        """Forget all words where there are too many; whether it was so."""
+        """Clear the longer units if there are too many; return whether they were cleared."""
         if len(self._words) <= MAX_WORDS:
             return False
         self._number.clear()
@@ -49,14 +49,14 @@ class Units:
         return True
 
     def numbers(self, units: Sequence[str]) -> list[int]:
-        """The number of each unit."""
+        """Return the number of each unit; number those that are new."""
         return [ord(unit) if len(unit) == 1 else self._number.get(unit) or self._learn(unit) for unit in units]
 
     def names(self, grams: U64) -> list[str]:
-        """Names of grams, which come in the order of their numbers."""
+        """Return the names of grams, which are given in rising order."""
         first, second = grams >> np.uint64(UNIT_BITS), grams & np.uint64(_UNIT_MASK)
         words = (first >= WORD_BASE) | (second >= WORD_BASE)
-        # Most are of characters, and these are written all at once, three characters for each gram.
+        # Most are of single characters: these are decoded at once, three characters for each gram.
         points = np.stack((first, np.full_like(first, ord(" ")), second), axis=1).astype("<u4")
         points[words] = ord(" ")
         joined = points.tobytes().decode("utf-32-le")
@@ -68,7 +68,7 @@ class Units:
         return names
 
     def name(self, gram: int) -> str:
-        """As ``features.grams_of`` has it."""
+        """Return the name of a gram, as in ``features.grams_of``."""
         second = self._unit(gram & _UNIT_MASK)
         return f"{self._unit(gram >> UNIT_BITS)} {second}" if gram > _UNIT_MASK else second
 
@@ -83,21 +83,21 @@ class Units:
 
 
 class Hashes:
-    """Hashes of grams."""
+    """A cache of the hashes of grams."""
 
     def __init__(self, units: Units, hashes_of: Callable[[Sequence[str]], bytes]) -> None:
-        """Of no gram so far."""
+        """Start with an empty cache."""
         self._units, self._hashes_of = units, hashes_of
         # No gram is 0.
         self._grams = np.zeros(1 << SLOT_BITS, np.uint64)
         self._kept = np.zeros((1 << SLOT_BITS, SIGNATURE_BYTES), np.uint8)
 
-    def forget(self) -> None:
-        """The units have other numbers now."""
+    def clear(self) -> None:
+        """Clear the cache, because the numbers of units have changed."""
         self._grams[:] = 0
 
     def of(self, grams: U64) -> U8:
-        """A row for each."""
+        """Return the hash of each gram, one row for each."""
         slots = (grams * _SPREAD >> np.uint64(64 - SLOT_BITS)).astype(np.intp)
         found = self._kept.take(slots, axis=0)
         missing = np.flatnonzero(self._grams.take(slots) != grams)
@@ -108,7 +108,7 @@ class Hashes:
     def _learn(self, grams: U64, slots: NDArray[np.intp]) -> U8:
         new, first, back = np.unique(grams, return_index=True, return_inverse=True)
         hashes = np.frombuffer(self._hashes_of(self._units.names(new)), np.uint8).reshape(-1, SIGNATURE_BYTES)
-        # Of two that have one place the last is kept, here as there: NumPy assigns in order.
+        # Of two grams with one slot the last is kept in both arrays: NumPy assigns in order.
         self._grams[slots[first]] = new
         self._kept[slots[first]] = hashes
         return hashes[back]

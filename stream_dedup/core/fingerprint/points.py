@@ -1,11 +1,11 @@
-"""What each code point is to short text, as tables: what whole batches of texts are looked up in.
+"""Tables of code points by which batches of short text are normalised.
 
-Owns which characters are *plain*: a plain character becomes one character by normalising, or up to ``MOST_TIMES`` of
-the same (an ellipsis is three dots), whatever stands beside it. It is no mark, composes with nothing before it, and no
-step of ``clean`` or ``spam`` begins at it alone. All others need a closer look: their text is treated by the
-definition.
+This file owns which characters are *plain*. Normalising turns a plain character into one character, or into up to
+``MOST_TIMES`` of the same character (an ellipsis is three dots), whatever its neighbours are. A plain character is no
+mark, does not compose with the character before it, and no step of ``clean`` or ``spam`` applies to it alone. All other
+characters need a closer look: their text is normalised by the definition.
 
-Must never depend on anything but Unicode 14, the definition of the steps and OpenCC's dictionaries.
+The tables may depend only on Unicode 14, the definition of the steps and OpenCC's dictionaries.
 """
 
 from __future__ import annotations
@@ -25,64 +25,64 @@ from stream_dedup.core.text.simplify import simplifiable
 from stream_dedup.core.text.unicode14 import unassigned
 
 SIZE = 0x20000
-"""Code points in a table; what is beyond (rare ideographs) is looked up as the last one, which needs a closer look."""
+"""Code points in a table; those beyond (rare ideographs) use the last row, which needs a closer look."""
 MOST_TIMES = 3
 _PLAIN_RANGES = ((0, 0xD7FF), (0xE000, 0xFFFF), (0x1F000, 0x1FAFF))
-"""Where plain characters are looked for: the first plane, and emoji."""
+"""Ranges that may have plain characters: the first plane, and emoji."""
 NO_TABLE = re.compile(f"{spam.ENCLOSED.pattern}|{spam.FOREIGN.pattern}|(?![0-9])\\d")
-"""What looks like other letters, and digits that are no ASCII: ``Kind`` does not tell them."""
-# Tags, entities, addresses and names begin so.
+"""Characters without a bit in ``Kind``: letters that look like others, and digits that are not ASCII."""
+# Tags, entities, addresses and user names begin with these.
 _CLOSER = re.compile(f"[<&@]|{NO_TABLE.pattern}")
 _EVERY = "".join(map(chr, range(SIZE)))
 
 
 class Raw:
-    """What a character of a text may be, as bits."""
+    """Traits of a character of a text, as bits."""
 
     CLOSER, TRADITIONAL, PICTURE, DROPPED, SEVERAL = 1, 2, 4, 8, 16
 
 
 class Kind:
-    """What a character of a normalised text may be, as bits."""
+    """Traits of a character of a normalised text, as bits."""
 
     SINGLE = 1
-    """A unit by itself, as ideographs are."""
+    """A unit by itself, such as an ideograph."""
     LETTER = 2
     """Part of a word."""
     MARK = 4
-    """A mark, or a character that no table knows: the regular expression tells the units."""
+    """A mark, or a character beyond the tables: the regular expression finds the units."""
     FIXED = 8
-    """Repeats of it stay: digits, white space, _."""
+    """Repetitions are not shortened: digits, white space, _."""
     APART = 16
-    """May be one of the characters that separators keep apart."""
+    """A character that ``spam.unspace`` may join."""
     JOINED = 32
-    """Its neighbours are none of these."""
+    """A character whose neighbours ``spam.unspace`` does not join."""
     LATIN = 64
     """a to z."""
     LEET = 128
-    """ASCII digits and signs that may be taken for letters."""
+    """ASCII digits and signs that may stand for letters."""
 
 
 class CodePointTables(NamedTuple):
-    """One row for each of ``SIZE`` code points."""
+    """Tables with one row for each of ``SIZE`` code points."""
 
     raw: U8
-    """``Raw``."""
+    """Bits of ``Raw``."""
     normalised: U32
-    """What a plain character becomes."""
+    """The character that a plain character becomes."""
     times: U8
-    """How many of these it becomes."""
+    """How many times it becomes that character."""
     kinds: U8
-    """``Kind``."""
+    """Bits of ``Kind``."""
 
 
 @cache
 def code_point_tables() -> CodePointTables:
-    """The tables, made at the first call."""
+    """Return the tables, which are made at the first call."""
     made = CodePointTables(_raw(), np.arange(SIZE, dtype=np.uint32), np.ones(SIZE, np.uint8), _kinds())
     characters = _inert()
     known = made.kinds & Kind.MARK == 0
-    # One call for all: nothing composes with a newline.
+    # One call for all characters: nothing composes with a newline.
     for character, normalised in zip(characters, nfkc_casefold("\n".join(characters)).split("\n"), strict=True):
         became, point = " " if normalised.isspace() else normalised, ord(character)
         if len(became) <= MOST_TIMES and became == became[:1] * len(became) and known[min(ord(became[0]), SIZE - 1)]:
@@ -91,7 +91,7 @@ def code_point_tables() -> CodePointTables:
             made.raw[point] ^= np.uint8((Raw.CLOSER ^ closer) | (Raw.SEVERAL if len(became) > 1 else 0))
     made.normalised[ord("\n")] = ord(" ")
     made.raw[ord("\n")] = 0
-    # What is dropped needs no other look, and where it is not dropped it needs one.
+    # A dropped character needs no other look; under steps that do not drop it, it needs a closer look.
     made.raw[made.raw & Raw.DROPPED != 0] = Raw.DROPPED
     for table in made:
         table.setflags(write=False)
@@ -99,7 +99,7 @@ def code_point_tables() -> CodePointTables:
 
 
 def _raw() -> U8:
-    """Of each character what the steps before NFKC may do to it; each is to be looked at more closely so far."""
+    """Return the bits of the steps before NFKC; every character also needs a closer look so far."""
     flags = np.full(SIZE, Raw.CLOSER, np.uint8)
     for flag, pattern in (
         (Raw.DROPPED, clean.INVISIBLE.pattern),
@@ -125,18 +125,18 @@ def _kinds() -> U8:
     ):
         kinds[_where(pattern)] |= np.uint8(flag)
     kinds[-1] |= np.uint8(Kind.MARK)
-    # It ends a text, and of empty texts several stand in a row.
+    # The zero character ends each text, and there may be several in a row.
     kinds[0] = Kind.FIXED
     return kinds
 
 
 def _where(pattern: str) -> list[int]:
-    """Code points that a pattern of one character finds, or of a run of them."""
+    """Return the code points that a pattern of one character, or of a run of characters, finds."""
     return [point for found in re.finditer(pattern, _EVERY) for point in range(*found.span())]
 
 
 def _inert() -> list[str]:
-    """Characters that stay apart from what is before them, but for the newline."""
+    """Return the characters that never compose with the one before them, without the newline."""
     missing, seconds = unassigned(), _seconds()
     characters = (chr(point) for first, last in _PLAIN_RANGES for point in range(first, last + 1))
     return [
@@ -150,7 +150,7 @@ def _inert() -> list[str]:
 
 
 def _seconds() -> frozenset[str]:
-    """Characters that may compose with what is before them: the second ones of a pair, and medial and final jamo."""
+    """Return the characters that may compose with the one before: second ones of a pair, medial and final jamo."""
     pairs = (unicodedata.decomposition(character).split() for character in _EVERY)
     found = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2 and not pair[0].startswith("<")}  # noqa: PLR2004
     return frozenset(found | set(map(chr, (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)))))

@@ -1,22 +1,21 @@
-"""What kind of text this is, long, short or so short that its exact form decides, and its features.
+"""Tells whether a text is long, short or exact, and counts its features. This is the definition of both.
 
-Owns what is counted where a size is asked for: characters of the normalised text, single spaces and punctuation among
-them, all fields together, before tricks of spam are undone (a word that is kept apart by dots has those dots).
-Against the article size the text is held as the normalisation of long text leaves it, against the exact size as that of
-short text does. However many characters it has, text of less than ``LEAST_UNITS`` characters and words that count
-is decided by its exact form too.
+The size of a text is the number of characters of the normalised text, including single spaces and punctuation, of all
+fields together, before tricks of spam are undone (a word kept apart by dots includes the dots). The article size is
+compared with the text normalised as long text, the exact size with the text normalised as short text. A text with fewer
+than ``LEAST_UNITS`` characters and words that count is exact, whatever its size.
 
-What counts in short text are letters and digits. In text of nearly nothing but symbols (drawings, a row of
-emoji with a word) all visible characters do, each run of a symbol once; text without a letter, a digit
-or such a symbol has no features.
+In short text letters and digits count. In a text of almost nothing but symbols (drawings, a row of emoji with a word)
+all visible characters count, each run of one symbol once. A text without a letter, a digit or such a symbol has no
+features.
 
-Most long text is known to be long from its words alone, which are part of it; only where these do not reach
-the size is the text normalised as a whole and counted.
+Most long text is known to be long from the characters of its words alone. Only if these do not reach the size, the text
+is normalised as a whole and measured.
 
-Key sentences are the first and the last of each paragraph (a line) and the longest of a field; words of long text that
-stand in them count ``key_sentences`` times more.
+Key sentences are the first and the last sentence of each paragraph (a line) and the longest sentence of a field. Words
+of long text in key sentences count ``key_sentences`` more times.
 
-Must never depend on anything but the text and the settings.
+The result may depend only on the text and the settings.
 """
 
 from __future__ import annotations
@@ -37,27 +36,27 @@ from stream_dedup.core.text.normalise import Runs, normalise, split, split_norma
 from stream_dedup.core.text.simplify import simplify
 
 LEAST_UNITS = 4
-"""Characters or words that short text must have to be compared by them: of three, one that is changed is most of it."""
+"""Least characters or words of a short text: of three, one changed is a large part of the text."""
 SYMBOLS = 4
-"""Visible characters to one letter from which symbols are what the text says."""
+"""Visible characters for each letter from which on symbols count."""
 
 _SYMBOLS = re.compile(r"([^\w\s])\1+")
-# A dot ends a sentence only before white space: 3.14 and example.com go on.
+# A dot ends a sentence only before white space, not in 3.14 or example.com.
 _SENTENCE = re.compile(r"(?:[^。！？!?；;…\n.]|\.(?=\S))+")
 
 
 class Counted(NamedTuple):
-    """A text's kind, and how often each of its features stands there; of an exact text, the text itself once."""
+    """Status and feature counts of a text; an exact text is its own only feature."""
 
     status: Status
     counts: Counter[str]
 
 
 class Reader:
-    """Tells kinds and counts features under one scheme."""
+    """Tells the status of texts and counts their features under one scheme."""
 
     def __init__(self, settings: FingerprintSettings) -> None:
-        """Nothing is loaded before the first text."""
+        """Load nothing yet."""
         self._settings = settings
         self._article_size = settings.article_size or 0
         self._surely_long = max(self._article_size, settings.exact_size)
@@ -75,7 +74,7 @@ class Reader:
             self._warm(self._settings.short)
 
     def read(self, texts: Sequence[str]) -> Counted:
-        """One text by its fields, in the order of the settings.
+        """Return status and counts of one text, given by its fields in the order of the settings.
 
         Raises:
             UserError: as ``warm``.
@@ -95,11 +94,11 @@ class Reader:
         return self._short(short, units)
 
     def size(self, texts: Sequence[str]) -> int:
-        """Characters that are held against the article size."""
+        """Return the number of characters that is compared with the article size."""
         return self._size(self._plain(texts))
 
     def compared(self, texts: Sequence[str], status: Status) -> str:
-        """The text as it was compared: long text normalised, of short text what counts, apart by spaces."""
+        """Return the normalised text; of short text only what counts, separated by spaces."""
         fields = self._plain(texts)
         if status is Status.LONG:
             return "\n".join(normalise_by(field, self._settings.long.normalisation) for field in fields)
@@ -124,7 +123,7 @@ class Reader:
         return sum(len(normalise(clean.before_nfkc(field, self._settings.long.normalisation))) for field in fields)
 
     def _normalised(self, fields: Sequence[str]) -> tuple[int, list[str]]:
-        """Characters that are held against the exact size, and each field as short text."""
+        """Return the number of characters that is compared with the exact size, and each field as short text."""
         steps = self._settings.short.normalisation
         normalised = [normalise(clean.before_nfkc(field, steps)) for field in fields]
         return sum(map(len, normalised)), [normalise_short(one, steps) for one in normalised]
@@ -149,7 +148,7 @@ class Reader:
         return Counted(Status.SHORT if counts else Status.FEATURELESS, counts)
 
     def _count(self, runs: Runs, treatment: Treatment) -> Counter[str]:
-        """Words of one field, without the user's stop words."""
+        """Count the words of one field, without the user's stop words."""
         own = self._settings.user_dictionary
         cut = segmenter(self._settings.segmenter, own, simplified=own is not None and treatment.normalisation.simplify)
         if treatment.features.words == "marked":
@@ -162,13 +161,13 @@ class Reader:
 
 
 def normalise_by(one: str, steps: Normalisation) -> str:
-    """The text as it is compared under these steps, numbers aside: the definition."""
+    """Normalise a text with these steps except that of numbers. This is the definition."""
     normalised = normalise(clean.before_nfkc(one, steps))
     return clean.after_nfkc(normalised, steps) if clean.changes_after_nfkc(steps) else normalised
 
 
 def words_in(one: str, treatment: Treatment) -> Runs:
-    """Han runs and other words of the normalised text."""
+    """Return Han runs and other words of the normalised text."""
     steps, marked = treatment.normalisation, treatment.features.words == "marked"
     if clean.changes_after_nfkc(steps):
         return _numbers(split_normalised(normalise_by(one, steps), marked=marked), treatment)
@@ -176,13 +175,13 @@ def words_in(one: str, treatment: Treatment) -> Runs:
 
 
 def normalise_short(normalised: str, steps: Normalisation) -> str:
-    """Short text when the steps that follow NFKC have been taken."""
+    """Take the steps of short text that follow NFKC."""
     done = clean.after_nfkc(normalised, steps) if clean.changes_after_nfkc(steps) else normalised
     return clean.replace_numbers(done, steps.numbers)
 
 
 def units_that_count(normalised: str) -> list[str]:
-    """The characters and words that count in short text."""
+    """Return the characters and words that count in short text."""
     units = units_of(normalised)
     letters = sum(map(len, units))
     if letters * SYMBOLS < len(normalised) - normalised.count(" "):
@@ -193,7 +192,7 @@ def units_that_count(normalised: str) -> list[str]:
 
 
 def key_sentences(field: str) -> list[str]:
-    """First and last sentence of each paragraph, and the longest of all; one that is several of these, once."""
+    """Return the first and last sentence of each paragraph and the longest of all, each sentence once."""
     paragraphs = [found for found in map(_SENTENCE.findall, field.splitlines()) if found]
     ends = [sentence for found in paragraphs for sentence in dict.fromkeys((found[0], found[-1]))]
     longest = max((sentence for found in paragraphs for sentence in found), key=len, default="")
@@ -202,7 +201,7 @@ def key_sentences(field: str) -> list[str]:
 
 @cache
 def stop_words(path: Path, steps: Normalisation) -> frozenset[str]:
-    """A user's stop words, as they stand in texts that are normalised by these steps.
+    """Return the user's stop words, normalised with these steps.
 
     Raises:
         UserError: the file cannot be read.
@@ -215,8 +214,8 @@ def _exact(normalised: Sequence[str]) -> Counted:
 
 
 def _reaches(runs: Sequence[Runs], size: int) -> bool:
-    """Whether the words alone, of which the normalised text has all characters, are of this size."""
-    # Behind each run of ideographs is one space: at least half are ideographs, which is enough to know for most text.
+    """Whether the words alone have this many characters; the normalised text has at least as many."""
+    # At least half of the characters of Han runs are ideographs, as one space follows each run: enough for most text.
     if sum(len(one.han) for one in runs) >= 2 * size:
         return True
     return sum(len(one.han) - one.han.count(" ") + sum(map(len, one.words)) for one in runs) >= size
@@ -227,7 +226,7 @@ def _numbers(runs: Runs, treatment: Treatment) -> Runs:
 
 
 def _weighted(fields: Iterable[Counter[str]], weights: Sequence[int]) -> Counter[str]:
-    """Counts of all fields together, each as often as it weighs."""
+    """Add the counts of all fields, each multiplied by its weight."""
     total: Counter[str] | None = None
     for counts, weight in zip(fields, weights, strict=True):
         own = counts if weight == 1 else Counter({name: count * weight for name, count in counts.items()})

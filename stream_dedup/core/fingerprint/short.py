@@ -1,16 +1,16 @@
-"""Short text, a batch at once: kinds and counts of grams as ``reader`` defines them.
+"""Reads short texts a batch at a time: statuses and counts of grams, as ``reader`` defines them.
 
-Owns the fast way and its limits. All texts of a batch are one array of code points, and what a text needs is told by
-looking up each character (``points``) and by comparing neighbours:
+All texts of a batch are one array of code points. Looking up each character (``points``) and comparing neighbours tells
+what each text needs:
 
-1. A text of plain characters is normalised by looking up each and dropping white space.
-2. One that holds what a step of ``clean`` may change is normalised by the definition, up to NFKC.
-3. One that may hold a trick of spam goes through the steps that undo these.
-4. Units and pairs of all texts are made at once, but for texts with marks or of little but symbols, whose
-   units the definition finds.
+1. A text of plain characters is normalised by look-ups and by dropping white space.
+2. A text that a step of ``clean`` may change is normalised by the definition, up to NFKC.
+3. A text that may have a trick of spam goes through the steps that undo tricks.
+4. Units and pairs are found for all texts at once, except for texts with marks or with few letters among symbols: the
+   definition finds their units.
 
-A test that says too often that something may be there costs time and changes nothing. Each result is that
-of ``reader.Reader``; tests hold the two against each other. Some texts are left to it.
+A false alarm in one of these tests costs time and changes no result. The results are those of ``reader.Reader``, to
+which some texts are deferred.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from stream_dedup.core.text.normalise import normalise
 from stream_dedup.core.text.spam import MAX_SEPARATOR
 
 MAX_CHARACTERS = 1 << 16
-"""Characters in a batch: fewer units than ``grams`` has numbers for, though NFKC makes up to 18 characters of one."""
+"""Most characters in a batch: even if NFKC makes 18 characters of each, ``grams`` has numbers for all units."""
 
 _SPACE, _DOT, _SLASH, _OPEN, _CLOSE = map(ord, " ./(]")
 _GRAM_BITS = np.uint64(2 * UNIT_BITS)
@@ -41,72 +41,72 @@ _GRAM_BITS = np.uint64(2 * UNIT_BITS)
 Flags = NDArray[np.bool_]
 Numbers = NDArray[np.intp]
 HashesOf = Callable[[Sequence[str]], bytes]
-"""The hashes of features, one after the other."""
+"""Returns the hashes of features, joined."""
 
 
 class ShortTexts(NamedTuple):
-    """Of n short texts: their kinds, and their grams by text."""
+    """Statuses and grams of n short texts."""
 
     statuses: U8
     deferred: list[int]
-    """Texts that the definition is to read; the others know nothing of them."""
+    """Texts that ``reader.Reader`` has to read; they have no grams here."""
     exact: dict[int, str]
-    """The texts whose exact form decides."""
+    """The exact texts, by row."""
     texts: Numbers
-    """Which text a gram is of, in order."""
+    """Row of the text of each gram, rising."""
     grams: U64
     counts: I64
 
 
 class _Characters(NamedTuple):
-    """Characters of several texts, one text after the other, each with a 0 behind it and no other 0."""
+    """Characters of several texts, joined; a 0 ends each text and occurs nowhere else."""
 
     points: U32
     texts: Numbers
-    """Which text each is of."""
+    """Row of the text of each character."""
 
     def where(self, keep: Flags) -> _Characters:
-        """Some of them."""
+        """Return some of the characters."""
         return _Characters(self.points[keep], self.texts[keep])
 
     def of(self, wanted: Flags) -> _Characters:
-        """Those of some texts, said of each text."""
+        """Return the characters of the wanted texts; ``wanted`` has a flag for each text."""
         return self if wanted.all() else self.where(wanted.take(self.texts))
 
     def kinds(self) -> U8:
-        """``points.Kind`` of each."""
+        """Return the bits of ``points.Kind`` of each character."""
         return code_point_tables().kinds.take(self.points, mode="clip")
 
     def joined(self) -> str:
-        """All texts as one."""
+        """Return all characters as one string."""
         return self.points.astype("<u4", copy=False).tobytes().decode("utf-32-le")
 
     def strings(self) -> dict[int, str]:
-        """Each text."""
+        """Return each text, by row."""
         rows = self.texts[self.points == 0].tolist()
         return dict(zip(rows, self.joined().split("\0")[:-1], strict=True))
 
 
 class ShortFingerprinter:
-    """Kinds and sums of short texts under one scheme."""
+    """Computes statuses and sums of short texts under one scheme."""
 
     def __init__(self, settings: FingerprintSettings, hashes_of: HashesOf) -> None:
-        """Nothing is loaded before the first batch."""
+        """Load nothing yet."""
         self._features = settings.short.features
         self._units = Units()
         self._hashes = Hashes(self._units, hashes_of)
         self._reader = ShortReader(settings, self._units)
         single, pair, words = gram_idf(self._features)
         self._idf = np.array([single, pair, words], np.int64)
-        # Longer text is long, or nearly.
+        # Longer text is long, or close to it.
         self._longest = min(MAX_CHARACTERS, settings.article_size or 0) if settings.has_long else MAX_CHARACTERS
 
     def warm(self) -> None:
-        """Make the tables now and not at the first text."""
+        """Make the tables now, not with the first text."""
         code_point_tables()
 
     def batches(self, texts: Sequence[str], deferred: list[int]) -> Iterator[list[int]]:
-        """Rows of texts that are read together; those that are too long are ``deferred``."""
+        """Divide the texts into batches of rows; append the rows of texts that are too long to ``deferred``."""
         rows: list[int] = []
         size = 0
         for row, text in enumerate(texts):
@@ -122,9 +122,9 @@ class ShortFingerprinter:
             yield rows
 
     def __call__(self, texts: Sequence[str]) -> tuple[ShortTexts, Sums]:
-        """What the texts are, and the sums of those that are short, in order."""
+        """Read one batch; return the texts, and the sums of those that are short, in order."""
         if self._units.make_room():
-            self._hashes.forget()
+            self._hashes.clear()
         found = self._reader.read(texts)
         grams = found.grams
         idf = self._idf.take(is_pair(grams).astype(np.intp) + is_pair_of_words(grams))
@@ -136,20 +136,20 @@ class ShortReader:
     """Reads batches of short texts under one scheme."""
 
     def __init__(self, settings: FingerprintSettings, units: Units) -> None:
-        """Nothing is loaded before the first batch."""
+        """Load nothing yet."""
         self._settings, self._steps = settings, settings.short.normalisation
         self._units = units
         self._closer = _closer_look(self._steps)
 
     def read(self, texts: Sequence[str]) -> ShortTexts:
-        """Kinds and grams; of ``MAX_CHARACTERS`` characters together at most."""
+        """Read texts with at most ``MAX_CHARACTERS`` characters in total."""
         normalised, closer = self._plain(texts)
         deferred, strings = self._by_definition(texts, np.flatnonzero(closer).tolist())
         if strings:
             normalised = _joined(normalised, _of_strings(strings))
         sizes = np.bincount(normalised.texts, minlength=len(texts)) - 1
         tricky = self._may_change(normalised, len(texts))
-        # Of what is plain the tables have said so.
+        # The tables know these characters; other texts are searched.
         tricky[[row for row, one in strings.items() if NO_TABLE.search(one)]] = True
         done = normalised.of(~tricky)
         if self._steps.repeats:
@@ -160,7 +160,7 @@ class ShortReader:
         return self._counted(done, sizes, deferred)
 
     def _by_definition(self, texts: Sequence[str], rows: list[int]) -> tuple[list[int], dict[int, str]]:
-        """Texts that are not plain: those that are left altogether, and the others normalised."""
+        """Normalise the texts that are not plain; return the deferred rows, and the others normalised."""
         if self._settings.has_long:
             return rows, {}
         strings = {row: normalise(clean.before_nfkc(texts[row], self._steps)) for row in rows}
@@ -168,11 +168,11 @@ class ShortReader:
         return deferred, {row: one for row, one in strings.items() if "\0" not in one}
 
     def _plain(self, texts: Sequence[str]) -> tuple[_Characters, Flags]:
-        """Normalised characters of the texts that are plain, and which of the texts are not."""
+        """Return the normalised characters of the plain texts, and which texts are not plain."""
         raw = _characters(texts, np.arange(len(texts)))
         flags = code_point_tables().raw.take(raw.points, mode="clip")
         normalised = code_point_tables().normalised.take(raw.points, mode="clip")
-        # Not the zeros that a text may hold.
+        # Zeros within a text are no ends.
         ends = np.append(raw.texts[1:] != raw.texts[:-1], True)
         flags[ends], normalised[ends] = 0, 0
         closer = np.zeros(len(texts), np.bool_)
@@ -181,7 +181,7 @@ class ShortReader:
         if flags.any() or self._settings.has_long:
             times = code_point_tables().times.take(raw.points, mode="clip")
             if self._settings.has_long:
-                # What is dropped from short text may count in long text: these could be long.
+                # Characters that short text drops count in long text: such a text could be long.
                 closer |= np.bincount(raw.texts, times) > (self._settings.article_size or 0)
             times[flags & Raw.DROPPED != 0] = 0
             found = _Characters(np.repeat(normalised, times), np.repeat(raw.texts, times))
@@ -191,7 +191,7 @@ class ShortReader:
         return _with_single_spaces(found.of(~closer)), closer
 
     def _may_change(self, normalised: _Characters, n: int) -> Flags:
-        """Which of n texts the steps after NFKC may change, repeats aside."""
+        """Return which of n texts the steps after NFKC may change, other than ``repeats``."""
         tricky = _may_hold_tricks(normalised, n)
         if self._steps.numbers != "keep":
             tricky[normalised.texts[normalised.kinds() & Kind.LEET != 0]] = True
@@ -210,7 +210,7 @@ class ShortReader:
         return ShortTexts(statuses, deferred, whole.of(exact).strings() if exact.any() else {}, *grams)
 
     def _units_of(self, whole: _Characters, n: int) -> tuple[U64, Numbers]:
-        """Numbers of the units of n texts, and which text each is of; those of a text stand together."""
+        """Return the numbers of the units of n texts and the row of each; the units of a text are adjacent."""
         odd = _needs_definition(whole, n)
         if not odd.any():
             return self._numbered(whole)
@@ -221,7 +221,7 @@ class ShortReader:
         return np.concatenate((units, more)), np.concatenate((texts, rows))
 
     def _numbered(self, whole: _Characters) -> tuple[U64, Numbers]:
-        """The same for texts without marks."""
+        """Return the same for texts without marks."""
         kinds = whole.kinds()
         letter = kinds & Kind.LETTER != 0
         first, last = letter.copy(), letter.copy()
@@ -239,7 +239,7 @@ class ShortReader:
 
 
 def _closer_look(steps: Normalisation) -> int:
-    """``points.Raw`` of what is not plain under these steps."""
+    """Return the bits of ``points.Raw`` that make a character not plain under these steps."""
     given = {Raw.TRADITIONAL: steps.simplify, Raw.PICTURE: steps.emoji != "keep", Raw.DROPPED: not steps.invisible}
     return Raw.CLOSER | sum(flag for flag, holds in given.items() if holds)
 
@@ -260,7 +260,7 @@ def _joined(one: _Characters, other: _Characters) -> _Characters:
 
 
 def _addresses(found: _Characters) -> Numbers:
-    """Where an address or the target of a link may be: the other landmarks are no plain characters."""
+    """Return where an address or a link target may be; characters of other landmarks are not plain."""
     points = found.points
     latin = found.kinds() & Kind.LATIN != 0
     dot, slash = points == _DOT, points == _SLASH
@@ -269,7 +269,7 @@ def _addresses(found: _Characters) -> Numbers:
 
 
 def _with_single_spaces(found: _Characters) -> _Characters:
-    """Normalised: no space beside another or at an end of a text."""
+    """Drop spaces beside other spaces and at the ends of texts."""
     space, edge = found.points == _SPACE, found.points <= _SPACE
     extra = space[1:] & edge[:-1]
     if extra.any() or space[:1].any():
@@ -279,7 +279,7 @@ def _with_single_spaces(found: _Characters) -> _Characters:
 
 
 def _may_hold_tricks(found: _Characters, n: int) -> Flags:
-    """Which of n texts may hold tricks of spam, repeats aside: characters kept apart, or that look like others."""
+    """Return which of n texts may have tricks of spam other than repeats: separated or lookalike characters."""
     kinds = found.kinds()
     tricky = np.zeros(n, np.bool_)
     joined, lone = kinds & Kind.JOINED != 0, kinds & Kind.APART != 0
@@ -294,7 +294,7 @@ def _may_hold_tricks(found: _Characters, n: int) -> Flags:
 
 
 def _shorten_repeats(found: _Characters) -> _Characters:
-    """As ``spam.shorten_repeats``."""
+    """Shorten runs of one character; see ``spam.shorten_repeats``."""
     points = found.points
     third = (points[2:] == points[1:-1]) & (points[2:] == points[:-2])
     if not third.any():
@@ -304,7 +304,7 @@ def _shorten_repeats(found: _Characters) -> _Characters:
 
 
 def _needs_definition(whole: _Characters, n: int) -> Flags:
-    """Which of n texts hold marks, or so many symbols that these may count."""
+    """Return which of n texts have marks, or so many symbols that symbols may count."""
     kinds = whole.kinds()
     letters = np.bincount(whole.texts[kinds & (Kind.LETTER | Kind.SINGLE) != 0], minlength=n)
     visible = np.bincount(whole.texts[(whole.points != _SPACE) & (whole.points != 0)], minlength=n)
@@ -314,7 +314,7 @@ def _needs_definition(whole: _Characters, n: int) -> Flags:
 
 
 def _grams(units: U64, texts: Numbers) -> tuple[Numbers, U64, I64]:
-    """Of each gram its text, its number and how often it stands there."""
+    """Return the row, the number and the count of each gram."""
     same = texts[1:] == texts[:-1]
     pairs = (units[:-1] << np.uint64(UNIT_BITS) | units[1:])[same]
     owners = np.concatenate((texts, texts[1:][same])).astype(np.uint64)

@@ -1,14 +1,13 @@
-"""HTML to text.
+"""Converts HTML to text.
 
-Owns what of a page is its text: all of the body but scripts, styles and what is hidden. Block elements, line
-breaks and cells of tables stand apart from what is around them, inline elements do not (``<b>w</b>ord`` is
-one word). The parser (selectolax's lexbor) reads any bytes as browsers do: broken markup, entities, fragments without a
-body, comments.
+The text of a page is its body without scripts, styles and hidden elements. Block elements, line breaks and table cells
+are separated from their surroundings; inline elements are not (``<b>w</b>ord`` is one word). The parser (lexbor, of
+selectolax) reads any input as browsers do: broken markup, entities, fragments without a body, comments.
 
-Some pages would take it time with the square of their length (``nesting``). These are stripped of their tags by a plain
-loop over them instead: which way is a function of the text alone.
+Some pages would take the parser time with the square of their length (see ``nesting``). Their tags are removed by a
+plain loop instead. Which way is taken depends on the text alone.
 
-Must never fetch anything.
+Nothing is ever fetched.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ _RAW_ENDS = {
 }
 _ANY_TAG = re.compile(r"<[/!?a-z][^>]*>?", re.IGNORECASE)
 _LONG_REFERENCE = re.compile("&#[0-9]{1000,};?")
-"""Beyond every character, and beyond what Python reads as a number."""
+"""A number beyond every code point, and too long for Python to read."""
 
 
 def text_of(html: str) -> str:
-    """The text of a page or of a part of one; blocks are on lines of their own."""
+    """Return the text of a page or of a fragment; each block is on its own line."""
     if "<" not in html and "&" not in html:
         return html
     html = join_halves(html)
@@ -49,7 +48,7 @@ def text_of(html: str) -> str:
     body = tree.body
     if body is None:
         return ""
-    # Inner ones first: what is inside of a removed element is gone.
+    # Inner elements first: removing an outer one removes those inside.
     for unseen in reversed(body.css(_UNSEEN)):
         unseen.decompose()
     for block in body.css(_BLOCKS):
@@ -59,12 +58,12 @@ def text_of(html: str) -> str:
 
 
 def _stripped(html: str) -> str:
-    """The text without tags, comments, scripts and styles; no structure is looked at."""
+    """Remove tags, comments, scripts and styles without parsing the structure."""
     return unescape(_LONG_REFERENCE.sub("\ufffd", _ANY_TAG.sub("\n", _without_raw(html))))
 
 
 def _without_raw(html: str) -> str:
-    """The text without comments, scripts and styles that end."""
+    """Remove comments, scripts and styles that have an end."""
     parts, done, endless = [], 0, set()
     for begin in _RAW.finditer(html):
         kind = begin[1] and begin[1].lower()
@@ -72,7 +71,7 @@ def _without_raw(html: str) -> str:
             continue
         end = _RAW_ENDS[kind].search(html, begin.end())
         if end is None:
-            # Nor has any that follows an end.
+            # No later one has an end either.
             endless.add(kind)
             continue
         parts += [html[done : begin.start()], "\n"]

@@ -1,16 +1,16 @@
-"""Tricks that keep a text readable to people and change it for programs, undone.
+"""Undoes tricks that change a text for programs and keep it readable for people.
 
-Owns three of them, each a pure function of normalised text (NFKC, lower case):
+Three steps, each a pure function of normalised text (NFKC, lower case):
 
-* ``unspace``: single characters kept apart (w.e.i.x.i.n, 微 信 号) are joined.
-* ``undo_lookalikes``: letters and digits that only look like others become those.
-* ``shorten_repeats``: a letter or sign that is repeated stays twice.
+* ``unspace`` joins single characters that are kept apart (w.e.i.x.i.n, 微 信 号).
+* ``undo_lookalikes`` replaces letters and digits by those that they look like.
+* ``shorten_repeats`` keeps two of a repeated letter or sign.
 
-They are made for comments. Each changes some honest text too, alike in every text in which it stands:
-"x + y = z" is joined, "mp3player" becomes "mpeplayer". As it happens to both of two texts, an error costs little; that
-is why they are rules of a few lines and not lists of words.
+The steps are made for comments. Each changes some honest text too: "x + y = z" is joined, "mp3player" becomes
+"mpeplayer". The change is the same in every text, so an error costs little; a few rules are enough, without lists of
+words.
 
-Must never depend on anything but the text.
+The results may depend only on the text.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from __future__ import annotations
 import re
 
 MIN_APART = 3
-"""Single characters in a row that are joined: two stand alone in honest text (e.g., "5 元 起")."""
+"""Least single characters in a row that are joined: honest text has two (e.g., "5 元 起")."""
 MAX_SEPARATOR = 3
-"""Characters between two of them: with more they are no longer read as one word."""
+"""Most characters between two of them: with more, people do not read one word."""
 KEPT_REPEATS = 2
-"""Times that a repeated character stays: many words of Chinese and English have two (看看, book)."""
+"""How many of a repeated character stay: many Chinese and English words have two (看看, book)."""
 MIN_BEFORE_1 = 3
-"""Letters that a 1 at the end of a word needs before it to be an l (channe1): v1 and q1 are what they say."""
+"""Least letters before a 1 at the end of a word that make it an l (channe1); v1 and q1 stay."""
 MIN_DIGITS, MIN_NUMBER = 3, 6
-"""Digits and characters of a number in which o and l are taken for 0 and 1: from a short phone number on."""
+"""Least digits and least characters of a number in which o and l become 0 and 1: those of a short phone number."""
 
 UNIT = "a-z0-9\u00df-\u024f\u0370-\u052f\u4e00-\u9fd5"
 # White space, ASCII and general punctuation, arrows, symbols, pictures, CJK punctuation. No combining marks: between
@@ -49,7 +49,7 @@ FOREIGN = re.compile("[\u0370-\u04ff\u0500-\u052f]")
 _WESTERN_WORD = re.compile("[a-z0-9\u0370-\u052f]+")
 _LATIN = re.compile("[a-z]")
 _LEET = str.maketrans("0134578@$", "oleastbas")
-# What is rare comes first, here and in numbers: the search for it is the fast part.
+# The rare part of the pattern comes first, here and in numbers, because it is searched for.
 _LEET_INSIDE = re.compile(r"[0134578@$](?<=[a-z].)(?:[0134578@$](?=[a-z])|(?=[a-z]))")
 _LEET_END = re.compile(rf"0(?<=[a-z]0)(?![^\W_\u4e00-\u9fd5])|1(?<=[a-z]{{{MIN_BEFORE_1}}}1)(?![^\W_\u4e00-\u9fd5])")
 _CONSONANTS = frozenset("bcdfghjklmnpqrstvwxz")
@@ -59,7 +59,7 @@ _DIGITS = str.maketrans("ol", "01")
 
 
 def _enclosed() -> dict[int, str]:
-    """Letters and digits in circles and squares that NFKC leaves as they are."""
+    """Return letters and digits in circles and squares that NFKC does not change."""
     table = {0x24EB + n: str(n + 11) for n in range(10)} | {0x24FF: "0"}
     for first in (0x24F5, 0x2776, 0x2780, 0x278A):
         table |= {first + n: str(n + 1) for n in range(10)}
@@ -73,23 +73,23 @@ ENCLOSED = re.compile("[\u24eb-\u24ff\u2776-\u2793\U0001f150-\U0001f189\U0001f1e
 
 
 def unspace(text: str) -> str:
-    """``MIN_APART`` or more single characters, at most ``MAX_SEPARATOR`` signs or spaces between each, joined."""
+    """Join ``MIN_APART`` or more single characters with at most ``MAX_SEPARATOR`` signs or spaces between them."""
     return _APART.sub(lambda run: _SEPARATORS.sub("", run.group()), text)
 
 
 def shorten_repeats(text: str) -> str:
-    """Letters and signs stay at most ``KEPT_REPEATS`` times in a row; digits are left alone."""
+    """Keep letters and signs at most ``KEPT_REPEATS`` times in a row; digits are not shortened."""
     return _REPEATS.sub(lambda run: run.group(1) * KEPT_REPEATS, text)
 
 
 def undo_lookalikes(text: str) -> str:
-    """What a letter or digit looks like in place of it.
+    """Replace letters and digits by those that they look like.
 
-    1. Letters and digits in circles and squares are those letters and digits.
-    2. Cyrillic and Greek letters in a word that has Latin letters too are the Latin ones that they look like.
-    3. o and l in a number are 0 and 1.
-    4. One or two digits or signs between two Latin letters are the letters that they look like (fr3e, c@sh, l00k), and
-       so are 0 (t0) and 1 (channe1) at the end of a word. 1 is i between two consonants, l elsewhere.
+    1. Letters and digits in circles and squares become plain letters and digits.
+    2. Cyrillic and Greek letters in a word with Latin letters become the Latin letters that they look like.
+    3. o and l in a number become 0 and 1.
+    4. One or two digits or signs between two Latin letters become the letters that they look like (fr3e, c@sh, l00k),
+       and so do 0 (t0) and 1 (channe1) at the end of a word. 1 becomes i between two consonants, l elsewhere.
     """
     if ENCLOSED.search(text):
         text = text.translate(_ENCLOSED)

@@ -1,13 +1,12 @@
-"""Which characters exist: the code points of Unicode 14.0.0, frozen.
+"""The code points that Unicode 14.0.0 assigns.
 
-Owns one table. A newer Python knows more characters, and would normalise and fold them where an
-older one leaves them alone; the same text must give the same log entry on both. Unicode
-promises never to change the normalisation and folding of a character that is assigned, so it is
-enough to look away from all that came later: 14.0.0 is what Python 3.11, the oldest supported, has.
-Half surrogates (of broken UTF-16) count as unassigned too: they have no UTF-8.
+A newer Python knows more characters, and normalises and folds characters that an older one leaves alone, but a text
+must give the same log entry on both. Unicode guarantees that normalisation and folding of an assigned character never
+change, so it is enough to ignore characters that are newer than 14.0.0, the version of Python 3.11, the oldest
+supported. Half surrogates (of broken UTF-16) count as unassigned too: UTF-8 cannot encode them.
 
-The table holds lengths of runs, first of assigned code points, then of unassigned ones, and so
-on, in base 36. It never changes; a test compares it with Python's own.
+The table has the lengths of alternating runs of assigned and unassigned code points, in base 36. It never changes; a
+test compares it with Python's own.
 """
 
 from __future__ import annotations
@@ -53,11 +52,11 @@ _RUNS = (
 
 
 def unassigned_ranges() -> list[tuple[int, int]]:
-    """First and last code point of each unassigned run, in order."""
+    """Return the first and last code point of each unassigned run, in order."""
     ranges, at = [], 0
-    for place, digits in enumerate(_RUNS.split()):
+    for number, digits in enumerate(_RUNS.split()):
         length = int(digits, 36)
-        if place % 2:
+        if number % 2:
             ranges.append((at, at + length - 1))
         at += length
     return ranges
@@ -65,7 +64,7 @@ def unassigned_ranges() -> list[tuple[int, int]]:
 
 @cache
 def unassigned() -> NDArray[np.bool_]:
-    """Whether each code point is unassigned: 1.1 MB, made at the first call."""
+    """Return whether each code point is unassigned: 1.1 MB, made at the first call."""
     flags = np.zeros(sys.maxunicode + 1, np.bool_)
     for first, last in unassigned_ranges():
         flags[first : last + 1] = True
@@ -74,15 +73,15 @@ def unassigned() -> NDArray[np.bool_]:
 
 
 def join_halves(text: str) -> str:
-    """The text as UTF-8 can hold it: two half surrogates that meet are the character that they make, others a space."""
+    """Make the text valid for UTF-8: join half surrogates that form a character, and replace others by a space."""
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     return _HALVES.sub(" ", whole)
 
 
 def blank_unassigned(text: str) -> str:
-    """The text with a space in place of each unassigned character.
+    """Replace each unassigned character by a space.
 
-    Two half surrogates that meet are the character that they make.
+    Half surrogates that form a character are joined first.
     """
     text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
