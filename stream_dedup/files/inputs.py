@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from stream_dedup.core.text.decode import is_blank
+from stream_dedup.core.text.decode import BYTE_ORDER_MARK, is_blank
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.files.output_file import SIGNAL_S, write_all
 
@@ -50,7 +50,6 @@ SMALL_INPUT_BYTES = 2_000_000
 """Below this size, starting processes takes longer than fingerprinting without them."""
 
 _LINE_SPACE = b" \t\r\n"
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +288,7 @@ class _Tail:
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self._length = 0
-        self._mark = _BYTE_ORDER_MARK
+        self._mark = BYTE_ORDER_MARK
         self._blank = True
 
     def append(self, piece: bytes) -> None:

@@ -1,17 +1,16 @@
-"""What a text holds that is no wording: addresses, user names, numbers, pictures, invisible characters.
+"""Drops or replaces addresses, user names, numbers, pictures and invisible characters.
 
-Owns the steps of ``scheme.Normalisation`` but for the tricks of spam (``spam``). Each is a pure function
-of the text, switched on by itself. ``before_nfkc`` takes those before NFKC, in the order in which it lists them,
-``after_nfkc`` those after it; the text between is ``normalise``'s. Numbers are treated last of all, when the size
-of the text has been taken.
+These are the steps of ``scheme.Normalisation`` other than those against spam (``spam``). Each is a pure function of the
+text and a setting of its own. ``before_nfkc`` takes the steps before ``normalise``, in the order of its lines,
+``after_nfkc`` those after it. Numbers come last, after the size of the text has been measured.
 
-What is treated as a token becomes one letter of the Vai script, which neither NFKC nor case folding
-changes and which hardly any text holds: one feature, alike for all of its kind.
+A token is one letter of the Vai script, which neither NFKC nor case folding changes and which almost no text has. It
+makes one feature, the same for all tokens of its kind.
 
-Long text passes here whole, so a step looks at it only if a cheap test says that it may find
-something: one look-up of each UTF-16 unit in a table of traits, or a search for a fixed string.
+Long text is processed whole, so a cheap test precedes each step: one look-up of each UTF-16 unit in a table of traits,
+or a search for a fixed string.
 
-Must never depend on anything but the text, the settings and OpenCC's dictionaries, which the scheme names by content.
+The results may depend only on the text, the settings and OpenCC's dictionaries, whose content the scheme names.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from stream_dedup.core.text import spam
 from stream_dedup.core.text.simplify import simplifiable, simplify
 
 TOKENS = {"url": "\ua500", "email": "\ua501", "user": "\ua502", "number": "\ua503", "emoji": "\ua504"}
-"""Letters of the Vai script that stand for what was treated as a token."""
+"""Letters of the Vai script that stand for tokens."""
 TOKEN_NAMES = {letter: f"<{name}>" for name, letter in TOKENS.items()}
 
 # Unicode's default ignorable characters, and control characters that are no white space.
@@ -58,7 +57,7 @@ _WIDE_SIGNS = "！，：；？（）［］｛｝＂＇～"
 _NARROW = [wide for wide in range(0xFF01, 0xFF5F) if chr(wide) not in _WIDE_SIGNS]
 _NARROWER = 0xFF01 - 0x21
 
-# What an attribute holds, and a comment, is bounded: a lone < or quotation mark shall not reach through the text.
+# Attributes and comments have a limit, so that a lone < or quotation mark does not reach through the text.
 _TAG = re.compile(r"</?[a-z][^<>]{0,500}>", re.IGNORECASE)
 _TAG_OR_COMMENT = re.compile(rf"{_TAG.pattern}|<!--", re.IGNORECASE)
 _COMMENT_CHARACTERS = 2000
@@ -66,7 +65,7 @@ _ENTITY = re.compile(r"&(?:[a-z]{2,8}|#[0-9]{1,6}|#x[0-9a-f]{1,5});", re.IGNOREC
 _LINK_TARGET = re.compile(r"\]\([^()\s]{0,2000}(?:\s+\"[^\"]{0,300}\")?\)")
 
 _SCHEME_LANDMARK = re.compile("//")
-# Each dot is met by the regular expression's fast search for a fixed character, and few of them pass.
+# The regular expression finds dots by its fast search for a fixed character, and few dots pass the rest.
 _HOST_LANDMARK = re.compile(r"\.(?:(?=(?:com|cn|net|org)(?![a-z0-9-]))|(?<=(?<![a-z0-9])www\.))", re.IGNORECASE)
 _URL_SCHEME = re.compile(r"[a-z][a-z0-9+-]{1,9}[:：]\Z", re.IGNORECASE)
 _URL_HOST = re.compile(r"[a-z0-9][a-z0-9.-]*\Z", re.IGNORECASE)
@@ -77,7 +76,7 @@ _MAIL_HOST = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+", re.IGNORECASE)
 _USER = re.compile(r"[\w-]{1,30}")
 _AT = re.compile("@")
 _LOOK_BACK = 64
-"""Characters before a landmark that may belong to an address: the longest local part of an e-mail address."""
+"""Most characters of an address before a landmark: the longest local part of an e-mail address."""
 _WORD = re.compile("[^\\W_\u4e00-\u9fd5]+")
 # One pattern for each sign, and the sign first: a search for one fixed character is many times as fast as for any of
 # several. Which goes first does not matter, as none of them is a digit.
@@ -86,17 +85,17 @@ _DIGIT = re.compile(r"\d")
 
 
 class Trait:
-    """What a UTF-16 unit may be part of, as bits: the cheap test before a step."""
+    """Traits of a UTF-16 unit, as bits: the cheap test before a step."""
 
     INVISIBLE = 1
     TRADITIONAL = 2
     PICTURE = 4
     WIDE = 8
-    """A full-width letter, digit or sign of addresses."""
+    """A full-width letter, digit or sign that addresses have."""
 
 
 def traits(text: str) -> int:
-    """What the text may hold. A trait that is missing is not there; one that is there may be a false alarm."""
+    """Return the traits of a text. A missing trait is certain; a trait that is set may be a false alarm."""
     if text.isascii():
         return Trait.INVISIBLE if INVISIBLE.search(text) else 0
     units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2")
@@ -104,7 +103,7 @@ def traits(text: str) -> int:
 
 
 def before_nfkc(text: str, steps: Normalisation) -> str:
-    """The steps before NFKC."""
+    """Take the steps before NFKC."""
     has = traits(text)
     if steps.invisible:
         text = drop_invisible(text, has)
@@ -134,14 +133,14 @@ def _without_addresses(text: str, steps: Normalisation, has: int) -> str:
 
 
 def drop_invisible(text: str, has: int) -> str:
-    """Without zero-width and control characters that are no white space, and without the skin tones of pictures."""
+    """Drop zero-width characters, control characters other than white space, and skin tones of pictures."""
     if has & Trait.INVISIBLE:
         text = INVISIBLE.sub("", text)
     return SKIN_TONES.sub("", text) if has & Trait.PICTURE else text
 
 
 def drop_tags(text: str) -> str:
-    """Without tags, comments and entities of HTML, and without the targets of Markdown's links."""
+    """Drop tags, comments and entities of HTML, and the targets of Markdown links."""
     if "](" in text:
         text = _LINK_TARGET.sub("] ", text)
     if "<!--" in text:
@@ -152,7 +151,7 @@ def drop_tags(text: str) -> str:
 
 
 def after_nfkc(text: str, steps: Normalisation) -> str:
-    """The steps after NFKC and case folding; white space is single spaces before and behind."""
+    """Take the steps after NFKC and case folding; white space stays single spaces."""
     if steps.unspace:
         text = spam.unspace(text)
     if steps.lookalikes:
@@ -163,12 +162,12 @@ def after_nfkc(text: str, steps: Normalisation) -> str:
 
 
 def changes_after_nfkc(steps: Normalisation) -> bool:
-    """Whether ``after_nfkc`` may change a normalised text."""
+    """Whether ``after_nfkc`` may change a text."""
     return steps.unspace or steps.lookalikes or steps.repeats
 
 
 def narrow(text: str) -> str:
-    """Full-width letters, digits and signs of addresses as ASCII; punctuation of sentences stays."""
+    """Turn full-width letters, digits and signs of addresses into ASCII; full-width punctuation stays."""
     units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2")
     wide = (_unit_traits().take(units) & Trait.WIDE) != 0
     raw: bytes = (units - wide * np.uint16(_NARROWER)).astype("<u2").tobytes()
@@ -176,9 +175,9 @@ def narrow(text: str) -> str:
 
 
 def replace_urls(text: str, stand_in: str) -> str:
-    """URLs: with a scheme, or a host that begins ``www.`` or is under one of the commonest top domains.
+    """Replace URLs: those with a scheme, and hosts that begin with ``www.`` or have one of the commonest top domains.
 
-    The host of an e-mail address is none. ASCII only, so that a URL ends where Chinese text goes on without a space.
+    The host of an e-mail address is no URL. A URL is ASCII only, so it ends where Chinese text follows without a space.
     """
     if "//" in text:
         text = _replace(text, _SCHEME_LANDMARK, _url_at, stand_in)
@@ -186,17 +185,17 @@ def replace_urls(text: str, stand_in: str) -> str:
 
 
 def replace_emails(text: str, stand_in: str) -> str:
-    """E-mail addresses."""
+    """Replace e-mail addresses."""
     return _replace(text, _AT, _email_at, stand_in)
 
 
 def replace_users(text: str, stand_in: str) -> str:
-    """User names: @ and up to 30 letters, digits, _ and -, not behind an ASCII letter or digit."""
+    """Replace user names: @ and up to 30 letters, digits, _ and -, not after an ASCII letter or digit."""
     return _replace(text, _AT, _user_at, stand_in)
 
 
 def join_numbers(text: str) -> str:
-    """Without the signs between two digits."""
+    """Drop the signs between two digits."""
     for sign, pattern in _INSIDE_NUMBER:
         if sign in text:
             text = pattern.sub("", text)
@@ -204,17 +203,17 @@ def join_numbers(text: str) -> str:
 
 
 def has_symbol(text: str) -> bool:
-    """Whether there is any symbol that no keyboard has: arrows, mathematics, drawings, emoji; no punctuation."""
+    """Whether the text has an arrow, a mathematical symbol, a drawing or an emoji."""
     return _SYMBOL.search(text) is not None
 
 
 def replace_pictures(text: str, treat: Treat) -> str:
-    """Pictures go, or one token stands for each."""
+    """Drop pictures, or replace each by a token."""
     return text if treat == "keep" else PICTURE.sub("" if treat == "drop" else TOKENS["emoji"], text)
 
 
 def replace_numbers(text: str, treat: Treat) -> str:
-    """Words that are nothing but digits, in normalised text."""
+    """Replace words of digits in normalised text."""
     if treat == "keep" or not _DIGIT.search(text):
         return text
     stand_in = _stand_in(treat, "number")
@@ -222,7 +221,7 @@ def replace_numbers(text: str, treat: Treat) -> str:
 
 
 def replace_number_words(words: list[str], treat: Treat) -> list[str]:
-    """The same for words."""
+    """Replace words of digits in a list of words."""
     if treat == "keep":
         return words
     if treat == "drop":
@@ -237,7 +236,7 @@ def _stand_in(treat: Treat, name: str) -> str:
 def _replace(
     text: str, landmark: re.Pattern[str], span: Callable[[str, int, int], tuple[int, int] | None], stand_in: str
 ) -> str:
-    """The text with ``stand_in`` for each span that ``span`` finds around a landmark."""
+    """Replace each span that ``span`` finds around a landmark by ``stand_in``."""
     parts, done = [], 0
     for found in landmark.finditer(text):
         where = span(text, *found.span()) if found.start() >= done else None
@@ -249,14 +248,14 @@ def _replace(
 
 
 def _before(text: str, at: int, pattern: re.Pattern[str]) -> int:
-    """Where what the pattern finds directly before a place begins; the place itself if nothing."""
+    """Return the start of the match that ends at ``at``; ``at`` if there is none."""
     found = pattern.search(text[max(0, at - _LOOK_BACK) : at])
     return at if found is None else at - len(found.group())
 
 
-# What stands before a landmark is bounded and comes first. What stands behind it may go on to the end of the text with
-# many landmarks in it, so it is matched only where the landmark belongs to an address for certain: a match behind it
-# then takes all of these with it, and no character is matched twice.
+# The part before a landmark is bounded and matched first. The part behind it may reach to the end of the text, with
+# many landmarks in it. It is matched only if the landmark certainly belongs to an address: then the match includes all
+# of these landmarks, and no character is matched twice.
 
 
 def _url_at(text: str, start: int, end: int) -> tuple[int, int] | None:
@@ -293,7 +292,7 @@ def _user_at(text: str, start: int, end: int) -> tuple[int, int] | None:
 
 @cache
 def _unit_traits() -> U8:
-    """Traits of each UTF-16 unit; a character beyond the first 65,536 is told by its first unit."""
+    """Return the traits of each UTF-16 unit; the first unit of a pair has the traits of the character."""
     flags = np.zeros(1 << 16, np.uint8)
     for trait, ranges in ((Trait.INVISIBLE, _INVISIBLE_RANGES), (Trait.PICTURE, _PICTURE_RANGES)):
         for first, last in ranges:
@@ -305,10 +304,10 @@ def _unit_traits() -> U8:
 
 
 def _lead(point: int) -> int:
-    """First UTF-16 unit of a code point."""
+    """Return the first UTF-16 unit of a code point."""
     return point if point < 1 << 16 else 0xD800 + ((point - (1 << 16)) >> 10)
 
 
 def warm() -> None:
-    """Make the table now and not at the first text."""
+    """Make the table now, not with the first text."""
     _unit_traits()

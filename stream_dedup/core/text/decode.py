@@ -1,26 +1,25 @@
-r"""From a record's bytes to an article, or to the reason why there is none.
+r"""Decodes the bytes of a record into an article, or into the reason of its rejection.
 
-Owns what counts as readable input. Rules: any bytes give an answer, nothing raises; the
-answer depends on the record and the format alone; a reason is one short sentence that
-never quotes the input, so its length is bounded.
+This file defines which input is readable. Any bytes have a result; decoding never raises. The result depends on the
+record and the format alone. A reason is a short sentence of bounded length that never quotes the input.
 
-The id of an article is its id field (text, or a number as it is written), else the record
-key, else the fallback (topic-partition-offset). An empty id counts as none. A rejected
-record goes by its key or fallback, unless its id could be read.
+The id of an article is its id field (text, or a number as written), else the record key, else the fallback
+(topic-partition-offset). An empty id counts as missing. The id of a rejected record is that of its id field if that
+could be read, else its key or fallback.
 
-The text is one field, or several that are weighed (``InputFormat.fields``): of these one that is missing or null is
-empty text, but one must be there, and not all may be empty. Texts come as they are, markup and all. The scope
-is text, or a number as it is written; missing, null and empty mean none; anything else is rejected, for an article in
-the wrong scope would be compared with the wrong ones.
+The text is one field, or several fields with weights (``InputFormat.fields``). Of several fields, one that is missing
+or null is empty text; at least one must exist, and not all may be empty. Texts are not changed here, markup included.
+The scope is text, or a number as written; missing, null and empty mean no scope. Any other scope is a reason to reject
+the record, because the article would be compared within the wrong scope.
 
-JSON is read by orjson. Where orjson refuses, the standard library is asked once more: it
-reads half surrogates (``"\ud83d"``, what is left where a crawler cut an emoji in two), which are
-valid JSON by the grammar and no reason to lose an article. NaN and Infinity are no JSON.
+orjson reads JSON. What orjson refuses is read again by the standard library, which accepts half surrogates
+(``"\ud83d"``, the rest of an emoji that a crawler cut in two): the JSON grammar allows them. NaN and Infinity are not
+JSON.
 
-Which of the two reads a record must not show. Both have limits that differ: orjson stops at 1,024 levels, the standard
-library where the call stack ends, and at whole numbers of some 4,300 digits. So nesting is counted beforehand, against
-a limit below both; the standard library reads whole numbers as orjson does; and where its caller
-has left it too little of the call stack, it reads on a stack of its own.
+The result must not show which of the two read a record, although their limits differ: orjson stops at 1,024 levels, the
+standard library at the end of the call stack and at whole numbers of some 4,300 digits. So nesting is counted first,
+against a limit below both; the standard library reads whole numbers as orjson does; and if the caller has left too
+little of the call stack, it reads in a thread with a stack of its own.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ from typing import Any, Literal, NamedTuple, NoReturn
 import orjson
 
 MAX_ID_BYTES = 512
-"""Longest id in UTF-8: a URL fits, and a log batch of 500 entries stays far below a record's limit."""
+"""Longest id in UTF-8: a URL fits, and a log batch of 500 entries stays far below the size limit of a record."""
 MAX_NESTING = 512
-"""Levels of objects and arrays: half of what either parser reads, and many times what a record of an article has."""
+"""Most levels of objects and arrays: half of what either parser reads, and far more than articles have."""
 
 TOMBSTONE = "tombstone: the record has no value"
 TOO_LONG = "too long: {size} bytes, the limit is {limit}"
@@ -54,14 +53,14 @@ NOT_SCOPE = "scope field {field} is neither text nor a number but {kind}"
 EMPTY_TEXT = "empty text"
 LONG_ID = "id too long: {size} bytes, the limit is {limit}"
 
-# A string that does not end goes to the end of the text: nothing is read twice.
+# A string without an end reaches to the end of the text: nothing is read twice.
 _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _STEPS = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
 _MOST_CHARACTERS = 20
 _WHOLE_NUMBERS = range(-(1 << 63), 1 << 64)
-"""What orjson reads as a whole number, of ``_MOST_CHARACTERS``; beyond it a whole number becomes a float."""
+"""The whole numbers of orjson, which have at most ``_MOST_CHARACTERS``; it reads others as floats."""
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _KINDS = {dict: "an object", list: "an array", str: "text", bool: "a boolean", type(None): "null"}
 
 
@@ -69,9 +68,9 @@ _KINDS = {dict: "an object", list: "an array", str: "text", bool: "a boolean", t
 class InputFormat:
     """How record values are read.
 
-    ``max_bytes`` is the longest value, in bytes, that is read at all: an article is some KB, and what one
-    worker holds in memory is bounded by it. The fields are names in the JSON object: ``fields`` are those that make
-    a text together, and then ``text_field`` is not looked at. Plain text has no fields and no scope.
+    ``max_bytes`` is the size limit of a value, which bounds the memory of a worker; articles have some KB. The other
+    settings are names of fields of the JSON object. If ``fields`` is given, these fields make the text together and
+    ``text_field`` is ignored. Plain text has no fields and no scope.
     """
 
     kind: Literal["json", "text"] = "json"
@@ -83,12 +82,12 @@ class InputFormat:
 
     @property
     def text_fields(self) -> tuple[str, ...]:
-        """Names of the fields that make a text, in order."""
+        """Names of the fields that make the text, in order."""
         return self.fields or (self.text_field,)
 
 
 class RawRecord(NamedTuple):
-    """A record as it came."""
+    """A record as received."""
 
     key: bytes | None
     value: bytes | None
@@ -101,20 +100,20 @@ class Article:
 
     id: str
     texts: tuple[str, ...]
-    """Of each text field, in order."""
+    """The text of each text field, in order."""
     scope: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A record that cannot be read, and why."""
+    """A record that cannot be read, with the reason."""
 
     id: str
     reason: str
 
 
 def decode(record: RawRecord, fmt: InputFormat) -> Article | Rejection:
-    """Read one record."""
+    """Decode one record."""
     fallback = key_id(record)
     if record.value is None:
         return Rejection(fallback, TOMBSTONE)
@@ -129,7 +128,7 @@ def decode(record: RawRecord, fmt: InputFormat) -> Article | Rejection:
 
 
 def decode_object(obj: dict[str, Any], fallback_id: str, fmt: InputFormat) -> Article | Rejection:
-    """Read one parsed JSON object."""
+    """Decode one parsed JSON object."""
     own_id = _id_of(obj, fmt)
     size = len(own_id.encode("utf-8", "backslashreplace"))
     if size > MAX_ID_BYTES:
@@ -144,8 +143,8 @@ def decode_object(obj: dict[str, Any], fallback_id: str, fmt: InputFormat) -> Ar
 
 
 def parse_object(value: bytes, fmt: InputFormat) -> dict[str, Any] | str:
-    """The JSON object in these bytes, or the reason why there is none; the same at any depth of the call stack."""
-    value = value.removeprefix(_BYTE_ORDER_MARK)
+    """Parse a JSON object; return it, or the reason of the rejection, at any depth of the call stack."""
+    value = value.removeprefix(BYTE_ORDER_MARK)
     if nested_too_deep(value):
         return TOO_DEEP
     try:
@@ -163,12 +162,12 @@ def parse_object(value: bytes, fmt: InputFormat) -> dict[str, Any] | str:
 
 
 def is_blank(line: bytes) -> bool:
-    """Whether a line is nothing, or ASCII white space alone."""
+    """Whether a line is empty or only ASCII white space."""
     return not line or line.isspace()
 
 
 def nested_too_deep(value: bytes) -> bool:
-    """Whether brackets outside of strings are nested more than ``MAX_NESTING`` deep."""
+    """Whether brackets outside of strings are nested deeper than ``MAX_NESTING``."""
     if value.count(b"[") + value.count(b"{") <= MAX_NESTING:
         return False
     steps = (_STEPS.get(token[0], 0) for token in _STRING_OR_BRACKET.finditer(value))
@@ -176,7 +175,7 @@ def nested_too_deep(value: bytes) -> bool:
 
 
 def key_id(record: RawRecord) -> str:
-    """Id of a record that names none itself: its key, if there is one of a length to go by."""
+    """Return the id of a record without an id field: its key, or the fallback if the key is missing or too long."""
     if not record.key:
         return record.fallback_id
     key = record.key.decode("utf-8", "backslashreplace")
@@ -185,20 +184,20 @@ def key_id(record: RawRecord) -> str:
 
 def _decode_text(value: bytes, article_id: str) -> Article | Rejection:
     try:
-        return _article(article_id, (value.removeprefix(_BYTE_ORDER_MARK).decode(),), None)
+        return _article(article_id, (value.removeprefix(BYTE_ORDER_MARK).decode(),), None)
     except UnicodeDecodeError as error:
         return Rejection(article_id, NOT_UTF8.format(at=error.start))
 
 
 def _article(article_id: str, texts: tuple[str, ...], scope: str | None) -> Article | Rejection:
-    # isspace answers for the whole text at its first other character; strip would copy it.
+    # isspace stops at the first other character; strip would copy the text.
     if all(not text or text.isspace() for text in texts):
         return Rejection(article_id, EMPTY_TEXT)
     return Article(article_id, texts, scope)
 
 
 def _texts_of(obj: dict[str, Any], fmt: InputFormat) -> tuple[str, ...] | Rejection:
-    """Text of each field, or a rejection whose reason counts."""
+    """Return the text of each field, or a rejection of which only the reason is used."""
     if not fmt.fields and isinstance(text := obj.get(fmt.text_field), str):
         return (text,)
     found = {field: obj[field] for field in fmt.text_fields if field in obj}
@@ -215,7 +214,7 @@ def _texts_of(obj: dict[str, Any], fmt: InputFormat) -> tuple[str, ...] | Reject
 
 
 def _scope_of(obj: dict[str, Any], fmt: InputFormat) -> str | Rejection | None:
-    """Scope of an article, or a rejection whose reason counts."""
+    """Return the scope of an article, or a rejection of which only the reason is used."""
     value = None if fmt.scope_field is None else obj.get(fmt.scope_field)
     if value is None or value == "":
         return None
@@ -225,7 +224,7 @@ def _scope_of(obj: dict[str, Any], fmt: InputFormat) -> str | Rejection | None:
 
 
 def _id_of(obj: dict[str, Any], fmt: InputFormat) -> str:
-    """Id as its field has it, empty where it has none."""
+    """Return the content of the id field; empty if there is no id."""
     value = obj.get(fmt.id_field)
     if isinstance(value, str):
         return value
@@ -233,16 +232,16 @@ def _id_of(obj: dict[str, Any], fmt: InputFormat) -> str:
 
 
 def _as_written(value: bytes, field: str) -> str:
-    """The number in this field with all its digits: a float keeps 17, and adds an exponent."""
+    """Return the number in this field as written; a float would keep 17 digits, and add an exponent."""
     text = value.decode()
     return str(_call_on_enough_stack(partial(json.loads, text, parse_int=_digits, parse_float=str))[field])
 
 
 def _parse(value: bytes) -> Any:  # noqa: ANN401 - any JSON value
-    """The value, by orjson or, where that refuses, by the standard library.
+    """Parse a value by orjson or, if orjson refuses it, by the standard library.
 
     Raises:
-        ValueError: it is no JSON, or no UTF-8 (``UnicodeDecodeError``).
+        ValueError: the value is not JSON, or not UTF-8 (``UnicodeDecodeError``).
     """
     try:
         return orjson.loads(value)
@@ -251,8 +250,8 @@ def _parse(value: bytes) -> Any:  # noqa: ANN401 - any JSON value
         return _call_on_enough_stack(partial(json.loads, text, parse_int=_whole, parse_constant=_no_constant))
 
 
-def _call_on_enough_stack(read: Callable[[], Any]) -> Any:  # noqa: ANN401 - what it gives
-    """What ``read`` gives, in a thread of its own where the caller's stack does not reach."""
+def _call_on_enough_stack(read: Callable[[], Any]) -> Any:  # noqa: ANN401 - the result of ``read``
+    """Call ``read``, in a thread of its own if the caller's stack does not suffice."""
     try:
         return read()
     except RecursionError:
@@ -261,7 +260,7 @@ def _call_on_enough_stack(read: Callable[[], Any]) -> Any:  # noqa: ANN401 - wha
 
 
 def _whole(digits: str) -> int | float:
-    """A whole number as orjson reads it."""
+    """Read a whole number as orjson does."""
     if len(digits) <= _MOST_CHARACTERS and (number := int(digits)) in _WHOLE_NUMBERS:
         return number
     return float(digits)

@@ -17,8 +17,8 @@ Normalising whole articles is expensive (NFKC alone costs three quarters of segm
 its effect: a full-width comma separates words like an ASCII comma. So ``split`` looks up each UTF-16 unit in a table.
 The unit is Han, or an ASCII letter or digit (full-width forms included), or a separator, or needs a closer look (a
 letter beyond ASCII, a mark, a symbol that NFKC turns into letters). Only units that need the closer look are
-normalised, with the ASCII letters and digits around them. If that gives ideographs (from compatibility forms), the whole
-text is normalised. The words are those of the definition.
+normalised, with the ASCII letters and digits around them. If that gives ideographs (from compatibility forms), the
+whole text is normalised. The words are those of the definition.
 
 This is how ``plain`` words of the ``simhash`` profile are split. ``marked`` words keep their combining marks (vowels of
 Thai and Hindi are marks): a word is a run of letters, digits and marks that begins with a letter or digit.

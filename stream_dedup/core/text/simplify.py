@@ -17,7 +17,7 @@ from stream_dedup.core.text.unicode14 import join_halves
 from stream_dedup.errors import UserError
 
 _PARTICLE = re.compile("(?<![名专原编合论显卓昭土巨译遗拙撰])著(?![名作者称述录书])")
-"""著 where Taiwan writes it for the particle 着; in the commonest words that have 著 itself it stays. OpenCC's conversion
+"""著 where Taiwan writes it for the particle 着; in the commonest words with 著 itself it stays. OpenCC's conversion
 for Taiwan (tw2s) does this too, but it turns 么 of simplified text into 幺."""
 _IDEOGRAPHS = ((0x2E80, 0x2FDF), (0x3400, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x31FFF))
 
