@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from statistics import median
 
@@ -28,7 +28,7 @@ from stream_dedup.core.probes import directed, keys
 from stream_dedup.index.layout import ROW
 from stream_dedup.index.posting_lists import LISTS, PARTS, Level, PostingLists, Source
 from stream_dedup.index.query import Query
-from stream_dedup.index.row_chunks import RowChunks
+from stream_dedup.index.row_chunks import Fetch, RowChunks
 from stream_dedup.index.scan import scan
 
 SEED = 7
@@ -149,8 +149,8 @@ def _query(world: World, signatures: np.ndarray, plan: U32) -> Query:
     return Query(keys(signatures, groups), groups, before, plan, directed=True, reach=reach, bucket_limit=BUCKET_LIMIT)
 
 
-def _rows(world: World, way: str) -> RowChunks | Callable[[I64], U64]:
-    return world.rows.__getitem__ if way == "rows fetched" else RowChunks.of(world.rows)
+def _rows(world: World, way: str) -> RowChunks | Fetch:
+    return world.rows.take if way == "rows fetched" else RowChunks.of(world.rows)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ _DISTANCE = 3
 
 
 class Found(NamedTuple):
-    """A near article: its id, its distance in bits, the cosine that the distance of the signatures stands for.
+    """A near article: its id, its distance in bits, and the cosine estimated from the distance of the signatures.
 
     The distance is over the fingerprint in exact search, over the signature in directed search.
     """
@@ -56,7 +56,7 @@ class _Article(NamedTuple):
 
 
 def fingerprint(text: str, profile: str | Profile = DEFAULT_PROFILE) -> int:
-    """The 64-bit SimHash of a text; 0 of a text without any feature.
+    """Return the 64-bit SimHash of a text; 0 of a text without any feature.
 
     Raises:
         TypeError: ``text`` is no string.
@@ -66,11 +66,11 @@ def fingerprint(text: str, profile: str | Profile = DEFAULT_PROFILE) -> int:
 
 
 def distance(a: SupportsIndex, b: SupportsIndex) -> int:
-    """Hamming distance of two fingerprints, in bits.
+    """Return the Hamming distance of two fingerprints, in bits.
 
     Raises:
-        TypeError: one is no whole number.
-        ValueError: one is not in 0 to 2**64 - 1.
+        TypeError: an argument is no whole number.
+        ValueError: an argument is not in 0 to 2**64 - 1.
     """
     return (_number("a", a) ^ _number("b", b)).bit_count()
 
@@ -78,17 +78,17 @@ def distance(a: SupportsIndex, b: SupportsIndex) -> int:
 class Index:
     """Finds near articles among those added, as a profile defines near.
 
-    On a path it is kept between programs; without one it lives in a temporary folder. ``profile`` is the name of
-    one, or a ``Profile`` of one's own. Only articles of one scope are near, and of one kind (long, short, exact).
-    One process and one thread at a time. Text without any feature is near nothing and is not kept.
+    An index with a path is kept between programs; without a path it is in a temporary folder. ``profile`` is a
+    ``Profile``, or the name of one. Only articles of one scope and one kind (long, short, exact) can be near. An index
+    is for one process and one thread. Text without any feature is near nothing and is not kept.
 
     What was added is durable after ``flush`` or ``close``. After an error of the disk the index refuses every call but
     ``close``; opened again it holds at least what was durable.
 
-    A fingerprint known by its number can be added and searched for as well: within k bits of it (exact search),
-    among long texts. A whole number of NumPy is one; a bool is none.
+    A fingerprint can be added and searched for by its number too: as a long text, within k bits (exact search). Whole
+    numbers of NumPy are accepted, bools are not.
 
-    A child that was forked has no index: it makes one of its own. What its parent added is the parent's to write.
+    A forked child cannot use its parent's index; it opens another. The parent writes the articles that it added.
     """
 
     def __init__(self, path: Path | str | None = None, profile: str | Profile = DEFAULT_PROFILE) -> None:
@@ -142,10 +142,10 @@ class Index:
         limit: int | None = None,
         k: int | None = None,
     ) -> list[Found]:
-        """Near articles: nearest first, then earliest added.
+        """Return the near articles: nearest first, then earliest added.
 
         Directed search takes ``probes`` and ``limit`` (bits of the signature), exact search ``k`` (bits of the
-        fingerprint, 0 to 11); what is not given is the profile's. With ``k``, or for a
+        fingerprint, 0 to 11); the profile gives what the call does not. With ``k``, or for a
         fingerprint, the search is exact.
 
         Raises:
@@ -153,12 +153,12 @@ class Index:
             ValueError: an argument that this search does not take, or out of its range; or the index is closed.
         """
         self._check_open()
-        asked = _Article("", _content(content), _scope(scope))
+        article = _Article("", _content(content), _scope(scope))
         rules = self._rules(
-            isinstance(asked.content, int), _count("probes", probes), _count("limit", limit), _count("k", k)
+            isinstance(article.content, int), _count("probes", probes), _count("limit", limit), _count("k", k)
         )
         self._settle()
-        kept, made, groups = self._made([asked])
+        kept, made, groups = self._made([article])
         if not len(kept):
             return []
         near = self._index.near(made, groups, rules)
@@ -174,7 +174,7 @@ class Index:
         self._index.flush()
 
     def close(self) -> None:
-        """Make durable and let go; nothing the second time, nor in a forked child."""
+        """Make everything added durable and close; nothing the second time, nor in a forked child."""
         if self._closed or not self._index.here:
             return
         self._closed = True

@@ -1,7 +1,7 @@
-"""Applying log records: what each kind changes, in one atomic write and then in memory.
+"""Applies log records: each kind of record changes the store in one atomic write, and then the state in memory.
 
-Order matters in every method here: first the write, which is whole or not there, then the same change in
-memory. An error between the two leaves them apart, so after it nothing is done any more.
+Every method keeps this order: first the atomic write, then the same change in memory. After an error between the two
+they may differ, so the index refuses every further change.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ALL_RECORDS = [(family, family + b"\xff") for family in (b"E", b"R", b"S", b"W"
 
 
 class Applied:
-    """Everything that follows from the log up to the applied position."""
+    """The state of an index: what follows from the log up to the applied position."""
 
     def __init__(
         self, store: Store, settings: IndexSettings, scheme: Scheme | None, progress: Progress | None = None
@@ -46,11 +46,11 @@ class Applied:
         current = self.history.current
         if current is not None:
             self._refuse_scheme(current.scheme)
-        # An empty index learns with the first rules how many tables there are.
+        # The first rules set the number of tables of an empty index.
         self.tables = self._open_tables(TABLE_COUNTS[0] if current is None else current.scheme.tables, progress)
 
     def _check_state(self) -> None:
-        """Hold the state against the records that it was written with, as far as one look at each end tells."""
+        """Compare the state with the first and the last record, which were written with it."""
         first = next(self.rows.scan_heads(self.state.low_watermark), None)
         doc_number = self.state.next_doc_number if first is None else first[1].first
         if doc_number != self.state.first_doc_number:
@@ -67,11 +67,11 @@ class Applied:
         self.in_doubt(self._write)
 
     def apply(self, record: LogRecord) -> None:
-        """Apply the next record."""
+        """Apply the next log record."""
         self.in_doubt(lambda: self._dispatch(record))
 
     def purge_step(self) -> None:
-        """Take forgotten entries off the disk, a shard at a time; after the last one the space is given back."""
+        """Delete trimmed entries of one shard from disk; after the last shard, compact."""
         self.in_doubt(self._purge_shard)
 
     def in_doubt(self, effect: Callable[[], None]) -> None:
@@ -128,7 +128,7 @@ class Applied:
         self.state.next_doc_number += len(numbered)
         if uncovered.ranges:
             self.state.articles += row.head.original_count
-        # 1. One atomic write: the record, its rows and source ranges, barred rules, the applied position.
+        # 1. One atomic write: the record, its rows and source ranges, void rules records, the applied position.
         self._write(lambda writes: self._put_batch(writes, row, numbered, uncovered, voided))
         # 2. The same in memory.
         self.history.replace_marks(voided)
@@ -183,9 +183,9 @@ class Applied:
         first = next(self.rows.scan_heads(low_watermark), None)
         self.state.first_doc_number = self.state.next_doc_number if first is None else first[1].first
         self.state.articles -= gone
-        # 1. One atomic write: entries, coordinates and rules that are forgotten, and the applied position.
+        # 1. One atomic write: deletes trimmed entries, source ranges and rules; sets the applied position.
         self._write(lambda writes: self._put_trim(writes, low_watermark, trim.horizon, marks))
-        # 2. The same in memory. Posting lists are purged in steps; until then the floor hides what they hold.
+        # 2. The same in memory. Posting lists are purged in steps: until then the low watermark hides trimmed entries.
         self.history.drop_marks_before(low_watermark)
         self.rows.drop_decoded_before(low_watermark)
         self.coverage.load()
@@ -204,9 +204,9 @@ class Applied:
         return row.batch, row.head
 
     def _may_trim(self, before: int) -> bool:
-        """Whether a trim that names this offset counts: the same in an index built from a log that was cut before."""
+        """Whether a trim at this offset is valid: the same in an index built from a log that was cut before."""
         if before < max(self.state.low_watermark, self.state.start or 0):
-            # It names what is gone. Void trims and copies from then must not matter: a cut log has lost them.
+            # That offset is trimmed. Earlier void trims and copies must not matter: a log that was cut has lost them.
             return True
         mark = self.history.mark(before)
         return mark is not None and not mark.void and before >= self.state.last_void_trim

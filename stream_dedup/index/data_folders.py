@@ -5,12 +5,12 @@
       committed    this program made the folder; ``current`` names it, or named it
       ...          RocksDB's files
 
-A mark is an empty file; a folder has one of the two, from before anything else is in it until after everything
-else was removed. There were no marks once: without one, a folder of RocksDB's files is this program's only if
-``current`` names it.
+A mark is an empty file. A data folder has one of the two marks from before its first other file is made until after its
+last other file is removed. Early releases wrote no marks: a folder of RocksDB's files without a mark belongs to this
+program only if ``current`` names it.
 
-Only real folders directly inside the index folder count, by their exact names. What has another name, is
-a link, or has no mark is never removed.
+Only folders directly inside the index folder count, by their exact names. A folder of another name or without a mark,
+and a symbolic link, is never removed.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def is_data_name(name: str) -> bool:
 
 
 def data_folders(index: Path) -> list[Path]:
-    """Real folders in an index folder that have the name of a data folder, whoever made them."""
+    """Return the folders in an index folder that have the name of a data folder, whoever made them."""
     return sorted(each for each in index.iterdir() if is_data_name(each.name) and is_folder(each))
 
 
 def holds_data(data: Path) -> bool:
-    """Whether a data folder holds what must not be lost: it was committed, or is RocksDB's without a mark."""
+    """Whether data must not be lost: they were committed, or are RocksDB files without a mark."""
     return is_file(data / COMMITTED) or (is_rocksdb(data) and not is_file(data / STAGED))
 
 
@@ -56,12 +56,12 @@ def is_marked(data: Path) -> bool:
 
 
 def is_empty(data: Path) -> bool:
-    """Whether nothing is in a folder: left by a process that was killed before it marked it, or after it removed it."""
+    """Whether a folder is empty: its process was killed before it made the mark, or after it removed it."""
     return not any(data.iterdir())
 
 
 def make_data(index: Path) -> Path:
-    """Make a data folder under a name that nothing has, marked as staged."""
+    """Make a data folder under an unused name, marked as staged."""
     data = index / _new_name({each.name for each in index.iterdir()})
     data.mkdir()
     (data / STAGED).touch(exist_ok=False)
@@ -70,7 +70,7 @@ def make_data(index: Path) -> Path:
 
 
 def _new_name(taken: Collection[str]) -> str:
-    """The name after the last one; where that is too long to be one, the first that is free."""
+    """Return the name after the last one, or the first unused name where that would be too long."""
     last = max((int(match[1]) for name in taken if (match := _NAME.fullmatch(name))), default=0)
     names = (f"data-{number}" for number in itertools.chain([last + 1], itertools.count(1)))
     return next(name for name in names if name not in taken and is_data_name(name))
@@ -89,7 +89,7 @@ def mark_committed(data: Path) -> None:
 
 def remove_data(data: Path) -> None:
     """Remove a data folder. Links in it are removed, not followed."""
-    # 1. Everything but the mark: until then the folder can be told from a stranger's.
+    # 1. Everything but the mark: until then the mark shows that this program made the folder.
     for each in data.iterdir():
         if each.name not in {STAGED, COMMITTED}:
             shutil.rmtree(each) if is_folder(each) else each.unlink()

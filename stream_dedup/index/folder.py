@@ -1,4 +1,4 @@
-"""The index folder: who has it open, which data are current, and what is left over.
+"""The index folder: its lock, its current data folder, and the removal of left-over data folders.
 
     INDEX/
       owner      locked while a process has the index open; holds the writer's process id
@@ -9,11 +9,11 @@
 
 Rules:
 
-* A new index is made in a folder that is missing, or holds nothing but what a killed process left of a new index
+* A new index is made in a folder that is missing, empty, or holds only what a killed process left of a new index
   (and ``lost+found``, where the folder is a volume).
-* A writer removes a data folder if it is not current and this program made it, and nothing else.
+* A writer removes only data folders that are not current and that this program made.
 * A reader changes nothing, and needs no permission to.
-* ``data-N`` with committed data but without ``current`` is damage: the data stay.
+* Committed data without a file ``current`` are damage; they are not removed.
 
 The order in which a data folder becomes current makes a crash between any two steps harmless:
 
@@ -23,8 +23,8 @@ The order in which a data folder becomes current makes a crash between any two s
     4  ``corrupt`` is removed, and its mark becomes ``committed``
     5  the data folders before it are removed
 
-Up to 3 the index is what it was, and ``data-N`` is removed at the next opening; from 3 on it is ``data-N``, and the
-next opening does the steps that are missing. An error in the mark or in 5 is none of the call: its data are current.
+Before step 3 the index has its old data, and the next opening removes ``data-N``. After step 3 it has ``data-N``, and
+the next opening does the missing steps. Errors in the mark or in step 5 are not raised: the data are current.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from stream_dedup.index.layout import FORMAT_VERSION
 from stream_dedup.index.small_files import is_folder, read_text, replace_text, sync_folder
 
 ID_FILE = "worker-id"
-"""A worker's transactional id stands in its index folder; it stays when the index is emptied."""
+"""File of a worker's transactional id in its index folder; it stays when the index is emptied."""
 
 TABLES_KIND = "tables"
 """Kind of an index that an earlier release kept for ``stream_dedup.Index``; ``library`` converts it."""
@@ -62,16 +62,16 @@ _CORRUPT = "corrupt"
 _OWN_FILES = frozenset({owner.FILE, _CORRUPT, ID_FILE} | {f"{name}.new" for name in (_CURRENT, _CORRUPT, ID_FILE)})
 _LOST_AND_FOUND = "lost+found"
 _SHOWN = 3
-"""Names of other files shown where a folder is refused."""
+"""Most names of other files in the error message of a refused folder."""
 _REASON_CHARACTERS = 500
 """Characters of a mark of damage that are shown."""
 
 _UNREADABLE = (ValueError, TypeError, KeyError, RecursionError, CorruptError)
-"""What reading ``current`` raises where its content is not what was written."""
+"""Errors raised where the content of ``current`` is not what this program wrote."""
 
 _REBUILD = "delete the folder or run `stream-dedup index rebuild`"
 _OTHER_FORMAT = (
-    "open it with the release that wrote it. An index kept by `filter` is the only place of what it holds; "
+    "open it with the release that wrote it. An index kept by `filter` is the only copy of its content; "
     f"a worker's is a cache of its log: {_REBUILD}"
 )
 _CONVERT = (
@@ -101,9 +101,9 @@ class Folder:
 
     @classmethod
     def write(cls, path: Path, kind: str, *, emptied: bool = False) -> Folder:
-        """Own an index folder alone; where there is no index, make room for one.
+        """Open an index folder for writing, alone; make the folder where it is missing.
 
-        With ``emptied`` what the index holds, damaged or not, is given up as soon as other data become current.
+        With ``emptied`` the current data, damaged or not, are removed as soon as other data become current.
 
         Raises:
             UserError: another process has it open, it is of another kind, or the folder holds something else.
@@ -121,7 +121,7 @@ class Folder:
 
     @classmethod
     def read(cls, path: Path, kind: str) -> Folder:
-        """Share an index folder with others that read; nothing in it is made or changed.
+        """Open an index folder for reading, together with other readers; nothing in it is made or changed.
 
         Raises:
             UserError: there is no index, a writer has it open, or it is of another kind.
@@ -151,13 +151,13 @@ class Folder:
         return self._lock.here
 
     def make_data(self) -> Path:
-        """Make an empty data folder; it is left over until ``make_current``."""
+        """Make an empty data folder; the next opening removes it unless ``make_current`` was called."""
         return make_data(self.path)
 
     def make_current(self, data: Path) -> None:
-        """Make a data folder current, atomically and durably; then remove the ones before.
+        """Make a data folder current, atomically and durably; then remove the other ones.
 
-        The data in it must be durable. Steps 1 and 2 (see the module) are done.
+        The data in it must be durable: steps 1 and 2 of the module are done.
         """
         sync_folder(data)
         text = json.dumps({"format": FORMAT_VERSION, "kind": self._kind, "data": data.name})
@@ -172,7 +172,7 @@ class Folder:
             self._remove_leftovers()
 
     def mark_corrupt(self, reason: str) -> None:
-        """Leave a mark; the next opening refuses with this reason. A reader leaves none."""
+        """Write the file ``corrupt``; the next opening raises its reason. A reader writes none."""
         if self.writable and self.here:
             mark_corrupt(self.path, reason)
 
@@ -236,7 +236,7 @@ class Folder:
                 raise CorruptError(msg)
 
     def _remove_leftovers(self) -> None:
-        """Remove what is not current and was made by this program."""
+        """Remove the data folders that this program made and that are not current."""
         for data in data_folders(self.path):
             replaced = data.name == self._replaced and is_rocksdb(data)
             if data.name != self._current and (replaced or is_marked(data)):
@@ -244,9 +244,9 @@ class Folder:
 
 
 def mark_corrupt(path: Path, reason: str = "damage was found") -> None:
-    """Leave a mark in an index folder; the next opening refuses with this reason.
+    """Write the file ``corrupt`` into an index folder; the next opening raises its reason.
 
-    Where it cannot be written nothing is lost: the next opening meets the damage itself.
+    Where it cannot be written nothing is lost: the next opening finds the damage itself.
     """
     with contextlib.suppress(OSError):
         replace_text(path / _CORRUPT, reason + "\n")
@@ -270,11 +270,11 @@ def _make(path: Path) -> None:
 
 
 def _refuse_others_folder(path: Path) -> None:
-    """An index is made only where nothing else is: nothing may be mixed up, and nobody else cleared away."""
+    """Refuse a folder that holds other files and no index, so that no file of another program is ever removed."""
     if _holds_index(path):
         return
     leftovers = {data.name for data in data_folders(path) if is_marked(data) or is_empty(data)}
-    # A file system's own folder: on a volume of its own the index folder is never quite empty.
+    # The file system makes this folder, so an index folder that is a volume is never empty.
     leftovers |= {_LOST_AND_FOUND} if is_folder(path / _LOST_AND_FOUND) else set()
     expected = leftovers | (_OWN_FILES - {owner.FILE} if owner.is_others_file(path) else _OWN_FILES)
     others = sorted({each.name for each in path.iterdir()} - expected)
@@ -288,7 +288,7 @@ def _refuse_others_folder(path: Path) -> None:
 
 
 def _holds_index(path: Path) -> bool:
-    """Whether there is an index in a folder, whole or damaged."""
+    """Whether a folder holds an index, whole or damaged."""
     try:
         return _data_of(path) is not None or any(holds_data(data) for data in data_folders(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -299,7 +299,7 @@ def _holds_index(path: Path) -> bool:
 
 
 def _data_of(path: Path) -> str | None:
-    """What ``current`` names as a data folder, whether it is there or not; None where nothing can be read."""
+    """Return the name in ``current``, whether that folder exists or not; None where it cannot be read."""
     try:
         pointer = _read_pointer(path)
     except _UNREADABLE:
@@ -316,6 +316,6 @@ def _read_pointer(path: Path) -> _Pointer | None:
 
 
 def _shown(reason: str) -> str:
-    """A mark of damage as one line: it may have been written by anybody."""
+    """Return the content of ``corrupt`` as one printable line: any program may have written it."""
     line = " ".join(reason[:_REASON_CHARACTERS].split())
     return "".join(character if character.isprintable() else "?" for character in line)

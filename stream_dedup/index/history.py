@@ -1,8 +1,8 @@
-"""The rules of a log over its log positions, and which of their records a trim may name.
+"""The rules of a log over its log positions, and the rules records that a trim may name.
 
-A rules record is *barred* when a trim that names it would be void: a copy that stands after it
-repeats an article that first stood before it (an index built from the cut log would take that copy for the article),
-or a void trim stands after it. Barring is a matter of the log alone, so every index of the log agrees.
+A rules record is void when a trim that names it would be void: a later copy repeats an article from before the record
+(an index built from the cut log would take the copy for the article), or a void trim follows the record. This depends
+on the log alone, so every index of the log agrees.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Mark:
     void: bool = False
 
     def write(self, batch: WriteBatch) -> None:
-        """Write into a batch."""
+        """Add the mark to a batch of writes."""
         value = {"rules": self.rules.to_json().decode(), "before": self.before, "barred": self.void}
         batch.put(layout.offset_key(b"U", self.offset), json.dumps(value).encode())
 
@@ -68,20 +68,20 @@ class History:
         return self.marks[at] if at < len(self.marks) and self.marks[at].offset == offset else None
 
     def void_after(self, offset: int) -> list[Mark]:
-        """Marks after a log offset that are not barred yet, as barred ones; ``replace_marks`` once they are written."""
+        """Return the valid marks after a log offset as void ones; call ``replace_marks`` once they are written."""
         return [replace(mark, void=True) for mark in self.marks if mark.offset > offset and not mark.void]
 
     def replace_marks(self, marks: list[Mark]) -> None:
-        """Marks changed."""
+        """Replace marks of the same log offsets."""
         changed = {mark.offset: mark for mark in marks}
         self.marks = [changed.get(mark.offset, mark) for mark in self.marks]
 
     def drop_marks_before(self, low_watermark: int) -> None:
-        """Marks before the floor are gone."""
+        """Drop the marks before the low watermark."""
         self.marks = [mark for mark in self.marks if mark.offset >= low_watermark]
 
     def windows_owed(self, owed_time: int) -> list[int | None]:
-        """Windows of all rules that may decide an article whose log time is at least ``owed_time``."""
+        """Return the windows of all rules that may judge an article whose log time is at least ``owed_time``."""
         windows = []
         for mark, after in zip(self.marks, [*self.marks[1:], None], strict=True):
             if after is None or (after.before is not None and after.before >= owed_time):
@@ -89,7 +89,7 @@ class History:
         return windows
 
     def best_trim(self, owed_time: int, low_watermark: int, last_void_trim: int) -> Trim | None:
-        """The trim that forgets most, None where there is nothing to gain."""
+        """Return the trim that removes most, or None where none removes anything."""
         windows = self.windows_owed(owed_time)
         known = [window for window in windows if window is not None]
         if not known or len(known) < len(windows):

@@ -1,11 +1,11 @@
-"""The image: what of the index is also held in memory, as sorted arrays, within a budget.
+"""The image: a copy of rows and shards in memory, as sorted arrays, within a budget.
 
-It mirrors what stands on disk, shard by shard, and changes nothing but the time that a look-up takes.
+It mirrors the stored shards and changes only the time of a look-up.
 
-Rules of the budget: the rows come first, for without them every entry that passes the sieve is a read; then the
-shards, the first ones first. What grows beyond the budget lets go of the last shard that is held, one after the
-other, and of the rows when no shard is left (then shards come back into their room). A shard comes into the image
-when it is folded and there is room twice its size; rows that were let go come back at the next opening.
+Rules of the budget: the rows come first, for without them every candidate that passes the sieve is a read from disk;
+then the shards, the first ones first. Where the image outgrows the budget it drops the last shard held, one after the
+other, and the rows when no shard is left (shards then take their room). A shard joins the image when entries are merged
+into it and the budget has room for twice its size; dropped rows come back at the next opening.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Image:
 
     @property
     def bytes(self) -> int:
-        """Memory taken."""
+        """Bytes of memory in use."""
         return self._bytes + (self._rows.held.bytes if self._rows.held is not None else 0)
 
     def holds(self, shard: int) -> bool:
@@ -46,11 +46,11 @@ class Image:
         return self._shards[shard] is not None
 
     def source(self, shard: int) -> Source | None:
-        """A shard as it is held."""
+        """Return the copy of a shard, None where it is not held."""
         return self._shards[shard]
 
     def level(self, table: int) -> Level:
-        """The shards of a table that are held."""
+        """Return the shards of a table that are held."""
         level = self._levels[table]
         if level is None:
             held = self._shards[table * RANGES : (table + 1) * RANGES]
@@ -58,11 +58,11 @@ class Image:
         return level
 
     def has_room_for_rows(self) -> bool:
-        """Whether the rows there are fit."""
+        """Whether all rows fit into the budget."""
         return HeldRows.size(self._rows.first, self._rows.after) <= self._budget
 
     def hold_shard(self, shard: int, load: Callable[[], Source], *, spare: int = 1) -> bool:
-        """Take a shard in if there is room for it ``spare`` times."""
+        """Hold a shard if the budget has room for it ``spare`` times."""
         if self.bytes >= self._budget:
             return False
         source = load()
@@ -72,19 +72,19 @@ class Image:
         return True
 
     def merge(self, shard: int, run: Run) -> None:
-        """These entries were folded into a shard that is held."""
+        """Merge entries into the copy of a shard, if it is held."""
         source = self._shards[shard]
         if source is not None and len(run):
             self._set(shard, _merged(source, run))
 
     def drop_entries_before(self, shard: int, low_watermark: int) -> None:
-        """Entries before a document number were taken off a shard that is held."""
+        """Drop entries before a document number from the copy of a shard, if it is held."""
         source = self._shards[shard]
         if source is not None:
             self._set(shard, _live(source, low_watermark))
 
     def shrink(self) -> None:
-        """Let go until the budget is kept."""
+        """Drop shards, then the rows, until the budget is kept."""
         for shard in reversed(range(len(self._shards))):
             if self.bytes <= self._budget:
                 return
@@ -123,7 +123,7 @@ def _live(source: Source, low_watermark: int) -> Source:
 
 
 def starts_of(counts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-    """Where lists of these lengths start, and where the last one ends."""
+    """Return where posting lists of these lengths start, and where the last one ends."""
     starts = np.zeros(len(counts) + 1, np.uint32)
     np.cumsum(counts.astype(np.uint32), out=starts[1:])
     return starts

@@ -1,8 +1,8 @@
-"""Verdicts of articles as of their own log positions.
+"""Verdicts of articles, each as of its own log position.
 
-What near means is in ``scan``: it hands over each article's near entries, the nearest first, among equals the
-earliest. Here it is said what is asked for each article under the rules at its log position, which of those found are
-the article itself or another version of it, and what follows.
+``scan`` defines near and returns the near entries of each article, nearest first, then earliest. This file makes the
+query of each article from the rules at its log position, sorts out the article itself and its earlier
+versions, and derives the verdict.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FINGERPRINT_BYTES = FINGERPRINT_BITS // 8
 _UNIQUE = Judgement(Verdict.UNIQUE)
 
 Accept = Callable[[int, int], bool]
-"""Given the number of a query and the log position of a near entry: whether that one will do."""
+"""Given the number of a query and the log position of a near entry, returns whether the entry may be the match."""
 
 
 class _Found(NamedTuple):
@@ -52,24 +52,24 @@ class _Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Own:
-    """The articles asked for."""
+    """The articles to judge."""
 
     positions: I64
     articles: Articles
 
     def of(self, chosen: I64) -> _Own:
-        """Some of them."""
+        """Return some of them."""
         return _Own(self.positions[chosen], self.articles.of(chosen))
 
 
 class Judge:
-    """Gives verdicts."""
+    """Judges articles."""
 
     def __init__(self, applied: Applied) -> None:
         self._applied = applied
 
     def judge(self, positions: I64, rules_at: Callable[[int], Rules]) -> list[Judgement]:
-        """One judgement for each log position; ``rules_at`` has the rules at a log offset."""
+        """Return one judgement for each log position; ``rules_at`` returns the rules at a log offset."""
         if not len(positions):
             return []
         own = self._own(positions)
@@ -77,10 +77,10 @@ class Judge:
         for rules, here in _by_rules(positions >> ROW_BITS, rules_at):
             for at in here[~signed(own.articles.statuses[here])].tolist():
                 judged[at] = self._without_signature(rules, int(positions[at]), Status(own.articles.statuses[at]))
-            asking = here[signed(own.articles.statuses[here])]
-            if len(asking):
-                for number, judgement in self._judge_signed(rules, own.of(asking)):
-                    judged[int(asking[number])] = judgement
+            signed_here = here[signed(own.articles.statuses[here])]
+            if len(signed_here):
+                for number, judgement in self._judge_signed(rules, own.of(signed_here)):
+                    judged[int(signed_here[number])] = judgement
         return judged
 
     def _without_signature(self, rules: Rules, position: int, status: Status) -> Judgement:
@@ -88,7 +88,7 @@ class Judge:
         return verdict.judge(status, match=None, reason=reason, featureless=rules.featureless)
 
     def _judge_signed(self, rules: Rules, own: _Own) -> Iterator[tuple[int, Judgement]]:
-        """Those that are near something, by number."""
+        """Yield the judgement of each article that is near another, by its number."""
         query = query_of(own.articles, rules, self._applied.tables.low_watermark)
         found = self._nearest(query, self._is_other(own))
         again = self._versions(query, own, found) if rules.recrawl == UPDATE else {}
@@ -102,7 +102,7 @@ class Judge:
             yield number, judgement
 
     def _nearest(self, query: Query, accept: Accept | None) -> dict[int, _Found]:
-        """The first near entry of each query that will do, whatever number of them will not."""
+        """Return the first acceptable near entry of each query, however many are not acceptable."""
         found: dict[int, _Found] = {}
         waiting = np.arange(len(query))
         while len(waiting):
@@ -119,7 +119,7 @@ class Judge:
         return found
 
     def _candidates(self, near: Near, *, first_only: bool) -> Iterator[tuple[int, list[_Found]]]:
-        """The near entries of each query that has any; the first ones alone where no other will be asked for."""
+        """Yield the near entries of each query that has any; with ``first_only`` the first one of each."""
         firsts = np.flatnonzero(np.diff(near.queries, prepend=-1))
         wanted = firsts if first_only else np.arange(len(near.queries))
         positions = self._applied.tables.rows.rows_of(near.doc_numbers[wanted])["position"].tolist()
@@ -131,7 +131,7 @@ class Judge:
             start = end
 
     def _versions(self, query: Query, own: _Own, found: dict[int, _Found]) -> dict[int, _Found]:
-        """Of the articles near something: the nearest entries of their own ids."""
+        """Return, for articles that are near another, the nearest entry of the same article id."""
         numbers = np.array(list(found), np.int64)
         if not len(numbers):
             return {}
@@ -141,7 +141,7 @@ class Judge:
         return {int(numbers[at]): version for at, version in versions.items()}
 
     def _is_other(self, own: _Own) -> Accept | None:
-        """Only once coordinates were forgotten can an article meet an entry of its own coordinates."""
+        """Return a check that an entry is not the article itself, which only a trim of coordinates makes possible."""
         if self._applied.state.horizon is None:
             return None
         return lambda query, position: not self._is_itself(int(own.positions[query]), position)
@@ -152,7 +152,7 @@ class Judge:
         )
 
     def _is_version(self, own: _Own) -> Accept:
-        """Equal hashes of ids are not enough."""
+        """Return a check that an entry has the article's id: equal hashes of ids are not enough."""
         is_other = self._is_other(own)
 
         def accept(query: int, position: int) -> bool:
@@ -186,7 +186,7 @@ class Judge:
         return self._applied.rows.get(log_offset_of(position))
 
     def _listed(self, position: int) -> StoredRecord:
-        """The record of an entry that was found; that it is not there is damage."""
+        """Return the record of an entry that was found; a missing record is damage."""
         row = None
         if position >= 0:
             with contextlib.suppress(RefusedError):
@@ -234,7 +234,7 @@ def _rows_of(row: StoredRecord, positions: I64) -> I64:
 
 
 def _by_rules(offsets: I64, rules_at: Callable[[int], Rules]) -> Iterator[tuple[Rules, I64]]:
-    """The log positions of each rules in force."""
+    """Yield each rules in force with the numbers of its log positions."""
     by_rules: dict[Rules, list[int]] = {}
     for offset in np.unique(offsets).tolist():
         by_rules.setdefault(rules_at(offset), []).append(offset)

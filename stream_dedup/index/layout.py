@@ -5,16 +5,16 @@ the format version (see ``folder``). Integers in keys are big-endian, so that th
 in values little-endian. One column family holds families of keys by their first byte:
 
     M                                  state, JSON (applied position, log id, trims)
-    E offset:8                         log record's value, as it stands in the log
-    R offset:8                         its head: flags u8, entries u32, standing u32, first number u32, then log time
-                                       i64 (flag 1: one for every entry), then with flag 2 one bit an entry, 1 = stands
+    E offset:8                         value of the log record, as it is in the log
+    R offset:8                         its head: flags u8, entries u32, originals u32, first number u32, then log time
+                                       i64 (flag 1: one for every entry), with flag 2 a bit an entry, 1 = original
     S topic_id:16 partition:4 first:8  source range: last i64, log offset i64, least and greatest log time i64
     U offset:8                         rules record that took force or restates, JSON
     W chunk:4                          rows ROW_CHUNK * chunk to before the next chunk's, 64 bytes each (below)
     P table:1 page:2                   tails of PAGE_BLOCKS neighbouring lists: how many entries each has, u16 x
                                        PAGE_BLOCKS, two bytes 0, then the entries, list by list, by document number
     C table:1 block:2 number:4         sealed piece of a list: exactly CHUNK_ENTRIES entries, older than the tail
-    F shard:2                          entries before this number are folded, i64; then, if a list of the shard has
+    F shard:2                          entries before this number are stored, i64; then, if a list of the shard has
                                        sealed pieces, u32 x lists numbers of the first piece, u32 x lists after the last
     I position:8                          label of an article of a table index without a log, UTF-8
 
@@ -49,7 +49,7 @@ BLOCKS = 1 << BLOCK_BITS
 SHARD_BLOCKS = BLOCKS // RANGES
 SHARD_PAGES = SHARD_BLOCKS // PAGE_BLOCKS
 HEADER_ENTRIES = 13
-"""A page's counts take as many bytes as so many entries: then everything in it stands at a multiple of ENTRY_BYTES."""
+"""A page's counts take as many bytes as so many entries, so that every entry begins at a multiple of ENTRY_BYTES."""
 
 STATE = b"M"
 ENTRY_BYTES = 10
@@ -85,10 +85,10 @@ def offset_of(key: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What is known of a log record beside its value: log times, and which entries stand.
+    """What the index knows of a log record beside its value: its log times, and which entries are originals.
 
-    ``times`` is one number or one for each entry; ``originals`` is None where every entry stands. ``first``
-    is the document number of its first signed standing entry, or of the next one if it has none.
+    ``times`` is one number or one for each entry; ``originals`` is None where every entry is an original. ``first``
+    is the document number of its first signed original, or the next document number if it has none.
     """
 
     entries: int
@@ -98,7 +98,7 @@ class Head:
 
     @property
     def original_count(self) -> int:
-        """Entries that stand."""
+        """Entries that are originals."""
         return self.entries if self.originals is None else int(self.originals.sum())
 
     @property
@@ -137,7 +137,7 @@ class Head:
 
 
 class Segment(NamedTuple):
-    """Offsets ``first`` to ``last`` of a source partition stand in the log record at ``log_offset``."""
+    """The log record at ``log_offset`` covers offsets ``first`` to ``last`` of a source partition."""
 
     first: int
     last: int
@@ -206,7 +206,7 @@ def pack_entries(table: int, keys: U64, doc_numbers: U32) -> Packed:
 
 
 def unpack_entries(table: int, packed: Packed, blocks: U16) -> tuple[U64, U32]:
-    """Keys and document numbers of entries that stand in the lists of these blocks."""
+    """Return keys and document numbers of stored entries, each of the posting list of its block."""
     keys = np.empty((len(packed), BLOCKS_PER_WORD), "<u2")
     for at, other in enumerate(_others(table)):
         keys[:, other] = packed[:, at]
@@ -220,14 +220,14 @@ def unpack_doc_numbers(packed: Packed) -> U32:
 
 
 def _others(table: int) -> list[int]:
-    """Where the other three blocks stand in a little-endian key word, counted in u16, from the highest block on."""
+    """Return the indices of the other three blocks in a little-endian key word of u16, from the highest block on."""
     own = BLOCKS_PER_WORD - 1 - table % BLOCKS_PER_WORD
     return [at for at in range(BLOCKS_PER_WORD - 1, -1, -1) if at != own]
 
 
 @dataclass(slots=True)
 class Shard:
-    """Before which document number a shard is folded, and the numbers of its lists' sealed pieces."""
+    """State of a shard: entries before ``stored_before`` are stored; numbers of the sealed pieces of its lists."""
 
     stored_before: int
     first: U32
@@ -235,7 +235,7 @@ class Shard:
 
     @classmethod
     def empty(cls) -> Shard:
-        """Nothing folded."""
+        """Return the state of a shard without entries."""
         return cls(0, np.zeros(SHARD_BLOCKS, np.uint32), np.zeros(SHARD_BLOCKS, np.uint32))
 
     def encode(self) -> bytes:

@@ -1,14 +1,13 @@
-"""The index of one log: a cache that can be thrown away and built from the log again.
+"""The index of one log: a cache that can be deleted and built again from the log.
 
-Records are applied in log order, each in one atomic write: the record, its
-rows and source ranges, what it changes of the rules and trims, and the applied position. Its keys then join
-the memory part of the block tables, from which they are folded into the lists on disk in steps. RocksDB
-keeps a prefix of these writes if the process is killed: whatever position is found after that, the records up to it
-are there, and those not folded yet are taken into memory again.
+Records are applied in log order, each in one atomic write: the record, its rows and source ranges, its changes of the
+rules and trims, and the applied position. Its keys then join the entries in memory, which are merged into the stored
+posting lists in steps. If the process is killed RocksDB keeps a prefix of these writes: every record up to the applied
+position is there, and entries that were not merged are read into memory again.
 
 One thread uses an index; one process owns its folder.
 
-After any error that leaves a write in doubt the index refuses to go on: close it, and open it again.
+After any error that leaves a write in doubt the index refuses every call: close it and open it again.
 """
 
 from __future__ import annotations
@@ -63,11 +62,10 @@ class LogIndex:
         emptied: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> LogIndex:
-        """Open or make an index.
+        """Open an index, or make one.
 
-        With ``staged`` it works on a copy that ``commit`` makes current; without it every write counts. With
-        ``emptied`` a new one replaces what is there, damaged or not.
-        ``progress(done, whole)`` is called now and then while the image is loaded.
+        With ``staged`` it works on a copy that ``commit`` makes current. With ``emptied`` a new index replaces the one
+        in the folder, damaged or not. ``progress(done, whole)`` is called now and then while the image is loaded.
 
         Raises:
             UserError: another process owns it, it holds another scheme, or the folder holds other files and no index.
@@ -79,9 +77,9 @@ class LogIndex:
 
     @classmethod
     def read(cls, path: Path, *, scheme: Scheme | None, settings: IndexSettings | None = None) -> LogIndex:
-        """Open an index that is there to look into it: nothing in its folder is made or changed.
+        """Open an existing index to read it: nothing in its folder is made or changed.
 
-        Others may read it at the same time. What writes (``begin``, ``apply``, ``merge_all``) is not for such an index.
+        Other processes may read it at the same time. ``begin``, ``apply`` and ``merge_all`` must not be called.
 
         Raises:
             UserError: there is none, a process that writes owns it, or it holds another scheme.
@@ -99,7 +97,7 @@ class LogIndex:
         staged: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> LogIndex:
-        """The index in an open folder, which is released if this raises."""
+        """Open the index in an open folder, which is released if this raises."""
         try:
             data, store = open_data(folder, settings, staged=staged)
         except BaseException:
@@ -166,7 +164,7 @@ class LogIndex:
             applied.in_doubt(lambda: applied.store.flush(wait=False))
 
     def logged_positions(self, topic_id: bytes, partition: int, offsets: I64) -> I64:
-        """Log position at which each source offset stands, -1 where it does not.
+        """Return the log position of each source offset, -1 where it is not covered.
 
         Raises:
             RefusedError: an offset is covered by a logged batch that has no entry for it.
@@ -190,7 +188,7 @@ class LogIndex:
         return dict(self._applied.coverage.last)
 
     def knows(self, topic_id: bytes, partition: int) -> bool:
-        """Whether any offset of a source partition stands."""
+        """Whether any offset of a source partition is covered."""
         return (topic_id, partition) in self._applied.coverage.last
 
     def entry(self, position: int) -> tuple[LogRecord, int]:
@@ -198,7 +196,7 @@ class LogIndex:
         return self._applied.rows.get(log_offset_of(position)).record, row_of(position)
 
     def entries(self, positions: I64) -> list[tuple[LogRecord, int]]:
-        """The record and the row of each entry, in the order asked; each record is read once if they come together."""
+        """Return the record and the row of each entry; entries of one record that follow each other read it once."""
         return [self.entry(position) for position in positions.tolist()]
 
     def logged(self, positions: I64) -> tuple[U64, U64]:
@@ -212,7 +210,7 @@ class LogIndex:
         return checksums, fingerprints
 
     def judge(self, positions: I64) -> list[Judgement]:
-        """Verdicts of standing articles, each as of its own log position."""
+        """Return the verdicts of logged originals, each as of its own log position."""
         return self._judge.judge(positions, self._rules_at_offset)
 
     @property
@@ -234,7 +232,7 @@ class LogIndex:
         return self._applied.tables.rows.rows_of(doc_numbers)
 
     def restated_trim(self, owed_time: int) -> Trim | None:
-        """The trim that forgets most, if nothing owed or to come has a log time below ``owed_time`` (ms)."""
+        """Return the trim that removes most, if no article owed or to come has a log time below ``owed_time`` (ms)."""
         trim = self._applied.history.best_trim(
             owed_time, self._applied.state.low_watermark, self._applied.state.last_void_trim
         )
@@ -246,7 +244,7 @@ class LogIndex:
         return trim
 
     def merge_all(self) -> None:
-        """Fold everything from memory into the lists on disk; not needed for safety."""
+        """Merge all entries in memory into the stored posting lists; not needed for safety."""
         self._applied.in_doubt(self._applied.tables.merge_all)
 
     def flush(self) -> None:
@@ -255,7 +253,7 @@ class LogIndex:
         self._applied.in_doubt(lambda: self._applied.store.flush(wait=True))
 
     def finish_trim(self) -> None:
-        """Give back all the space of what is forgotten now, instead of with the next records; waits for it."""
+        """Delete all trimmed entries from disk now, instead of with the next records; waits until it is done."""
         while self._applied.state.purge is not None:
             self._applied.purge_step()
         self._applied.store.finish_compaction()
@@ -265,14 +263,14 @@ class LogIndex:
         self.flush()
         staged, self._staged = self._staged, None
         if staged is not None:
-            # Whatever ends this, a signal too: `current` may name it from now on, so `close` does not remove it.
+            # From now on `current` may name it, whatever ends this call, so `close` must not remove it.
             self._folder.make_current(staged)
 
     def close(self) -> None:
-        """Make durable and let go. A staged index that was not committed is removed.
+        """Make everything applied durable and close. A staged index that was not committed is removed.
 
-        After an error that left a write in doubt, a further one while closing is not told: it is the same. In a
-        forked child this does nothing: the index is the parent's. Nor does it the second time.
+        After an error that left a write in doubt, an error while closing is not raised: it has the same cause. In a
+        forked child, and the second time, this does nothing.
         """
         if self._closed or not self._folder.here:
             return
@@ -284,7 +282,7 @@ class LogIndex:
                 raise
         finally:
             if self._staged is not None:
-                # What cannot be removed now is left over, and goes at the next opening.
+                # The next opening removes what cannot be removed now.
                 with contextlib.suppress(OSError):
                     remove_data(self._staged)
             self._folder.release()
@@ -294,7 +292,7 @@ class LogIndex:
         return stats_of(self._applied)
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> list[str]:
-        """Read everything and list what does not fit; ``progress(done, whole)`` is called now and then."""
+        """Read the whole index and return the problems found; ``progress(done, whole)`` is called now and then."""
         return verify(self._applied.state, self._applied.rows, self._applied.coverage, self._applied.tables, progress)
 
     @property
@@ -304,7 +302,7 @@ class LogIndex:
 
     @property
     def low_watermark(self) -> int:
-        """Log offset before which everything is forgotten."""
+        """Log offset before which everything is trimmed."""
         return self._applied.state.low_watermark
 
     @property
@@ -314,13 +312,13 @@ class LogIndex:
 
     @property
     def batches_since_rules(self) -> bool:
-        """Whether the log went on since its last rules record: then restating them makes a log position to trim at."""
+        """Whether batches follow the last rules record, so that restating the rules makes a new point to trim at."""
         return (
             bool(self._applied.history.marks) and self._applied.state.newest != self._applied.history.marks[-1].before
         )
 
     def owed_since(self, topic_id: bytes, partition: int, offset: int) -> int | None:
-        """Least log time, ms, of what stands of a source partition from an offset on; None where nothing does."""
+        """Return the least log time, ms, of a source partition's covered offsets from ``offset`` on, None of none."""
         where = (topic_id, partition)
         segments = self._applied.coverage.overlapping(where, offset, self._applied.coverage.last.get(where, -1))
         return min((segment.time_min for segment in segments), default=None)
@@ -338,7 +336,7 @@ class LogIndex:
         self._applied.refuse_doubt()
 
     def mark_corrupt(self, reason: str) -> None:
-        """Leave a mark: the next opening refuses with this reason."""
+        """Mark the folder as damaged: the next opening raises this reason."""
         self._folder.mark_corrupt(reason)
 
     def _close_store(self) -> None:

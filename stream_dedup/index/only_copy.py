@@ -1,4 +1,4 @@
-"""Whether an index is the only place of what it holds, asked before it is given up."""
+"""Tells whether an index is the only copy of its content, which must be known before it is emptied."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _log_ids(path: Path) -> Iterator[str]:
         return
     for data in data_folders(path):
         if holds_data(data):
-            # What cannot be read has nothing to say.
+            # Data that cannot be read do not count.
             with contextlib.suppress(StreamDedupError, OSError):
                 yield _log_id(data) or ""
 

@@ -1,8 +1,8 @@
-"""The posting lists of the block tables, as a look-up reads them, wherever they are held.
+"""The posting lists of the block tables, as a look-up reads them.
 
-Entries are known here by their **document number**: signed entries in order of log position. A posting list is what
-one table holds of one block value, in rising order of document number. Its parts lie in **levels**, oldest first;
-within a level each block has at most one **source**, an array that holds the lists of a range of blocks.
+A posting list holds the entries of one table that have one block value, in rising order of document number. Its parts
+lie in **levels**, oldest first; within a level each block has at most one **source**, which holds the lists of a range
+of blocks.
 
 The compiled loop reads these arrays by address: their types and ends are checked here, when they are made.
 """
@@ -34,7 +34,7 @@ ADDRESSES = np.dtype([("starts", np.int64), ("keys", np.int64), ("doc_numbers", 
 class Source:
     """The lists of blocks ``first`` to ``first + len(starts) - 2`` of one table, one after the other.
 
-    ``starts`` uint32[blocks + 1]: the list of block ``first + i`` stands at ``starts[i]:starts[i + 1]``. ``keys``
+    ``starts`` uint32[blocks + 1]: the list of block ``first + i`` is ``starts[i]:starts[i + 1]``. ``keys``
     uint64[m]: the word of the entry's key to which the table belongs. ``doc_numbers`` uint32[m], rising in each list.
     ``first`` and the number of blocks are multiples of ``PART_LISTS``. The arrays must not change afterwards.
 

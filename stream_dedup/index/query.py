@@ -1,6 +1,6 @@
-"""A query: what the rules ask of the posting lists for a batch of articles, and the answer's shape.
+"""A query: the posting lists to read for a batch of articles under their rules, and the near entries it returns.
 
-What counts for an article, in this order:
+An entry is near an article if it passes, in this order:
 
 1. Of each posting list of its plan the entries from before its own log position, of all levels together, the newest
    ``bucket_limit`` of them. Nothing else is ever compared.
@@ -58,7 +58,7 @@ class Query:
         directed: directed search, else exact.
         reach: of each article, greatest distance in bits.
         bucket_limit: newest entries of each posting list that are compared.
-        floor: entries with a lower document number are trimmed.
+        low_watermark: entries with a lower document number are trimmed.
         oldest: log time of each article before which entries have expired; None: nothing expires.
         own_ids: of each article, the hash of the article id that an entry must have; None: any.
         best: near entries given of each article.

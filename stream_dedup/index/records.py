@@ -1,6 +1,6 @@
-"""The row store: every log record that has standing entries, as it stands in the log, with its head.
+"""The stored log records: every record that has originals, with its value as it is in the log, and its head.
 
-Recent records are kept decoded, within RECENT_BYTES.
+Recent records are kept decoded, up to RECENT_BYTES.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ class StoredRecord:
 
     @cached_property
     def numbered(self) -> NDArray[np.bool_]:
-        """Which entries stand and are signed: those that have a document number."""
+        """Which entries have a document number: the signed originals."""
         which = signed(self.batch.statuses)
         return which if self.head.originals is None else which & self.head.originals
 
     @cached_property
     def doc_numbers(self) -> I64:
-        """Of each entry the first document number that does not exist for it: its own, if it has one."""
+        """For each entry the document number that ends its past: its own, or the next one if it has none."""
         return self.head.first + np.cumsum(self.numbered) - self.numbered
 
     @property
     def record(self) -> LogRecord:
-        """The record as it was applied."""
+        """The log record as it was applied."""
         return LogRecord(self.offset, self.head.times, self.batch, self.raw)
 
     def table_rows(self) -> RowArray:
-        """Rows of the entries that have a document number (see ``layout``)."""
+        """Return the rows of the entries that have a document number."""
         rows = np.flatnonzero(self.numbered)
         whole = np.empty(len(rows), ROW)
         whole["signature"] = words(self.batch.signatures)[rows]
@@ -68,12 +68,12 @@ class StoredRecord:
 
 
 def id_hash(text: str) -> int:
-    """XXH3 of the bytes of an article id."""
+    """Return the XXH3 of the bytes of an article id."""
     return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"))
 
 
 def id_hashes(batch: Batch) -> U64:
-    """``id_hash`` of each entry's article id."""
+    """Return the ``id_hash`` of each entry's article id."""
     ends = batch.ids.ends.tolist()
     raw = batch.ids.joined
     hashes = (xxhash.xxh3_64_intdigest(raw[start:end]) for start, end in zip([0, *ends], ends, strict=False))
@@ -89,12 +89,12 @@ class StoredRecords:
         self._recent_bytes = 0
 
     def write_record(self, batch: WriteBatch, record: LogRecord, head: Head) -> None:
-        """Write a record into a batch of writes."""
+        """Add a record to a batch of writes."""
         batch.put(layout.offset_key(b"E", record.offset), record.raw)
         batch.put(layout.offset_key(b"R", record.offset), head.encode())
 
     def keep_decoded(self, row: StoredRecord) -> None:
-        """Keep a record decoded for a while."""
+        """Keep a decoded record; the oldest ones go when they are too many bytes."""
         if row.offset not in self._recent:
             self._recent_bytes += len(row.raw)
         self._recent[row.offset] = row
@@ -103,12 +103,12 @@ class StoredRecords:
             self._recent_bytes -= len(oldest.raw)
 
     def drop_decoded_before(self, before: int) -> None:
-        """Drop what is kept of records before a log offset."""
+        """Drop decoded records before a log offset."""
         for offset in [offset for offset in self._recent if offset < before]:
             self._recent_bytes -= len(self._recent.pop(offset).raw)
 
     def get(self, offset: int) -> StoredRecord:
-        """One record; RefusedError where it is not held."""
+        """Return one record; RefusedError where it is not stored."""
         row = self._recent.get(offset)
         if row is not None:
             self._recent.move_to_end(offset)
@@ -122,12 +122,12 @@ class StoredRecords:
         return row
 
     def last_offset(self) -> int:
-        """Log offset of the last record held, -1 of none."""
+        """Return the log offset of the last stored record, -1 of none."""
         last = self._store.last(layout.offset_key(b"R", 0), b"R\xff")
         return -1 if last is None else layout.offset_of(last[0])
 
     def scan(self, start: int, end: int | None = None) -> Iterator[StoredRecord]:
-        """Records from a log offset on, in order, without keeping them."""
+        """Yield records from a log offset on, in order, without keeping them."""
         stop = b"R\xff" if end is None else layout.offset_key(b"R", end)
         waiting: list[tuple[int, bytes]] = []
         for key, head in self._store.scan(layout.offset_key(b"R", start), stop):
@@ -138,7 +138,7 @@ class StoredRecords:
         yield from self._fetch(waiting)
 
     def scan_heads(self, start: int, end: int | None = None) -> Iterator[tuple[int, Head]]:
-        """Heads from a log offset on, in order."""
+        """Yield heads from a log offset on, in order."""
         stop = b"R\xff" if end is None else layout.offset_key(b"R", end)
         for key, head in self._store.scan(layout.offset_key(b"R", start), stop):
             yield layout.offset_of(key), self._decode_head(head)

@@ -17,7 +17,7 @@ class RowChunks:
     """Rows held in memory, in chunks of ``2**chunk_bits`` rows each but the last, which may be shorter or longer.
 
     A row is a ``layout.ROW``; its signature is not XORed with the group.
-    ``base`` is the document number of the first row; entries before it must be trimmed, that is below the floor.
+    ``base`` is the document number of the first row; entries before it must be trimmed.
 
     Raises:
         ValueError: a chunk of another type or size.
@@ -38,7 +38,7 @@ class RowChunks:
 
     @classmethod
     def of(cls, rows: RowArray) -> RowChunks:
-        """All rows in one array."""
+        """Hold all rows in one array."""
         return cls((rows,))
 
     @property
@@ -50,11 +50,11 @@ class RowChunks:
 
     @cached_property
     def addresses(self) -> I64:
-        """Of the chunks; good as long as these rows live."""
+        """Address of each chunk, valid as long as these rows live."""
         return np.array([chunk.__array_interface__["data"][0] for chunk in self.chunks], np.int64)
 
     def rows_of(self, doc_numbers: I64) -> RowArray:
-        """Rows of these document numbers."""
+        """Return the rows of these document numbers."""
         if len(self.chunks) == 1:
             return self.chunks[0].take(doc_numbers - self.base)
         taken = np.empty(len(doc_numbers), ROW)

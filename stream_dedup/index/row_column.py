@@ -1,7 +1,7 @@
-"""The rows: of every signed standing entry what a verdict needs of it, 64 bytes by document number.
+"""The rows, by document number: 64 bytes of every signed original that a verdict needs.
 
-On disk they stand in chunks (see ``layout``), written in the same batch as the log record that they come from: the
-unfinished last chunk again and again. In memory they stand where the image has room for them.
+On disk rows are in chunks (see ``layout``), written in the same batch as their log record; the unfinished last chunk is
+written again with each batch. Rows are also in memory if the image has room for them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RowColumn:
             self._tail = self._read(np.array([start // ROW_CHUNK]))[: after - start].copy()
 
     def write_rows(self, writes: WriteBatch, rows: RowArray) -> None:
-        """Write further rows into a batch; ``rows_written`` once that is written.
+        """Add the next rows to a batch of writes; call ``rows_written`` once it is written.
 
         Raises:
             RefusedError: there are no more document numbers.
@@ -53,7 +53,7 @@ class RowColumn:
             chunk += 1
 
     def rows_written(self, rows: RowArray) -> None:
-        """Further rows are written."""
+        """Count rows that were written, and hold them in memory if rows are held."""
         whole = np.concatenate((self._tail, rows))
         self._tail = whole[len(whole) - len(whole) % ROW_CHUNK :].copy()
         if self.held is not None:
@@ -61,17 +61,17 @@ class RowColumn:
         self.after += len(rows)
 
     def delete_rows_before(self, writes: WriteBatch, low_watermark: int) -> None:
-        """Write into a batch that rows before a document number are gone; ``drop_rows_before`` once that is written."""
+        """Add the deletion of rows before a document number to a batch; then call ``drop_rows_before``."""
         writes.delete_range(chunk_key(0), chunk_key(low_watermark // ROW_CHUNK))
 
     def drop_rows_before(self, low_watermark: int) -> None:
-        """Rows before a document number are gone."""
+        """Drop rows before a document number."""
         self.first = low_watermark
         if self.held is not None:
             self.held.drop_rows_before(low_watermark)
 
     def fetch(self, doc_numbers: I64) -> RowArray:
-        """Rows of distinct document numbers in rising order, from disk: of so many chunks at once as memory allows."""
+        """Read the rows of distinct, rising document numbers from disk, a bounded number of chunks at a time."""
         numbers = doc_numbers // ROW_CHUNK
         changes = np.diff(numbers, prepend=-1) > 0
         chunks, at = numbers[changes], np.cumsum(changes) - 1
@@ -83,14 +83,14 @@ class RowColumn:
         return rows
 
     def rows_of(self, doc_numbers: I64) -> RowArray:
-        """Rows of any document numbers, from memory where they are held."""
+        """Return the rows of any document numbers, from memory where they are held."""
         if self.held is not None:
             return self.held.rows.rows_of(doc_numbers)
         distinct, at = np.unique(doc_numbers, return_inverse=True)
         return self.fetch(distinct).take(at)
 
     def scan(self, start: int) -> Iterator[tuple[int, RowArray]]:
-        """Rows from a document number on, in portions, each with its first document number."""
+        """Yield rows from a document number on, in portions, each with its first document number."""
         start = max(start, self.first)
         while start < self.after:
             chunk = start // ROW_CHUNK
@@ -100,7 +100,7 @@ class RowColumn:
             start = end
 
     def _check_end(self) -> None:
-        """The last chunk on disk is that of the last document number: both are written in one batch."""
+        """Check that the last chunk on disk ends at the last document number: both are written in one batch."""
         last = self._store.last(chunk_key(0), chunk_key(MAX_CHUNK))
         end = 0 if last is None else chunk_of(last[0]) * ROW_CHUNK + len(last[1]) // ROW_BYTES
         # Where every row is trimmed its chunk may be gone.
@@ -109,7 +109,7 @@ class RowColumn:
             raise self._store.corrupt(reason)
 
     def _read(self, chunks: I64) -> RowArray:
-        """Chunks, the last one at its end filled up to its full length."""
+        """Read chunks; an unfinished last one is filled up to its full length."""
         found = self._store.get([chunk_key(chunk) for chunk in chunks.tolist()])
         for chunk, raw in zip(chunks.tolist(), found, strict=True):
             if len(raw) < ROW_BYTES * min(ROW_CHUNK, self.after - chunk * ROW_CHUNK) or len(raw) % ROW_BYTES:
@@ -121,7 +121,7 @@ class RowColumn:
 
 
 class HeldRows:
-    """Rows in memory, in arrays of ``1 << IMAGE_CHUNK_BITS``: growing copies nothing, trims give whole arrays back."""
+    """Rows in memory, in arrays of ``1 << IMAGE_CHUNK_BITS``: growing copies nothing, trims free whole arrays."""
 
     def __init__(self, first: int) -> None:
         self._base = first >> IMAGE_CHUNK_BITS
@@ -130,17 +130,17 @@ class HeldRows:
 
     @staticmethod
     def size(first: int, after: int) -> int:
-        """Bytes that rows of these document numbers take, one array at least."""
+        """Return the bytes that rows of these document numbers take, one array at least."""
         chunks = -(-after // (1 << IMAGE_CHUNK_BITS)) - (first >> IMAGE_CHUNK_BITS)
         return max(chunks, 1) * (ROW_BYTES << IMAGE_CHUNK_BITS)
 
     @property
     def bytes(self) -> int:
-        """Memory taken."""
+        """Bytes of memory in use."""
         return len(self._chunks) * (ROW_BYTES << IMAGE_CHUNK_BITS)
 
     def set_rows(self, first: int, rows: RowArray) -> None:
-        """Rows of the document numbers from ``first`` on, which follow those held."""
+        """Append rows of the document numbers from ``first`` on, which follow the rows held."""
         at, size = 0, 1 << IMAGE_CHUNK_BITS
         while at < len(rows):
             number, offset = divmod(first + at, size)
@@ -152,7 +152,7 @@ class HeldRows:
             at += count
 
     def drop_rows_before(self, low_watermark: int) -> None:
-        """Give back the arrays that lie before a document number as a whole."""
+        """Free the arrays whose rows are all before a document number."""
         gone = min((low_watermark >> IMAGE_CHUNK_BITS) - self._base, len(self._chunks))
         if gone > 0:
             del self._chunks[:gone]

@@ -45,13 +45,13 @@ class Run:
 
     @cached_property
     def level(self) -> Level:
-        """As a look-up takes it."""
+        """The entries as a level of posting lists."""
         if not len(self):
             return Level()
         return Level((Source(0, _starts(self.blocks), self.keys, self.doc_numbers),))
 
     def merge(self, later: Run) -> Run:
-        """This run and one whose document numbers are all greater."""
+        """Return this run merged with one whose document numbers are all greater."""
         if not len(self):
             return later
         return Run.sort(
@@ -61,16 +61,16 @@ class Run:
         )
 
     def part(self, block: int, after: int) -> slice:
-        """Entries whose block is from ``block`` to before ``after``."""
+        """Return where the entries of blocks from ``block`` to before ``after`` are."""
         start, end = np.searchsorted(self.blocks, (block, after), "left")
         return slice(int(start), int(end))
 
     def take(self, part: slice) -> Run:
-        """These entries as a run of their own."""
+        """Return these entries as a run."""
         return Run(self.blocks[part], self.keys[part], self.doc_numbers[part])
 
     def without(self, part: slice) -> Run:
-        """All entries but these."""
+        """Return all other entries as a run."""
         return Run(
             np.concatenate((self.blocks[: part.start], self.blocks[part.stop :])),
             np.concatenate((self.keys[: part.start], self.keys[part.stop :])),
@@ -78,13 +78,13 @@ class Run:
         )
 
     def not_before(self, least: int | I64) -> Run:
-        """Entries from a document number on (one, or one for each entry)."""
+        """Return the entries from a document number on (one number, or one for each entry)."""
         keep = self.doc_numbers >= least
         return Run(self.blocks[keep], self.keys[keep], self.doc_numbers[keep])
 
 
 class Memory:
-    """The entries in memory, for all tables: older ones sorted, young ones sorted when asked for."""
+    """The entries in memory of all tables: older ones sorted, young ones sorted when they are read."""
 
     def __init__(self, tables: int) -> None:
         self.tables = tables
@@ -96,14 +96,14 @@ class Memory:
         self._sorted: list[Run] | None = None
 
     def add_entries(self, keys: U64, doc_numbers: U32) -> None:
-        """Keys (shape (n, 4)) in order of document number, later than all before."""
+        """Append keys (shape (n, 4)) of the next document numbers."""
         if len(doc_numbers):
             self._young.append((keys, doc_numbers))
             self._sorted = None
             self.young_count += len(doc_numbers)
 
     def young(self) -> list[Run]:
-        """The young entries of each table."""
+        """Return the young entries of each table."""
         if self._sorted is None:
             keys = np.concatenate([np.empty((0, BLOCKS_PER_WORD), np.uint64), *(part[0] for part in self._young)])
             doc_numbers = np.concatenate([np.empty(0, np.uint32), *(part[1] for part in self._young)])
@@ -133,7 +133,7 @@ class Memory:
 
 
 def _starts(blocks: U16) -> U32:
-    """Where the list of each block starts among entries sorted by block, and where the last one ends."""
+    """Return where the posting list of each block starts among sorted entries, and where the last one ends."""
     if len(blocks) > _FEW:
         starts = np.zeros(BLOCKS + 1, np.uint32)
         np.cumsum(np.bincount(blocks, minlength=BLOCKS).astype(np.uint32), out=starts[1:])
@@ -143,6 +143,6 @@ def _starts(blocks: U16) -> U32:
 
 
 def _runs(keys: U64, doc_numbers: U32) -> list[Run]:
-    """The four tables of one word."""
+    """Return the runs of the four tables of one key word."""
     values = blocks_of(keys)
     return [Run.sort(values[:, table], keys, doc_numbers) for table in range(BLOCKS_PER_WORD)]

@@ -2,7 +2,7 @@
 
 Article by article the bounds of its posting lists are read, then their key words compared; what passes the sieve waits,
 and is checked against its row some hundred candidates at a time. A look-up is mostly waiting for memory,
-so addresses are asked for (``prefetch``) a step before they are read.
+so addresses are prefetched a step before they are read.
 
 The arrays of the posting lists are read by address (``PostingLists.directory``): a tuple of so many arrays would be
 unpacked at every call. Their owner checked their types and ends; ``scan.scan`` checked that every document number has a
@@ -35,9 +35,9 @@ from stream_dedup.index.posting_lists import ADDRESSES, LISTS, PART_LISTS
 from stream_dedup.index.scan_records import ARTICLE, CURSOR, DISTANCE_SHIFT, DOC_NUMBER, SPAN, WAITING
 
 AHEAD = 4
-"""Posting lists whose keys are asked for before they are compared."""
+"""Posting lists whose keys are prefetched before they are compared."""
 AHEAD_LINES = 8
-"""Most cache lines of one list that are asked for ahead; the processor itself foresees the rest."""
+"""Most cache lines of one posting list that are prefetched; the processor itself foresees the rest."""
 
 LINE = 64
 """Bytes of a cache line."""
@@ -65,7 +65,7 @@ def _wanted(key: U64, lookup: np.uint32) -> tuple[np.int64, np.int64]:
 
 @compiled(int64, written(_SPAN), int64, int64)
 def _limit(spans: Records, before: int, limit: int) -> int:
-    """Of the parts of one list, oldest first, leave the newest entries before a number; gives how many are left."""
+    """Of the parts of one list, oldest first, leave the newest entries before a number; returns how many are left."""
     left = limit
     for part in range(len(spans) - 1, -1, -1):
         span = spans[part]
@@ -86,7 +86,7 @@ def _limit(spans: Records, before: int, limit: int) -> int:
 
 @compiled(int64, _ARTICLE, read(uint32), read(_ADDRESSES, 3), written(_SPAN), written(_CURSOR))
 def _spans(article: Record, plan: U32, directory: Records, spans: Records, cursor: Records) -> int:
-    """Parts of an article's posting lists; gives how many."""
+    """Find the parts of an article's posting lists; returns how many."""
     levels, key = directory.shape[1], article.keys
     for lookup in range(len(plan)):
         table, block = _wanted(key, plan[lookup])
@@ -118,7 +118,7 @@ def _spans(article: Record, plan: U32, directory: Records, spans: Records, curso
 
 
 @inlined
-def _ask_for(spans: Records, part: int, count: int) -> None:
+def _prefetch(spans: Records, part: int, count: int) -> None:
     """Prefetch the keys of a part of a list."""
     if part < count:
         end = min(spans[part].entries * WORD, AHEAD_LINES * LINE)
@@ -148,9 +148,9 @@ def collect(
         count = _spans(article, plan[min(number, len(plan) - 1)], directory, spans, cursors)
         begin = cursor.span
         for part in range(begin, begin + AHEAD):
-            _ask_for(spans, part, count)
+            _prefetch(spans, part, count)
         for part in range(begin, count):
-            _ask_for(spans, part + AHEAD, count)
+            _prefetch(spans, part + AHEAD, count)
             span = spans[part]
             at, doc_numbers, mine = span.keys, span.doc_numbers, key[span.word]
             for entry in range(cursor.entry, span.entries):
@@ -172,7 +172,7 @@ def collect(
 
 @compiled(int64, written(_WAITING), read(_ARTICLE), int64, read(int64, 2))
 def resolve(waiting: Records, articles: Records, low_watermark: int, best: I64) -> int:
-    """Step 2; gives how many are left, which stand first then."""
+    """Step 2; moves the candidates that are left to the front and returns how many they are."""
     left, last = 0, best.shape[1] - 1
     for number in range(len(waiting)):
         article = waiting[number].article
@@ -188,7 +188,7 @@ def resolve(waiting: Records, articles: Records, low_watermark: int, best: I64) 
 
 @compiled(void, written(_WAITING), read(int64), int64, int64)
 def locate(waiting: Records, chunks: I64, chunk_bits: int, base: int) -> None:
-    """Document numbers become addresses of their rows."""
+    """Replace document numbers by the addresses of their rows."""
     for number in range(len(waiting)):
         position = waiting[number].at - base
         chunk = min(position >> chunk_bits, len(chunks) - 1)
@@ -199,7 +199,7 @@ def locate(waiting: Records, chunks: I64, chunk_bits: int, base: int) -> None:
 
 @inlined
 def _keep(best: I64, rank: int) -> None:
-    """Insert a rank in its order, once."""
+    """Insert a rank in order, unless it is there."""
     low, high = 0, len(best)
     while low < high:
         middle = (low + high) // 2
@@ -215,7 +215,7 @@ def _keep(best: I64, rank: int) -> None:
 
 @compiled(void, read(_WAITING), read(_ARTICLE), boolean, written(int64, 2))
 def check(waiting: Records, articles: Records, directed: bool, best: I64) -> None:  # noqa: FBT001 - compiled: no names
-    """Step 3, with the addresses of the rows."""
+    """Step 3: compare candidates with their rows and keep the best."""
     for number in range(len(waiting)):
         rank, row = waiting[number].rank, _row_at(waiting[number].at)
         article = articles[waiting[number].article]

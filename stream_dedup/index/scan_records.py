@@ -9,7 +9,7 @@ DISTANCE_SHIFT = 32
 DOC_NUMBER = (1 << DISTANCE_SHIFT) - 1
 """The document number in a rank."""
 NO_RANK = (1 << 63) - 1
-"""Stands where nothing was found: behind every rank."""
+"""Means no entry: greater than every rank."""
 
 ARTICLE = np.dtype(
     [

@@ -1,7 +1,7 @@
-"""Source ranges: which offsets of a source partition stand in which log record.
+"""Source ranges: the log record that covers each offset of a source partition.
 
-A batch covers every offset from its first to its last. Where it overlaps what is
-covered already, only the offsets outside stand; the others are copies and count for nothing.
+A batch covers every offset from its first to its last. Entries at offsets that an earlier batch covers are copies and
+are ignored; the others are originals.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LAST_OFFSET = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Uncovered:
-    """What of a batch stands: ranges of offsets, a mask of its entries (None: all), the least log offset it repeats."""
+    """Ranges of a batch that are not covered yet, a mask of its originals (None: all), the least offset repeated."""
 
     ranges: list[tuple[int, int]]
     mask: NDArray[np.bool_] | None
@@ -40,7 +40,7 @@ class Coverage:
         self.load()
 
     def load(self) -> None:
-        """Find the last covered offset of each partition, one look-up each."""
+        """Read the last covered offset of each partition, one look-up each."""
         self.last = {}
         cursor = b"S"
         while (first := next(self._store.scan(cursor, b"T"), None)) is not None:
@@ -51,7 +51,7 @@ class Coverage:
             cursor = end + b"\0"
 
     def overlapping(self, where: Partition, first: int, last: int) -> list[Segment]:
-        """Ranges that have an offset from ``first`` to ``last``, in order."""
+        """Return the ranges that have an offset from ``first`` to ``last``, in order."""
         if first > self.last.get(where, -1):
             return []
         found = []
@@ -62,7 +62,7 @@ class Coverage:
         return found + [read_segment(*pair)[2] for pair in later]
 
     def uncovered(self, batch: Batch) -> Uncovered:
-        """What of a new batch stands."""
+        """Return the part of a new batch that no earlier batch covers."""
         first, last = int(batch.offsets[0]), int(batch.offsets[-1])
         covered = self.overlapping((batch.topic_id, batch.partition), first, last)
         if not covered:
@@ -86,13 +86,13 @@ class Coverage:
     def write_ranges(
         self, writes: WriteBatch, batch: Batch, log_offset: int, ranges: list[tuple[int, int]], head: Head
     ) -> None:
-        """Write the ranges of a batch into a batch of writes; ``add_ranges`` once that is written."""
+        """Add the ranges of a batch to a batch of writes; call ``add_ranges`` once it is written."""
         for first, last in ranges:
             segment = Segment(first, last, log_offset, *head.time_range)
             writes.put(segment_key(batch.topic_id, batch.partition, first), segment.encode())
 
     def add_ranges(self, batch: Batch, ranges: list[tuple[int, int]]) -> None:
-        """The ranges of a batch are written."""
+        """Count ranges of a batch that were written."""
         if ranges:
             where = (batch.topic_id, batch.partition)
             self.last[where] = max(self.last.get(where, -1), ranges[-1][1])
@@ -100,9 +100,9 @@ class Coverage:
     def delete_trimmed(
         self, writes: WriteBatch, low_watermark: int, horizon: int, read: Callable[[int], tuple[Batch, Head]]
     ) -> None:
-        """Write into a batch that coordinates of articles before ``low_watermark`` or not after ``horizon`` are gone.
+        """Add the deletion of ranges before ``low_watermark``, or of log times up to ``horizon``, to a batch of writes.
 
-        ``load`` once that is written.
+        Call ``load`` once it is written.
         """
         for key, value in self._store.scan(b"S", b"T"):
             topic_id, partition, segment = read_segment(key, value)
@@ -114,14 +114,14 @@ class Coverage:
                     writes.put(segment_key(topic_id, partition, rest.first), rest.encode())
 
     def all(self) -> Iterator[tuple[Partition, Segment]]:
-        """Every range, by partition and offset."""
+        """Yield every range, by partition and offset."""
         for key, value in self._store.scan(b"S", b"T"):
             topic_id, partition, segment = read_segment(key, value)
             yield (topic_id, partition), segment
 
 
 def _later_than(segment: Segment, horizon: int, batch: Batch, head: Head) -> Iterator[Segment]:
-    """The parts of a range whose articles' log times are after the horizon; a gap goes with the entry before it."""
+    """Yield the parts of a range whose log times are after the horizon; a gap goes with the entry before it."""
     inside = np.flatnonzero((batch.offsets >= segment.first) & (batch.offsets <= segment.last))
     times = head.times_of(inside)
     ends: I64 = np.append(batch.offsets[inside][1:] - 1, segment.last)

@@ -1,6 +1,6 @@
-"""What an operator may set of the index, and the limits that are fixed.
+"""The settings of an index, and its fixed limits.
 
-None of these changes a verdict: they say where entries are held and how much is read at once.
+None of them changes a verdict: they determine where entries are held and how much is read at once.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FOLD_ENTRIES = 131_072
-"""Entries kept in memory before they are folded into the lists on disk: twice as many as there
+"""Entries kept in memory before they are merged into the stored lists: twice as many as there
 are lists in a table, so that one rewriting of a page carries 128 entries; 14 bytes for each table."""
 
 IMAGE_MIB = 1_024
@@ -28,7 +28,7 @@ YOUNG_ENTRIES = 4_096
 """Newest entries, sorted anew when they are looked up; merged into the older ones when there are more (8 ms)."""
 
 RANGES = 16
-"""Shards of one table: folded one at a time, and held in the image or not."""
+"""Shards of one table. Entries are merged into one shard at a time; the image holds whole shards."""
 
 PAGE_BLOCKS = 64
 """Neighbouring lists of one stored page: of 64 look-ups of 500 articles nearly every page has some."""
@@ -43,7 +43,7 @@ IMAGE_CHUNK_BITS = 14
 """Rows of one array of the image, as a power of two: 1 MiB."""
 
 RECENT_BYTES = 32 << 20
-"""Bytes of log records kept decoded, for the matches and the entries that are asked for soon after."""
+"""Bytes of log records kept decoded, for matches and for entries that are read soon after."""
 
 FETCH_RECORDS = 32
 """Log records read from disk at once: about 2 MB at 500 entries a record."""

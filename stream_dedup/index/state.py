@@ -1,4 +1,4 @@
-"""What an index knows of its log as a whole: one JSON value, written with every record that is applied."""
+"""The state of an index: one JSON value, written with every record that is applied."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ _RANGES = {
 
 @dataclass(slots=True)
 class State:
-    """Applied position and what trims left.
+    """The applied position and what trims removed.
 
-    ``start`` is the first log offset applied; ``low_watermark`` the one before which everything is
-    trimmed; ``last_void_trim`` the log offset of the newest void trim; ``horizon`` the greatest of the
-    trims that counted (ms); ``newest`` the greatest log time of a batch (ms); ``articles`` the
-    entries that stand; ``purge`` the next shard to purge, None when done; ``next_doc_number``
-    what the next signed entry gets, ``first_doc_number`` that of the first one that is not trimmed.
+    ``start`` is the first log offset applied; everything before the log offset ``low_watermark`` is trimmed;
+    ``last_void_trim`` is the log offset of the newest void trim, -1 of none; ``horizon`` the greatest of the valid
+    trims, and ``newest`` the greatest log time of a batch, both in ms; ``articles`` counts the originals that are not
+    trimmed; ``purge`` is the next shard to purge, None when done; ``next_doc_number`` is what the next signed original
+    gets, ``first_doc_number`` that of the first one that is not trimmed.
     """
 
     log_id: str | None = None
@@ -68,13 +68,13 @@ class State:
     first_doc_number: int = 0
 
     def write(self, batch: WriteBatch) -> None:
-        """Write into a batch."""
+        """Add the state to a batch of writes."""
         stored = {_STORED_NAMES.get(name, name): value for name, value in asdict(self).items()}
         batch.put(STATE, json.dumps(stored).encode())
 
     @classmethod
     def read(cls, store: Store) -> State:
-        """Read from the store; CorruptError where it cannot be read."""
+        """Read the state; CorruptError where it cannot be read."""
         raw = store.get([STATE])[0]
         try:
             stored: dict[str, Any] = json.loads(raw)
@@ -89,7 +89,7 @@ class State:
         return state
 
     def wrong_fields(self) -> list[str]:
-        """Fields with values that no index has, each as ``name value``."""
+        """Return the fields with values that no index has, each as ``name value``."""
         wrong = [f"{name} {reprlib.repr(value)}" for name, value in asdict(self).items() if not _fits(name, value)]
         if not wrong and self.first_doc_number > self.next_doc_number:
             wrong.append(f"first_doc_number {self.first_doc_number} beyond next_doc_number {self.next_doc_number}")

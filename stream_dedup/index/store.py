@@ -10,10 +10,10 @@ Rules:
 * Reads release the GIL.
 * A store opened to read changes nothing in its folder and needs no permission to: RocksDB is given a temporary folder
   of links to the files, for it and its binding write small files wherever they open.
-* A forked child has no store: RocksDB's threads and locks are not forked with it. Its copy refuses, and is let go
-  without being closed, which would write to the parent's files.
+* A forked child has no store: RocksDB's threads and locks are not forked with it. Its copy refuses every call,
+  and is released without closing, which would write to the parent's files.
 
-It must never interpret a key or a value.
+It must not interpret a key or a value.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _BLOCK_BYTES = 16 << 10
 _BLOOM_BITS = 10
 """Bits a key that say which files do not hold it: 1 % wrong guesses."""
 _LOG_BYTES = 1 << 20
-"""RocksDB's own diary, two files of this size at most."""
+"""Bytes of RocksDB's own log file; it keeps two."""
 _BACKGROUND_JOBS = 2
 """Threads that write and merge files."""
 _OPEN_FILES = -1
@@ -93,7 +93,7 @@ class Store:
 
     def __del__(self) -> None:
         if os.getpid() != self._pid and hasattr(self, "_db"):
-            # One reference that is never given back: RocksDB would flush when it is let go, and wait for its threads.
+            # This reference is never released: on release RocksDB would flush, and wait for its threads.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
 
     @property
@@ -102,7 +102,7 @@ class Store:
         return str(self._path.parent)
 
     def get(self, keys: Sequence[bytes]) -> list[bytes]:
-        """Values of many keys at once, ``b""`` where there is none."""
+        """Return the values of many keys, ``b""`` for a missing key."""
         with self._translated("read"):
             found = self._db.get(list(keys), default=b"")
         return cast("list[bytes]", found)
@@ -112,12 +112,12 @@ class Store:
         return WriteBatch(raw_mode=True)
 
     def write(self, batch: WriteBatch) -> None:
-        """All or nothing; durable after ``flush`` or when RocksDB flushes."""
+        """Write a batch atomically; durable after ``flush``, or when RocksDB flushes."""
         with self._translated("write"):
             self._db.write(batch)
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Pairs with start <= key < end in order, as of now."""
+        """Yield the pairs with start <= key < end in order, as of the call."""
         with self._translated("read"):
             cursor = self._db.iter()
             cursor.seek(start)
@@ -127,11 +127,11 @@ class Store:
                     return
                 yield key, cursor.value()
                 cursor.next()
-            # An iterator also ends at damaged bytes: only its status tells.
+            # An iterator also ends at damaged bytes; its status then raises.
             cursor.status()
 
     def last(self, start: bytes, end: bytes) -> tuple[bytes, bytes] | None:
-        """Last pair with start <= key <= end."""
+        """Return the last pair with start <= key <= end, or None."""
         with self._translated("read"):
             cursor = self._db.iter()
             cursor.seek_for_prev(end)
@@ -153,31 +153,31 @@ class Store:
             Checkpoint(self._db).create_checkpoint(str(path))
 
     def compact(self, ranges: Sequence[tuple[bytes, bytes]]) -> None:
-        """Give back the space of what was deleted in these key ranges, in a thread of its own."""
+        """Compact these key ranges, so that deleted entries leave the disk, in a background thread."""
         self.finish_compaction()
         self._compaction = threading.Thread(target=self._compact, args=(ranges,), name="index-compaction", daemon=True)
         self._compaction.start()
 
     def finish_compaction(self) -> None:
-        """Wait until a compaction that was begun has ended."""
+        """Wait until the running compaction has ended."""
         if self._compaction is not None:
             self._compaction.join()
             self._compaction = None
 
     def number(self, name: str) -> int:
-        """RocksDB's property of this name, 0 where it has none."""
+        """Return RocksDB's property of this name, 0 where it has none."""
         with self._translated("read"):
             return self._db.property_int_value(name) or 0
 
     def corrupt(self, reason: str) -> CorruptError:
-        """Report damage that was found in a value, and give the error to raise."""
+        """Report damage found in a value; returns the error to raise."""
         self._on_corrupt(reason)
         return CorruptError(f"index {self.name}: {reason}; delete the folder or run `stream-dedup index rebuild`")
 
     def close(self) -> None:
-        """Close without flushing more than RocksDB does itself; closed too where this raises.
+        """Close without flushing more than RocksDB does itself; the store is closed even if this raises.
 
-        In a forked child nothing is closed.
+        In a forked child it does nothing.
         """
         if os.getpid() != self._pid:
             return

@@ -1,9 +1,8 @@
-"""The lists on disk: reading them, appending to them, and taking trimmed entries out.
+"""The stored posting lists: reading them, appending to them, and deleting trimmed entries.
 
-A list is its sealed pieces in order of number, then its tail in a page (see ``layout``). Appending
-rewrites pages only; a tail that grows past CHUNK_ENTRIES gives off sealed pieces, so a page stays bounded and a flood
-of equal entries fills no page of its neighbours. Posting lists are changed a shard at a time; the shard's state
-stands in the same batch as its lists.
+A stored list is its sealed pieces in order of number, then its tail in a page (see ``layout``). Appending rewrites pages
+only; a tail that grows past CHUNK_ENTRIES is cut into sealed pieces, so a page stays bounded and a flood of equal
+entries fills no page of its neighbours. Lists are changed a shard at a time, in one batch with the shard's state.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadLists:
-    """Posting lists as read, one after the other."""
+    """Posting lists that were read, one after the other."""
 
     counts: I64
     keys: U64
@@ -48,7 +47,7 @@ class ReadLists:
 
 
 class StoredLists:
-    """The tables as far as they are folded."""
+    """The stored posting lists of all tables."""
 
     def __init__(self, store: Store, tables: int) -> None:
         self._store = store
@@ -58,16 +57,16 @@ class StoredLists:
 
     @property
     def complete_to(self) -> int:
-        """Every entry before this document number is folded in every shard."""
+        """Document number before which every entry is stored in every shard."""
         return min(shard.stored_before for shard in self.shards)
 
     def stored_before(self, table: int) -> I64:
-        """For each block of a table, before which document number its list is folded."""
+        """Return for each block of a table the document number before which its entries are stored."""
         shards = self.shards[table * RANGES : (table + 1) * RANGES]
         return np.repeat([shard.stored_before for shard in shards], SHARD_BLOCKS).astype(np.int64)
 
     def read(self, table: int, blocks: I64, reach: Reach | None = None) -> ReadLists:
-        """Posting lists of these distinct blocks in rising order; whole, or as far as a look-up reaches."""
+        """Read the lists of distinct, rising blocks: whole, or as far back as a look-up reaches."""
         if not len(blocks):
             return ReadLists(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.uint32))
         numbers = blocks // PAGE_BLOCKS
@@ -82,20 +81,20 @@ class StoredLists:
         return ReadLists(counts, keys, doc_numbers)
 
     def append(self, shard: int, rows: Run, before: int) -> None:
-        """Append rows to the lists of a shard, which is then folded before this document number."""
+        """Append entries to the lists of a shard, which then stores every entry before this document number."""
         state = self.shards[shard]
         after = state.after.copy()
         batch = self._store.batch()
         if len(rows):
             self._append_rows(batch, shard, rows, after)
-        # After a restart memory may be empty: what is folded stays folded.
+        # After a restart memory may be empty: stored entries stay stored.
         appended = Shard(max(state.stored_before, before), state.first, after)
         batch.put(layout.shard_key(shard), appended.encode())
         self._store.write(batch)
         self.shards[shard] = appended
 
     def purge(self, shard: int, low_watermark: int) -> None:
-        """Take entries before a document number out of the lists of a shard (a sealed piece once all of it is gone)."""
+        """Delete the entries of a shard before a document number (a sealed piece once all its entries are)."""
         table, part = divmod(shard, RANGES)
         state = self.shards[shard]
         first = state.first.copy()
@@ -116,7 +115,7 @@ class StoredLists:
 
     @staticmethod
     def key_ranges() -> list[tuple[bytes, bytes]]:
-        """Where the lists stand, for compaction."""
+        """Return the key ranges of the lists, for compaction."""
         return [(b"P", b"P\xff"), (b"C", b"C\xff")]
 
     def _shard(self, raw: bytes) -> Shard:
@@ -159,7 +158,7 @@ class StoredLists:
 
     @staticmethod
     def _seal(batch: WriteBatch, shard: int, counts: I64, packed: Packed, after: U32) -> tuple[I64, Packed]:
-        """Give off sealed pieces until every tail has one piece or less, and return the tails."""
+        """Write sealed pieces until every tail has one piece or less; returns the tails."""
         table, part = divmod(shard, RANGES)
         starts = np.cumsum(counts) - counts
         counts = counts.copy()
@@ -177,7 +176,7 @@ class StoredLists:
         return counts, packed.take(np.flatnonzero(keep), axis=0)
 
     def _sealed(self, table: int, blocks: I64) -> I64:
-        """How many sealed pieces each list has."""
+        """Return how many sealed pieces each list has."""
         pieces = np.zeros(len(blocks), np.int64)
         for part in range(RANGES):
             shard = self.shards[table * RANGES + part]
@@ -190,7 +189,7 @@ class StoredLists:
     def _with_pieces(
         self, table: int, blocks: I64, sealed: I64, counts: I64, tails: Packed, reach: Reach | None
     ) -> tuple[I64, Packed]:
-        """Counts and entries of lists with their sealed pieces before their tails."""
+        """Return counts and entries of lists with their sealed pieces before their tails."""
         counts, ends = counts.copy(), np.cumsum(counts)
         parts, done = [], 0
         for index in np.flatnonzero(sealed).tolist():
@@ -203,7 +202,7 @@ class StoredLists:
         return counts, np.concatenate([*parts, tails[done:]])
 
     def _pieces_back(self, table: int, block: int, tail: Packed, reach: Reach | None) -> list[Packed]:
-        """Sealed pieces of a list as far back as is asked, newest first."""
+        """Read the sealed pieces of a list as far back as a look-up reaches, newest first."""
         first, after = self._numbers(table, block)
         if reach is None:
             return self._read_pieces(table, block, first, after)[::-1]
@@ -228,7 +227,7 @@ class StoredLists:
         return [np.frombuffer(raw, "<u2").reshape(-1, ENTRY_BYTES // 2) for raw in found]
 
     def _numbers(self, table: int, block: int) -> tuple[int, int]:
-        """Number of a list's first sealed piece, and of the one after its last."""
+        """Return the number of a list's first sealed piece, and the number after its last."""
         shard = self.shards[table * RANGES + block // SHARD_BLOCKS]
         at = block % SHARD_BLOCKS
         return int(shard.first[at]), int(shard.after[at])

@@ -1,15 +1,15 @@
-"""The block tables: table t maps the value of block t to the list of entries that have it.
+"""The block tables: table t maps the value of block t to the posting list of the entries that have it.
 
-One definition of a list, wherever its entries are held:
+A posting list is, wherever its entries are held:
 
     list = shard in the image, or sealed pieces and tail on disk + older entries in memory + young ones
 
 in order of document number, and each entry once. A look-up compares the newest N entries of this union as
-of the asking log position (``scan``). Entries in memory are folded into the lists on disk a shard (a sixteenth of
-one table) at a time: each shard knows before which document number it is folded, so the parts never overlap.
+of the log position of the query (``scan``). Entries in memory are merged into the stored lists a shard (a sixteenth of
+one table) at a time: each shard knows before which document number its entries are stored, so the parts never overlap.
 
-The rows are written by the owner of these tables before they are added here; after a restart those
-that are not folded everywhere are taken from there.
+The owner of these tables writes rows before it appends their entries here; after a restart entries that are not stored
+in every shard are read from the rows again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(slots=True)
 class Counters:
-    """What was looked at since the start."""
+    """Counts since the start."""
 
     lookups: int = 0
     lists: int = 0
@@ -72,11 +72,11 @@ class Tables:
 
     @property
     def low_watermark(self) -> int:
-        """Entries before this document number do not exist."""
+        """Document number of the first entry that is not trimmed."""
         return self.rows.first
 
     def load(self, progress: Progress | None = None) -> None:
-        """After opening: take the entries that are not folded into memory, and into the image what fits."""
+        """After opening: read the entries that are not stored into memory, and fill the image."""
         for first, rows in self.rows.scan(self.stored.complete_to):
             self.memory.add_entries(keys_of(rows), _doc_numbers(first, rows))
             self.memory.merge_young()
@@ -88,7 +88,7 @@ class Tables:
         self._load_image(progress)
 
     def append_entries(self, rows: RowArray) -> None:
-        """Add entries whose rows were just written, and fold some shards when their turn has come."""
+        """Append entries whose rows were just written, and merge some shards when their turn has come."""
         first = self.rows.after
         self.rows.rows_written(rows)
         self.memory.add_entries(keys_of(rows), _doc_numbers(first, rows))
@@ -103,23 +103,23 @@ class Tables:
         self.image.shrink()
 
     def merge_all(self) -> None:
-        """Fold everything."""
+        """Merge all entries in memory into the stored lists."""
         self.memory.merge_young()
         for _ in range(self.shards):
             self._merge_next()
 
     def drop_entries_before(self, low_watermark: int) -> None:
-        """From now on entries before this document number do not exist; ``purge`` takes them off the disk."""
+        """Drop entries before a document number; ``purge`` deletes them from disk."""
         self.rows.drop_rows_before(low_watermark)
         self.memory.drop_entries_before(low_watermark)
 
     def purge(self, shard: int) -> None:
-        """Take the forgotten entries of one shard off the disk."""
+        """Delete the trimmed entries of one shard from disk."""
         self.stored.purge(shard, self.low_watermark)
         self.image.drop_entries_before(shard, self.low_watermark)
 
     def near(self, query: Query) -> Near:
-        """The near entries of every query."""
+        """Return the near entries of every article of a query."""
         stored = self._stored(query)
         young = self.memory.young()
         lists = PostingLists(
@@ -144,7 +144,7 @@ class Tables:
         return near
 
     def _stored(self, query: Query) -> list[Level]:
-        """What the look-ups need of the shards that are not in the image."""
+        """Read the lists of the query that are not in the image."""
         if self.image.shards == self.shards:
             return [Level()] * self.count
         absent = [
@@ -184,14 +184,14 @@ class Tables:
         self.counters.folds += 1
 
     def source(self, shard: int) -> Source:
-        """A whole shard as it stands on disk."""
+        """Read a whole stored shard."""
         table, part = divmod(shard, RANGES)
         blocks = np.arange(part * SHARD_BLOCKS, (part + 1) * SHARD_BLOCKS)
         stored = self.stored.read(table, blocks)
         return Source(int(blocks[0]), starts_of(stored.counts), stored.keys, stored.doc_numbers)
 
     def _load_image(self, progress: Progress | None) -> None:
-        """Rows, then shards: a step for each shard, and as many in all for the rows."""
+        """Load rows, then shards; progress counts a step for each shard, and as many in all for the rows."""
         whole = 2 * self.shards
         if self.image.has_room_for_rows():
             held = HeldRows(self.rows.first)
@@ -211,7 +211,7 @@ class Tables:
 
 
 def keys_of(rows: RowArray) -> U64:
-    """Keys of rows, shape (n, 4)."""
+    """Return the keys of rows, shape (n, 4)."""
     keys: U64 = rows["signature"] ^ (rows["group"][:, np.newaxis] * KEY_FACTORS)
     return keys
 
@@ -221,7 +221,7 @@ def _doc_numbers(first: int, rows: RowArray) -> U32:
 
 
 def _wanted(query: Query, tables: int) -> NDArray[np.bool_]:
-    """Which lists are looked up, shape (tables, blocks)."""
+    """Return which posting lists are looked up, shape (tables, blocks)."""
     wanted = np.zeros((tables, BLOCKS), bool)
     own = np.concatenate([blocks_of(query.keys[:, word]) for word in range(tables // BLOCKS_PER_WORD)], axis=1)
     number = (query.plan >> np.uint32(16)).astype(np.intp)

@@ -1,6 +1,6 @@
-"""The whole index read and checked against itself.
+"""Verification: the whole index is read and compared with itself.
 
-The rows must be those of the standing entries, and the lists must hold exactly the keys of those that are folded.
+The rows must be those of the originals, and the stored lists must hold exactly the keys of the entries that are stored.
 Instead of holding both in memory, each list is reduced to a count and a sum of mixed entries, which depend on
 nothing but its content: 4 MiB for any size of index (16 with sixteen tables).
 """
@@ -60,7 +60,7 @@ def _steps(state: State, rows: StoredRecords, coverage: Coverage, tables: Tables
         articles += row.head.original_count
         doc_number += len(numbered)
     done = state.next_offset - state.low_watermark
-    yield done, [] if articles == state.articles else [f"{articles} entries stand, {state.articles} are counted"]
+    yield done, [] if articles == state.articles else [f"{articles} originals are there, {state.articles} are counted"]
     yield (
         done,
         []
@@ -139,11 +139,11 @@ def _check_shard(tables: Tables, shard: int, expected: _Sums) -> Iterator[str]:
         yield f"list {table}/{at}: its {counts[index]} entries are not the {expected.counts[table, at]} of the log"
     held = tables.image.source(shard)
     if held is not None and not _same(held, source):
-        yield f"shard {shard}: the image is not what stands on disk"
+        yield f"shard {shard}: the image is not the stored shard"
 
 
 def _sums(source: Source, lists: I64, low_watermark: int) -> tuple[I64, U64]:
-    # What a trim forgot may still stand in a list: the floor hides it.
+    # A stored list may hold trimmed entries until they are purged: the low watermark hides them.
     live = source.doc_numbers >= low_watermark
     sums = np.zeros(SHARD_BLOCKS, np.uint64)
     np.add.at(sums, lists[live], _mixed(source.keys[live], source.doc_numbers[live]))

@@ -134,7 +134,7 @@ def test_verify_finds_a_missing_page(tmp_path: Path) -> None:
     assert [re.sub(r"\d+", "N", problem) for problem in problems] == [
         "list N/N: its N entries are not the N of the log",
         "list N/N: its N entries are not the N of the log",
-        "shard N: the image is not what stands on disk",
+        "shard N: the image is not the stored shard",
     ]
     index.close()
 

@@ -144,7 +144,7 @@ def test_verify_finds_an_image_that_is_not_the_disk(tmp_path: Path) -> None:
     source = index._applied.tables.image.source(7)
     assert source is not None
     source.keys[0] ^= np.uint64(1)
-    assert index.verify() == ["shard 7: the image is not what stands on disk"]
+    assert index.verify() == ["shard 7: the image is not the stored shard"]
     index.close()
 
 
