@@ -1,7 +1,7 @@
 """The stored posting lists: reading them, appending to them, and deleting trimmed entries.
 
-A stored list is its sealed pieces in order of number, then its tail in a page (see ``layout``). Appending rewrites pages
-only; a tail that grows past CHUNK_ENTRIES is cut into sealed pieces, so a page stays bounded and a flood of equal
+A stored list is its sealed pieces in order of number, then its tail in a page (see ``layout``). Appending rewrites
+pages only; a tail that grows past CHUNK_ENTRIES is cut into sealed pieces, so a page stays bounded and a flood of equal
 entries fills no page of its neighbours. Lists are changed a shard at a time, in one batch with the shard's state.
 """
 
