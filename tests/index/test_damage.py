@@ -147,7 +147,7 @@ def test_verify_finds_changed_rows(tmp_path: Path) -> None:
     assert index.verify() == ["log record 4: the rows of its entries are not those of the log"]
     held = index._applied.tables.rows.held
     assert held is not None
-    held.rows.chunks[0][0, 0] += 1
+    held.rows.chunks[0]["signature"][0, 0] += 1
     assert "log record 1: the rows held in memory are not those of the log" in index.verify()
     _write(index, chunk_key(3), raw[:-1])
     assert "bytes do not hold them" in index.verify()[-1]
