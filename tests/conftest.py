@@ -35,7 +35,8 @@ from stream_dedup.dev.broker.settings import BROKERS_VARIABLE, SMALL_HEAP_MIB
 from stream_dedup.errors import StreamDedupError
 from tests.amount import FULL, examples
 
-BROKER_FIXTURES = {"broker", "own_broker"}
+BROKER_FIXTURES = {"broker", "own_broker", "secured", "way"}
+"""Fixtures that start a broker, or a function that does."""
 
 # A failing example is printed in a form that runs it again. The time of an example depends on the machine.
 hypothesis.settings.register_profile(
