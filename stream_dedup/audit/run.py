@@ -26,10 +26,11 @@ from stream_dedup.audit.audit import Audit, AuditReport, OutputRecord, Scope, au
 from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.broker.client import make_admin, make_consumer
 from stream_dedup.broker.group_offsets import Bounds, committed_offsets, offset_bounds, partitions_of
-from stream_dedup.broker.log import Progress, read_whole_log
+from stream_dedup.broker.log import read_whole_log
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import topic_ids
 from stream_dedup.core.model import Coordinates, Verdict
+from stream_dedup.core.progress import ReportStage
 from stream_dedup.errors import UnavailableError, UserError
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class _Snapshot:
     sources: Bounds
 
 
-def run_audit(config: Config, options: AuditOptions, progress: Progress) -> AuditReport:
+def run_audit(config: Config, options: AuditOptions, progress: ReportStage) -> AuditReport:
     """Read everything, recompute, compare.
 
     Raises:
@@ -93,7 +94,7 @@ def run_audit(config: Config, options: AuditOptions, progress: Progress) -> Audi
     return audit.report()
 
 
-def read_log(config: Config, progress: Progress) -> PlainLog:
+def read_log(config: Config, progress: ReportStage) -> PlainLog:
     """The whole log as it stands now.
 
     Raises:
@@ -154,7 +155,7 @@ def _kept_since(config: Config, consumer: KafkaConsumer, outputs: Bounds) -> int
     return max(times, default=None)
 
 
-def _outputs(config: Config, consumer: KafkaConsumer, outputs: Bounds, progress: Progress) -> Iterator[OutputRecord]:
+def _outputs(config: Config, consumer: KafkaConsumer, outputs: Bounds, progress: ReportStage) -> Iterator[OutputRecord]:
     total = sum(end - begin for begin, end in outputs.values())
     for done, record in enumerate(_read(config, consumer, outputs), 1):
         progress("outputs compared", done, total)

@@ -10,7 +10,7 @@ unknown, may or may not be in the log. The append is made again: coordinates tha
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from kafka.errors import KafkaConnectionError, KafkaError, OffsetOutOfRangeError
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
 from stream_dedup.broker.topics import LOG_MESSAGE_BYTES
 from stream_dedup.core.entry import LogRecord, Payload, decode, encode
+from stream_dedup.core.progress import ReportStage
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -38,10 +39,6 @@ LOG_APPEND_TIME = 1
 """Kafka's timestamp type of a record whose time was set by the broker."""
 READ_BACK_MS = 1_000
 """One wait for a record that is known to be in the log."""
-
-
-Progress = Callable[[str, int, int], None]
-"""Called with the stage, how much of it is done and how much there is to do."""
 
 
 class LogReader:
@@ -144,7 +141,7 @@ class LogReader:
         self._consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1000))
 
 
-def read_whole_log(config: Config, progress: Progress) -> Iterator[LogRecord]:
+def read_whole_log(config: Config, progress: ReportStage) -> Iterator[LogRecord]:
     """Read every record that the log holds now, in order.
 
     Raises:

@@ -16,11 +16,12 @@ from kafka.errors import NoError
 
 from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.group_offsets import committed_offsets, offset_bounds, partitions_of
-from stream_dedup.broker.log import Progress, read_whole_log
+from stream_dedup.broker.log import read_whole_log
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import topic_ids
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import offset_metadata
+from stream_dedup.core.progress import ReportStage
 from stream_dedup.errors import RefusedError, UserError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class PartitionOffsets:
         return self.committed_id is not None and self.committed_id != self.topic_id
 
 
-def read_offsets(config: Config, progress: Progress) -> list[PartitionOffsets]:
+def read_offsets(config: Config, progress: ReportStage) -> list[PartitionOffsets]:
     """Return the offsets of every partition of the input topics that exist.
 
     Raises:
@@ -63,7 +64,7 @@ def read_offsets(config: Config, progress: Progress) -> list[PartitionOffsets]:
 
 
 def set_offsets(
-    config: Config, to: Target, topic: str | None, partition: int | None, progress: Progress
+    config: Config, to: Target, topic: str | None, partition: int | None, progress: ReportStage
 ) -> list[tuple[TopicPartition, int]]:
     """Set the committed offsets of the named partitions; return the new offset of each.
 
@@ -93,7 +94,7 @@ def set_offsets(
     return list(targets.items())
 
 
-def _read(admin: KafkaAdminClient, config: Config, progress: Progress) -> list[PartitionOffsets]:
+def _read(admin: KafkaAdminClient, config: Config, progress: ReportStage) -> list[PartitionOffsets]:
     names = list(dict.fromkeys(config.topics.input))
     ids = topic_ids(admin, names)
     partitions = partitions_of(admin, names)
@@ -112,7 +113,7 @@ def _read(admin: KafkaAdminClient, config: Config, progress: Progress) -> list[P
     return rows
 
 
-def _logged(config: Config, progress: Progress) -> dict[tuple[bytes, int], tuple[int, int]]:
+def _logged(config: Config, progress: ReportStage) -> dict[tuple[bytes, int], tuple[int, int]]:
     """Return the first and the last logged offset of each source partition, by topic id and partition number."""
     ranges: dict[tuple[bytes, int], tuple[int, int]] = {}
     for record in read_whole_log(config, progress):

@@ -6,7 +6,6 @@ first one wins: so a change is read back before it counts as done.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -17,11 +16,9 @@ from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, topic_ids
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
+from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, UserError
-
-Progress = Callable[[int, int], None]
-"""Called with the number of records done and to do."""
 
 
 class Effect(StrEnum):
@@ -77,7 +74,7 @@ class Change:
     record: RulesRecord | None
 
 
-def read_rules(config: Config, progress: Progress = lambda _done, _all: None) -> RulesHistory:
+def read_rules(config: Config, progress: ReportProgress = lambda _done, _all: None) -> RulesHistory:
     """Read the whole log for its rules.
 
     Raises:
@@ -95,7 +92,7 @@ def read_rules(config: Config, progress: Progress = lambda _done, _all: None) ->
     return history
 
 
-def apply_rules(config: Config, progress: Progress = lambda _done, _all: None) -> Change:
+def apply_rules(config: Config, progress: ReportProgress = lambda _done, _all: None) -> Change:
     """Put the configuration's rules in force in the log; does nothing if they already are.
 
     Missing topics are made first, so that a new log can begin with its rules.
@@ -143,7 +140,7 @@ def _next(config: Config, wanted: Rules, current: Rules | None) -> Rules | None:
     return wanted.next_revision(current) if wanted.differences(current) else None
 
 
-def _read_on(config: Config, reader: LogReader, history: RulesHistory, start: int, progress: Progress) -> None:
+def _read_on(config: Config, reader: LogReader, history: RulesHistory, start: int, progress: ReportProgress) -> None:
     for records in reader.read(start, history.end, config.kafka.broker_wait_s):
         for record in records:
             if isinstance(record.payload, Rules):

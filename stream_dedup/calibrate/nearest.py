@@ -16,7 +16,7 @@ The work grows with the square of the entries; who calls bounds it by asking for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -28,6 +28,7 @@ from stream_dedup.core import probes as core_probes
 from stream_dedup.core.arrays import I64, U8, U16, U32, U64
 from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, TABLE_MARGIN_BYTES, signed
 from stream_dedup.core.probes import SIEVE_BITS
+from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
 
 NOWHERE = np.iinfo(np.uint16).max
@@ -37,9 +38,6 @@ UNREACHED = np.iinfo(np.int32).max
 WORDS = 4
 _STEP = 256
 """Articles whose plans are drawn at once, and between two reports of progress."""
-
-Progress = Callable[[int, int], None]
-"""Called now and then with how many of how many are done."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +107,9 @@ class MeasuredSearch(Protocol):
         """Entries met at each step, shape (queries, steps)."""
 
 
-def measure(entries: SignedEntries, search: MeasuredSearch, queries: I64, ceiling: int, progress: Progress) -> Nearest:
+def measure(
+    entries: SignedEntries, search: MeasuredSearch, queries: I64, ceiling: int, progress: ReportProgress
+) -> Nearest:
     """Find the nearest earlier entries.
 
     Args:

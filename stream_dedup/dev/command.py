@@ -14,11 +14,11 @@ from stream_dedup.errors import UnavailableError
 
 LOOK_S = 1.0
 """Between two looks whether the broker still runs, seconds; Ctrl-C is noticed at once."""
-LAST_PORT = 65_535
+MAX_PORT = 65_535
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(1, LAST_PORT), help="Port on 127.0.0.1; a free one where not given.")
+@click.option("--port", type=click.IntRange(1, MAX_PORT), help="Port on 127.0.0.1; a free one where not given.")
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),

@@ -12,6 +12,7 @@ import xxhash
 
 from stream_dedup.core.entry import Batch, LogRecord, Trim
 from stream_dedup.core.model import TABLE_COUNTS
+from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules, Scheme
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index.history import History, Mark
@@ -22,7 +23,7 @@ from stream_dedup.index.segments import Coverage, Uncovered
 from stream_dedup.index.settings import RANGES, IndexSettings
 from stream_dedup.index.state import State
 from stream_dedup.index.store import Store, WriteBatch
-from stream_dedup.index.tables import Progress, Tables
+from stream_dedup.index.tables import Tables
 
 _ALL_RECORDS = [(family, family + b"\xff") for family in (b"E", b"R", b"S", b"W")]
 
@@ -31,7 +32,7 @@ class Applied:
     """The state of an index: what follows from the log up to the applied position."""
 
     def __init__(
-        self, store: Store, settings: IndexSettings, scheme: Scheme | None, progress: Progress | None = None
+        self, store: Store, settings: IndexSettings, scheme: Scheme | None, progress: ReportProgress | None = None
     ) -> None:
         self.store = store
         self.settings = settings
@@ -101,7 +102,7 @@ class Applied:
         else:
             self._apply_trim(record, record.payload)
 
-    def _open_tables(self, count: int, progress: Progress | None = None) -> Tables:
+    def _open_tables(self, count: int, progress: ReportProgress | None = None) -> Tables:
         column = RowColumn(self.store, self.state.first_doc_number, self.state.next_doc_number)
         if (self.state.purge or 0) >= count * RANGES:
             reason = f"its state purges shard {self.state.purge}, its tables have {count * RANGES}"

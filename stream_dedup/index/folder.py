@@ -48,7 +48,7 @@ from stream_dedup.index.data_folders import (
     mark_committed,
     remove_data,
 )
-from stream_dedup.index.layout import FORMAT_VERSION
+from stream_dedup.index.layout import INDEX_FORMAT_VERSION
 from stream_dedup.index.small_files import is_folder, read_text, replace_text, sync_folder
 
 ID_FILE = "worker-id"
@@ -160,7 +160,7 @@ class Folder:
         The data in it must be durable: steps 1 and 2 of the module are done.
         """
         sync_folder(data)
-        text = json.dumps({"format": FORMAT_VERSION, "kind": self._kind, "data": data.name})
+        text = json.dumps({"format": INDEX_FORMAT_VERSION, "kind": self._kind, "data": data.name})
         # 3
         replace_text(self.path / _CURRENT, text)
         self._current = data.name
@@ -209,10 +209,11 @@ class Folder:
             raise CorruptError(msg) from error
         if pointer is None:
             return None
-        if pointer.version != FORMAT_VERSION:
+        if pointer.version != INDEX_FORMAT_VERSION:
             version = reprlib.repr(pointer.version)
             msg = (
-                f"index {self.path} has format version {version}, this program knows {FORMAT_VERSION}: {_OTHER_FORMAT}"
+                f"index {self.path} has format version {version}, this program knows {INDEX_FORMAT_VERSION}: "
+                f"{_OTHER_FORMAT}"
             )
             raise CorruptError(msg)
         if pointer.kind != self._kind:

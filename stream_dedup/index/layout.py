@@ -39,11 +39,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U16, U32, U64
-from stream_dedup.core.model import BLOCK_BITS
+from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD
 from stream_dedup.errors import CorruptError
 from stream_dedup.index.settings import PAGE_BLOCKS, RANGES
 
-FORMAT_VERSION = 2
+INDEX_FORMAT_VERSION = 2
 
 BLOCKS = 1 << BLOCK_BITS
 SHARD_BLOCKS = BLOCKS // RANGES
@@ -59,7 +59,6 @@ ROW = np.dtype(
 """One row, on disk and in memory (see the drawing); named columns of one array."""
 ROW_BYTES = ROW.itemsize
 MAX_DOC_NUMBERS = 1 << 32
-BLOCKS_PER_WORD = 4
 
 RowArray = NDArray[np.void]
 """Rows: an array of ``ROW``."""

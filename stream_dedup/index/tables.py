@@ -14,7 +14,6 @@ in every shard are read from the rows again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +23,7 @@ from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.model import BLOCKS_PER_WORD
 from stream_dedup.core.probes import KEY_FACTORS
 from stream_dedup.core.probes import blocks as blocks_of
+from stream_dedup.core.progress import ReportProgress
 from stream_dedup.index.image import Image, starts_of
 from stream_dedup.index.layout import BLOCKS, SHARD_BLOCKS, RowArray
 from stream_dedup.index.posting_lists import Level, PostingLists, Source
@@ -34,8 +34,6 @@ from stream_dedup.index.scan import scan
 from stream_dedup.index.settings import RANGES, YOUNG_ENTRIES, IndexSettings
 from stream_dedup.index.store import Store
 from stream_dedup.index.stored_lists import Reach, StoredLists
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(slots=True)
@@ -75,7 +73,7 @@ class Tables:
         """Document number of the first entry that is not trimmed."""
         return self.rows.first
 
-    def load(self, progress: Progress | None = None) -> None:
+    def load(self, progress: ReportProgress | None = None) -> None:
         """After opening: read the entries that are not stored into memory, and fill the image."""
         for first, rows in self.rows.scan(self.stored.complete_to):
             self.memory.add_entries(keys_of(rows), _doc_numbers(first, rows))
@@ -190,7 +188,7 @@ class Tables:
         stored = self.stored.read(table, blocks)
         return Source(int(blocks[0]), starts_of(stored.counts), stored.keys, stored.doc_numbers)
 
-    def _load_image(self, progress: Progress | None) -> None:
+    def _load_image(self, progress: ReportProgress | None) -> None:
         """Load rows, then shards; progress counts a step for each shard, and as many in all for the rows."""
         whole = 2 * self.shards
         if self.image.has_room_for_rows():

@@ -7,13 +7,14 @@ nothing but its content: 4 MiB for any size of index (16 with sixteen tables).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.model import BLOCKS_PER_WORD
 from stream_dedup.core.probes import blocks as blocks_of
+from stream_dedup.core.progress import ReportProgress
 from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.layout import BLOCKS, SHARD_BLOCKS, RowArray
 from stream_dedup.index.posting_lists import Source
@@ -23,8 +24,6 @@ from stream_dedup.index.settings import RANGES
 from stream_dedup.index.state import State
 from stream_dedup.index.tables import Tables, keys_of
 
-Progress = Callable[[int, int], None]
-
 _PROBLEMS = 20
 """Problems listed before the rest is left out: one damaged file spoils thousands of lists."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -32,7 +31,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 def verify(
-    state: State, rows: StoredRecords, coverage: Coverage, tables: Tables, progress: Progress | None
+    state: State, rows: StoredRecords, coverage: Coverage, tables: Tables, progress: ReportProgress | None
 ) -> list[str]:
     """Problems found, at most a score; empty where everything fits."""
     problems: list[str] = []

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, topic_ids
 from stream_dedup.config.effective import index_settings_of, rules_of
 from stream_dedup.core.model import is_only_in_index
+from stream_dedup.core.progress import ReportProgress
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
 from stream_dedup.index import LogIndex, only_copy_in
 from stream_dedup.index.folder import ID_FILE
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Progress = Callable[[int, int], None]
-"""Called with the amount done and the amount to do."""
-
 
 @dataclass(frozen=True, slots=True)
 class OpenedLog:
@@ -54,7 +51,9 @@ class OpenedLog:
     scheme_id: str
 
 
-def open_log(config: Config, progress: Progress, *, image: Progress | None = None, rebuild: bool = False) -> OpenedLog:
+def open_log(
+    config: Config, progress: ReportProgress, *, image: ReportProgress | None = None, rebuild: bool = False
+) -> OpenedLog:
     """Open index and log; calls ``progress`` with log offsets done and to do, ``image`` with parts of the image.
 
     Raises:
@@ -123,7 +122,7 @@ def _ensure(config: Config) -> bytes:
         admin.close()
 
 
-def _open_index(config: Config, rules: Rules, image: Progress | None) -> LogIndex:
+def _open_index(config: Config, rules: Rules, image: ReportProgress | None) -> LogIndex:
     settings = index_settings_of(config)
     try:
         return LogIndex.open(config.index.path, scheme=rules.scheme, settings=settings, progress=image)
@@ -171,7 +170,7 @@ def _mismatch(  # noqa: PLR0911 - one argument and one answer for each thing tha
     return f"the log has another record at offset {last}"
 
 
-def _read_to_end(config: Config, index: LogIndex, reader: LogReader, progress: Progress, first: int) -> None:
+def _read_to_end(config: Config, index: LogIndex, reader: LogReader, progress: ReportProgress, first: int) -> None:
     start = max(index.next_offset, first)
     _, end = reader.bounds(config.kafka.broker_wait_s)
     for records in reader.read(start, end, config.kafka.broker_wait_s):

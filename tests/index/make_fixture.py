@@ -13,7 +13,7 @@ from pathlib import Path
 from stream_dedup import Index
 from stream_dedup.core.entry import LogRecord, decode
 from stream_dedup.index import IndexSettings, LogIndex
-from stream_dedup.index.layout import FORMAT_VERSION
+from stream_dedup.index.layout import INDEX_FORMAT_VERSION
 from tests.logs import SCHEME
 from tests.random_logs import stepwise_log
 
@@ -60,7 +60,7 @@ def check_library(index: Index) -> None:
 
 
 def main() -> None:
-    folder = FIXTURES / f"v{FORMAT_VERSION}"
+    folder = FIXTURES / f"v{INDEX_FORMAT_VERSION}"
     index = LogIndex.open(folder / "log", scheme=SCHEME, settings=SETTINGS)
     index.begin("a log")
     records = new_log()

@@ -9,7 +9,7 @@ from stream_dedup import Index
 from stream_dedup.audit.reference import plain_log
 from stream_dedup.errors import CorruptError
 from stream_dedup.index import LogIndex
-from stream_dedup.index.layout import FORMAT_VERSION
+from stream_dedup.index.layout import INDEX_FORMAT_VERSION
 from tests.index.checks import check_standing, check_verdicts, covered_positions
 from tests.index.make_fixture import FIXTURES, check_library, log_of
 from tests.logs import SCHEME
@@ -20,7 +20,7 @@ VERSIONS = ["v2"]
 def test_there_is_a_fixture_of_each_version() -> None:
     """The current version is among those that are loaded."""
     assert sorted(folder.name for folder in FIXTURES.glob("v*")) == ["v1", *VERSIONS]
-    assert f"v{FORMAT_VERSION}" == VERSIONS[-1]
+    assert f"v{INDEX_FORMAT_VERSION}" == VERSIONS[-1]
 
 
 @pytest.mark.parametrize("kind", ["log", "tables"])
