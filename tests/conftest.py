@@ -34,6 +34,7 @@ from stream_dedup.dev.broker import (
 from stream_dedup.dev.broker.settings import BROKERS_VARIABLE, SMALL_HEAP_MIB
 from stream_dedup.errors import StreamDedupError
 from tests.amount import FULL, examples
+from tests.forks import NEVER, ForkedProcess, ProgramForks
 
 BROKER_FIXTURES = {"broker", "own_broker", "secured", "way"}
 """Fixtures that start a broker, or a function that does."""
@@ -192,3 +193,25 @@ def unexpected_log(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixt
         and not any(re.search(pattern, record.getMessage()) for pattern in patterns)
     ]
     assert not unexpected, "warnings in our log that the test did not expect: " + "; ".join(unexpected)
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[ProgramForks]:
+    """Forks processes of the program from a process that has loaded everything."""
+    made = ProgramForks()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def fork(forks: ProgramForks) -> Iterator[Callable[..., ForkedProcess]]:
+    """Starts a forked process of the program; one that still runs at the end of the test is killed."""
+    running: list[ForkedProcess] = []
+
+    def begin(args: list[object], stdout: int, stdin: int = 0, dies_at: int = NEVER) -> ForkedProcess:
+        running.append(forks.start([str(arg) for arg in args], stdin, stdout, dies_at))
+        return running[-1]
+
+    yield begin
+    for process in running:
+        process.kill()

@@ -47,7 +47,7 @@ class _Arguments:
         """
         named = len(self.ids) + (len(self.words) or len(self.texts))
         if named != SIDES or (self.words and self.texts and len(self.words) != len(self.texts)):
-            msg = f"{named} texts and ids given; give two, as texts, @FILE, --id or --words"
+            msg = f"texts and ids given: {named}; give two, as texts, @FILE, --id or --words"
             raise UserError(msg)
         if self.ids and self.index is None:
             msg = "--id needs --index: name the folder of the index that holds it"

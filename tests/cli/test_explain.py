@@ -144,12 +144,12 @@ def test_kinds_of_text_are_named(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["only one"], "texts and ids named: 1"),
-        (["one", "two", "three"], "texts and ids named: 3"),
+        (["only one"], "texts and ids given: 1"),
+        (["one", "two", "three"], "texts and ids given: 3"),
         (["--id", "x", "text"], "--id needs --index"),
         (["--index", "no-such-index", "--id", "x", "text"], "there is none"),
         (["@no-such-file", "text"], "no-such-file"),
-        (["--words", "a b"], "texts and ids named: 1"),
+        (["--words", "a b"], "texts and ids given: 1"),
         (["--records", "{}", "{}"], "text field text is missing"),
         (["--distance", "3", "a", "b"], "distance"),
     ],

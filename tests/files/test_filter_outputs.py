@@ -20,7 +20,7 @@ import pytest
 
 from stream_dedup.cli import run
 from stream_dedup.index import LogIndex
-from tests.files.forks import NEVER, FilterForks, ForkedFilter
+from tests.forks import ForkedProcess
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +29,7 @@ LINES = 60
 PIPE_BYTES = 4096
 
 Start = Callable[..., subprocess.Popen[bytes]]
-Fork = Callable[..., ForkedFilter]
+Fork = Callable[..., ForkedProcess]
 
 
 @pytest.fixture
@@ -60,29 +60,7 @@ def start() -> Iterator[Start]:
         process.communicate()
 
 
-@pytest.fixture(scope="module")
-def forks() -> Iterator[FilterForks]:
-    """Forks `filter` from a process that has loaded everything."""
-    made = FilterForks()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def fork(forks: FilterForks) -> Iterator[Fork]:
-    """Starts a forked `filter`; one that still runs at the end is killed."""
-    running: list[ForkedFilter] = []
-
-    def begin(args: list[object], stdout: int, stdin: int = 0, dies_at: int = NEVER) -> ForkedFilter:
-        running.append(forks.start([str(arg) for arg in args], stdin, stdout, dies_at))
-        return running[-1]
-
-    yield begin
-    for process in running:
-        process.kill()
-
-
-def ended(process: subprocess.Popen[bytes] | ForkedFilter) -> tuple[int, str]:
+def ended(process: subprocess.Popen[bytes] | ForkedProcess) -> tuple[int, str]:
     """Exit code and what was said on standard error."""
     _, told = process.communicate(timeout=60)
     assert process.returncode is not None

@@ -1,6 +1,6 @@
-"""`filter` processes forked from a process that has loaded everything: a start takes milliseconds, not seconds.
+"""Processes of the program forked from a process that has loaded everything: a start takes milliseconds, not seconds.
 
-    python -m tests.files.forks SOCKET
+    python -m tests.forks SOCKET
 
 The forking process has one thread. It reads requests from a socket, one JSON object each with the standard streams of a
 new process, and ends when the socket closes, after killing the processes that still run. A forked process runs the
@@ -19,23 +19,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.cli import main as filter_main
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.files import filter as _filter  # noqa: F401 - loads what `filter` needs
-from stream_dedup.index.scan import warm
-from tests.files.dying_filter import die_at
+from stream_dedup.cli import main as program_main
 from tests.waiting import wait_until
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 MAX_REQUEST_BYTES = 65_536
 NEVER = -1
 """The process comes to its end."""
 
 
-class ForkedFilter:
+class ForkedProcess:
     """A forked process; the part of ``subprocess.Popen`` that the tests use."""
 
-    def __init__(self, forks: FilterForks, pid: int, stderr: int) -> None:
+    def __init__(self, forks: ProgramForks, pid: int, stderr: int) -> None:
         self._forks = forks
         self.pid = pid
         self._stderr = os.fdopen(stderr, "rb")
@@ -63,24 +59,24 @@ class ForkedFilter:
         self._stderr.close()
 
 
-class FilterForks:
+class ProgramForks:
     """The forking process, seen from the tests."""
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            command = [sys.executable, "-m", "tests.files.forks", str(theirs.fileno())]
+            command = [sys.executable, "-m", "tests.forks", str(theirs.fileno())]
             threads = {"OPENBLAS_NUM_THREADS": "1"}
             self._process = subprocess.Popen(command, cwd=ROOT, env=os.environ | threads, pass_fds=[theirs.fileno()])
 
-    def start(self, args: Sequence[str], stdin: int, stdout: int, dies_at: int = NEVER) -> ForkedFilter:
+    def start(self, args: Sequence[str], stdin: int, stdout: int, dies_at: int = NEVER) -> ForkedProcess:
         """Start a process; see ``dying_filter`` for ``dies_at``."""
         reader, writer = os.pipe()
         try:
             pid = self.request({"args": list(args), "dies_at": dies_at}, [stdin, stdout, writer])
         finally:
             os.close(writer)
-        return ForkedFilter(self, pid, reader)
+        return ForkedProcess(self, pid, reader)
 
     def request(self, request: dict[str, Any], files: Sequence[int] = ()) -> Any:  # noqa: ANN401 - an answer in JSON
         socket.send_fds(self._socket, [json.dumps(request).encode()], files)
@@ -127,8 +123,10 @@ def _fork(args: Sequence[str], dies_at: int, files: Sequence[int], connection: s
         signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.argv = ["stream-dedup", *args]
         if dies_at != NEVER:
+            from tests.files.dying_filter import die_at  # noqa: PLC0415 - loads RocksDB
+
             die_at(dies_at)
-        filter_main()
+        program_main()
     except SystemExit as ended:
         code = ended.code
     except BaseException:  # noqa: BLE001 - as an interpreter that ends with a traceback
@@ -144,6 +142,9 @@ def _exit_code(pid: int) -> int | None:
 
 
 def main(descriptor: str) -> None:
+    from stream_dedup.core.fingerprint.entry_maker import EntryMaker  # noqa: PLC0415 - as above
+    from stream_dedup.index.scan import warm  # noqa: PLC0415 - as above
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, which close the socket
     warm()
     EntryMaker().warm()
