@@ -1,4 +1,4 @@
-"""The bytes of a log record: there and back, as drawn, and every damage refused."""
+"""The bytes of a log record: the drawn layout, the round trip, and the refusal of damage."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def decoded(raw: bytes) -> Batch:
 
 @pytest.mark.parametrize("tables", TABLE_COUNTS)
 def test_batch_there_and_back(tables: int) -> None:
-    """Every column comes back, whatever the tables of the scheme."""
+    """Decoding returns every column that was encoded, for every number of tables."""
     batch = made(tables)
     again = decoded(encode(batch))
     assert (again.topic_id, again.topic, again.partition, again.tables) == (TOPIC_ID, "文章", 7, tables)
@@ -56,7 +56,7 @@ def test_batch_there_and_back(tables: int) -> None:
 
 
 def test_batch_as_drawn() -> None:
-    """The bytes stand where the drawing says."""
+    """Every field of an encoded batch is where the drawing of the format has it."""
     batch = made(8)
     raw = encode(batch)
     name = "文章".encode()
@@ -86,7 +86,7 @@ def test_fingerprints_are_the_first_word() -> None:
 
 @given(st.integers(0, ROWS), st.integers(0, ROWS))
 def test_rows_are_a_batch_of_their_own(start: int, stop: int) -> None:
-    """Part of a batch has the entries and texts of that part."""
+    """A slice of a batch is encoded and decoded with the entries and texts of its rows."""
     batch = made()
     if start >= stop:
         return
@@ -99,13 +99,13 @@ def test_rows_are_a_batch_of_their_own(start: int, stop: int) -> None:
 
 @pytest.mark.parametrize("payload", [Trim(3, -5), Rules(Scheme("simhash", 1, "{}"), window_ms=7)])
 def test_rules_and_trims_there_and_back(payload: Trim | Rules) -> None:
-    """The other two kinds come back as they were."""
+    """Decoding returns the rules and the trim that were encoded."""
     assert decode(encode(payload)) == payload
 
 
 @pytest.mark.parametrize("cut", [1, 2, 20, 40, 100, 300, -1])
 def test_batch_cut_short(cut: int) -> None:
-    """Bytes that end too early are refused wherever they end."""
+    """A record that is cut short is refused, wherever it is cut."""
     with pytest.raises(CorruptError, match=r"too short|cut short"):
         decode(encode(made())[:cut])
 
@@ -130,13 +130,13 @@ def with_byte(raw: bytes, at: int, value: int) -> bytes:
     ],
 )
 def test_damage_is_refused(raw: bytes, message: str) -> None:
-    """What no writer of this format made is told as what it is."""
+    """Damage raises an error whose message names it."""
     with pytest.raises(CorruptError, match=message):
         decode(raw)
 
 
 def test_texts_that_end_before_they_begin() -> None:
-    """Ends that run back would give one entry another's text."""
+    """Text ends that fall are refused: an entry would get the text of another."""
     batch = made()
     batch.ids.ends[:] = [5, 1, 7]
     with pytest.raises(CorruptError, match="end before they begin"):
@@ -144,7 +144,7 @@ def test_texts_that_end_before_they_begin() -> None:
 
 
 def test_texts_that_are_none() -> None:
-    """Ids that are no UTF-8, whole or one by one."""
+    """Ids that are not UTF-8, joined or one by one, are refused."""
     with pytest.raises(CorruptError, match="whose ids are no UTF-8"):
         decode(encode(replace(made(), ids=Texts(made().ids.ends, b"\xff" * len(made().ids.joined)))))
     batch = replace(made(), ids=Texts(np.array([3, 4, 6], np.uint32), "文章".encode()))
@@ -153,6 +153,6 @@ def test_texts_that_are_none() -> None:
 
 
 def test_log_of_the_format_before() -> None:
-    """A log of format 1 names both formats and what can be done."""
+    """The error for a record of format 1 names both formats and the remedy."""
     with pytest.raises(CorruptError, match=r"format 1, and this program reads format 2: .* --group"):
         decode(with_byte(encode(made()), 0, 1))

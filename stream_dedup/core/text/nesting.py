@@ -1,22 +1,21 @@
-r"""How much work a page is for a parser of HTML, bounded from above by one pass over its tags.
+r"""Bounds the work that a page is for an HTML parser, by one pass over its tags.
 
-The rules of HTML make a parser slow on purpose-built pages, and not only where tags are nested:
+The rules of HTML make a parser slow on pages built for it, for three reasons:
 
-* Most tags look through all open elements. An end tag closes nothing unless its element is open and within reach, so
-  the nesting is no difference of start and end tags: ``<div></x>`` leaves one more element open each time.
-* Formatting elements (``<b>``, ``<font>``) that a block leaves open are made again in every block that follows: a
-  thousand of them before a thousand paragraphs are a million elements, of 20 kB.
-* Each attribute of a tag is compared with all others of it.
+* Most tags search all open elements. An end tag closes nothing unless its element is open and within reach, so the
+  depth is not the difference of start and end tags: each ``<div></x>`` leaves one more element open.
+* Formatting elements (``<b>``, ``<font>``) that a block leaves open are made again in every following block: a
+  thousand of them before a thousand paragraphs make a million elements out of 20 kB.
+* Each attribute of a tag is compared with all other attributes of the tag.
 
-``too_deep`` bounds all three. Tags are read exactly as a parser reads them: attributes, comments, scripts. Then every
-start tag leaves its element open, and an end tag closes the last element of its name only where the rules say that it
-must, nothing between them being in its way; all others stay counted. So the bound may be too high (an
-optional end tag that is left out counts), never too low but for the two elements that a cell of a table brings with it.
+``too_deep`` bounds all three. Tags are read exactly as a parser reads them, with attributes, comments and scripts. A
+start tag opens its element. An end tag closes the last element of its name only if the rules require it, because no
+element between them prevents it; all other elements stay counted. So the bound may be too high (an omitted optional
+end tag counts), and is never too low, except for the two elements that a table cell adds by itself.
 
-Where the reading itself is in doubt (a style sheet inside a picture is tags to some parsers) the rest of the page must
-be small.
+Where parsers differ (some read a style sheet inside of a picture as tags), the rest of the page must be small.
 
-Must never depend on anything but the text.
+The result may depend only on the text.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ from collections import Counter
 from functools import cache
 
 MAX_DEPTH = 2_000
-"""Open elements up to which a page is parsed: browsers stop at some 500; 3 s for the worst megabyte at this depth."""
+"""Most open elements of a page that is parsed: browsers stop at some 500; the worst megabyte takes 3 s."""
 MAX_REBUILT = 250_000
-"""Formatting elements that a parser may have to make again: some 0.4 s and 90 MB, by what 5 million take."""
+"""Most formatting elements that a parser may have to make again: some 0.4 s and 90 MB, scaled from 5 million."""
 MAX_ATTRIBUTES = 1_000
-"""Attributes of one tag: 2 ms. A long value with many words is one."""
+"""Most attributes of one tag: 2 ms. A long value with many words is one attribute."""
 SMALL_TAGS, SMALL_CHARACTERS = 256, 16_384
-"""What needs no look: up to these a page takes a few hundredths of a second whatever it holds."""
+"""A page within both limits takes at most a few hundredths of a second, so it is not read."""
 REACH = 64
-"""Open elements among which an end tag looks for its own."""
+"""Most open elements that are searched for the element of an end tag."""
 _MOST_ALIKE = 3
-"""Formatting elements of one name and the same attributes that a parser makes again."""
+"""Most equal formatting elements (name and attributes) that a parser makes again."""
 _MOST_BLOCKS = 8
-"""Blocks that the end tag of a formatting element moves out of it."""
+"""Most blocks that the end tag of a formatting element moves out of it."""
 
 _SPACE = r"\t\n\f\r "
 _VALUE = rf"""(?:"[^"]*+"|'[^']*+'|[^{_SPACE}>"'][^{_SPACE}>]*+|(?=>))"""
@@ -57,19 +56,19 @@ def _names(names: str) -> frozenset[str]:
 
 
 _RAW = _names("script style textarea title xmp iframe noembed noframes")
-"""Elements whose content is no tags."""
+"""Elements whose content is text, not tags."""
 _ONCE = _names("html head body")
 _VOID = _names("area base br col embed frame hr img input link meta param source track wbr")
 _CLOSED = _VOID | _ONCE
-"""What a start tag does not open: void elements, and those that are open from the beginning."""
+"""Elements that a start tag does not open: void elements, and those that are always open."""
 _CLOSED_EVERYWHERE = _names("body br embed head hr img meta")
-"""What is not open inside of a picture or a formula either: it ends them."""
+"""Elements that end a picture or a formula, so they are not open within either."""
 _FOREIGN = _names("svg math")
 _STRANGE = _FOREIGN | _names("select template frameset")
-"""Elements inside of which other rules hold."""
+"""Elements with rules of their own for their content."""
 _FORMATTING = _names("a b big code em font i nobr s small strike strong tt u")
 _NOTABLE = _CLOSED | _RAW | _STRANGE | _FORMATTING | {"plaintext"}
-"""Elements whose start tag is more than one element more."""
+"""Elements whose start tag does more than open one element."""
 _TABLE = _names("table tbody thead tfoot tr td th caption")
 _WALLS = _STRANGE | _names("applet button marquee object caption table td th")
 """What an end tag does not reach through."""
@@ -84,11 +83,11 @@ _BLOCKS = _names(
 )
 """The elements that the standard calls special."""
 _MAYBE_BLOCKS = _BLOCKS | _names("mi mo mn ms mtext annotation-xml foreignobject desc")
-"""With those that are special inside of a formula or a picture."""
+"""The special elements, and those that are special inside of a formula or a picture."""
 
 
 def too_deep(html: str) -> bool:
-    """Whether a parser may have more open elements, elements to make again or attributes than the limits."""
+    """Whether a parser may exceed a limit of open elements, of elements to make again, or of attributes."""
     if _small(html, 0):
         return False
     elements = _OpenElements(html)
@@ -100,26 +99,26 @@ def too_deep(html: str) -> bool:
 
 
 def _small(html: str, start: int) -> bool:
-    """Whether what follows from ``start`` on needs no look."""
+    """Whether the text from ``start`` on is too small to be slow."""
     return len(html) - start <= SMALL_CHARACTERS and html.count("<", start) <= SMALL_TAGS
 
 
 class _OpenElements:
-    """What a parser may have open, while the tags of a page are read."""
+    """The elements that a parser may have open while the tags of a page are read."""
 
     def __init__(self, html: str) -> None:
         self._beyond = False
         self._html = html
         self._open: list[str] = []
         self._tags: list[str] = []
-        """Of each open formatting element the tag as it is written."""
+        """The tag of each open formatting element, as written; empty for others."""
         self._strange = self._foreign = 0
         self._alike: Counter[str] = Counter()
-        """Formatting elements that are open, by how they are written."""
+        """Number of open formatting elements, by tag as written."""
         self._formatting = self._rebuilt = self._merged = 0
 
     def read(self, token: re.Match[str]) -> int | None:
-        """Take one token; the place to go on from, None where no more is to be read."""
+        """Read one token; return where to continue, or None if the rest is not read."""
         slash, name, attributes, closed, comment, ended = token.groups()
         self._rebuilt += self._formatting
         if not closed:
@@ -136,18 +135,18 @@ class _OpenElements:
 
     @property
     def beyond(self) -> bool:
-        """Whether a limit is passed."""
+        """Whether a limit is exceeded."""
         return self._beyond or len(self._open) > MAX_DEPTH or self._rebuilt > MAX_REBUILT
 
     def _after_no_tag(self, token: re.Match[str], *, comment: str | None, ended: str | None) -> int | None:
-        """Where a comment or a declaration ends; None where the page ends within it, or within a tag."""
+        """Return the end of a comment or declaration; None if the page ends within it, or within a tag."""
         if comment:
             rest = _COMMENT.match(self._html, token.end())
             return None if rest is None else rest.end()
         return self._after_declaration(token) if ended else None
 
     def _after_declaration(self, token: re.Match[str]) -> int | None:
-        """What begins as CDATA goes on to ]]> inside of a picture, elsewhere to the first >."""
+        """Return the end of a declaration; CDATA ends at ]]> inside of a picture, elsewhere at the first >."""
         written = token[0].lower()
         if self._strange and written.startswith("<![cdata[") and not written.endswith("]]>"):
             self._doubt(token.end())
@@ -167,12 +166,12 @@ class _OpenElements:
         if name not in _ONCE and len(attributes) <= MAX_ATTRIBUTES:
             return
         count = sum(1 for _ in _ATTRIBUTES.finditer(attributes))
-        # There is one html and one body, which takes the attributes of every tag.
+        # A page has one html and one body, which get the attributes of all their tags.
         self._merged += count if name in _ONCE else 0
         self._beyond |= max(count, self._merged) > MAX_ATTRIBUTES
 
     def _after_raw(self, name: str, start: int) -> int | None:
-        """Where the content of a script or its like ends."""
+        """Return the end of the content of a raw element."""
         end = _raw_end(self._html, start, name)
         if self._strange and (end is None or "<" in self._html[start:end]):
             self._doubt(start)
@@ -180,7 +179,7 @@ class _OpenElements:
         return end
 
     def _doubt(self, start: int) -> None:
-        """What follows may be tags or not: only a little of it is parsed."""
+        """Allow only a small rest, because it may or may not be tags."""
         self._beyond = not _small(self._html, start)
 
     def _push(self, name: str, tag: str) -> None:
@@ -201,13 +200,13 @@ class _OpenElements:
         self._strange += step if name in _STRANGE else 0
         self._foreign += step if name in _FOREIGN else 0
         if name in _FORMATTING:
-            # Before one more is open, or after one less is.
+            # Counted before an element opens, and after one closes.
             self._alike[tag] += min(step, 0)
             self._formatting += step if self._alike[tag] < _MOST_ALIKE else 0
             self._alike[tag] += max(step, 0)
 
     def _reached(self, name: str) -> int | None:
-        """The place of the element that an end tag of this name closes for certain."""
+        """Return the index of the element that an end tag of this name certainly closes, or None."""
         if self._open[-1:] == [name]:
             return len(self._open) - 1
         inner = self._open[: -REACH - 1 : -1]
@@ -218,7 +217,7 @@ class _OpenElements:
 
 
 def _in_the_way(name: str, between: list[str]) -> bool:
-    """Whether open elements may keep an end tag from the last one of its name."""
+    """Whether the open elements between may keep an end tag from closing the last element of its name."""
     if not between:
         return False
     if name in _FORMATTING:
@@ -231,7 +230,7 @@ def _in_the_way(name: str, between: list[str]) -> bool:
 
 
 def _raw_end(html: str, start: int, name: str) -> int | None:
-    """Where the end tag is that ends this element's content, None where there is none."""
+    """Return the start of the end tag of a raw element, or None."""
     if name == "plaintext":
         return None
     if name == "script":
@@ -241,7 +240,7 @@ def _raw_end(html: str, start: int, name: str) -> int | None:
 
 
 def _script_end(html: str, start: int) -> int | None:
-    """The same of a script: one within a comment within it ends by itself."""
+    """Return the same for a script; a script within a comment within it has an end tag of its own."""
     comment = inner = False
     while (found := _SCRIPT.search(html, start)) is not None:
         start = found.end()

@@ -1,4 +1,4 @@
-"""From records to the columns of entries."""
+"""Log entries made from records."""
 
 import json
 import pickle
@@ -47,7 +47,7 @@ def test_each_record_has_its_row() -> None:
 
 
 def test_checksums_are_xxh3_of_the_values() -> None:
-    """And 0 of a tombstone."""
+    """The checksum is XXH3-64 of the value; that of a tombstone is 0."""
     expected = [0 if one.value is None else xxhash.xxh3_64_intdigest(one.value) for one in RECORDS]
     assert EntryMaker()(RECORDS).checksums.tolist() == expected
 
@@ -62,32 +62,32 @@ def same(a: Columns, b: Columns) -> bool:
 
 
 def test_an_entry_depends_on_its_record_alone() -> None:
-    """One by one or all together, the columns are the same."""
+    """Records give the same columns one by one and all together."""
     maker = EntryMaker()
     assert same(Columns.concat([maker([one]) for one in RECORDS]), maker(RECORDS))
 
 
 def test_no_records_no_entries() -> None:
-    """An empty list, and the concatenation of nothing."""
+    """No records give no entries, and so does the concatenation of no parts."""
     assert len(EntryMaker()([])) == 0
     assert same(EntryMaker()([]), Columns.concat([]))
 
 
 def test_columns_survive_a_pickle() -> None:
-    """They travel between processes."""
+    """Pickling keeps every column, as the transfer between processes needs."""
     columns = EntryMaker()(RECORDS)
     assert same(pickle.loads(pickle.dumps(columns)), columns)  # noqa: S301 - our own
 
 
 def test_a_record_may_be_rejected_unseen() -> None:
-    """Under its key or its fallback, with its checksum."""
+    """A record rejected without being read has its key as id, and its checksum."""
     columns = rejected_columns(RECORDS[0], "too large")
     assert [*columns.ids, *columns.reasons, *columns.statuses] == ["k0", "too large", Status.REJECTED]
     assert columns.checksums.tolist() == [xxhash.xxh3_64_intdigest(RECORDS[0].value or b"")]
 
 
 def test_columns_are_what_a_log_batch_takes() -> None:
-    """There and back through the log record's bytes."""
+    """A batch made of columns is decoded to the same ids, reasons and signatures."""
     columns = EntryMaker()(RECORDS)
     batch = make_batch(columns, bytes(16), "t", 0, range(5))
     read = decode(encode(batch))
@@ -125,5 +125,5 @@ def test_groups_keep_kinds_and_scopes_apart() -> None:
 
 
 def test_rejected_columns_are_as_wide_as_the_schemes() -> None:
-    """So that they stand beside its entries."""
+    """A rejected entry has the margin width of its scheme."""
     assert rejected_columns(RECORDS[0], "too large", 16).margins.shape == (1, 128)
