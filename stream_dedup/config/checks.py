@@ -185,10 +185,10 @@ def validate(
             problems.append(line)
             wrong.add(".".join(loc))
         config = model.model_validate(_without(merged, wrong))
-    told = [
+    between = [
         problem for problem in across(config) if not any(_touches(key, bad) for key in problem.keys for bad in wrong)
     ]
-    problems += [str(problem) for problem in told]
+    problems += [str(problem) for problem in between]
     return None if problems else config
 
 

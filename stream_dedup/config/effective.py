@@ -135,19 +135,19 @@ PROFILE_FEATURES = ("kind", "weights", "top_k", "damped", "damping", "idf", "roo
 def of_profile(config: Config) -> dict[str, str]:
     """Returns, by key, the value in force of each key that the profile sets, as text."""
     settings, search = fingerprint_settings_of(config), search_of(config)
-    told: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name in NORMALISATION:
         long, short = (getattr(one.normalisation, name) for one in (settings.long, settings.short))
-        told[f"text.{name}"] = _sides(settings, long, short)
-    told["text.article_size"] = ARTICLE_ALL if settings.article_size is None else str(settings.article_size)
-    told["text.exact_size"] = str(settings.exact_size)
+        values[f"text.{name}"] = _sides(settings, long, short)
+    values["text.article_size"] = ARTICLE_ALL if settings.article_size is None else str(settings.article_size)
+    values["text.exact_size"] = str(settings.exact_size)
     features = settings.long.features
     if settings.has_long:
-        told |= {f"features.{name}": _word(getattr(features, name)) for name in PROFILE_FEATURES}
-        told["features.top_k"] = _word(features.top_k or 0)
-    told["match.search"] = search.kind
-    told |= {f"match.{name}": _word(getattr(search, name)) for name in ("distance", "probes", "limit", "short_limit")}
-    return {key: word for key, word in told.items() if word}
+        values |= {f"features.{name}": _word(getattr(features, name)) for name in PROFILE_FEATURES}
+        values["features.top_k"] = _word(features.top_k or 0)
+    values["match.search"] = search.kind
+    values |= {f"match.{name}": _word(getattr(search, name)) for name in ("distance", "probes", "limit", "short_limit")}
+    return {key: word for key, word in values.items() if word}
 
 
 def _sides(settings: FingerprintSettings, long: Value, short: Value) -> str:
