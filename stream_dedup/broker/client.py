@@ -43,9 +43,9 @@ REQUEST_TIMEOUT_MS = 10_000
 BOOTSTRAP_TIMEOUT_MS = 5_000
 """One try of a client to reach a broker."""
 FIRST_TRY_S = 1.0
-"""The first try of ``wait_for_broker``; each further one may take twice as long, up to the end of the wait. A broker
-that is down refuses at once, but on a busy machine a TLS handshake and a password take longer than a second, and a try
-that is cut short begins anew."""
+"""The first try of ``wait_for_broker``; each further one may take twice as long, up to the try of any other client. A
+broker that is down refuses at once, but on a busy machine a TLS handshake and a password take longer than a second, and
+a try that is cut short begins anew. A try without end would wait for a connection that nobody answers any more."""
 CLOSE_TIMEOUT_S = 5.0
 """A client that does not close in this time is abandoned."""
 FETCH_WAIT_MS = 100
@@ -128,7 +128,7 @@ def wait_for_broker(kafka: KafkaConfig, stopped: Callable[[], bool] = lambda: Fa
             if not warned:
                 log.warning("no Kafka broker answers at %s yet; waiting up to %g s", kafka.brokers, kafka.broker_wait_s)
                 warned = True
-        limit_s = min(2 * limit_s, max(FIRST_TRY_S, deadline - time.monotonic()))
+        limit_s = min(2 * limit_s, BOOTSTRAP_TIMEOUT_MS / 1_000, max(FIRST_TRY_S, deadline - time.monotonic()))
 
 
 def _ask_broker(kafka: KafkaConfig, limit_s: float) -> None:

@@ -36,6 +36,8 @@ def closed_when_not_made() -> Iterator[Callable[..., KafkaNetClient]]:
 
     A constructor that finds no broker raises and leaves its event loop to the garbage collector: a socket pair, and
     in the admin client and the consumer a thread that runs on. Every try to find a broker would leave another.
+    An interrupted constructor (a signal that ends the program) is not closed: closing waits for the thread, which may
+    wait for a name server.
     """
     made: list[KafkaNetClient] = []
 
@@ -45,7 +47,7 @@ def closed_when_not_made() -> Iterator[Callable[..., KafkaNetClient]]:
 
     try:
         yield make
-    except BaseException:
+    except Exception:
         for client in made:
             client.close()
         raise

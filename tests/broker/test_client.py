@@ -9,8 +9,16 @@ from contextlib import closing, contextmanager, suppress
 import pytest
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka.admin import NewTopic
+from kafka.errors import KafkaTimeoutError
 
-from stream_dedup.broker.client import FIRST_TRY_S, make_admin, make_producer, wait_for_broker
+from stream_dedup.broker import client as client_module
+from stream_dedup.broker.client import (
+    BOOTSTRAP_TIMEOUT_MS,
+    FIRST_TRY_S,
+    make_admin,
+    make_producer,
+    wait_for_broker,
+)
 from stream_dedup.broker.group_offsets import committed_offsets
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import KafkaConfig
@@ -81,3 +89,17 @@ def test_a_broker_that_is_slow_to_answer_is_found(broker: DevBroker) -> None:
     """A broker is found that answers a new connection later than the first try lasts: later tries last longer."""
     with slow(broker.bootstrap, 1.5 * FIRST_TRY_S) as address:
         wait_for_broker(KafkaConfig(brokers=address, broker_wait_s=30))
+
+
+@pytest.mark.expect_log("no Kafka broker answers at .* yet")
+def test_no_try_lasts_longer_than_that_of_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tries grow up to the limit of every client: a connection that stays silent does not use up the wait."""
+    limits: list[float] = []
+
+    def unanswered(_kafka: KafkaConfig, limit_s: float) -> None:
+        limits.append(limit_s)
+        raise KafkaTimeoutError
+
+    monkeypatch.setattr(client_module, "_ask_broker", unanswered)
+    wait_for_broker(KafkaConfig(broker_wait_s=600), lambda: len(limits) == 6)
+    assert limits == [FIRST_TRY_S, 2.0, 4.0, *[BOOTSTRAP_TIMEOUT_MS / 1_000] * 3]

@@ -12,6 +12,7 @@ When a newer version is admitted, take each workaround out in turn and run the t
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 
 import pytest
 from kafka.errors import KafkaConnectionError
+from kafka.net.compat import KafkaNetClient
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaTCPTransport
 
@@ -30,6 +32,7 @@ from stream_dedup.config.model import KafkaConfig
 from stream_dedup.dev.broker.ports import free_ports
 from stream_dedup.errors import UnavailableError, UserError
 
+LIMIT_S = 30
 VERIFIED = "3.0.12"
 """The version that the tests named above were run against, with and without each workaround."""
 
@@ -130,6 +133,26 @@ def test_a_client_that_is_not_made_leaves_nothing(
         make(KafkaConfig.model_validate({"brokers": address, "security_protocol": protocol}))
     assert refused.value.__cause__ is not None  # holds the frames of the client, and with them its objects
     assert (open_sockets() - sockets, threading.active_count()) == (set(), threads)
+
+
+def test_an_interrupted_constructor_does_not_wait_for_its_thread() -> None:
+    """A signal ends a program whose client waits for a name server, or for anything else that takes long."""
+    answered, made = threading.Event(), list[KafkaNetClient]()
+
+    def construct() -> None:
+        with workarounds.closed_when_not_made() as make:
+            made.append(make())
+            made[0]._net.start()
+            made[0]._net.call_soon_threadsafe(answered.wait)
+            raise KeyboardInterrupt
+
+    with ThreadPoolExecutor(1) as thread:
+        constructing = thread.submit(construct)
+        try:
+            assert isinstance(constructing.exception(LIMIT_S), KeyboardInterrupt)
+        finally:
+            answered.set()
+    made[0].close()
 
 
 def test_a_connection_with_unsent_data_is_closed_with_its_client() -> None:
