@@ -67,7 +67,7 @@ Packed = U16
 
 _FLAG_TIMES = 1
 _FLAG_COPIES = 2
-_HEAD = struct.Struct("<BIII")
+_RECORD_HEAD = struct.Struct("<BIII")
 _SEGMENT = struct.Struct("<qqqq")
 _SEGMENT_KEY = struct.Struct(">c16sIQ")
 
@@ -118,17 +118,17 @@ class Head:
         flags = (0 if isinstance(self.times, int) else _FLAG_TIMES) | (0 if self.originals is None else _FLAG_COPIES)
         times = np.atleast_1d(np.asarray(self.times, "<i8")).tobytes()
         mask = b"" if self.originals is None else np.packbits(self.originals).tobytes()
-        return _HEAD.pack(flags, self.entries, self.original_count, self.first) + times + mask
+        return _RECORD_HEAD.pack(flags, self.entries, self.original_count, self.first) + times + mask
 
     @classmethod
     def decode(cls, raw: bytes) -> Head:
         """Read the value; CorruptError where its length does not fit."""
-        flags, entries, _, first = _HEAD.unpack_from(raw) if len(raw) >= _HEAD.size else (0, 0, 0, 0)
-        times_end = _HEAD.size + 8 * (entries if flags & _FLAG_TIMES else 1)
+        flags, entries, _, first = _RECORD_HEAD.unpack_from(raw) if len(raw) >= _RECORD_HEAD.size else (0, 0, 0, 0)
+        times_end = _RECORD_HEAD.size + 8 * (entries if flags & _FLAG_TIMES else 1)
         if len(raw) != times_end + ((entries + 7) // 8 if flags & _FLAG_COPIES else 0):
             msg = f"head of a log record has {len(raw)} bytes, which does not fit its {entries} entries"
             raise CorruptError(msg)
-        times = np.frombuffer(raw, "<i8", offset=_HEAD.size, count=(times_end - _HEAD.size) // 8)
+        times = np.frombuffer(raw, "<i8", offset=_RECORD_HEAD.size, count=(times_end - _RECORD_HEAD.size) // 8)
         mask = None
         if flags & _FLAG_COPIES:
             mask = np.unpackbits(np.frombuffer(raw, np.uint8, offset=times_end), count=entries).astype(bool)

@@ -23,7 +23,16 @@ import numpy as np
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.entry import LogRecord, Trim
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
-from stream_dedup.core.model import MAX_ROWS, ROW_BITS, DocNumber, Judgement, log_offset_of, log_position, row_of
+from stream_dedup.core.model import (
+    MAX_ROWS,
+    ROW_BITS,
+    DocNumber,
+    Judgement,
+    LogOffset,
+    log_offset_of,
+    log_position,
+    row_of,
+)
 from stream_dedup.core.rules import Rules, Scheme
 from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.applying import Applied
@@ -124,9 +133,9 @@ class LogIndex:
         return self._applied.state.log_id
 
     @property
-    def next_offset(self) -> int:
+    def next_offset(self) -> LogOffset:
         """Log offset after the last record applied."""
-        return self._applied.state.next_offset
+        return LogOffset(self._applied.state.next_offset)
 
     @property
     def last_checksum(self) -> int | None:
@@ -301,9 +310,9 @@ class LogIndex:
         return self._applied.tables.counters
 
     @property
-    def low_watermark(self) -> int:
+    def low_watermark(self) -> LogOffset:
         """Log offset before which everything is trimmed."""
-        return self._applied.state.low_watermark
+        return LogOffset(self._applied.state.low_watermark)
 
     @property
     def newest_time(self) -> int | None:

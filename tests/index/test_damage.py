@@ -97,7 +97,7 @@ def test_a_flipped_byte_in_a_filter_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_sound_index_has_no_problems(tmp_path: Path) -> None:
-    """Verify reads everything and tells how far it is."""
+    """Verify reads the whole index and reports its progress."""
     index = some_index(tmp_path)
     steps: list[tuple[int, int]] = []
     assert index.verify(lambda done, whole: steps.append((done, whole))) == []
@@ -233,7 +233,7 @@ def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
 
 
 def test_after_a_failed_write_nothing_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk is told as such; the index must be opened again, and is as of its applied position."""
+    """A full disk is an UnavailableError; opened again, the index is at its applied position."""
     index = some_index(tmp_path)
     store = index._applied.store
 

@@ -1,4 +1,4 @@
-"""Values that RocksDB's checksums call right and that no index has: told as damage before anything counts with them."""
+"""Values whose checksums are right and that no index has: a CorruptError before anything counts on them."""
 
 import json
 from pathlib import Path

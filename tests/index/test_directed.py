@@ -70,7 +70,7 @@ def open_index(path: Path, tables: int, rng: random.Random, image: str) -> LogIn
 @pytest.mark.parametrize("tables", [4, 8, 16])
 @pytest.mark.parametrize("seed", range(2 if FULL else 1))
 def test_verdicts_are_the_plain_ones(tmp_path: Path, seed: int, tables: int, image: str) -> None:
-    """Of every kind of text, scope and id, under every rule; folded, flushed and opened again at any moment."""
+    """Of every kind of text, scope and id, under every rule; merged, flushed and opened again at any moment."""
     records = varied_log(seed, tables).records
     rng = random.Random(seed)
     index = open_index(tmp_path, tables, rng, image)

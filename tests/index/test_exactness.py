@@ -55,7 +55,7 @@ def by_definition(
 @pytest.mark.parametrize("k", range(12) if FULL else (0, 3, 4, 7, 8, 11))
 @pytest.mark.parametrize("kind", ["clustered", "random"])
 def test_near_is_what_the_reference_finds(tmp_path: Path, k: int, kind: str) -> None:
-    """Every near entry is found, at its distance, as of any log position, whatever is folded, at any limit."""
+    """Every near entry is found, at its distance, as of any log position, whatever is stored, at any limit."""
     rng = random.Random(100 * k + len(kind))
     source = RandomEntries(rng, 4 if kind == "clustered" else 400, tables=4)
     settings = IndexSettings(fold_entries=rng.choice([1, 30, 100, 10_000]), image_mib=rng.choice([0, 20, 26, 1_000]))
@@ -91,7 +91,7 @@ def test_the_best_of_each_query_are_the_first_of_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize("image_mib", [0, 22, 1_000])
 @pytest.mark.parametrize("fold_entries", [1, 50, 10_000])
 def test_a_reopened_index_finds_the_same(tmp_path: Path, fold_entries: int, image_mib: int) -> None:
-    """What was folded and what was not both come back, each entry once."""
+    """Stored entries and entries in memory both come back, each once."""
     rng = random.Random(fold_entries)
     source = RandomEntries(rng, 3, tables=4)
     settings = IndexSettings(fold_entries=fold_entries, image_mib=image_mib)

@@ -114,7 +114,7 @@ def test_a_shard_that_is_not_held_comes_in_when_there_is_room(tmp_path: Path) ->
 
 
 def test_opening_tells_its_progress(tmp_path: Path) -> None:
-    """Rows, then shards; the end is told however much was loaded."""
+    """Rows, then shards; the end is reported however much was loaded."""
     index = open_index(tmp_path, 1 << 20)
     index.begin("a log")
     index.apply([rules_record(0)])
@@ -160,10 +160,10 @@ def test_rows_in_memory_grow_and_are_forgotten(first: int) -> None:
         kept.set_rows(first + at, rows[at : at + count])
         at += count
     assert kept.bytes == HeldRows.size(first, first + 700)
-    asked = rng.integers(0, 700, 300)
-    assert np.array_equal(kept.rows.rows_of(first + asked), rows[asked])
+    chosen = rng.integers(0, 700, 300)
+    assert np.array_equal(kept.rows.rows_of(first + chosen), rows[chosen])
     kept.drop_rows_before(first + 400)
     assert kept.bytes == HeldRows.size(first + 400, first + 700)
-    asked = rng.integers(400, 700, 300)
-    assert np.array_equal(kept.rows.rows_of(first + asked), rows[asked])
+    chosen = rng.integers(400, 700, 300)
+    assert np.array_equal(kept.rows.rows_of(first + chosen), rows[chosen])
     assert kept.rows.base <= first + 400

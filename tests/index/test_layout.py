@@ -20,7 +20,7 @@ from stream_dedup.index.pages import Pages, encode
     ],
 )
 def test_heads(head: Head) -> None:
-    """Times and standing come back as they were."""
+    """Times and the mask of originals come back as they were."""
     again = Head.decode(head.encode())
     rows = np.arange(head.entries)
     assert again.entries == head.entries
@@ -32,7 +32,7 @@ def test_heads(head: Head) -> None:
 
 
 def test_shards() -> None:
-    """How far it is folded and the numbers of pieces come back; a shard without pieces takes 8 bytes."""
+    """The document number and the numbers of pieces come back; a shard without pieces takes 8 bytes."""
     shard = Shard.empty()
     shard.stored_before = 1 << 60
     assert len(shard.encode()) == 8

@@ -44,7 +44,7 @@ def random_log(seed: int) -> RandomLog:
 
 @pytest.mark.parametrize("seed", sampled(range(30), 10))
 def test_verdicts_and_standing_are_the_plain_ones(tmp_path: Path, seed: int) -> None:
-    """Copies, changed rules, windows; applied in any portions, folded, flushed and opened again at any moment."""
+    """Copies, changed rules, windows; applied in any portions, merged, flushed and opened again at any moment."""
     records = random_log(seed).records
     rng = random.Random(seed)
     index = open_index(tmp_path, rng.choice([1, 25, 10_000]))
@@ -174,7 +174,7 @@ def test_an_offset_inside_a_batch_without_an_entry_is_refused(tmp_path: Path) ->
 
 
 def test_a_later_entry_does_not_exist_for_an_earlier_one(tmp_path: Path) -> None:
-    """Asked late, a verdict is as of the article's own log position, within one batch too."""
+    """A verdict given late is as of the article's own log position, within one batch too."""
     index = build(open_index(tmp_path), [rules_record(0), batch_record(1, START_TIME, [5, 5, 5], [0, 1, 2])])
     verdicts = index.judge(np.array([log_position(1, row) for row in (2, 1, 0)]))
     assert [judged.verdict for judged in verdicts] == [Verdict.DUPLICATE, Verdict.DUPLICATE, Verdict.UNIQUE]

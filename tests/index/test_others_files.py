@@ -221,7 +221,7 @@ UNREADABLE: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("kind", [*GARBAGE, *UNREADABLE])
 @pytest.mark.parametrize("name", ["current", "corrupt"])
 def test_a_damaged_small_file_is_damage(tmp_path: Path, opening: str, kind: str, name: str) -> None:
-    """Told as such, at once, and nothing is lost by it."""
+    """It is refused at once, and nothing is lost."""
     kept(tmp_path)
     data = tree(tmp_path / "data-1")
     (tmp_path / name).unlink(missing_ok=True)
@@ -229,9 +229,9 @@ def test_a_damaged_small_file_is_damage(tmp_path: Path, opening: str, kind: str,
         (tmp_path / name).write_bytes(GARBAGE[kind])
     else:
         UNREADABLE[kind](tmp_path / name)
-    with pytest.raises(CorruptError, match="index rebuild") as told:
+    with pytest.raises(CorruptError, match="index rebuild") as refused:
         OPENINGS[opening](tmp_path)
-    assert len(str(told.value)) < 1000
+    assert len(str(refused.value)) < 1000
     assert tree(tmp_path / "data-1") == data
 
 

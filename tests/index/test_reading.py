@@ -1,4 +1,4 @@
-"""An index opened to be read: nothing changes, nothing is asked of the folder, and readers share it."""
+"""An index opened to be read: nothing changes, no permission to write is needed, and readers share it."""
 
 import os
 import subprocess
@@ -50,14 +50,14 @@ def test_reading_changes_nothing(
 
 
 def test_damage_found_by_a_reader_leaves_no_mark(tmp_path: Path) -> None:
-    """It is told, and the folder stays as it is."""
+    """It is an error, and the folder stays as it is."""
     kept(tmp_path)
     next(tmp_path.rglob("*.sst")).write_bytes(b"")
     before = tree(tmp_path)
-    with pytest.raises(CorruptError, match="RocksDB could not open") as told:
+    with pytest.raises(CorruptError, match="RocksDB could not open") as raised:
         LogIndex.read(tmp_path, scheme=SCHEME)
     assert tree(tmp_path) == before
-    assert tempfile.gettempdir() + "/stream-dedup-" not in str(told.value)
+    assert tempfile.gettempdir() + "/stream-dedup-" not in str(raised.value)
 
 
 NOBODY = 65534

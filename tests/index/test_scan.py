@@ -61,14 +61,14 @@ def make_world(rng: np.random.Generator, n: int, tables: int, flips: int) -> Wor
     return World(signatures, rng.integers(0, 256, (n, 8 * tables), dtype=np.uint8), rows, keys(signatures, groups))
 
 
-def make_lists(world: World, tables: int, folded: np.ndarray, young: int) -> PostingLists:
-    """Folded up to a number of each part; then one older source a table; then one young one from ``young`` on."""
-    return PostingLists([_levels(world, table, folded[table], young) for table in range(tables)])
+def make_lists(world: World, tables: int, stored: np.ndarray, young: int) -> PostingLists:
+    """Stored up to a number of each part; then one older source a table; then one young one from ``young`` on."""
+    return PostingLists([_levels(world, table, stored[table], young) for table in range(tables)])
 
 
-def _levels(world: World, table: int, folded: np.ndarray, young: int) -> list[Level]:
+def _levels(world: World, table: int, stored: np.ndarray, young: int) -> list[Level]:
     doc_numbers = np.arange(len(world.rows))
-    limit = np.minimum(folded, young)[world.blocks(table) // PART_LISTS]
+    limit = np.minimum(stored, young)[world.blocks(table) // PART_LISTS]
     parts = tuple(
         _source(world, table, doc_numbers[(doc_numbers < limit) & (world.blocks(table) // PART_LISTS == part)], part)
         for part in range(PARTS)
@@ -237,11 +237,11 @@ def test_candidates_and_look_ups_are_counted(case: Case) -> None:
     assert candidates(query, world) <= near.candidates <= candidates(everything, world)
 
 
-def whole_case(world: World, folded: int, young: int, probes: int) -> Case:
+def whole_case(world: World, stored: int, young: int, probes: int) -> Case:
     """Every entry of a world is queried as of its own document number."""
     articles = np.arange(len(world.rows))
     query = ask(world, articles, directed(world.margins, probes))
-    lists = make_lists(world, 4, np.full((4, PARTS), folded), young)
+    lists = make_lists(world, 4, np.full((4, PARTS), stored), young)
     return Case(world, lists, query, articles, rules_for(query, 4, probes, 0))
 
 
@@ -364,7 +364,7 @@ def test_overlapping_sources_and_uneven_levels_are_refused() -> None:
 
 
 def test_missing_rows_are_refused() -> None:
-    """Entries that exist for a query must have a row: from the floor to its own document number."""
+    """Entries that exist for a query must have a row: from the low watermark to its own document number."""
     world = make_world(np.random.default_rng(6), 10, 4, 0)
     lists = make_lists(world, 4, np.zeros((4, PARTS)), 0)
     query = ask(world, np.array([9]), exact_plan(0), directed=False)

@@ -46,7 +46,7 @@ def next_offset_of_writer(path: Path) -> int:
 def test_a_crash_between_any_two_effects_leaves_one_index_or_the_other(
     tmp_path: Path, call: str, first: int, last: int
 ) -> None:
-    """A reader and a writer find it whole, the writer clears away what is left over, and nothing is told as damage."""
+    """A reader and a writer find it whole, the writer removes left-over data, and no damage is reported."""
     command = [sys.executable, "-m", "tests.index.dying", call, str(tmp_path)]
     deaths = int(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
     assert deaths > 8

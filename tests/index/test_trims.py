@@ -1,4 +1,4 @@
-"""Trims: they forget, and change no verdict that is still asked for."""
+"""Trims remove entries, and change no verdict of a later article."""
 
 import random
 from pathlib import Path
