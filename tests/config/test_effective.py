@@ -11,12 +11,15 @@ from stream_dedup.config.effective import (
     NORMALISATION,
     PROFILE_FEATURES,
     fingerprint_settings_of,
+    index_settings_of,
     input_format_of,
     rules_of,
 )
 from stream_dedup.config.load import load_config
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.scheme import Features, Normalisation
+from stream_dedup.core.text.decode import InputFormat
+from stream_dedup.index import IndexSettings
 
 
 def rules_with(**match: object) -> Rules:
@@ -122,3 +125,10 @@ def test_a_window_that_is_taken_can_be_kept(window: str) -> None:
     """What `config check` takes, the rules of a log take."""
     rules = rules_of(load_config(None, {"match": {"window": window}}, {}))
     assert Rules.from_json(rules.to_json()).window_ms == parse_duration_ms(window)
+
+
+def test_defaults_are_those_of_the_index_and_of_the_records() -> None:
+    """A configuration without keys gives the settings that the index and the decoder have by default."""
+    config = load_config(None, {}, {})
+    assert index_settings_of(config) == IndexSettings()
+    assert input_format_of(config) == InputFormat()
