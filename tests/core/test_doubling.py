@@ -80,7 +80,7 @@ def test_there_are_families_enough() -> None:
 def test_a_step_that_is_quadratic_is_found(
     step: str, plain: object, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The check can fail: with the step as it was."""
+    """The check fails where a step is replaced by its former quadratic version."""
     path = Path(WAYS["article"])
     assert not grows(path, TEXTS[family], SIZE)
     monkeypatch.setattr("tests.core.test_doubling.LOOKS", 1)

@@ -78,7 +78,7 @@ def test_batch_as_drawn() -> None:
 
 
 def test_fingerprints_are_the_first_word() -> None:
-    """Bit 0 of the signature is the highest bit of the fingerprint."""
+    """A fingerprint is the first word of the signature; its highest bit is bit 0 of the signature."""
     signatures = np.zeros((ROWS, SIGNATURE_BYTES), np.uint8)
     signatures[0, 0], signatures[1, 7], signatures[2, 8] = 0x80, 0x01, 0xFF
     assert made(signatures=signatures).fingerprints.tolist() == [1 << 63, 1, 0]

@@ -35,7 +35,7 @@ def apart(settings: FingerprintSettings, *texts: str) -> int:
 
 
 def test_the_article_size_is_the_first_that_is_long() -> None:
-    """In characters of the normalised text, spaces and punctuation among them."""
+    """The article size counts characters of the normalised text, with spaces and punctuation."""
     text = ("今天天气很好，" * 50)[:300]
     assert kind(text) is Status.LONG
     assert kind(text[:-1]) is Status.SHORT
@@ -74,12 +74,12 @@ def test_kinds_of_short_text(text: str, expected: Status) -> None:
 
 
 def test_every_comment_is_short() -> None:
-    """Whatever its length."""
+    """Under the comment profile text of any length is short."""
     assert kind(STORY, COMMENT) is Status.SHORT
 
 
 def test_the_classic_profile_knows_one_kind() -> None:
-    """And text without words."""
+    """Under the simhash profile text is long, or featureless."""
     assert [kind(text, SIMHASH) for text in ("好", STORY, "。", "")] == [
         Status.LONG,
         Status.LONG,
@@ -89,14 +89,14 @@ def test_the_classic_profile_knows_one_kind() -> None:
 
 
 def test_an_exact_text_is_its_hash() -> None:
-    """Of the normalised text, with margins as large as they can be."""
+    """The signature of an exact text is the hash of the normalised text; its margins are 15."""
     made = Fingerprinter(COMMENT).fingerprint(["ＯＫ！！！！"])
     assert made.signatures[0].tobytes() == feature_hash("ok!!")
     assert made.margins[0].tobytes() == b"\xff" * 32
 
 
 def test_words_of_the_short_way_are_those_of_the_definition() -> None:
-    """For every treatment of every profile, on the samples and on real text."""
+    """Splitting long text gives the words of the definition, with and without steps after NFKC."""
     for settings in (ARTICLE, SIMHASH, ARTICLE.with_normalisation(unspace=True, repeats=True, lookalikes=True)):
         steps, marked = settings.long.normalisation, settings.long.features.words == "marked"
         for text in (*SAMPLE, *MORE, *some_texts(200)):
@@ -123,7 +123,7 @@ def test_units_of_short_text(text: str, units: list[str]) -> None:
 
 
 def test_short_text_counts_units_and_pairs() -> None:
-    """A space joins a pair."""
+    """Short text counts its units and their pairs, which a space joins."""
     assert counts("今天天气 very good", COMMENT) == Counter(
         {
             "今": 1,
@@ -153,7 +153,7 @@ def test_short_text_counts_units_and_pairs() -> None:
     ],
 )
 def test_languages_without_spaces_count_by_pairs(word: str, parts: list[str]) -> None:
-    """Other words stay whole."""
+    """Text without spaces counts by pairs of characters; other words stay whole."""
     assert pair_up([word]) == parts
 
 
@@ -166,7 +166,7 @@ def test_japanese_does_not_collapse() -> None:
 
 
 def test_traditional_and_simplified_are_one_text() -> None:
-    """In the profiles that simplify."""
+    """Traditional and simplified text have one fingerprint in the profiles that simplify."""
     assert apart(ARTICLE, STORY, TRADITIONAL_STORY) == 0
     assert apart(SIMHASH, STORY, TRADITIONAL_STORY) > 60
 
@@ -183,12 +183,12 @@ def test_traditional_and_simplified_are_one_text() -> None:
     ],
 )
 def test_tricks_change_nothing(trick: str) -> None:
-    """The comment is the same."""
+    """A comment with tricks of spam has the fingerprint of the plain comment."""
     assert apart(COMMENT, "加微信领红包每天轻松赚三百元", trick) == 0
 
 
 def test_fields_count_as_often_as_they_weigh() -> None:
-    """A title of weight 3 counts as if it stood there three times."""
+    """A title of weight 3 counts as if it occurred three times."""
     settings = replace(SIMHASH, fields=(("title", 3), ("text", 1)))
     assert Reader(settings).read(("苹果", "苹果很甜")).counts == Counter({"苹果": 4, "很甜": 1})
     assert Reader(settings).read(("", "苹果")).counts == Counter({"苹果": 1})
@@ -200,7 +200,7 @@ def test_fields_count_as_often_as_they_weigh() -> None:
 
 
 def test_only_html_fields_are_html() -> None:
-    """The others are plain text, tags and all."""
+    """Fields that are not HTML keep their tags as text."""
     settings = replace(SIMHASH, fields=(("title", 1), ("text", 1)), html_fields=("text",))
     assert Reader(settings).read(("<b>x</b>", "<b>y</b>z")).counts == Counter({"b": 2, "x": 1, "yz": 1})
     assert Reader(replace(SIMHASH, markup="html")).read(("<b>y</b>z",)).counts == Counter({"yz": 1})
@@ -216,7 +216,7 @@ def test_key_sentences() -> None:
 
 
 def test_stop_words_do_not_count(tmp_path: Path) -> None:
-    """As they stand in normalised text."""
+    """Stop words are normalised before they are compared with the text."""
     file = tmp_path / "stop.txt"
     file.write_text("# mine\nＡＮＤ\n蘋果\n", encoding="utf-8")
     settings = replace(ARTICLE, stop_words=file, article_size=0, exact_size=0)
@@ -237,7 +237,7 @@ def test_a_users_words_are_kept_whole(name: Literal["rjieba", "jieba"], tmp_path
 
 @pytest.mark.parametrize("line", ["词 x 1", "词 1 n more", "词 0"])
 def test_a_line_that_is_no_entry_is_named(line: str, tmp_path: Path) -> None:
-    """With what to write."""
+    """The error for a malformed line of a dictionary names the line and the format."""
     file = tmp_path / "words.txt"
     file.write_text(f"好词 1\n{line}\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"entry 2: .* is no entry of a dictionary; write"):
@@ -245,7 +245,7 @@ def test_a_line_that_is_no_entry_is_named(line: str, tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    """With the remedy."""
+    """The error for an unreadable file of words names it and the remedy."""
     (tmp_path / "latin").write_bytes(b"\xe9")
     for name, reason in (("gone", "cannot be read"), ("latin", "not UTF-8 at byte 0")):
         with pytest.raises(UserError, match=reason):

@@ -24,19 +24,19 @@ Directed = Callable[[NDArray[np.uint8], int], NDArray[np.uint32]]
 
 
 def test_block_0_is_the_highest_16_bits() -> None:
-    """And block 3 the lowest."""
+    """Block 0 is the highest 16 bits of a word, block 3 the lowest."""
     assert blocks(np.array([0x0123456789ABCDEF], np.uint64)).tolist() == [[0x0123, 0x4567, 0x89AB, 0xCDEF]]
 
 
 @pytest.mark.parametrize(("k", "look_ups"), [(0, 4), (3, 4), (4, 68), (7, 68), (8, 548), (11, 548)])
 def test_number_of_look_ups(k: int, look_ups: int) -> None:
-    """4 up to k = 3, 68 up to 7, 548 up to 11."""
+    """A plan has 4 look-ups up to k = 3, 68 up to k = 7, 548 up to k = 11."""
     assert 4 * len(exact(k)) == look_ups
 
 
 @pytest.mark.parametrize("k", range(MAX_DISTANCE + 1))
 def test_masks_are_all_of_the_radius_each_once_in_order(k: int) -> None:
-    """Every mask of at most k // 4 bits."""
+    """The masks are all masks of at most k // 4 bits, each once, in order."""
     expected = {sum(1 << bit for bit in bits) for count in range(k // 4 + 1) for bits in combinations(range(16), count)}
     masks = exact(k).tolist()
     assert masks == sorted(expected, key=lambda mask: (mask.bit_count(), mask))
@@ -44,7 +44,7 @@ def test_masks_are_all_of_the_radius_each_once_in_order(k: int) -> None:
 
 @given(FINGERPRINTS, st.sets(st.integers(0, 63), max_size=MAX_DISTANCE))
 def test_whatever_is_within_k_bits_is_looked_up(fingerprint: int, flipped: set[int]) -> None:
-    """Pigeonhole: one of the probes is a block of the other fingerprint."""
+    """For every fingerprint within k bits, a look-up reads one of its blocks."""
     other = fingerprint ^ sum(1 << bit for bit in flipped)
     mine, theirs = blocks(np.array([fingerprint, other], np.uint64))
     assert any((block ^ exact(len(flipped)) == wanted).any() for block, wanted in zip(mine, theirs, strict=True))
@@ -52,20 +52,20 @@ def test_whatever_is_within_k_bits_is_looked_up(fingerprint: int, flipped: set[i
 
 @pytest.mark.parametrize("k", [-1, MAX_DISTANCE + 1])
 def test_other_distances_are_refused(k: int) -> None:
-    """Exact search stops at 11 bits."""
+    """A distance below 0 or above 11 bits is refused."""
     with pytest.raises(ValueError, match="0 to 11"):
         exact(k)
 
 
 @pytest.mark.parametrize("k", [0, 3, 4, 11])
 def test_the_plan_of_exact_search_is_every_mask_in_every_table(k: int) -> None:
-    """One row for all articles: table by table, the masks in their order."""
+    """The plan has, table by table, the masks in their order; one row serves all articles."""
     expected = [table << 16 | mask for table in range(4) for mask in exact(k).tolist()]
     assert exact_plan(k).tolist() == [expected]
 
 
 def test_words_are_big_endian_and_key_0_of_no_group_is_the_fingerprint() -> None:
-    """Bit 0 of the signature is the highest of word 0."""
+    """Bit 0 of the signature is the highest bit of word 0, and key 0 in group 0 is the fingerprint."""
     signatures = np.arange(32, dtype=np.uint8).reshape(1, 32)
     expected = [[0x0001020304050607, 0x08090A0B0C0D0E0F, 0x1011121314151617, 0x18191A1B1C1D1E1F]]
     assert words(signatures).tolist() == expected
@@ -74,14 +74,14 @@ def test_words_are_big_endian_and_key_0_of_no_group_is_the_fingerprint() -> None
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**32))
 def test_a_group_keeps_the_distances_within_it(group: int, seed: int) -> None:
-    """What both keys have in them cancels out, in every word."""
+    """Keys of one group have the distances of the signatures, in every word."""
     signatures = np.random.default_rng(seed).integers(0, 256, (2, 32), dtype=np.uint8)
     one, other = keys(signatures, np.full(2, group, np.uint64))
     assert (one ^ other).tolist() == (words(signatures)[0] ^ words(signatures)[1]).tolist()
 
 
 def test_groups_lead_to_other_keys() -> None:
-    """In every word, and in each by another difference."""
+    """Another group changes every word of the keys, each by another difference."""
     signatures = np.zeros((2, 32), np.uint8)
     one, other = keys(signatures, np.array([1, 0xFFFF_0000_1234_5678], np.uint64)).tolist()
     assert len({a ^ b for a, b in zip(one, other, strict=True)}) == 4
@@ -124,7 +124,7 @@ def test_the_plan_is_the_least_of_all_look_ups(seed: int, tables: int, kinds: in
 
 
 def test_a_batch_is_planned_like_its_articles() -> None:
-    """Also one that takes several steps, and an empty one."""
+    """The plans of a batch are those of its articles alone; an empty batch has none."""
     margins = np.random.default_rng(9).integers(0, 256, (3000, 32), dtype=np.uint8)
     plans = directed(margins, 64)
     assert (plans[2995:] == directed(margins[2995:], 64)).all()
@@ -133,7 +133,7 @@ def test_a_batch_is_planned_like_its_articles() -> None:
 
 @pytest.mark.parametrize("probes", [0, 4 * 697 + 1])
 def test_other_numbers_of_probes_are_refused(probes: int) -> None:
-    """At most every mask of every table."""
+    """A number of probes below 1 or above the number of all masks is refused."""
     with pytest.raises(ValueError, match="1 to 2788"):
         directed(np.zeros((1, 32), np.uint8), probes)
 

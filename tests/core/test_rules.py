@@ -27,7 +27,7 @@ def raw(rules: Rules, **changes: object) -> bytes:
     [EXACT_RULES, DIRECTED_RULES, replace(DIRECTED_RULES, recrawl="update", observe=True, featureless="rejected")],
 )
 def test_there_and_back(rules: Rules) -> None:
-    """What was written is read back."""
+    """Rules that were written are read back equal."""
     assert Rules.from_json(rules.to_json()) == rules
 
 
@@ -79,25 +79,25 @@ def test_what_says_no_rules_is_refused(base: Rules, changes: dict[str, object], 
 
 @pytest.mark.parametrize("value", [b"", b"{", b"[]", b"7", b"null", b'{"revision":1}'])
 def test_no_record_of_rules(value: bytes) -> None:
-    """Other JSON, or none, is refused as such."""
+    """A record that is not JSON, or other JSON than rules, is refused."""
     with pytest.raises(CorruptError, match="rules record"):
         Rules.from_json(value)
 
 
-def test_every_problem_is_told_at_once() -> None:
-    """Rules with two faults name both."""
+def test_every_problem_is_reported_at_once() -> None:
+    """The error for rules with two faults names both."""
     found = replace(EXACT_RULES, distance=99, bucket_limit=0).problems()
     assert [problem.split(":")[0] for problem in found] == ["bucket_limit 0", "distance 99"]
 
 
 def test_rules_that_nobody_could_read_are_not_written() -> None:
-    """What would be refused on reading never gets into a log."""
+    """Rules that reading would refuse are not written."""
     with pytest.raises(ValueError, match="distance 3: says nothing in directed search"):
         replace(DIRECTED_RULES, distance=3).to_json()
 
 
 def test_differences_of_the_search() -> None:
-    """Each rule that differs is a line, revision aside."""
+    """Each rule that differs gives one line; the revision does not."""
     assert DIRECTED_RULES.differences(replace(DIRECTED_RULES, revision=7)) == []
     other = replace(DIRECTED_RULES, probes=32, window_ms=5, observe=True)
     assert DIRECTED_RULES.differences(other) == [
@@ -107,8 +107,8 @@ def test_differences_of_the_search() -> None:
     ]
 
 
-def test_differences_of_schemes_are_told_by_parameter() -> None:
-    """The ids say that two schemes differ, the lines behind them in what."""
+def test_differences_of_schemes_are_listed_by_parameter() -> None:
+    """The first line has the ids of the schemes, the others the parameters that differ."""
     theirs = replace(WIDE, parameters='{"fields":{"text":1},"seed":0,"tables":16}')
     assert DIRECTED_RULES.differences(replace(DIRECTED_RULES, scheme=theirs)) == [
         f"scheme: {WIDE.id} here, {theirs.id} in the log",
@@ -131,5 +131,5 @@ def test_parameters_of_a_scheme_one_by_one() -> None:
     ("rules", "reaches"), [(EXACT_RULES, (5, 5, 0)), (DIRECTED_RULES, (52, 44, 0))], ids=["exact", "directed"]
 )
 def test_reach(rules: Rules, reaches: tuple[int, int, int]) -> None:
-    """Long, short and exact text each have their own greatest distance."""
+    """Long, short and exact text each have a greatest distance of their own."""
     assert tuple(rules.reach(status) for status in (Status.LONG, Status.SHORT, Status.EXACT)) == reaches

@@ -78,7 +78,7 @@ FILE = Path(__file__)
     ],
 )
 def test_what_changes_entries_changes_the_scheme(base: FingerprintSettings, other: FingerprintSettings) -> None:
-    """Each setting of each step."""
+    """Each setting of each step changes the scheme."""
     assert scheme_of(other).id != scheme_of(base).id
 
 
@@ -95,23 +95,23 @@ def test_what_changes_entries_changes_the_scheme(base: FingerprintSettings, othe
     ],
 )
 def test_what_changes_no_entry_does_not(one: FingerprintSettings, other: FingerprintSettings) -> None:
-    """The segmenter, and settings that the others make idle."""
+    """The segmenter, and settings without effect, do not change the scheme."""
     assert scheme_of(one) == scheme_of(other)
 
 
 def test_tables_are_named() -> None:
-    """As the log and the index ask for them."""
+    """The scheme names its number of tables."""
     assert [scheme_of(replace(ARTICLE, tables=tables)).tables for tables in (4, 8, 16)] == [4, 8, 16]
 
 
 def test_parameters_are_canonical_json() -> None:
-    """Sorted keys, no spaces: equal settings give equal text."""
+    """Equal settings give equal JSON: sorted keys, no spaces."""
     text = scheme_of(FingerprintSettings()).parameters
     assert json.dumps(json.loads(text), sort_keys=True, separators=(",", ":")) == text
 
 
 def test_data_files_count_by_their_content(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Another dictionary is another scheme."""
+    """A dictionary of other content makes another scheme."""
     (tmp_path / "dict.txt").write_text("词 1 n\n", encoding="utf-8")
     before = scheme_of(FingerprintSettings())
     monkeypatch.setattr(scheme, "dictionary_path", lambda: tmp_path / "dict.txt")
@@ -119,14 +119,14 @@ def test_data_files_count_by_their_content(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_a_missing_data_file_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With the remedy."""
+    """The error for a missing data file names it and the remedy."""
     monkeypatch.setattr(scheme, "idf_path", lambda: tmp_path / "gone.txt")
     with pytest.raises(UserError, match=r"gone\.txt cannot be read .* install its package again"):
         scheme_of(FingerprintSettings())
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the remedy."""
+    """The error for a missing package names it and the remedy."""
     monkeypatch.setattr(scheme, "find_spec", lambda _: None)
     with pytest.raises(UserError, match="package jieba is not installed"):
         scheme_of(FingerprintSettings())
@@ -149,7 +149,7 @@ def test_the_core_imports_no_clock_no_randomness_no_logging_and_no_adapter() -> 
 
 
 def test_naming_the_scheme_loads_no_numpy() -> None:
-    """Configuration commands stay quick."""
+    """Computing the scheme does not load numpy, so configuration commands start quickly."""
     code = "import sys, stream_dedup.core.scheme, stream_dedup.core.text.decode; sys.exit('numpy' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -19,11 +19,11 @@ MATCH = Match(5, "a", "articles", Coordinates(b"0" * 16, 0, 5), 1000, 2, 0.99)
     ],
 )
 def test_verdict(status: Status, match: Match | None, featureless: str, expected: Judgement) -> None:
-    """Of every status, with and without a match, under both rules."""
+    """Every status has its verdict, with and without a match, under both rules."""
     assert judge(status, match=match, reason="why", featureless=featureless) == expected
 
 
 def test_an_update_is_unique_with_its_match() -> None:
-    """The match names the earlier version."""
+    """An update is unique, and its match is the earlier version."""
     judged = judge(Status.SHORT, match=MATCH, reason="", featureless="unique", update=True)
     assert judged == Judgement(Verdict.UNIQUE, match=MATCH)

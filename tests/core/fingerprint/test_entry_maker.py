@@ -98,7 +98,7 @@ def test_columns_are_what_a_log_batch_takes() -> None:
 
 
 def test_groups_keep_kinds_and_scopes_apart() -> None:
-    """Long text without a scope has group 0; what is not signed has none."""
+    """Each kind and each scope has its own group; long text without a scope and unsigned entries have 0."""
     settings = replace(PROFILES["article"].settings, scope_field="site", tables=8)
     fmt = InputFormat(scope_field="site")
     values = [

@@ -34,13 +34,13 @@ def test_words_are_counted(name: str) -> None:
 
 @pytest.mark.parametrize("name", SEGMENTERS)
 def test_no_words(name: str) -> None:
-    """Punctuation, white space and nothing at all."""
+    """Punctuation, white space and empty text have no words."""
     assert [words_of(text, segmenter(name)) for text in ("", " \n", "。！—…", "+-*/_")] == [Counter()] * 4
 
 
 @pytest.mark.parametrize("name", SEGMENTERS)
 def test_cutting_all_runs_at_once_gives_the_words_of_each_run(name: str) -> None:
-    """A space between two runs keeps their words apart, in jieba and in rjieba."""
+    """Runs joined by spaces have the words of each run, in jieba and in rjieba."""
     cut = segmenter(name)
     for text in some_texts(200) + list(SAMPLE):
         runs = re.findall("[\u4e00-\u9fd5]+", normalise(text))
@@ -86,7 +86,7 @@ def test_a_segmenter_that_cuts_otherwise_is_refused(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_segmenter_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what to do about it."""
+    """The error for a missing segmenter names it and the remedy."""
     segmenter.cache_clear()
     monkeypatch.setitem(sys.modules, "rjieba", None)
     with pytest.raises(UserError, match="install the package rjieba"):

@@ -65,13 +65,13 @@ def test_golden_values(row: int, expected: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize(("expected", "settings"), SETTINGS.items())
 def test_golden_values_of_every_kind_of_weight(expected: str, settings: FingerprintSettings) -> None:
-    """As one hash over the whole sample."""
+    """The fingerprints of the sample under every kind of weight, hashed together, never change."""
     prints = Fingerprinter(settings).fingerprint(SAMPLE)
     assert xxhash.xxh3_64_hexdigest(prints.signatures.tobytes() + prints.margins.tobytes()) == expected
 
 
 def test_a_feature_hash_is_two_xxh3_of_128_bits() -> None:
-    """Seeds 0 and 1, canonical byte order."""
+    """A feature hash is XXH3-128 with seeds 0 and 1, in canonical byte order."""
     raw = "电视".encode()
     assert feature_hash("电视") == xxhash.xxh3_128(raw, seed=0).digest() + xxhash.xxh3_128(raw, seed=1).digest()
 
@@ -96,7 +96,7 @@ def by_definition(text: str) -> tuple[str, str]:
 
 
 def test_the_vectorised_way_is_the_definition() -> None:
-    """On the sample and on real texts."""
+    """Fingerprints of the sample and of real texts are those of a plain implementation."""
     texts = [*SAMPLE, *some_texts(60)]
     assert as_hex(Fingerprinter().fingerprint(texts)) == [by_definition(text) for text in texts]
 
@@ -114,7 +114,7 @@ def test_a_signature_depends_on_its_text_alone(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_table_of_words_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its limit and the words of one chunk, however many texts come."""
+    """The table of words never has more than its limit and the words of one chunk."""
     monkeypatch.setattr(module, "MAX_KNOWN_WORDS", 100)
     monkeypatch.setattr(module, "CHUNK_TEXTS", 2)
     worker = Fingerprinter()
@@ -123,7 +123,7 @@ def test_the_table_of_words_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_text_without_words_has_no_features() -> None:
-    """Signature and margins 0; a text of nothing but noise words has features."""
+    """Text without words has zero signature and margins; text of noise words has features."""
     prints = Fingerprinter().fingerprint(["。！", "", "the", "的", "x"])
     assert prints.featured.tolist() == [False, False, True, True, True]
     assert not prints.signatures[:2].any()
@@ -131,20 +131,20 @@ def test_text_without_words_has_no_features() -> None:
 
 
 def test_no_texts() -> None:
-    """Columns of no rows."""
+    """No texts give fingerprints of no rows."""
     prints = Fingerprinter().fingerprint([])
     assert [column.shape for column in prints] == [(0, 32), (0, 32), (0,)]
 
 
 def test_more_words_than_float32_can_add_up() -> None:
-    """A text whose weights add up to more than 2**24, by the definition too."""
+    """A text whose weights add up to more than 2**24 has the fingerprint of the definition."""
     text = " ".join(f"w{i}" for i in range(30_000))
     assert 30_000 * (idf_table().median * 1024 >> 14) > simhash.FLOAT32_LIMIT
     assert as_hex(Fingerprinter().fingerprint([text])) == [by_definition(text)]
 
 
 def test_top_k_keeps_the_heaviest_words() -> None:
-    """A text of its five heaviest words alone has the same signature."""
+    """With top_k 5, a text has the signature of its five heaviest words alone."""
     text = SAMPLE[0]
     counts = words_of(text, segmenter("rjieba"))
     assert max(counts.values()) < 10
@@ -173,12 +173,12 @@ def test_two_sentences_that_differ_in_two_words_are_near() -> None:
 
 
 def test_the_cat_sat_on_the_mat() -> None:
-    """On the mat or on a mat differ in noise alone; ice cream is another matter."""
+    """Texts that differ in one noise word have equal signatures; a text of other words is unrelated."""
     first, near, unrelated = distances("the cat sat on the mat", "the cat sat on a mat", "we all scream for ice cream")
     assert (first, near) == (0, 0)
     assert abs(unrelated - 128) < 32
 
 
 def test_what_normalisation_takes_away_changes_no_signature() -> None:
-    """Full width, case, white space, punctuation."""
+    """Full width, case, white space and punctuation do not change a signature."""
     assert distances("Ｈello，世界 ok", "hello \n世界\u3000OK。") == [0, 0]

@@ -58,7 +58,7 @@ def test_simhash_is_signs_of_projections(case: tuple[NDArray[np.int64], Bits]) -
 
 
 def test_a_sum_of_zero_gives_a_zero_bit() -> None:
-    """Equal weights for and against leave 0, and only more than 0 is a 1."""
+    """Equal weights for and against give a sum of 0, and a sum of 0 gives a 0 bit."""
     assert simhash.reduce(simhash.add(np.array([3, 3]), packed("10000000", "01000000"))).tolist() == [0]
 
 
@@ -83,13 +83,13 @@ def test_margins_are_what_exact_arithmetic_gives(sums: list[int], squares: int) 
 
 
 def test_margins_of_no_features_are_zero() -> None:
-    """No weights, no sums, no division by zero."""
+    """Margins without features are 0, without a division by zero."""
     assert simhash.margins(np.zeros((1, 4)), np.array([0])).tolist() == [[0, 0, 0, 0]]
 
 
 @given(st.lists(st.integers(0, 15), min_size=64, max_size=64))
 def test_margins_pack_two_a_byte(values: list[int]) -> None:
-    """The first in the high half; unpacking gives them back."""
+    """The first of two margins is in the high half of the byte; unpacking returns them."""
     margins = np.array([values], np.uint8)
     assert simhash.pack_margins(margins)[0, 0] == values[0] * 16 + values[1]
     assert simhash.unpack_margins(simhash.pack_margins(margins)).tolist() == [values]
@@ -103,7 +103,7 @@ def test_hamming_distance_of_the_literature(a: str, b: str, expected: int) -> No
 
 @given(st.binary(min_size=32, max_size=32), st.binary(min_size=32, max_size=32))
 def test_packed_distances_are_the_same(a: bytes, b: bytes) -> None:
-    """Of bytes as of whole numbers."""
+    """Distances of packed bits are those of the whole numbers."""
     found = simhash.distances(np.frombuffer(a, np.uint8), np.frombuffer(b, np.uint8))
     assert found == simhash.distance(int.from_bytes(a), int.from_bytes(b))
 
@@ -159,7 +159,7 @@ def test_similarity_at_its_ends() -> None:
 
 
 def test_several_texts_at_once_are_each_alone() -> None:
-    """Of any number of features, none among them, and where a total needs float64."""
+    """The sums of several texts are those of each alone, also without features and above the float32 limit."""
     rng = np.random.default_rng(11)
     sizes = [0, 1, 7, 0, simhash.CHUNK_FEATURES, 3 * simhash.CHUNK_FEATURES + 5, 2, 0]
     hashes = rng.integers(0, 256, (sum(sizes), 4), np.uint8)

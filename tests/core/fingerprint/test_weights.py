@@ -29,24 +29,24 @@ IDF = np.array([12 * IDF_UNIT, 12 * IDF_UNIT, 12 * IDF_UNIT, IDF_UNIT])
 
 
 def test_tf_is_the_count() -> None:
-    """And nothing else."""
+    """The weight ``tf`` is the count alone."""
     assert weigh(COUNTS, IDF, Features(weights="tf")).tolist() == [1, 2, 10, 10]
 
 
 def test_tfidf_damped_is_idf_times_one_plus_log_count() -> None:
-    """In units of 1/64, rounded down."""
+    """The damped weight is IDF times 1 + ln tf in units of 1/64, rounded down."""
     expected = [math.floor(64 * idf * (1 + math.log(tf))) for tf, idf in ((1, 12), (2, 12), (10, 12), (10, 1))]
     assert weigh(COUNTS, IDF, Features()).tolist() == pytest.approx(expected, abs=1)
 
 
 def test_tfidf_linear_is_idf_times_count() -> None:
-    """In units of 1/64."""
+    """The linear weight is IDF times tf in units of 1/64."""
     found = weigh(COUNTS, IDF, Features(damped=False)).tolist()
     assert found == [64 * 12, 64 * 24, 64 * 120, 64 * 10]
 
 
 def test_levels_are_1_to_5_by_idf_alone() -> None:
-    """The edges belong to the higher level; the count changes nothing."""
+    """Each edge belongs to the higher level, and the count does not matter."""
     idf = np.array([0, *(edge * IDF_UNIT - 1 for edge in LEVEL_EDGES), *(edge * IDF_UNIT for edge in LEVEL_EDGES)])
     found = weigh(np.arange(1, 10), idf, Features(weights="level")).tolist()
     assert found == [1, 1, 2, 3, 4, 2, 3, 4, 5]
@@ -60,14 +60,14 @@ def test_every_word_weighs_something(kind: str) -> None:
 
 
 def test_counts_are_told_apart_up_to_a_limit() -> None:
-    """Beyond it they are the same."""
+    """Counts above the limit weigh the same."""
     huge = np.array([MAX_COUNT, MAX_COUNT + 1, 10**9])
     for settings in (Features(), Features(damped=False), Features(weights="tf")):
         assert len(set(weigh(huge, IDF[:3], settings).tolist())) == 1
 
 
 def test_idf_is_read_in_fixed_point_with_its_upper_median() -> None:
-    """As jieba takes it: element n // 2 of the sorted values."""
+    """The median is element n // 2 of the sorted values, as in jieba."""
     table = parse_idf("一 1.5\n二 2.0\n三 3.0\n四 4.0\n")
     assert table == ({"一": 1536, "二": 2048, "三": 3072, "四": 4096}, 3072, 1536)
 
@@ -107,7 +107,7 @@ def test_damping_stands_clear_of_rounding_edges() -> None:
 
 
 def test_heaviest_are_kept_and_ties_go_to_the_smaller_hash() -> None:
-    """In a fixed order, whatever order the words come in."""
+    """The K heaviest words are returned in one order; of equal weight, the smaller hash comes first."""
     weights = np.array([5, 7, 7, 7, 1])
     hashes = np.array([[0], [3], [1], [2], [0]], np.uint8).repeat(32, axis=1)
     assert heaviest(weights, hashes, 3).tolist() == [2, 3, 1]
@@ -141,26 +141,26 @@ def test_idf_of_words_of_all_languages(word: str, idf: float) -> None:
 
 
 def test_the_root_of_an_idf() -> None:
-    """In the same units, rounded down."""
+    """The root of an IDF is in the same units, rounded down."""
     assert idf_of(Features(idf="languages", root=True))("library") == 3 * IDF_UNIT
     assert idf_of(Features(root=True))("library") == math.isqrt(idf_table().median * IDF_UNIT)
 
 
 def test_grams_weigh_by_what_they_are() -> None:
-    """A character, a pair with one in it, a pair of words."""
+    """A character, a pair with a character, and a pair of words have different weights."""
     weight = idf_of(Features(kind="chars", gram_weights=(100, 50, 75)))
     found = [weight(gram) for gram in ("好", "word", "好 的", "a word", "two words")]
     assert found == [1024, 1024, 512, 512, 768]
 
 
 def test_common_words_are_lower_case_and_few() -> None:
-    """As normalised text has them, each a word of its own."""
+    """Common words are normalised, and each is one word."""
     words = common_words()
     assert 1000 < len(words) < 2500
     assert [word for word in words if split(word, marked=True).words != [word]] == []
 
 
 def test_damping_may_be_stronger() -> None:
-    """1 + 2 ln tf."""
+    """With damping 2 the factor is 1 + 2 ln tf."""
     expected = [math.floor(64 * 12 * (1 + 2 * math.log(tf))) for tf in (1, 2, 10)]
     assert weigh(COUNTS[:3], IDF[:3], Features(damping=2)).tolist() == pytest.approx(expected, abs=2)

@@ -63,7 +63,7 @@ def test_urls(text: str, expected: str) -> None:
     ],
 )
 def test_emails(text: str, expected: str) -> None:
-    """A local part, @, and a host with a dot."""
+    """An e-mail address has a local part, @, and a host with a dot."""
     assert replace_emails(text, "E") == expected
 
 
@@ -72,7 +72,7 @@ def test_emails(text: str, expected: str) -> None:
     [("回复@张三：你好 @a_b-c!", "回复U：你好 U!"), ("x@y 3 @ 5", "x@y 3 @ 5"), ("@" + "a" * 31, "Ua")],
 )
 def test_users(text: str, expected: str) -> None:
-    """@ and up to 30 letters, digits, _ and -, not behind an ASCII letter."""
+    """A user name is @ and up to 30 letters, digits, _ and -, not after an ASCII letter."""
     assert replace_users(text, "U") == expected
 
 
@@ -81,13 +81,13 @@ def test_users(text: str, expected: str) -> None:
     [("keep", "共 123 元 ab12 v2 3.14"), ("drop", "共   元 ab12 v2  . "), ("token", "共  #  元 ab12 v2  # . # ")],
 )
 def test_numbers(treat: str, expected: str) -> None:
-    """Words of nothing but digits; a digit in a word stays."""
+    """Words of digits are replaced; a digit within a word stays."""
     found = replace_numbers("共 123 元 ab12 v2 3.14", treat)  # type: ignore[arg-type]
     assert found.replace(TOKENS["number"], "#") == expected
 
 
 def test_numbers_among_words() -> None:
-    """The same for words."""
+    """Words of digits are replaced in lists of words too."""
     words = ["12", "ab12", "٣", "v"]
     assert replace_number_words(words, "keep") == words
     assert replace_number_words(words, "drop") == ["ab12", "v"]
@@ -96,12 +96,12 @@ def test_numbers_among_words() -> None:
 
 @pytest.mark.parametrize(("treat", "expected"), [("keep", "好😀☀1"), ("drop", "好1"), ("token", "好##1")])
 def test_pictures(treat: str, expected: str) -> None:
-    """Emoji and the older symbols that are drawn as such."""
+    """Emoji and older pictorial symbols are pictures."""
     assert replace_pictures("好😀☀1", treat).replace(TOKENS["emoji"], "#") == expected  # type: ignore[arg-type]
 
 
 def test_symbols_are_no_punctuation() -> None:
-    """A drawing says something where a row of exclamation marks does not."""
+    """A drawing has symbols; a row of exclamation marks has none."""
     assert [has_symbol(text) for text in ("。！？!?~…—*", "(≧▽≦)", "👍", "→")] == [False, True, True, True]
 
 
@@ -134,30 +134,30 @@ def test_invisible_characters_go(text: str, expected: str) -> None:
     ],
 )
 def test_tags(text: str, expected: str) -> None:
-    """Tags, comments, entities and targets of links; a lone < is none of these."""
+    """Tags, comments, entities and link targets are dropped; a lone < is none of these."""
     assert drop_tags(text) == expected
 
 
 def test_narrow() -> None:
-    """Letters, digits and signs of addresses; punctuation of sentences stays."""
+    """Letters, digits and signs of addresses become ASCII; punctuation of sentences stays."""
     assert narrow("ｈｔｔｐ：／／ａ．ｃｏｍ，好！＠ｂ😀\ud800") == "http：//a.com，好！@b😀\ud800"
 
 
 def test_full_width_addresses_are_addresses() -> None:
-    """As those who hide them write them."""
+    """Addresses written in full width are replaced like others."""
     steps = Normalisation(urls="drop", emails="drop")
     assert before_nfkc("看ｈｔｔｐ：／／ａ．ｃｏｍ／ｂ 和ａ＠ｂ．ｃｏｍ", steps).split() == ["看", "和"]
 
 
 def test_tokens_stay_what_they_are() -> None:
-    """NFKC and case folding leave them alone, and each is a letter."""
+    """NFKC and case folding do not change tokens, and each token is a letter."""
     assert all(normalise(token) == token and token.isalpha() for token in TOKENS.values())
     assert len(set(TOKENS.values())) == len(TOKENS)
 
 
 @given(st.text(max_size=30))
 def test_nothing_switched_on_changes_nothing(text: str) -> None:
-    """Every step has its own switch."""
+    """Without settings no step changes a text."""
     assert before_nfkc(text, Normalisation()) == text
     assert not changes_after_nfkc(Normalisation())
 
@@ -178,7 +178,7 @@ def test_a_trait_that_is_missing_is_not_there(text: str) -> None:
 
 @given(st.text(st.sampled_from(NASTY), max_size=40) | st.text(max_size=30))
 def test_any_text_has_an_answer(text: str) -> None:
-    """Half surrogates, unassigned and nasty ones: nothing raises, and no white space is left at the ends."""
+    """Any input, however broken, has a text."""
     for profile in PROFILES.values():
         for treatment in (profile.settings.long, profile.settings.short):
             done = after_nfkc(normalise(before_nfkc(text, treatment.normalisation)), treatment.normalisation)
@@ -186,7 +186,7 @@ def test_any_text_has_an_answer(text: str) -> None:
 
 
 def test_real_texts_keep_their_words() -> None:
-    """Of the whole, the steps of the article profile take little away."""
+    """The steps of the article profile drop only a small part of real texts."""
     steps = PROFILES["article"].settings.long.normalisation
     before = [len(text) for text in some_texts(300)]
     after = [len(before_nfkc(text, steps)) for text in some_texts(300)]
@@ -198,7 +198,7 @@ def test_real_texts_keep_their_words() -> None:
     [("3.14 2024-05-01 10:30", "314 20240501 1030"), ("a-1 1-b 5. 6", "a-1 1-b 5. 6"), ("第3.期", "第3.期")],
 )
 def test_signs_inside_of_numbers_go(text: str, expected: str) -> None:
-    """So that a date or a price is one word, and another one another word."""
+    """A date or a price becomes one word, and different ones stay different."""
     assert before_nfkc(text, Normalisation(join_numbers=True)) == expected
 
 
@@ -268,6 +268,6 @@ def test_tags_are_those_of_the_definition(text: str) -> None:
 
 @pytest.mark.parametrize(("length", "expected"), [(2000, " "), (2001, "<!--{}-->")])
 def test_a_comment_has_a_longest_length(length: int, expected: str) -> None:
-    """A lone beginning does not reach through the text."""
+    """The beginning of a comment without an end does not reach through the text."""
     inside = "中" * length
     assert drop_tags(f"<!--{inside}-->") == expected.format(inside)

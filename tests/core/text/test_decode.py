@@ -83,17 +83,17 @@ def test_json_that_can_be_read(value: bytes, expected: Article) -> None:
     ],
 )
 def test_json_that_cannot_be_read(value: bytes | None, reason: str) -> None:
-    """Each kind has its own reason; the record goes by its key."""
+    """Each kind of unreadable JSON has its own reason, and the record its key as id."""
     assert read(value) == Rejection("key", reason)
 
 
 def test_a_rejected_object_goes_by_its_own_id() -> None:
-    """Where the id could be read."""
+    """A rejected object has its own id if that could be read."""
     assert read(b'{"id": "a"}') == Rejection("a", "text field text is missing")
 
 
 def test_fields_are_configurable() -> None:
-    """And a reason names the field as configured."""
+    """Fields have the configured names, also in the reasons."""
     fmt = InputFormat(id_field="uri", text_field="body")
     assert read(b'{"uri": "a", "body": "b", "id": "x", "text": "y"}', fmt=fmt) == Article("a", ("b",))
     assert read(b'{"text": "y"}', fmt=fmt) == Rejection("key", "text field body is missing")
@@ -113,12 +113,12 @@ def test_fields_are_configurable() -> None:
     ],
 )
 def test_the_key_stands_in_for_an_id(key: bytes | None, expected: str) -> None:
-    """If there is one of a length to go by; else topic-partition-offset does."""
+    """Without an id the key is the id, and without a usable key topic-partition-offset."""
     assert read(b'{"text": "b"}', key=key) == Article(expected, ("b",))
 
 
 def test_an_id_has_a_longest_length() -> None:
-    """In bytes of UTF-8; beyond it the record is rejected by its key."""
+    """An id longer than the limit in bytes of UTF-8 rejects the record, which then has its key as id."""
     fits = "中" * (MAX_ID_BYTES // 3)
     assert read(json.dumps({"id": fits, "text": "b"}).encode()) == Article(fits, ("b",))
     assert read(json.dumps({"id": fits + "中", "text": "b"}).encode()) == Rejection(
@@ -128,7 +128,7 @@ def test_an_id_has_a_longest_length() -> None:
 
 @pytest.mark.parametrize("fmt", [InputFormat(max_bytes=20), InputFormat(kind="text", max_bytes=20)])
 def test_a_value_has_a_longest_length(fmt: InputFormat) -> None:
-    """A longer one is not looked at."""
+    """A value longer than the limit is rejected without being parsed."""
     assert read(b'{"text": "123456789"}', fmt=fmt) == Rejection("key", "too long: 21 bytes, the limit is 20")
     assert isinstance(read(b'{"text": "12345678"}', fmt=fmt), Article)
 
@@ -145,13 +145,13 @@ def test_a_value_has_a_longest_length(fmt: InputFormat) -> None:
     ],
 )
 def test_plain_text(value: bytes | None, expected: Article | Rejection) -> None:
-    """The whole value is the text, the key its id."""
+    """In plain text the whole value is the text, and the key is the id."""
     assert read(value, fmt=TEXT) == expected
 
 
 @given(st.binary(), st.none() | st.binary(), st.sampled_from([JSON, TEXT]))
 def test_any_bytes_have_an_answer(value: bytes, key: bytes | None, fmt: InputFormat) -> None:
-    """Nothing raises, and no id is empty."""
+    """Decoding never raises, and no id is empty."""
     assert read(value, key=key, fmt=fmt).id
 
 
@@ -173,7 +173,7 @@ def test_any_object_has_an_answer(obj: dict[str, Any]) -> None:
 
 @given(st.text(), st.text())
 def test_text_comes_through_untouched(article_id: str, text: str) -> None:
-    """Whatever characters it has, half surrogates too."""
+    """Decoding does not change the text, half surrogates included."""
     expected = Article(article_id or "key", (text,))
     if text.strip() and len(article_id.encode("utf-8", "backslashreplace")) <= MAX_ID_BYTES:
         assert read(json.dumps({"id": article_id, "text": text}).encode()) == expected
@@ -273,7 +273,7 @@ def test_brackets_in_strings_are_no_nesting() -> None:
 
 @given(st.lists(st.sampled_from(["[", "]", "{", "}", '"', "\\", "a", "\n"]), max_size=40), st.integers(1, 4))
 def test_nesting_is_counted_as_by_hand(pieces: list[str], limit: int) -> None:
-    """Character by character; whatever the text."""
+    """The nesting of any text is that of a loop over its characters."""
     depth = deepest = 0
     inside = escaped = False
     for sign in "".join(pieces):
@@ -322,5 +322,5 @@ def test_a_number_may_have_any_length(digits: int) -> None:
     "value", ["NaN", "Infinity", "-Infinity", "01", "+1", ".5", "1.", "'a'", '"\t"', "nul", "[1,]"]
 )
 def test_what_is_no_json_is_none_for_either_parser(value: str, text: str) -> None:
-    """Half a surrogate beside it makes no difference."""
+    """Invalid JSON is rejected with and without a half surrogate, which decides about the parser."""
     assert read(f'{{"text": "{text}", "x": {value}}}'.encode()) == Rejection("key", "invalid JSON")

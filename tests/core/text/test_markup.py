@@ -36,12 +36,12 @@ def test_what_is_text(html: str, words: str) -> None:
 
 @given(st.text(st.sampled_from("<>/!-&;abpdiv \"='\ud83d中"), max_size=60))
 def test_any_text_has_an_answer(html: str) -> None:
-    """However broken."""
+    """Any input, however broken, has a text."""
     assert isinstance(text_of(html), str)
 
 
 def test_what_is_nested_too_deeply_loses_its_tags_all_the_same() -> None:
-    """Without the parser, whose time grows with the square of the depth."""
+    """A page nested too deeply loses its tags without the parser."""
     depth = MAX_DEPTH + 1
     html = "<div>" * depth + "x &amp; y<script>z</script>" + "</div>" * depth
     assert too_deep(html)

@@ -91,7 +91,7 @@ def piece(rng: random.Random) -> str:
 
 @pytest.mark.parametrize("seed", range(0, 10_000, 500))
 def test_the_bound_is_never_too_low(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of any page that repeats itself, the parser's tree is no deeper and no larger."""
+    """The parser's tree of any page that repeats itself is no deeper and no larger than the bound."""
     for name in ("SMALL_TAGS", "SMALL_CHARACTERS"):
         monkeypatch.setattr(nesting, name, -1)
     for one in range(seed, seed + 150):
@@ -126,7 +126,7 @@ def test_the_bound_is_never_too_low(seed: int, monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_pages_that_would_take_long_are_known(html: str) -> None:
-    """End tags that close nothing, or are none; elements that are made again and again; attributes."""
+    """Pages with unclosed elements, elements to make again, or many attributes are too deep."""
     assert too_deep(html)
 
 
@@ -147,7 +147,7 @@ def test_pages_that_would_take_long_are_known(html: str) -> None:
     ],
 )
 def test_long_pages_are_parsed(html: str) -> None:
-    """However many tags they have; what is open at once is a matter of tens."""
+    """Pages with many tags are parsed if few elements are open at once."""
     assert not too_deep(html)
 
 
@@ -156,7 +156,7 @@ RAW = re.compile(r"<!--.*?-->|<(script|style)\b.*?</\1\s*>", re.IGNORECASE | re.
 
 @pytest.mark.parametrize("seed", range(200))
 def test_comments_and_scripts_are_cut_as_the_definition_does(seed: int) -> None:
-    """One regular expression, whose time grows with the square where nothing ends."""
+    """Comments and scripts are cut as by one regular expression, whose time would be quadratic."""
     rng = random.Random(seed)
     pieces = [
         "<!--",
@@ -177,6 +177,6 @@ def test_comments_and_scripts_are_cut_as_the_definition_does(seed: int) -> None:
 
 
 def test_a_number_of_a_character_may_have_any_length() -> None:
-    """Beyond what Python reads as a number, on a page that is not parsed."""
+    """A character reference longer than Python reads as a number is replaced on a page that is not parsed."""
     digits = "9" * 5000
     assert text_of("<div>" * 2 * MAX_DEPTH + f"a&#{digits};b&#x{digits};c&#65;").split() == ["a\ufffdb\ufffdcA"]

@@ -23,17 +23,17 @@ from tests.core.texts import STORY, TRADITIONAL_STORY, some_texts
     ],
 )
 def test_simplify(text: str, expected: str) -> None:
-    """Characters and phrases; half surrogates do no harm."""
+    """Characters and phrases are simplified; half surrogates become spaces."""
     assert simplify(text) == expected
 
 
 def test_a_story_and_its_traditional_form() -> None:
-    """Become one."""
+    """A story and its traditional form give one text."""
     assert simplify(TRADITIONAL_STORY) == STORY
 
 
 def test_text_without_a_simplifiable_character_is_simple() -> None:
-    """So the cheap test before the step leaves nothing out."""
+    """Text without a simplifiable character is not changed, so the test before the step misses none."""
     known = simplifiable()
     simple = [text for text in some_texts(2000) if known.isdisjoint(map(ord, text))]
     assert simple
@@ -41,7 +41,7 @@ def test_text_without_a_simplifiable_character_is_simple() -> None:
 
 
 def test_opencc_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what to do about it."""
+    """The error for a missing OpenCC names it and the remedy."""
     module._converter.cache_clear()
     monkeypatch.setitem(sys.modules, "opencc", None)
     with pytest.raises(UserError, match="package opencc cannot be loaded"):

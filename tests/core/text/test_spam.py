@@ -41,7 +41,7 @@ def test_unspace(text: str, expected: str) -> None:
     ],
 )
 def test_shorten_repeats(text: str, expected: str) -> None:
-    """Letters and signs stay twice, numbers and spaces as they are."""
+    """Two of a repeated letter or sign stay; numbers and spaces are not shortened."""
     assert shorten_repeats(text) == expected
 
 
@@ -68,7 +68,7 @@ def test_undo_lookalikes(text: str, expected: str) -> None:
 
 @given(st.text(st.sampled_from("a1。. 中е3@o哈\u0e31👍"), max_size=40))
 def test_the_second_time_changes_nothing_more_than_it_must(text: str) -> None:
-    """What was joined or shortened once is not joined or shortened again."""
+    """Text that was joined or shortened is not joined or shortened again."""
     assert shorten_repeats(shorten_repeats(text)) == shorten_repeats(text)
     assert unspace(unspace(text)) == unspace(text)
 
@@ -76,7 +76,7 @@ def test_the_second_time_changes_nothing_more_than_it_must(text: str) -> None:
 @pytest.mark.parametrize("piece", ["a ", "哈", "a.", "a-", "o1", "1", "е", "a3", "\u0e01 "])
 @pytest.mark.parametrize("step", [unspace, shorten_repeats, undo_lookalikes])
 def test_no_text_takes_quadratic_time(step: object, piece: str) -> None:
-    """Half a megabyte of whatever a pattern may begin with: seconds at most."""
+    """Half a megabyte of anything that a pattern begins with takes seconds at most."""
     assert callable(step)
     start = time.process_time()
     step(piece * (500_000 // len(piece)))

@@ -66,14 +66,14 @@ def test_split(text: str, han: str, words: list[str]) -> None:
 @example("\ud800\udc00")
 @given(st.text(st.sampled_from(NASTY), max_size=12) | st.text(max_size=20))
 def test_the_short_way_gives_the_words_of_the_definition(text: str) -> None:
-    """Of any text."""
+    """Splitting any text gives the words of the definition."""
     assert split(text) == split_normalised(normalise(text))
 
 
 @examples(1000)
 @given(st.text(st.sampled_from(NASTY), max_size=12) | st.text(max_size=20))
 def test_normalise_changes_nothing_twice(text: str) -> None:
-    """What is normalised stays as it is."""
+    """Normalising a normalised text does not change it."""
     assert normalise(normalise(text)) == normalise(text)
 
 
@@ -86,7 +86,7 @@ def differs(text: str) -> bool:
 
 
 def test_every_character_is_split_as_by_the_definition() -> None:
-    """Alone between Han, ASCII and marks: each code point of ``code_points``."""
+    """Every code point, alone and between Han, ASCII and marks, is split as by the definition."""
     points = [chr(point) for point in code_points()]
     for start in range(0, len(points), 4096):
         part = points[start : start + 4096]
@@ -96,7 +96,7 @@ def test_every_character_is_split_as_by_the_definition() -> None:
 
 
 def test_real_texts_are_split_as_by_the_definition() -> None:
-    """Some of every file."""
+    """Real texts from every file are split as by the definition."""
     for text in some_texts(2000):
         assert split(text) == split_normalised(normalise(text))
 
@@ -110,7 +110,7 @@ def test_assigned_characters_are_those_of_unicode_14() -> None:
 
 
 def test_every_character_that_begins_with_a_mark_is_seen_as_one() -> None:
-    """The pattern that looks for long runs of marks misses none."""
+    """The pattern for long runs of marks matches every mark."""
     maybe = re.compile(module._MAYBE_MARKS.pattern.rpartition("{")[0])
     points = map(chr, range(sys.maxunicode + 1))
     marks = [point for point in points if unicodedata.combining(unicodedata.normalize("NFKD", point)[0])]
@@ -118,7 +118,7 @@ def test_every_character_that_begins_with_a_mark_is_seen_as_one() -> None:
 
 
 def test_marks_in_a_row_are_capped() -> None:
-    """The first thirty stay, and they are ordered as Unicode says."""
+    """The first thirty marks in a row stay, in Unicode's order."""
     assert normalise("a" + "\u0301\u0316" * 500) == normalise("a" + "\u0301\u0316" * (MAX_MARKS // 2))
 
 
@@ -131,7 +131,7 @@ def test_a_text_of_nothing_but_marks_takes_no_quadratic_time() -> None:
 
 
 def test_a_long_han_run_is_cut() -> None:
-    """So that no segmenter gets more than its limit in one piece, on either way."""
+    """A segmenter never gets a longer run than its limit, on either way."""
     run = "".join(random.Random(3).choices("天地玄黄宇宙洪荒", k=2 * MAX_HAN_RUN + 5))
     expected = [run[:MAX_HAN_RUN], run[MAX_HAN_RUN : 2 * MAX_HAN_RUN], run[2 * MAX_HAN_RUN :]]
     assert split(run).han.split(" ") == expected
