@@ -20,6 +20,7 @@ from kafka.errors import KafkaConnectionError, KafkaError, OffsetOutOfRangeError
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
 from stream_dedup.broker.topics import LOG_MESSAGE_BYTES
 from stream_dedup.core.entry import LogRecord, Payload, decode, encode
+from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportStage
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError
 
@@ -59,7 +60,7 @@ class LogReader:
         )
         self._consumer.assign([self._partition])
 
-    def bounds(self, timeout_s: float) -> tuple[int, int]:
+    def bounds(self, timeout_s: float) -> tuple[LogOffset, LogOffset]:
         """Return the first offset and the offset after the last record.
 
         Raises:
@@ -71,7 +72,7 @@ class LogReader:
         except KafkaError as error:
             msg = f"topic {self._topic}: its offsets cannot be read within {timeout_s:g} s: {error}"
             raise UnavailableError(msg) from error
-        return begin[self._partition], end[self._partition]
+        return LogOffset(begin[self._partition]), LogOffset(end[self._partition])
 
     def seek(self, offset: int) -> None:
         """Read from this offset on."""
@@ -92,9 +93,9 @@ class LogReader:
             return []
         return [self._record(message) for message in polled.get(self._partition, ())]
 
-    def high_water(self) -> int:
+    def high_water(self) -> LogOffset:
         """Return the offset after the log's last record, as of the last fetch; 0 before the first fetch."""
-        return int(self._consumer.highwater(self._partition) or 0)
+        return LogOffset(self._consumer.highwater(self._partition) or 0)
 
     def read(self, start: int, end: int, timeout_s: float) -> Iterator[list[LogRecord]]:
         """Yield the records from ``start`` up to, not including, ``end``.
@@ -176,14 +177,14 @@ class LogAppender:
         """Send one record; return the future of its metadata."""
         return self._producer.send(self._topic, value=encode(payload), partition=0)
 
-    def append_now(self, payload: Payload) -> int:
+    def append_now(self, payload: Payload) -> LogOffset:
         """Append one record, wait for the acknowledgement, and return its offset.
 
         Raises:
             UnavailableError: no acknowledgement within ``broker_wait_s``; the record may or may not be in the log.
         """
         try:
-            return int(self.append(payload).get(timeout=self._kafka.broker_wait_s).offset)
+            return LogOffset(self.append(payload).get(timeout=self._kafka.broker_wait_s).offset)
         except KafkaError as error:
             msg = f"topic {self._topic}: an append was not acknowledged within {self._kafka.broker_wait_s} s: {error}"
             raise UnavailableError(msg) from error

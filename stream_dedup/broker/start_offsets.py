@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from kafka import OffsetAndMetadata, TopicPartition
 
 from stream_dedup.core.headers import offset_metadata, topic_id_of_metadata
+from stream_dedup.core.model import SourceOffset
 from stream_dedup.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class StartOffsets:
         self._ask = logged_partitions
         self._logged: frozenset[tuple[bytes, int]] | None = None
 
-    def offset_of(self, partition: TopicPartition, topic_id: bytes) -> int:
+    def offset_of(self, partition: TopicPartition, topic_id: bytes) -> SourceOffset:
         """Return the start offset of a partition; blocks for a few times ``TIMEOUT_MS`` at most.
 
         Raises:
@@ -57,14 +58,14 @@ class StartOffsets:
         committed = self._consumer.committed(partition, metadata=True, timeout_ms=TIMEOUT_MS)
         if committed is not None:
             if topic_id_of_metadata(committed.metadata) in (None, topic_id):
-                return int(committed.offset)
+                return SourceOffset(committed.offset)
             log.warning("%s-%d: the topic was made again; begins at its beginning", *partition)
         elif (topic_id, partition.partition) in self._logged_partitions():
             raise RefusedError(self._lost(partition))
         return self._beginning(partition, topic_id)
 
-    def _beginning(self, partition: TopicPartition, topic_id: bytes) -> int:
-        offset = int(self._consumer.beginning_offsets([partition], timeout_ms=TIMEOUT_MS)[partition])
+    def _beginning(self, partition: TopicPartition, topic_id: bytes) -> SourceOffset:
+        offset = SourceOffset(self._consumer.beginning_offsets([partition], timeout_ms=TIMEOUT_MS)[partition])
         first = OffsetAndMetadata(offset, offset_metadata(topic_id), -1)
         self._consumer.commit({partition: first}, timeout_ms=TIMEOUT_MS)
         return offset

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from stream_dedup.broker.log import LogReader
     from stream_dedup.core.entry import LogRecord
+    from stream_dedup.core.model import LogOffset
 
 TAIL_POLL_MS = 100
 """Longest wait for records: the delay until a request or a stop is noticed."""
@@ -34,7 +35,7 @@ class LogTail:
         self._wake = wake
         self._patience_s = patience_s
         self._read: Queue[list[LogRecord]] = Queue(READ_AHEAD)
-        self._requests: SimpleQueue[Future[int]] = SimpleQueue()
+        self._requests: SimpleQueue[Future[LogOffset]] = SimpleQueue()
         self._failure: BaseException | None = None
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="log-tail", daemon=True)
@@ -62,9 +63,9 @@ class LogTail:
         except Empty:
             raise self._failure from None
 
-    def request_end(self) -> Future[int]:
+    def request_end(self) -> Future[LogOffset]:
         """Request the offset after the log's last record, as of some moment after this call."""
-        request: Future[int] = Future()
+        request: Future[LogOffset] = Future()
         self._requests.put(request)
         return request
 

@@ -32,7 +32,7 @@ from stream_dedup.core.arrays import I64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, Trim, make_batch
 from stream_dedup.core.fingerprint.entry_maker import checksum
-from stream_dedup.core.model import ROW_BITS, log_offset_of
+from stream_dedup.core.model import ROW_BITS, LogOffset, log_offset_of
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, UnavailableError
 from stream_dedup.worker.batches import (
@@ -90,7 +90,7 @@ class EngineParts:
 class _PartitionsRequest:
     """A request for the partitions in the log, answered once the log is read up to ``end``."""
 
-    end: Future[int]
+    end: Future[LogOffset]
     answer: Future[frozenset[tuple[bytes, int]]]
 
 

@@ -24,7 +24,7 @@ from stream_dedup.broker.log import LogAppender, LogReader
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, topic_ids
 from stream_dedup.config.effective import index_settings_of, rules_of
-from stream_dedup.core.model import is_only_in_index
+from stream_dedup.core.model import LogOffset, is_only_in_index
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
 from stream_dedup.index import LogIndex, only_copy_in
@@ -47,7 +47,7 @@ class OpenedLog:
     index: LogIndex
     reader: LogReader
     log_id: bytes
-    first_offset: int
+    first_offset: LogOffset
     scheme_id: str
 
 

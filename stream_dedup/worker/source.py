@@ -42,6 +42,7 @@ from stream_dedup.broker.client import CLOSE_TIMEOUT_S, make_consumer
 from stream_dedup.broker.record import record_bytes
 from stream_dedup.broker.start_offsets import StartOffsets
 from stream_dedup.broker.workarounds import drop_fetched, keep_rejoining
+from stream_dedup.core.model import SourceOffset
 from stream_dedup.errors import RefusedError
 from stream_dedup.worker.batches import Assignment, PolledBatch
 
@@ -93,7 +94,7 @@ class ArticleSource(ConsumerRebalanceListener):  # type: ignore[misc] # the clie
         self._lock = threading.Lock()
         self._current: Assignment | None = None
         self._settling: Assignment | None = None
-        self._next: dict[TopicPartition, int] = {}
+        self._next: dict[TopicPartition, SourceOffset] = {}
         self._paused = False
         self._warned: set[str] = set()
         self.rebalances = 0
@@ -288,7 +289,7 @@ class ArticleSource(ConsumerRebalanceListener):  # type: ignore[misc] # the clie
         self, assignment: Assignment, partition: TopicPartition, records: list[Any], polled_at: float
     ) -> PolledBatch:
         offsets = np.fromiter((record.offset for record in records), np.int64, len(records))
-        self._next[partition] = int(offsets[-1]) + 1
+        self._next[partition] = SourceOffset(int(offsets[-1]) + 1)
         return PolledBatch(
             assignment=assignment,
             partition=partition,

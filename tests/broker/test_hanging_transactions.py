@@ -33,14 +33,14 @@ TAKEN_OVER_S = 20.0
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_survivor_takes_over_in_time(broker: DevBroker, tmp_path: Path, topic_name: Callable[[str], str]) -> None:
+def test_another_worker_takes_over_in_time(broker: DevBroker, tmp_path: Path, topic_name: Callable[[str], str]) -> None:
     """Another worker aborts a killed worker's transaction long before the transaction times out."""
     times = {"session_timeout_s": SESSION_S, "transaction_timeout_s": TRANSACTION_S}
     with pipeline(broker.bootstrap, tmp_path, topic_name("pipe"), partitions=2, kafka={**times}) as made:
         dying = made.start("dying", die_at=Step.OFFSETS_SENT, times=1)
         made.wait_joined("dying", 2)
-        survivor = made.start("survivor")
-        made.wait_joined("survivor", 1)
+        other = made.start("other")
+        made.wait_joined("other", 1)
         made.wait_joined("dying", 3)
         made.produce(records(100, SEED))
         assert dying.wait(60) == -9
@@ -49,10 +49,10 @@ def test_survivor_takes_over_in_time(broker: DevBroker, tmp_path: Path, topic_na
         stamps = made.stamps()
         took = time.monotonic() - killed
         print(f"taken over {took:.1f} s after the kill")  # noqa: T201 - the figure of this test
-        made.stop(survivor)
+        made.stop(other)
         assert len(stamps) == sum(made.ends().values())
         assert took <= TAKEN_OVER_S
-        assert "the hanging transaction of a dead worker" in made.log("survivor")
+        assert "the hanging transaction of a dead worker" in made.log("other")
         made.assert_sound()
 
 
@@ -95,10 +95,10 @@ def member(group: str) -> str:
     return f"{group}-{uuid.uuid4()}"
 
 
-def test_only_the_dead_are_settled(made: Pipeline, stack: ExitStack) -> None:
+def test_only_transactions_of_dead_workers_are_aborted(made: Pipeline, stack: ExitStack) -> None:
     """A dead worker's transaction is aborted; those of members, of this worker and of other groups go on."""
     kafka = made.config().kafka
-    dead, alive, own, other, odd = (
+    dead, alive, own, other_group, odd = (
         member(made.name),
         member(made.name),
         member(made.name),
@@ -106,7 +106,7 @@ def test_only_the_dead_are_settled(made: Pipeline, stack: ExitStack) -> None:
         f"{made.name}-of-another-program",
     )
     join_as(stack, kafka, made, alive)
-    open_ones = {name: open_transaction(stack, made, name) for name in (dead, alive, own, other, odd)}
+    open_ones = {name: open_transaction(stack, made, name) for name in (dead, alive, own, other_group, odd)}
     assert abort_hanging_transactions(kafka, own) == [dead]
     assert abort_hanging_transactions(kafka, own) == []
     with pytest.raises(KafkaError):

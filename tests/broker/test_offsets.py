@@ -68,7 +68,7 @@ def test_set_one_partition(
         (["--to=7"], "--partition"),
         (["--to=11", *one], "lies outside"),
         (["--to=end", "--partition=5"], "no partition 5"),
-        (["--to=somewhere"], "none of beginning"),
+        (["--to=somewhere"], "neither an offset nor one of beginning"),
     ):
         assert run(["offsets", "set", *where(flags), *wrong]) == EXIT_USER
         assert message in capsys.readouterr().err
