@@ -1,1 +1,1 @@
-"""The reference: verdicts recomputed from the log by a plain loop, and compared with the outputs."""
+"""The audit: recomputes the verdicts from the log and compares the outputs with them."""

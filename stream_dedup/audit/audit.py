@@ -1,27 +1,26 @@
-"""The audit: what stands in the output topics against what the log alone says.
+"""The audit: compares the records of the output topics with the log.
 
-Owns the comparison and its words. Pure: the log and the output records are handed in.
-The verdicts come from the plain loop of ``reference``, which shares no code with the index.
+Owns the comparison and the names of its results. Pure: the caller hands in the log and the output records.
+The verdicts come from ``reference``, which shares no code with the index.
 
     missing       logged and committed, but in no output topic; or committed and never logged
     twice         more than one output of one article (with ``allow_repeats``: unequal ones)
-    wrong         an output that says something else than the log, or that the log knows nothing of
+    wrong         an output that contradicts the log, or whose article is not in the log
     self-matched  an output whose match is the article itself
 
-No fault, but counted:
+Counted, but no faults:
 
     updates       unique, and near an earlier version of the same article id, which its headers name
-    pending       logged, its offset not committed yet: its output is still owed
+    pending       logged, but its offset is not committed: the output is still to come
     repeats       equal outputs of one article, with ``allow_repeats``
-    trimmed       the log was cut: the verdict cannot be recomputed, or the output's entry is gone
-    not kept      no output, and the output topics have deleted records as old as it by their own settings
-    source gone   no output, and its source topic was deleted before it left
+    trimmed       the log was cut: the verdict cannot be recomputed, or the log has lost the output's entry
+    not kept      no output, but the settings of the output topics have deleted records as old as the article
+    source gone   no output, and the source topic was deleted before the output was written
 
-Where the rules at an article's log position say ``observe``, its output belongs into the topic of unique ones, whatever
-its verdict; the verdict is the one in its headers.
+Where the rules at an article's log position say ``observe``, its output belongs in the topic of unique articles,
+whatever the verdict in its headers.
 
-An audit that draws a sample recomputes the sample's verdicts; everything else about
-an output is checked for every article.
+With a sample, the audit recomputes the verdicts of the sample only; it checks everything else for every article.
 """
 
 from __future__ import annotations
@@ -45,11 +44,11 @@ from stream_dedup.errors import CorruptError
 FAULTS = ("missing", "twice", "wrong", "self-matched")
 COUNTS = ("updates", "pending", "repeats", "trimmed", "not kept", "source gone")
 EXAMPLES = 10
-"""Faults of one kind that are named in full; all are counted."""
+"""Faults of each kind that the report describes; it counts all of them."""
 
 
 class OutputRecord(NamedTuple):
-    """One record of an output topic, as read."""
+    """A record of an output topic, as read."""
 
     topic: str
     partition: int
@@ -62,13 +61,12 @@ class OutputRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is audited, and against what.
+    """Which articles are audited, and what Kafka said about their topics.
 
-    ``committed`` has the offset after the last one committed, of each source whose
-    committed offset is known; ``current`` are the topic ids that exist today. ``topics`` names
-    the output topic of each verdict. ``since_ms`` leaves out articles with an earlier log
-    time, ``since_offset`` those of earlier log records. ``kept_since_ms`` is the time before which output topics
-    have deleted records.
+    ``topics`` names the output topic of each verdict. ``committed`` has the committed offset of each source partition
+    for which it is known; ``current`` holds the ids of the topics that exist now. ``since_ms`` excludes articles of an
+    earlier log time, ``since_offset`` those of earlier log records. ``kept_since_ms`` is the time before which the
+    output topics have deleted records.
     """
 
     topics: Mapping[Verdict, str]
@@ -82,7 +80,7 @@ class Scope:
 
 @dataclass(slots=True)
 class AuditReport:
-    """What was found; ``examples`` holds the first few faults of each kind in full."""
+    """The result of an audit; ``examples`` describes the first few faults of each kind."""
 
     articles: int = 0
     recomputed: int = 0
@@ -96,7 +94,7 @@ class AuditReport:
         return sum(self.found[kind] for kind in FAULTS)
 
     def add(self, kind: str, text: str = "", count: int = 1) -> None:
-        """Count something found, and keep its text while there is room."""
+        """Count a finding, and keep its description while there is room."""
         self.found[kind] += count
         examples = self.examples.setdefault(kind, [])
         if text and len(examples) < EXAMPLES:
@@ -104,7 +102,7 @@ class AuditReport:
 
 
 def audited(log: PlainLog, scope: Scope) -> NDArray[np.bool_]:
-    """Which articles of the log the audit is about."""
+    """Return which articles of the log are audited."""
     chosen = np.ones(len(log.entries), bool)
     if scope.since_ms is not None:
         chosen &= log.entries.times >= scope.since_ms
@@ -114,7 +112,7 @@ def audited(log: PlainLog, scope: Scope) -> NDArray[np.bool_]:
 
 
 def to_recompute(log: PlainLog, chosen: NDArray[np.bool_], sample: int | None, seed: int) -> I64:
-    """Articles whose verdict is to be recomputed: all that can be, or a sample drawn from them."""
+    """Return the articles whose verdict is recomputed: all for which that is possible, or a sample of them."""
     indices = np.flatnonzero(chosen & log.recomputable)
     if sample is None or sample >= len(indices):
         return indices
@@ -123,10 +121,10 @@ def to_recompute(log: PlainLog, chosen: NDArray[np.bool_], sample: int | None, s
 
 
 class Audit:
-    """Takes the recomputed verdicts, then every output record, then gives the report."""
+    """Reads the recomputed verdicts, then every output record, then makes the report."""
 
     def __init__(self, log: PlainLog, scope: Scope) -> None:
-        """An audit of this log that has seen no output."""
+        """Audit this log."""
         self._log = log
         self._scope = scope
         self._chosen = audited(log, scope)
@@ -138,7 +136,7 @@ class Audit:
         self._report.found["trimmed"] = int((self._chosen & ~log.recomputable).sum())
 
     def expect(self, index: int, judgement: Judgement) -> None:
-        """The verdict of an article, as recomputed."""
+        """Record the recomputed verdict of an article."""
         self._expected[index] = judgement
         self._report.recomputed += 1
 
@@ -163,12 +161,12 @@ class Audit:
             self._compare(index, output, stamp)
 
     def never_logged(self, lost: Iterable[tuple[str, Coordinates]]) -> None:
-        """Records of source topics (name, coordinates) below the committed offset that the log does not have."""
+        """Report records of source topics (name, coordinates) below the committed offset that were never logged."""
         for topic, coordinates in lost:
             self._report.add("missing", f"{source_text(topic, coordinates)}: committed, but never logged")
 
     def report(self) -> AuditReport:
-        """What was found, when every output was added."""
+        """Return the report, after the last output."""
         for index in np.flatnonzero(self._chosen & ~self._answers).tolist():
             self._unanswered(index)
         return self._report
@@ -177,10 +175,10 @@ class Audit:
         if self._log.first_offset:
             self._report.add("trimmed")
         else:
-            self._report.add("wrong", f"{_where(output)}: {_article(stamp)} does not stand in the log")
+            self._report.add("wrong", f"{_where(output)}: {_article(stamp)} is not in the log")
 
     def _answered(self, indices: list[int], output: OutputRecord, stamp: Stamp) -> int:
-        """Which of the articles with these coordinates the output is of: one that it fits, open ones first."""
+        """Return the article at these coordinates that the output belongs to: one that fits, unanswered ones first."""
         if len(indices) == 1:
             return indices[0]
         order = sorted(indices, key=lambda index: bool(self._answers[index]))
@@ -214,10 +212,10 @@ class Audit:
             self._report.add("not kept")
         else:
             name, at = source_text(self._log.topic(index), coordinates), self._log.entries.log_offsets[index]
-            self._report.add("missing", f"{name}: stands in the log at offset {at}, in no output topic")
+            self._report.add("missing", f"{name}: in the log at offset {at}, but in no output topic")
 
     def _differences(self, index: int, output: OutputRecord, stamp: Stamp) -> list[str]:
-        """What an output says other than the log, as lines ``name: output's, log's``."""
+        """Return the differences of an output from the log, each as text."""
         log, logged = self._log, int(self._log.entries.checksums[index])
         rows: list[tuple[str, object, object]] = [
             ("topic", output.topic, self._topic(index, stamp.verdict)),
@@ -231,7 +229,7 @@ class Audit:
         return [f"{name} {said!s}, should be {should!s}" for name, said, should in rows if said != should]
 
     def _topic(self, index: int, verdict: Verdict) -> str:
-        """Output topic of an article with this verdict."""
+        """Return the topic that the output of an article with this verdict belongs in."""
         return self._scope.topics[Verdict.UNIQUE if self._log.observed(index) else verdict]
 
 
@@ -261,9 +259,9 @@ def _hex(fingerprint: int | None) -> str | None:
 
 
 def _checksum(output: OutputRecord, stamp: Stamp, logged: int) -> int:
-    """Checksum of the source record's value: of the bytes, or as named where they were left out.
+    """Return the checksum of the source record's value: of its bytes, or from the header where they were omitted.
 
-    A tombstone without a key leaves as an empty value, for the client sends no record without both.
+    A tombstone without a key is written with an empty value, because the client sends no record without both.
     """
     if stamp.omitted is not None and not output.value:
         return stamp.omitted.xxh3
@@ -272,7 +270,7 @@ def _checksum(output: OutputRecord, stamp: Stamp, logged: int) -> int:
 
 
 def _digest(output: OutputRecord) -> int:
-    """Equal for equal outputs: topic, key, value and ``dedup.*`` headers, not the time of writing."""
+    """Return a hash of an output's topic, key, value and ``dedup.*`` headers, without its time."""
     ours = sorted((name, value or b"") for name, value in output.headers if name.startswith(PREFIX))
     return xxhash.xxh3_64_intdigest(repr((output.topic, output.key, output.value, ours)).encode())
 

@@ -1,14 +1,14 @@
-"""What an audit reads from Kafka, in an order that makes a running worker no fault.
+"""Reads from Kafka what an audit needs, in an order in which the progress of running workers is no fault.
 
-    1  the committed offsets
-    2  how far each output topic goes now: it holds, or will hold when open transactions end, the
-       output of every article below those offsets
-    3  how far the log goes now: it holds every article that has an output
-    4  the log; then the verdicts are recomputed
-    5  the outputs, read committed up to 2
-    6  what stands in the source topics below the committed offsets and was never logged
+    1  Read the committed offsets.
+    2  Read the end of each output topic. The output of every article below the committed offsets lies before that
+       end, or will when the open transactions end.
+    3  Read the end of the log. Every article that has an output lies before it.
+    4  Read the log, and recompute the verdicts.
+    5  Read the outputs (committed ones) up to the ends of step 2.
+    6  Read the records of the source topics below the committed offsets that were never logged.
 
-Nothing is written and no group is joined: an audit may run beside workers.
+An audit writes nothing and joins no group, so it may run beside workers.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ if TYPE_CHECKING:
     from stream_dedup.config.model import Config
 
 OUTPUT_POLL_MS = 50
-"""One wait for records; after it the positions are looked at, for transaction markers come as no record."""
+"""One wait for records. After it the positions are checked, because transaction markers arrive as no record."""
 POSITION_MS = 5_000
-"""One wait for a position, which the client knows without asking."""
+"""One wait for a position, which the client knows without a request."""
 GAP_FETCH_BYTES = 64 << 10
-"""Bytes asked for where only a few offsets are of interest; a larger record comes all the same."""
+"""Bytes fetched at once where only a few offsets are wanted; the broker sends a larger record all the same."""
 NEVER_KEPT = 1 << 62
-"""Later than any log time: an output topic that holds nothing any more."""
+"""Later than any log time: the output topic has lost all its records."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """What the caller of an audit chose."""
+    """The options of an audit."""
 
     since_ms: int | None = None
     since_offset: int | None = None
@@ -61,17 +61,17 @@ class AuditOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """How far everything went at one time."""
+    """Offsets of all topics at one time."""
 
     committed: dict[TopicPartition, tuple[int, bytes]]
-    """Offset, and the id of the topic that it belongs to."""
+    """Committed offset, and the id of the topic that it belongs to."""
     ids: dict[str, bytes]
     outputs: Bounds
     sources: Bounds
 
 
 def run_audit(config: Config, options: AuditOptions, progress: ReportStage) -> AuditReport:
-    """Read everything, recompute, compare.
+    """Run an audit.
 
     Raises:
         UserError: there is no log.
@@ -95,7 +95,7 @@ def run_audit(config: Config, options: AuditOptions, progress: ReportStage) -> A
 
 
 def read_log(config: Config, progress: ReportStage) -> PlainLog:
-    """The whole log as it stands now.
+    """Read the whole log up to its present end.
 
     Raises:
         UserError: there is no log.
@@ -145,7 +145,7 @@ def _scope(config: Config, options: AuditOptions, snapshot: _Snapshot, kept_sinc
 
 
 def _kept_since(config: Config, consumer: KafkaConsumer, outputs: Bounds) -> int | None:
-    """Time before which the output topics have deleted records; None where nothing was deleted."""
+    """Return the time before which the output topics have deleted records, or None if they have deleted none."""
     times = []
     for partition, (begin, end) in outputs.items():
         if begin == 0:
@@ -171,10 +171,10 @@ def _outputs(config: Config, consumer: KafkaConsumer, outputs: Bounds, progress:
 
 
 def _read(config: Config, consumer: KafkaConsumer, ranges: Bounds) -> Iterator[Any]:
-    """Committed records of each range; waits for transactions that are open in one.
+    """Yield the committed records of each range. Waits for transactions that are open in a range.
 
     Raises:
-        UnavailableError: nothing moved for as long as a transaction may stay open.
+        UnavailableError: the positions did not move for longer than a transaction may stay open.
     """
     limit_s = config.kafka.transaction_timeout_s + config.kafka.broker_wait_s
     left = {partition: end for partition, (begin, end) in ranges.items() if begin < end}
@@ -210,7 +210,7 @@ def _stuck(
 def _never_logged(
     config: Config, options: AuditOptions, snapshot: _Snapshot, log: PlainLog
 ) -> Iterator[tuple[str, Coordinates]]:
-    """Records of source topics that are committed and do not stand in the log."""
+    """Yield the committed records of source topics that were never logged."""
     settings = {"max_partition_fetch_bytes": GAP_FETCH_BYTES, "fetch_max_wait_ms": OUTPUT_POLL_MS}
     with closing(make_consumer(config.kafka, **settings)) as consumer:
         for partition, (offset, topic_id) in snapshot.committed.items():
@@ -218,16 +218,16 @@ def _never_logged(
                 continue
             source = (topic_id, partition.partition)
             begin, end = snapshot.sources[partition]
-            start = _first_asked(log, source, options, begin)
+            start = _first_audited(log, source, options, begin)
             for first, last in log.ever_logged.gaps(source, start, min(offset, end)):
                 for found in _in_gap(config, consumer, partition, first, last):
                     yield partition.topic, Coordinates(*source, found)
 
 
-def _first_asked(log: PlainLog, source: SourcePartition, options: AuditOptions, begin: int) -> int:
-    """Source offset from which on everything must have been logged.
+def _first_audited(log: PlainLog, source: SourcePartition, options: AuditOptions, begin: int) -> int:
+    """Return the source offset from which on every record must have been logged.
 
-    Of a log that was cut, and of an audit of the newer part, it is where that part begins.
+    If the log was cut, or only a newer part of it is audited, this is where that part begins.
     """
     if not log.first_offset and options.since_ms is None and options.since_offset is None:
         return begin
@@ -240,4 +240,4 @@ def _in_gap(config: Config, consumer: KafkaConsumer, partition: TopicPartition, 
         for record in _read(config, consumer, {partition: (first, last + 1)}):
             yield record.offset
     except OffsetOutOfRangeError:
-        return  # deleted while the audit ran: nothing is there to be lost
+        return  # the record was deleted while the audit ran

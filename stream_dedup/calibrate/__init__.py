@@ -1,7 +1,6 @@
-"""``calibrate``: what each limit and each number of look-ups would make of the user's own articles.
+"""``calibrate``: shows what each limit and each number of look-ups would decide about the user's own articles.
 
-The parts, each on its own: ``reading`` (lines in, signatures out), ``nearest`` (each article's nearest earlier entry by
-how much of the search finds it, with ``lists``), ``figures`` (what is counted and suggested, with ``valley`` and
-``labels``), ``edge`` (pairs for a person to judge), ``report`` (all of it in order), ``text``, ``picture`` and ``page``
-(how it looks).
+The parts: ``reading`` (lines to signatures), ``nearest`` (each article's nearest earlier entry at each length of the
+plan, with ``list_lengths``), ``figures`` (counts and suggestion, with ``valley`` and ``labels``), ``edge`` (pairs for
+a person to judge), ``report`` (runs all parts in order), ``text``, ``picture`` and ``page`` (output).
 """

@@ -1,12 +1,11 @@
-"""The pairs at the edge: what a person should look at to set the limit.
+"""The pairs at the edge of the limit, for a person to judge.
 
-Lists under the present rules: the **least similar duplicates** (a little further, and they would have been
-unique), the **most similar beyond the limit** (a little nearer, and they would not), and those **missed**: within the
-limit, and yet no duplicates, because no look-up reaches them. With labels there is a fourth: duplicates whose match is
-not of their family, the most similar first. Of a flood of equal texts one pair is shown: no two
-pairs of a list have the same earlier article, nor the same two signatures.
+There are three lists under the present rules: the **least similar duplicates**, the **most similar pairs beyond the
+limit**, and the pairs **missed**: within the limit, but no look-up reaches the earlier article. With labels there is a
+fourth: the most similar duplicates whose match is not of their family. A flood of equal texts gives one pair: no two
+pairs of a list have the same earlier article, or the same two signatures.
 
-A pair is shown where it first differs: the passage around it, from each text.
+Of each text a pair shows the passage around the first difference.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.model import Status
 
 BEFORE = 20
-"""Characters shown before the first difference: to know the place."""
+"""Characters shown before the first difference."""
 SHOWN = 160
 """Characters shown of each text."""
 
 
 class EdgeList(StrEnum):
-    """Which list a pair is in."""
+    """The list that a pair is in."""
 
     DUPLICATE = "duplicate"
     MISSED = "missed"
@@ -48,11 +47,11 @@ TITLES = {
 
 
 ONLY_IF_ANY = frozenset((EdgeList.MISSED, EdgeList.DENIED))
-"""Lists of which nothing is said where they are empty: most reports have none."""
+"""Lists that a report omits if they are empty, as they mostly are."""
 
 
 class Edge(NamedTuple):
-    """A pair by the numbers of its entries: the article judged, and the earlier one."""
+    """A pair as numbers of entries: the judged article and the earlier one."""
 
     later: int
     earlier: int
@@ -61,7 +60,7 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShownPair:
-    """A pair to be judged by eye: ids, distance, similarity, and a passage of each text."""
+    """A pair for a person to judge: ids, distance, similarity, and a passage of each text."""
 
     kind: str
     side: EdgeList
@@ -75,7 +74,7 @@ class ShownPair:
 
 
 def at_edge(measured: Measured, rows: I64, kind: Status, signatures: U8, most: int) -> dict[EdgeList, list[Edge]]:
-    """The lists of one kind of text, each with the pairs nearest to the edge first, ``most`` at most."""
+    """Return the lists of one kind of text: in each at most ``most`` pairs, those nearest to the edge first."""
     limit = measured.rules.reach(kind)
     step = measured.step_of(limit)
     judged = measured.judged(rows, step, limit)
@@ -90,7 +89,7 @@ def at_edge(measured: Measured, rows: I64, kind: Status, signatures: U8, most: i
 
 
 def _denied(measured: Measured, rows: I64, step: int) -> NDArray[np.bool_]:
-    """Whose match is of another family; nobody's where there are no labels."""
+    """Return which articles have a match of another family; none without labels."""
     if measured.labels is None:
         return np.zeros(len(rows), np.bool_)
     family = measured.labels.family
@@ -99,7 +98,7 @@ def _denied(measured: Measured, rows: I64, step: int) -> NDArray[np.bool_]:
 
 
 def _edges(measured: Measured, rows: I64, step: int, signatures: U8, order: tuple[int, int]) -> list[Edge]:
-    """The first of these rows, by distance rising (1) or falling (-1), without repeating one another."""
+    """Return the first pairs of these rows, by rising (1) or falling (-1) distance, without repetitions."""
     direction, most = order
     near = measured.near
     rows = rows[near.distances[rows, step] != NOWHERE]
@@ -123,20 +122,20 @@ def _marks(edge: Edge, signatures: U8) -> Iterator[object]:
 
 
 def passages(earlier: str, later: str) -> tuple[str, str]:
-    """What to show of two texts: from a little before their first difference on."""
+    """Return a passage of each text, from a little before their first difference on."""
     one, other = " ".join(earlier.split()), " ".join(later.split())
     start = max(0, _common(one, other) - BEFORE)
     return _passage(one, start), _passage(other, start)
 
 
 def _common(one: str, other: str) -> int:
-    """Characters that both begin with."""
+    """Return the length of the common beginning."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
 
 
 def _passage(text: str, start: int) -> str:
-    # Where one text is the beginning of the other, its end is shown.
+    # If one text is the beginning of the other, show its end.
     start = max(0, min(start, len(text) - BEFORE))
     shown = text[start : start + SHOWN]
     return ("…" if start else "") + shown + ("…" if start + SHOWN < len(text) else "")

@@ -1,6 +1,6 @@
-"""From nearest neighbours to the figures of a report: histogram, table, suggestion.
+"""Makes the figures of a report from the nearest earlier entries: histogram, table, suggestion.
 
-Owns what is counted. Long and short text have limits of their own and never match, so each has its own figures.
+Long and short text have limits of their own and never match, so each has its own figures.
 A **step** is a length of the plan of look-ups (see ``nearest``), a **cell** one step with one limit. In exact search
 the limit k fixes the step, so a limit has one cell; in directed search it has one for each step.
 """
@@ -22,23 +22,23 @@ from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, Status
 from stream_dedup.core.rules import MAX_DISTANCE, Rules
 
 LENGTHS = (1, 4, 8, 16, 32, 64, 128, 256)
-"""Look-ups that directed search is tried with, beside those of the rules."""
+"""Numbers of look-ups measured in directed search, beside that of the rules."""
 LIMITS = tuple(range(8, 97, 8))
 """Limits in bits, beside the rules' own: up to a cosine of 0.38, below which texts share little but function words."""
 GAIN = 0.02
-"""Look-ups are enough where no further step of the plan, most of which double it, finds this share more."""
+"""Look-ups suffice if no further step of the plan (most double it) finds this share of duplicates more."""
 LEAST_FOUND = 100
-"""Duplicates from which look-ups are suggested: of fewer, ``GAIN`` is one article or two, which is chance."""
+"""Fewest duplicates for which look-ups are suggested: below it ``GAIN`` is one or two articles, which is chance."""
 AS_GOOD = 0.002
-"""F1 values that differ by less are taken for equal: fewer look-ups are worth more."""
+"""F1 values that differ by less count as equal: then fewer look-ups win."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one setting makes of the articles asked for.
+    """The result of one setting for the measured articles.
 
-    ``duplicates`` are those judged so; ``within`` would be with every earlier entry compared, so the two differ by
-    what the look-ups miss. ``compared`` is the mean of list entries that an article's look-ups meet.
+    ``duplicates`` is their number; ``within`` is the number if every earlier entry were compared, so the two differ by
+    the duplicates that the look-ups miss. ``compared`` is the mean number of candidates of an article.
     """
 
     lookups: int
@@ -51,7 +51,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """Limit and look-ups that the data suggest, with the reasons; the rules' own where they suggest nothing."""
+    """Suggested limit and look-ups, with the reasons; those of the rules where the data suggest nothing."""
 
     limit: int
     lookups: int
@@ -60,11 +60,11 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of the articles of one kind of text.
+    """The figures of one kind of text.
 
-    ``histogram`` counts them by the distance, in bits of ``width``, of their nearest earlier neighbour; ``first``
-    are those before which none of their group stands. ``reached`` counts, by the same distance, those whose
-    nearest neighbour the rules' look-ups reach. ``curves`` has a row for each of ``lookups``: how many are duplicates
+    ``histogram`` counts articles by the distance, in bits of ``width``, of their nearest earlier entry; ``first``
+    counts those without an earlier entry of their group. ``reached`` counts, by the same distance, the articles whose
+    nearest entry the look-ups of the rules reach. ``curves`` has a row for each of ``steps``: the number of duplicates
     under each limit from 0 on.
     """
 
@@ -86,13 +86,13 @@ class Figures:
 
     @property
     def exact(self) -> bool:
-        """Whether the search is exact: then the limit is k, and k says how many look-ups there are."""
+        """Whether the search is exact: then the limit is k, which also decides the look-ups."""
         return self.width == FINGERPRINT_BITS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """Of each entry its family, and whether it should be found."""
+    """The family of each entry, and whether it should be found."""
 
     family: I64
     due: NDArray[np.bool_]
@@ -100,7 +100,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """Everything that figures are made of; ``rows`` are those of ``near`` that are of one kind."""
+    """The input of the figures; ``rows``, in its methods, are rows of ``near`` of one kind of text."""
 
     rules: Rules
     search: MeasuredSearch
@@ -108,18 +108,18 @@ class Measured:
     labels: Labels | None
 
     def step_of(self, limit: int) -> int:
-        """Step that the rules take with this limit."""
+        """Return the step that the rules take with this limit."""
         if self.rules.directed:
             return self.search.lengths.index(self.rules.probes or 0)
         return limit // BLOCKS_PER_WORD
 
     def judged(self, rows: I64, step: int, limit: int) -> NDArray[np.bool_]:
-        """Which articles are duplicates under a step and a limit."""
+        """Return which articles are duplicates at a step and a limit."""
         found: NDArray[np.bool_] = self.near.distances[rows, step] <= limit
         return found
 
     def score(self, rows: I64, step: int, limit: int) -> Score | None:
-        """How the verdicts under a step and a limit fit the labels."""
+        """Return the score of the verdicts at a step and a limit, or None without labels."""
         if self.labels is None:
             return None
         queries = self.near.queries[rows]
@@ -128,7 +128,7 @@ class Measured:
 
 
 def figures(measured: Measured, rows: I64, kind: Status, articles: int) -> Figures:
-    """Figures of the articles in these rows, of ``articles`` of this kind in all."""
+    """Return the figures of the articles in these rows; ``articles`` is the number of all of this kind."""
     near, width = measured.near, measured.search.width
     nearest = near.distances[rows, -1]
     known = nearest[nearest != NOWHERE]
@@ -162,13 +162,13 @@ def figures(measured: Measured, rows: I64, kind: Status, articles: int) -> Figur
 
 
 def lengths_for(rules: Rules, most: int) -> tuple[int, ...]:
-    """Lengths of plan to measure in directed search: ``LENGTHS``, the rules' own and its double, up to ``most``."""
+    """Return the lengths of plan to measure: ``LENGTHS``, that of the rules and its double, up to ``most``."""
     own = rules.probes or 0
     return tuple(sorted({length for length in (*LENGTHS, own, 2 * own) if length <= most}))
 
 
 def ceiling(rules: Rules) -> int:
-    """Greatest limit that figures are made of."""
+    """Return the greatest limit that the figures cover."""
     if not rules.directed:
         return MAX_DISTANCE
     return max(LIMITS[-1], rules.limit or 0, rules.short_limit or 0)
@@ -236,7 +236,7 @@ def _limit_by_valley(rules: Rules, limit: int, valley: Valley | None) -> tuple[i
 
 
 def _step_for(measured: Measured, rows: I64, limit: int) -> tuple[int, str]:
-    """Fewest look-ups that find enough."""
+    """Return the step of the fewest look-ups that find enough, and the reason."""
     found = [int(measured.judged(rows, step, limit).sum()) for step in range(len(measured.search.lengths))]
     within = int(measured.judged(rows, -1, limit).sum())
     if within < LEAST_FOUND:
@@ -244,15 +244,15 @@ def _step_for(measured: Measured, rows: I64, limit: int) -> tuple[int, str]:
         return measured.step_of(limit), why
     gains = [more >= GAIN * count + count for count, more in pairwise(found)]
     step = max((at + 1 for at, gains_much in enumerate(gains) if gains_much), default=0)
-    told = [f"{measured.search.lookups(at)} look-ups find {found[at]:,}" for at in range(step, len(found))]
+    counts = [f"{measured.search.lookups(at)} look-ups find {found[at]:,}" for at in range(step, len(found))]
     return step, (
-        f"of {within:,} articles within {limit} bits of an earlier one {', '.join(told)}"
+        f"of {within:,} articles within {limit} bits of an earlier one {', '.join(counts)}"
         + ("" if step == len(found) - 1 else f": no step beyond {measured.search.lookups(step)} adds {GAIN:.0%}")
     )
 
 
 def _suggest_by_labels(measured: Measured, scores: tuple[tuple[Score, ...], ...]) -> Suggestion:
-    """The best F1 with the fewest look-ups, in the middle of the limits that have it."""
+    """Return the setting of the best F1 with the fewest look-ups, in the middle of the limits that reach it."""
     values = np.array([[one.f1 or 0.0 for one in line] for line in scores])
     if not measured.rules.directed:
         own = np.arange(values.shape[1]) // BLOCKS_PER_WORD

@@ -1,10 +1,10 @@
-"""The lists of the block tables as they were when each article came, without tables.
+"""The lengths of posting lists as of each article.
 
-Owns one question: how many entries of a list stand between two places. From it follows what a look-up compares
-(the newest entries of the list, as many as the rules allow), and whether a given entry is among them.
+Counts the entries of a posting list between two entry numbers. This gives the candidates of a look-up (the
+newest entries of the list, as many as the bucket limit), and whether a given entry is among them.
 
-Entries are numbered 0, 1, 2, ... in order of place; the list of table t and value v holds the numbers of those
-whose block t is v, in that order.
+Entries are numbered 0, 1, 2, ... in their order; the posting list of table t and value v holds the numbers of the
+entries whose block t is v.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ import numpy as np
 from stream_dedup.core.arrays import I64, U16, U32
 
 _NUMBER_BITS = 40
-"""Bits of an entry's number beside its block, both in one sorted int64: far above any file."""
+"""Bits of an entry's number below its block in one int64: more than any file has lines."""
 
 
 class ListLengths:
-    """All lists of all tables."""
+    """The posting lists of all tables."""
 
     def __init__(self, blocks: U16) -> None:
         """Sort ``blocks`` of shape (entries, tables); block t of an entry is column t."""
         numbers = np.arange(len(blocks), dtype=np.int64)
         self._sorted = [np.sort(_joined(column, numbers)) for column in blocks.T]
         self.longest = max((int(np.bincount(column).max(initial=0)) for column in blocks.T), default=0)
-        """Entries of the longest list."""
+        """Length of the longest posting list."""
 
     def between(self, table: int, values: U16, since: I64, until: I64) -> I64:
-        """Entries from number ``since`` on and before number ``until`` in the lists of these values."""
+        """Return how many entries from ``since`` to before ``until`` are in the posting lists of these values."""
         ordered = self._sorted[table]
         return np.searchsorted(ordered, _joined(values, until)) - np.searchsorted(ordered, _joined(values, since))
 
     def sizes(self, lookups: U32, until: I64) -> I64:
-        """Entries before number ``until`` in the list of each look-up, which is ``table << 16 | value``."""
+        """Return how many entries before ``until`` are in each posting list, given as ``table << 16 | value``."""
         tables = lookups >> np.uint32(16)
         values = (lookups & np.uint32(0xFFFF)).astype(np.uint16)
         sizes = np.empty(lookups.shape, np.int64)

@@ -1,16 +1,15 @@
-"""Each article's nearest earlier entry, by how much of the search it takes to find it.
+"""Each article's nearest earlier entry, for several lengths of the plan.
 
-Owns the measuring: every article that is asked for is compared with every earlier entry of its group, and of those
-that a plan of look-ups reaches the nearest is kept, for each of several lengths of the plan at once. So what the
-index would have answered under any of these settings is known from one pass:
+Each measured article is compared with every earlier entry of its group. For each length of the plan the nearest
+entry that its look-ups reach is kept. One pass so gives the verdicts under all of these settings:
 
     with the first r look-ups of its plan and the limit L an article is a duplicate
     if and only if ``distances[article, r] <= L``
 
-which holds because near means: reached by one of the look-ups, within the sieve, among the newest entries of that
-list, and within the limit; and because the match is the nearest, then the earliest.
+This holds because a near entry is one that a look-up reaches, that passes the sieve, that is among the newest entries
+of the posting list, and that is within the limit; and because the match is the nearest entry, then the earliest.
 
-The work grows with the square of the entries; who calls bounds it by asking for fewer articles. Memory: some
+The work grows with the square of the entries; the caller bounds it by measuring fewer articles. Memory: some
 200 bytes an entry.
 """
 
@@ -32,17 +31,17 @@ from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
 
 NOWHERE = np.iinfo(np.uint16).max
-"""Distance of nothing: above every limit."""
+"""Distance where no entry is reached: above every limit."""
 UNREACHED = np.iinfo(np.int32).max
 """Rank of an entry that no look-up finds."""
 WORDS = 4
 _STEP = 256
-"""Articles whose plans are drawn at once, and between two reports of progress."""
+"""Articles whose plans are made at once, and between two progress reports."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SignedEntries:
-    """Signed entries in order of place, as columns (see ``core.entry``)."""
+    """Entries with a signature, in order, as columns (see ``core.entry``)."""
 
     statuses: U8
     groups: U64
@@ -50,24 +49,24 @@ class SignedEntries:
     margins: U8
 
     def __post_init__(self) -> None:
-        """Only entries that have a signature can be near."""
+        """Refuse entries without a signature: they are near nothing."""
         if not signed(self.statuses).all():
             msg = "an entry without a signature is near nothing"
             raise ValueError(msg)
 
     def __len__(self) -> int:
-        """Number of entries."""
+        """Return the number of entries."""
         return len(self.statuses)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nearest:
-    """For each article asked for (rows) and each length of plan (columns, the last one: everything compared).
+    """The results for each measured article (rows) and each length of plan (columns; the last: every entry compared).
 
-    ``queries`` are the articles' numbers among the entries. ``distances`` are in bits (``NOWHERE``: nothing
-    was reached), ``matches`` numbers of entries (-1: none). ``ranks`` are the least lengths of plan that
-    reach the nearest entry of all, less one (``UNREACHED``: none does). ``compared`` counts the list entries that
-    the look-ups meet (no column for everything).
+    ``queries`` are the articles' numbers among the entries. ``distances`` are in bits (``NOWHERE``: no entry
+    is reached), ``matches`` are numbers of entries (-1: none). ``ranks`` are the least lengths of plan that
+    reach the nearest entry of all, less one (``UNREACHED``: none does). ``compared`` counts the candidates of the
+    look-ups (it lacks the last column).
     """
 
     queries: I64
@@ -78,7 +77,7 @@ class Nearest:
 
 
 class Pairs(NamedTuple):
-    """One article and some of the earlier entries of its group: their numbers, and the keys' XOR."""
+    """An article and some earlier entries of its group: their numbers, and the XOR of their keys."""
 
     query: int
     others: I64
@@ -87,24 +86,24 @@ class Pairs(NamedTuple):
 
 
 class MeasuredSearch(Protocol):
-    """What differs between exact and directed search."""
+    """The differences between exact and directed search."""
 
     width: int
     """Bits that a distance is over."""
     lengths: tuple[int, ...]
-    """Steps of the plan, rising: look-ups (directed) or radius + 1 (exact)."""
+    """Lengths of the plan, rising: look-ups (directed) or radius + 1 (exact). A step is an index of them."""
 
     def lookups(self, step: int) -> int:
-        """Look-ups an article at this step."""
+        """Return the look-ups an article at this step."""
 
     def prepare(self, queries: I64) -> None:
-        """Get ready for these articles, which are asked for next."""
+        """Prepare for these articles, which are measured next."""
 
     def ranks(self, pairs: Pairs) -> NDArray[np.int32]:
-        """First step that reaches each of the pairs, less one; ``UNREACHED`` where none does."""
+        """Return the least length that reaches each pair, less one; ``UNREACHED`` where none does."""
 
     def compared(self, queries: I64) -> I64:
-        """Entries met at each step, shape (queries, steps)."""
+        """Return the number of candidates at each step, shape (queries, steps)."""
 
 
 def measure(
@@ -114,10 +113,10 @@ def measure(
 
     Args:
         entries: all of them.
-        search: the search whose steps are told apart.
-        queries: numbers of the articles asked for, rising.
-        ceiling: greatest limit that is of interest: steps look no further than this.
-        progress: told how many comparisons of how many are done.
+        search: the search whose steps are measured.
+        queries: numbers of the articles to measure, rising.
+        ceiling: greatest limit of interest: no step looks for entries beyond it.
+        progress: called with the comparisons done and their total.
     """
     steps = len(search.lengths)
     near = Nearest(
@@ -143,7 +142,7 @@ def measure(
 
 
 def work(groups: U64, queries: I64) -> int:
-    """Comparisons that ``measure`` makes: with every earlier entry of the group."""
+    """Return the number of comparisons that ``measure`` makes: each article with every earlier entry of its group."""
     _, kinds, counts = np.unique(groups, return_inverse=True, return_counts=True)
     order = np.argsort(kinds, kind="stable")
     earlier = np.empty(len(groups), np.int64)
@@ -152,7 +151,7 @@ def work(groups: U64, queries: I64) -> int:
 
 
 def _portions(groups: U64, queries: I64) -> Iterator[tuple[I64, I64]]:
-    """Rows of ``queries`` that are of one group, some at a time, and all numbers of that group."""
+    """Yield rows of ``queries`` that are of one group, some at a time, with all entry numbers of that group."""
     _, kinds, counts = np.unique(groups, return_inverse=True, return_counts=True)
     members = np.split(np.argsort(kinds, kind="stable"), np.cumsum(counts)[:-1])
     rows = np.argsort(kinds[queries], kind="stable")
@@ -163,7 +162,7 @@ def _portions(groups: U64, queries: I64) -> Iterator[tuple[I64, I64]]:
 
 
 def _measure_one(near: Nearest, row: int, others: I64, columns: U64, search: MeasuredSearch, ceiling: int) -> None:
-    """Fill in one row; ``columns`` are the words of the others and, last, of the article itself."""
+    """Fill one row; ``columns`` are the words of the other entries and, last, of the article."""
     differing = columns[:, :-1] ^ columns[:, -1:]
     distances = np.bitwise_count(differing).sum(axis=0, dtype=np.uint16)
     first = int(distances.argmin())
@@ -171,7 +170,7 @@ def _measure_one(near: Nearest, row: int, others: I64, columns: U64, search: Mea
     close = np.flatnonzero(distances <= ceiling)
     if not len(close):
         close = np.array([first])
-    # Nearest first, then earliest; the nearest of all stands at 0.
+    # Nearest first, then earliest: the nearest of all is at 0.
     close = close[np.argsort(distances[close], kind="stable")]
     ranks = search.ranks(Pairs(int(near.queries[row]), others[close], differing[:, close].T))
     near.ranks[row] = ranks[0]
@@ -199,16 +198,16 @@ class DirectedSearch:
         self._plans: dict[int, U32] = {}
 
     def lookups(self, step: int) -> int:
-        """As many as the step says."""
+        """Return the length of the step."""
         return self.lengths[step]
 
     def prepare(self, queries: I64) -> None:
-        """Draw the plans."""
+        """Make the plans."""
         plans = core_probes.directed(self._margins[queries], self.lengths[-1])
         self._plans = dict(zip(queries.tolist(), plans, strict=True))
 
     def ranks(self, pairs: Pairs) -> NDArray[np.int32]:
-        """Least rank over the tables whose word passes the sieve and whose list still holds the entry."""
+        """Return the least rank over the tables where the sieve passes the entry and it is among the newest."""
         plan = self._plans[pairs.query]
         tables, masks = plan >> BLOCK_BITS, plan & 0xFFFF
         self._rank[tables, masks] = np.arange(len(plan))
@@ -222,7 +221,7 @@ class DirectedSearch:
         return least
 
     def compared(self, queries: I64) -> I64:
-        """Sums over the plans' beginnings of what their lists hold."""
+        """Return the sums of candidates over the beginnings of the plans."""
         plans = np.stack([self._plans[query] for query in queries.tolist()])
         own = self._blocks[queries[:, np.newaxis], plans >> BLOCK_BITS]
         met = np.minimum(self._lists.sizes(plans ^ own, queries[:, np.newaxis]), self._limit)
@@ -242,14 +241,14 @@ class ExactSearch:
         self._lists = ListLengths(self._blocks)
 
     def lookups(self, step: int) -> int:
-        """4, 68 or 548."""
+        """Return 4, 68 or 548."""
         return int(core_probes.exact_plan(BLOCKS_PER_WORD * step).shape[1])
 
     def prepare(self, queries: I64) -> None:
-        """The plan is the same for all."""
+        """Do nothing: the plan is the same for all articles."""
 
     def ranks(self, pairs: Pairs) -> NDArray[np.int32]:
-        """Fewest differing bits of a block whose list still holds the entry."""
+        """Return the fewest differing bits of a block whose posting list has the entry among its newest."""
         least = np.full(len(pairs.others), UNREACHED, np.int32)
         for table in range(BLOCKS_PER_WORD):
             ranks = np.bitwise_count(_block(pairs.differing, table)).astype(np.int32)
@@ -258,7 +257,7 @@ class ExactSearch:
         return least
 
     def compared(self, queries: I64) -> I64:
-        """Sums over the plans of what their lists hold."""
+        """Return the sums of candidates over the plans."""
         sums = []
         for step in range(len(self.lengths)):
             plan = core_probes.exact_plan(BLOCKS_PER_WORD * step)
@@ -269,7 +268,7 @@ class ExactSearch:
 
 
 def _blocks(entries: SignedEntries, tables: int) -> U16:
-    """Blocks of the keys, shape (entries, tables): by them the lists are found."""
+    """Return the blocks of the keys, shape (entries, tables): the values of the posting lists."""
     keys = core_probes.keys(entries.signatures, entries.groups)[:, : tables // BLOCKS_PER_WORD]
     return core_probes.blocks(keys.reshape(-1)).reshape(-1, tables)
 
@@ -280,7 +279,7 @@ def _block(differing: U64, table: int) -> U16:
 
 
 def _overtaken(lists: ListLengths, table: int, blocks: U16, pairs: Pairs, limit: int) -> NDArray[np.bool_] | bool:
-    """Which of the others are no longer among the newest entries of their list when the article comes."""
+    """Return which entries are no longer among the newest of their posting list as of the article."""
     if lists.longest <= limit:
         return False
     until = np.full(len(pairs.others), pairs.query, np.int64)

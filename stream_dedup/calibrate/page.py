@@ -1,4 +1,4 @@
-"""A calibration report as one HTML page: charts, table, pairs. Nothing of it is fetched from anywhere."""
+"""A calibration report as one HTML page: charts, table, pairs. The page loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from stream_dedup.core.model import BLOCKS_PER_WORD
 from stream_dedup.terminal import visible
 
 CURVES = 5
-"""Numbers of look-ups drawn, beside the present one: more are not told apart."""
+"""Curves drawn, beside that of the present setting: more could not be distinguished."""
 
 
 def page(report: CalibrationReport) -> str:
-    """The page."""
+    """Return the page."""
     style = files("stream_dedup.calibrate").joinpath("page.css").read_text("utf-8")
     body = "\n".join(_body(report))
     return (
@@ -48,7 +48,7 @@ def _body(report: CalibrationReport) -> Iterator[str]:
 
 def _kind(report: CalibrationReport, figures: Figures) -> Iterator[str]:
     yield f"<h2>{figures.kind.capitalize()} text</h2>"
-    yield f'<p class="soft">{figures.asked:,} articles; before {figures.first:,} of them none of their kind stands.</p>'
+    yield f'<p class="soft">{figures.asked:,} articles; {figures.first:,} have none of their kind before them.</p>'
     yield _suggestion(report, figures)
     yield _histogram(figures)
     yield _found(report, figures)
@@ -76,7 +76,7 @@ def _suggestion(report: CalibrationReport, figures: Figures) -> str:
 
 
 def _lines(figures: Figures, *, between: bool) -> list[Line]:
-    """The present limit and, where it is another, the suggested one; ``between`` two bars or on a point."""
+    """Return lines at the present limit and at a different suggested one; ``between`` two bars or on a point."""
     shift = 0.5 if between else 0.0
     name = "distance" if figures.exact else "limit"
     drawn = [Line(figures.limit + shift, f"present {name} {figures.limit}", "limit")]
@@ -105,7 +105,7 @@ def _histogram(figures: Figures) -> str:
 
 
 def _chosen(figures: Figures) -> list[int]:
-    """Steps that are drawn: some of them, evenly, without the present one, which is always drawn."""
+    """Return some steps at even distances, without the present one, which is always drawn."""
     others = [step for step, lookups in enumerate(figures.steps) if lookups != figures.lookups]
     count = min(CURVES, len(others))
     return [others[round(at * (len(others) - 1) / max(count - 1, 1))] for at in range(count)]
@@ -215,5 +215,5 @@ def _pair(one: ShownPair) -> str:
 
 
 def _foreign(text: str) -> str:
-    """An id, a passage or a file name: hidden characters visible, and isolated, so that its direction ends with it."""
+    """Return foreign text with hidden characters visible, isolated so that its direction ends with it."""
     return f"<bdi>{escape(visible(text))}</bdi>"

@@ -1,7 +1,7 @@
-"""Charts as SVG, by our own hand: bars, lines, axes, a legend, a threshold line.
+"""Draws charts as SVG: bars, lines, axes, a legend, vertical lines at limits.
 
-A chart is a text to be put into an HTML page, whose style sheet gives the colours by class (``page``), so that it is
-readable in light and dark. Numbers are rounded to a tenth of a unit of the drawing.
+A chart is text for an HTML page, whose style sheet gives the colours by class (``page``), so that it is
+readable in light and dark. Coordinates are rounded to a tenth of a unit of the drawing.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from html import escape
 
 WIDTH, HEIGHT = 860, 330
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 34, 48
-"""Room around the plot: for the numbers of the axes, their names, and the legend above."""
+"""Space around the plot: for the numbers and names of the axes, and the legend above."""
 NOTE_WIDTH = 120
-"""Room for the name of a vertical line."""
+"""Space for the name of a vertical line."""
 TICKS = 6
 
 
@@ -30,7 +30,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A vertical line: where, what it says, and its class of style."""
+    """A vertical line: its x, its name, and its class of style."""
 
     at: float
     name: str
@@ -39,7 +39,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What both kinds of chart have."""
+    """The title, the axes and the vertical lines of a chart."""
 
     title: str
     across: str
@@ -50,7 +50,7 @@ class Chart:
 
 
 def bars(chart: Chart, series: Sequence[Series]) -> str:
-    """Bars of several series, the later ones standing on the earlier ones."""
+    """Draw stacked bars: later series are on top of earlier ones."""
     heights = [sum(column) for column in zip(*(one.values for one in series), strict=True)]
     axes = _Axes(chart, max(heights[: chart.last + 1], default=0), half=0.5)
     drawn = []
@@ -70,7 +70,7 @@ def bars(chart: Chart, series: Sequence[Series]) -> str:
 
 
 def curves(chart: Chart, series: Sequence[Series], most: float | None = None) -> str:
-    """A line for each series."""
+    """Draw a line for each series."""
     axes = _Axes(chart, most or max((max(one.values[: chart.last + 1], default=0) for one in series), default=0))
     drawn = []
     for one in series:
@@ -81,7 +81,7 @@ def curves(chart: Chart, series: Sequence[Series], most: float | None = None) ->
 
 
 class _Axes:
-    """Where values lie in the drawing, and all that stands around them."""
+    """Maps values to the drawing, and draws the axes and everything else around them."""
 
     def __init__(self, chart: Chart, most: float, half: float = 0.0) -> None:
         self._chart = chart
@@ -91,16 +91,16 @@ class _Axes:
         self._plot = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM)
 
     def x(self, value: float) -> float:
-        """From the left."""
+        """Return the distance from the left edge."""
         whole = self._chart.last + 2 * self._half
         return LEFT + (value + self._half) / max(whole, 1) * self._plot[0]
 
     def y(self, value: float) -> float:
-        """From above."""
+        """Return the distance from the upper edge."""
         return TOP + (1 - value / self._top) * self._plot[1]
 
     def svg(self, drawn: Sequence[str], legend: Sequence[tuple[str, str]]) -> str:
-        """The whole chart."""
+        """Return the whole chart."""
         title = escape(self._chart.title)
         parts = [*self._grid(), *drawn, *self._verticals(), *self._names(), *_legend(legend)]
         return (
@@ -157,7 +157,7 @@ def _legend(entries: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _ticks(most: float, count: int = TICKS) -> list[float]:
-    """Round numbers from 0 to the first one that is not below ``most``."""
+    """Return round numbers from 0 to the first that is at least ``most``."""
     rough = most / count
     unit = 10.0 ** math.floor(math.log10(rough)) if rough > 0 else 1.0
     step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough * (1 - 1e-9))

@@ -1,12 +1,11 @@
-"""Articles in: JSON Lines to the columns that are compared, and back to the texts of a few of them.
+"""Reads JSON Lines into columns, and reads the texts of a few articles again.
 
-Owns what is held in memory: of each article its entry, its id and where it stands, some 200 bytes, and no text. The
-texts of the pairs that are shown are read again: from the files, and of a pipe or standard input from a copy that is
-kept on disk meanwhile. Rules:
+Memory holds the entry, the id and the line number of each article, some 200 bytes, and no text. The texts of the
+pairs in the report are read again from the files; a pipe or standard input is copied to disk for this. Rules:
 
-* Articles stand in the order of the lines, the files one after the other, as in ``filter``.
-* What cannot be read, and text without features, is counted and left out: it is near nothing.
-* At most ``MAX_ARTICLES`` lines are read; the rest is left out, which the caller tells.
+* Articles are in the order of the lines, one file after the other, as in ``filter``.
+* Unreadable records and texts without features are counted and omitted: they are near nothing.
+* At most ``MAX_ARTICLES`` lines are read; the report says so.
 """
 
 from __future__ import annotations
@@ -43,14 +42,14 @@ from stream_dedup.files.inputs import (
 from stream_dedup.pool import FingerprintPool
 
 MAX_ARTICLES = 2_000_000
-"""Lines read: 400 MB. What holds for two million of one's articles holds for the rest."""
+"""Lines read: 400 MB of memory. More articles change no figure noticeably."""
 
 BATCHES_AHEAD = 2
-"""Batches under way for each process: one in work, one that waits."""
+"""Batches submitted for each process: one in work, one waiting."""
 
 
 class Where(NamedTuple):
-    """A line: which file, and its number from 1."""
+    """A line: the index of its file, and its number from 1."""
 
     file: int
     line: int
@@ -58,7 +57,7 @@ class Where(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Collected:
-    """All articles that have a signature, in order; ``statuses`` counts every line by what became of it."""
+    """All articles that have a signature, in order; ``statuses`` counts every line by its status."""
 
     entries: SignedEntries
     ids: list[str]
@@ -82,9 +81,9 @@ def collect(
     Args:
         config: scheme, format of the input, processes.
         files: files of JSON Lines, or ``-``.
-        original: field that names the article's original, None for none.
-        report: told, after each batch, how many lines are done and how many bytes are read.
-        copies: keeps what cannot be read again.
+        original: field with the id of the article's original, or None.
+        report: called after each batch with the lines done and the bytes read.
+        copies: keeps the input that cannot be read again.
 
     Raises:
         StreamDedupError: a file cannot be read, or the fingerprinting failed.
@@ -112,10 +111,10 @@ def collect(
 
 
 def check(config: Config, files: Sequence[str]) -> None:
-    """See that the input is what can be read.
+    """Check that the input can be read.
 
     Raises:
-        UserError: it is not.
+        UserError: it cannot.
     """
     if config.input.format != "json":
         msg = f"input.format = {config.input.format!r}: calibrate reads JSON Lines; leave it out or set it to json"
@@ -124,7 +123,7 @@ def check(config: Config, files: Sequence[str]) -> None:
 
 
 def texts_at(files: Sequence[str], wanted: set[Where], fmt: InputFormat, copies: Copies) -> dict[Where, str]:
-    """The texts in these lines, read again; what cannot be read any more is left out."""
+    """Read the texts in these lines again; the result lacks those that can no longer be read."""
     found: dict[Where, str] = {}
     last = max((place.file for place in wanted), default=-1)
     for batch in read_batches_again(files[: last + 1], copies):
@@ -140,7 +139,7 @@ def texts_at(files: Sequence[str], wanted: set[Where], fmt: InputFormat, copies:
 
 
 class _Part(NamedTuple):
-    """What is kept of one batch."""
+    """The columns and originals of one batch."""
 
     statuses: U8
     kept: Columns
@@ -156,7 +155,7 @@ def _part(batch: LineBatch, columns: Columns, original: str | None, fmt: InputFo
 
 
 def _original(line: bytes | CutLine, field: str, fmt: InputFormat) -> str | None:
-    """The id that the field holds, None where it holds none."""
+    """Return the id in the field, or None."""
     record = parse_object(line, fmt) if isinstance(line, bytes) else ""
     value: Any = record.get(field) if isinstance(record, dict) else None
     if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -185,7 +184,7 @@ def _joined(parts: list[_Part], original: str | None, *, whole: bool) -> Collect
 def _fingerprinted(
     batches: Iterator[LineBatch | None], pool: FingerprintPool, processes: int
 ) -> Iterator[tuple[LineBatch, Columns]]:
-    """Batches with their columns, in order, a bounded number of them under way."""
+    """Yield batches with their columns, in order; a bounded number is submitted at once."""
     under_way: deque[tuple[LineBatch, Future[Columns]]] = deque()
     for lines in batches:
         if lines is None:
@@ -199,7 +198,7 @@ def _fingerprinted(
 
 
 def _records(lines: LineBatch) -> list[RawRecord]:
-    """Records as ``filter`` makes them, so that ids are the same."""
+    """Return records as ``filter`` makes them, so that ids are the same."""
     return [
         RawRecord(None, line if isinstance(line, bytes) else line.head, f"{lines.name}:{number}")
         for number, line in zip(lines.numbers, lines.lines, strict=True)

@@ -1,10 +1,10 @@
-"""All of ``calibrate`` in order, and the report that comes of it.
+"""Runs all parts of ``calibrate`` in order, and makes the report.
 
-1. Every line is read and fingerprinted (``reading``).
-2. Which articles are asked for is settled: all of them, or a sample where comparing each with all before it
-   would be more than ``COMPARISONS``. The sample is drawn with a fixed seed, so a report can be made again.
-3. Their nearest earlier neighbours are found (``nearest``), over all articles, sampled or not.
-4. Figures and pairs are made of them (``figures``, ``edge``), and the texts of the pairs are read again.
+1. Read and fingerprint every line (``reading``).
+2. Choose the articles to measure: all, or a sample if all would take more than ``COMPARISONS`` comparisons. The
+   sample is drawn with a fixed seed, so that a report can be made again.
+3. Find their nearest earlier entries among all articles (``nearest``).
+4. Make figures and pairs of them (``figures``, ``edge``), and read the texts of the pairs again.
 
 The window of the rules is not applied (an article may be near any earlier one), and re-crawls count as duplicates.
 """
@@ -33,23 +33,23 @@ from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import Copies, Progress, printable
 
 COMPARISONS = 2_000_000_000
-"""Signatures compared at most; all of 63,000 articles, or 4,000 of a million."""
+"""Most comparisons of signatures: all of 63,000 articles, or 4,000 of a million."""
 SAMPLE_SEED = 0
 
 
 class Listener(Protocol):
-    """Who is told how far it is."""
+    """Receives the progress."""
 
     def reading(self, lines: int, progress: Progress) -> None:
-        """So many lines are fingerprinted."""
+        """Called with the lines fingerprinted so far."""
 
     def comparing(self, done: int, whole: int) -> None:
-        """So many comparisons are made."""
+        """Called with the comparisons made so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What one call is to do, beside the configuration."""
+    """The options of a call, beside the configuration."""
 
     files: tuple[str, ...]
     original: str | None = None
@@ -59,7 +59,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationReport:
-    """What is to be told; ``text``, ``page`` and JSON are made of it."""
+    """The result; ``text``, ``page`` and JSON are made of it."""
 
     files: tuple[str, ...]
     scheme: str
@@ -139,7 +139,7 @@ def _check(collected: Collected, options: Options) -> None:
 
 
 def _asked(entries: SignedEntries, comparisons: int) -> I64:
-    """Numbers of the articles whose neighbours are looked for, rising."""
+    """Return the numbers of the articles to measure, rising."""
     everyone = np.arange(len(entries))
     whole = work(entries.groups, everyone)
     if whole <= comparisons:
@@ -162,7 +162,7 @@ def _labels(collected: Collected) -> Labels | None:
 
 
 def _notes(config: Config, collected: Collected, queries: I64) -> list[str]:
-    """What a reader must know about how the figures came about."""
+    """Return what a reader must know to understand the figures."""
     notes = []
     if not collected.whole:
         notes.append(f"only the first {collected.statuses.total():,} lines were read")
@@ -180,7 +180,7 @@ def _notes(config: Config, collected: Collected, queries: I64) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Shower:
-    """What is needed to show the pairs at the edge, with their texts."""
+    """Makes the pairs at the edge, with passages of their texts."""
 
     config: Config
     options: Options
@@ -189,19 +189,19 @@ class _Shower:
     copies: Copies
 
     def pairs(self, kind: Status, rows: I64) -> list[edge.ShownPair]:
-        """Those of one kind of text."""
+        """Return the pairs of one kind of text."""
         lists = edge.at_edge(self.measured, rows, kind, self.collected.entries.signatures, self.options.pairs)
         texts = self._texts({number for pairs in lists.values() for pair in pairs for number in pair[:2]})
         return [self._show(pair, side, kind, texts) for side, pairs in lists.items() for pair in pairs]
 
     def _texts(self, numbers: set[int]) -> dict[int, str]:
-        """Texts of these articles; of one that cannot be read any more an empty one."""
+        """Return the texts of these articles; empty for one that can no longer be read."""
         places = {number: Where(*self.collected.where[number].tolist()) for number in numbers}
         texts = texts_at(self.options.files, set(places.values()), input_format_of(self.config), self.copies)
         return {number: texts.get(place, "") for number, place in places.items()}
 
     def _show(self, pair: edge.Edge, side: edge.EdgeList, kind: Status, texts: dict[int, str]) -> edge.ShownPair:
-        """A pair with its passages."""
+        """Return a pair with its passages."""
         earlier, later = texts[pair.earlier], texts[pair.later]
         passages = edge.passages(earlier, later)
         return edge.ShownPair(

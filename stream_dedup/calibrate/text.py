@@ -1,4 +1,4 @@
-"""A calibration report for a terminal: plain text, no wider than it is."""
+"""A calibration report as plain text, no wider than the terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PARTS = " ▏▎▍▌▋▊▉█"
 
 
 def lines(report: CalibrationReport, width: int) -> Iterator[str]:
-    """Lines of the report, each at most ``width`` columns where it is not a table."""
+    """Yield the lines of the report; lines outside tables have at most ``width`` columns."""
     yield from _head(report)
     for figures in report.figures:
         yield ""
@@ -67,7 +67,7 @@ def _kind(report: CalibrationReport, figures: Figures) -> Iterator[str]:
 
 
 def histogram(figures: Figures) -> list[str]:
-    """One bar for each bin, with the limit as a line between two bins."""
+    """Return one line for each bin, and the limit as a line between two bins."""
     step = -(-(figures.width // 2 + 1) // BINS)
     # A bin ends at the limit, so that the line stands between two of them; the first may be a smaller one.
     ends = range((figures.limit + 1) % step or step, _last(figures) + step + 1, step)
@@ -90,7 +90,7 @@ def _last(figures: Figures) -> int:
 
 def _bar(count: int, most: int) -> str:
     eighths = round(8 * BAR * count / most) if most else 0
-    # What is there is seen, however little.
+    # A count above zero is always visible.
     eighths = max(eighths, 1 if count else 0)
     return "█" * (eighths // 8) + _PARTS[eighths % 8].strip()
 

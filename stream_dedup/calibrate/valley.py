@@ -1,13 +1,12 @@
-"""The valley of a histogram: where near-duplicates end and unrelated articles begin, if the data say so.
+"""The valley of a histogram, between near-duplicates and unrelated articles.
 
-The distances of articles to their nearest earlier neighbour make two hills where there are duplicates among them: one
-at small distances, and a higher one where the nearest of many unrelated articles is met. Between the two lies the
-limit. Rules:
+If there are duplicates, the distances of articles to their nearest earlier entries make two hills: one at small
+distances, and a higher one where the nearest entry is an unrelated article. The limit lies between the two. Rules:
 
 * The counts are smoothed first (a moving mean): single bits have gaps by chance.
 * The valley is the dip that is deepest below the lower one of its two shoulders.
-* It must fall to half of that shoulder, and each side must hold a fair number of articles; else there is none, and that
-  is the answer. Where it is flat, its middle counts: the limit that is furthest from both hills.
+* It must fall to half of that shoulder, and each side must hold enough articles; otherwise there is no valley. The
+  limit of a flat valley is its middle, which is furthest from both hills.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ LEAST_SHARE = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Valley:
-    """Distances ``low`` to ``high`` are its flat bottom; ``articles`` lie in it. ``limit`` is its middle."""
+    """A flat bottom from distance ``low`` to ``high`` with so many ``articles``; ``limit`` is its middle."""
 
     low: int
     high: int
@@ -42,7 +41,7 @@ class Valley:
 
 
 def find_valley(histogram: I64) -> Valley | None:
-    """The valley of counts by distance, None where there is none."""
+    """Return the valley of counts by distance, or None."""
     smooth = smoothed(histogram)
     # Lower shoulder of each distance: the lesser of the highest counts before and after it.
     left = np.maximum.accumulate(smooth)
@@ -56,19 +55,19 @@ def find_valley(histogram: I64) -> Valley | None:
     if depth[bottom] <= 0 or smooth[bottom] > MOST_OF_SHOULDER * shoulder[bottom]:
         return None
     flat = inside & (smooth <= smooth[bottom] + FLAT * depth[bottom])
-    low, high = _stretch(flat, bottom)
+    low, high = _flat_range(flat, bottom)
     return Valley(low, high, (low + high) // 2, int(histogram[low : high + 1].sum()))
 
 
 def smoothed(histogram: I64) -> NDArray[np.float64]:
-    """Moving mean; at the ends of fewer counts."""
+    """Return the moving mean; at the ends it is over fewer counts."""
     window = np.ones(-(-len(histogram) // WINDOW_SHARE) | 1)
     sums = np.convolve(histogram, window, "same")
     return sums / np.convolve(np.ones(len(histogram)), window, "same")
 
 
-def _stretch(flat: NDArray[np.bool_], at: int) -> tuple[int, int]:
-    """First and last of the neighbouring places where ``flat`` holds."""
+def _flat_range(flat: NDArray[np.bool_], at: int) -> tuple[int, int]:
+    """Return the first and the last of the adjacent distances at which ``flat`` is true."""
     breaks = np.flatnonzero(~flat)
     after = np.searchsorted(breaks, at)
     low = int(breaks[after - 1]) + 1 if after else 0

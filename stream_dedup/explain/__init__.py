@@ -1,1 +1,1 @@
-"""Why two texts match, or do not."""
+"""Explains why two texts match, or do not."""

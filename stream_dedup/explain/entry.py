@@ -1,6 +1,6 @@
-"""An article of an index as a side of an explanation: found by its id, without its text.
+"""Finds an article of an index by its id, as a side of an explanation without its text.
 
-The index has no order by id, so every log record is read, newest first, until the id is met.
+The index has no order by id, so log records are read, newest first, until one has the id.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from stream_dedup.index import LogIndex
 
 
 def side_of_id(index: LogIndex, article_id: str, where: object) -> Side:
-    """The newest entry with this id.
+    """Return the newest entry with this id.
 
     Raises:
-        UserError: the index holds none.
+        UserError: the index has no such entry.
     """
     for offset in reversed(range(index.low_watermark, index.next_offset)):
         record = _record(index, offset)
@@ -31,7 +31,7 @@ def side_of_id(index: LogIndex, article_id: str, where: object) -> Side:
 
 
 def _record(index: LogIndex, offset: int) -> LogRecord | None:
-    """The log record at an offset, None where there is no batch: rules, trims, repetitions."""
+    """Return the log record at an offset, or None if it is no batch of original entries."""
     try:
         return index.entry(log_position(offset, 0))[0]
     except RefusedError:
@@ -39,8 +39,8 @@ def _record(index: LogIndex, offset: int) -> LogRecord | None:
 
 
 def _row_of(batch: Batch, article_id: str) -> int | None:
-    """Last row with this id."""
-    # Most records do not hold it anywhere: one search of all ids tells.
+    """Return the last row with this id, or None."""
+    # Most records lack the id: a search through all their ids at once is fast.
     if article_id.encode("utf-8", "surrogatepass") not in batch.ids.joined:
         return None
     rows = np.flatnonzero(signed(batch.statuses)).tolist()

@@ -1,12 +1,11 @@
-"""Why two texts match, or do not: every step of the verdict as values.
+"""Explains why two texts match, or do not: every step of the verdict as values.
 
-Owns the explanation of one question: *A* stands in the log, and *B* comes later; is *B* a duplicate of *A*? It is
-answered for these two alone: a window, and how full the lists are, take no part. Pure: what it is given (texts
-fingerprinted, entries read) is taken apart and compared, nothing is read or written. ``text`` writes it for a
-terminal, ``as_json`` for programs.
+*A* is in the log, and *B* comes later: is *B* a duplicate of *A*? The answer is for these two alone; it ignores the
+window and the bucket limit. Pure: reads and writes nothing. ``text`` formats an explanation for a terminal,
+``as_json`` for programs.
 
 The verdict follows the definition of near: one group, reached by one of *B*'s look-ups, within the sieve, within the
-limit. A test holds it against the plain loop over a log.
+limit. A test compares it with the reference over a log of the two.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ NO_LOOKUP = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """One of the two: what is known of it.
+    """One of the two articles.
 
-    An entry that was read from an index has no ``text``, ``normalised``, ``features`` and ``sums``: bodies are not
-    kept. ``unit`` is what a whole-number weight is divided by to be read by people. ``margins`` are packed as in a log
-    entry.
+    An entry from an index has no ``text``, ``normalised``, ``features`` and ``sums``, because the index keeps no
+    bodies. Weights are whole numbers; divided by ``unit`` they are shown to people. ``margins`` are packed as in a
+    log entry.
     """
 
     name: str
@@ -58,26 +57,26 @@ class Side:
 
     @property
     def bit_margins(self) -> tuple[int, ...]:
-        """The margin of each bit that the tables cut into blocks."""
+        """The margin of each bit of the blocks."""
         return tuple(simhash.unpack_margins(self.margins).tolist())
 
 
 class Sieve(StrEnum):
-    """What becomes of the pair where a table would meet it."""
+    """Whether the sieve of a table passes the pair."""
 
     PASSED = "passed"
     HELD = "held"
     NONE = "none"
-    """Exact search has none."""
+    """Exact search has no sieve."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One table's view: A's and B's block, and B's look-up that meets A in it.
+    """The blocks of A and B in one table, and the look-up of B that reaches A there.
 
-    ``mask`` is what differs. ``rank`` is the position of that look-up in B's plan, from 1, whatever the plan's length,
-    and ``cost`` its cost; both are ``NO_LOOKUP`` where no look-up flips these bits. ``word`` is the distance of the 64
-    bits that the table's entries hold, which the sieve is about.
+    ``mask`` has the differing bits. ``rank`` is the position of that look-up in B's plan, from 1, whatever the plan's
+    length, and ``cost`` its cost; both are ``NO_LOOKUP`` if no look-up flips these bits. ``word`` is the distance of
+    the 64 bits around the block, which the sieve checks.
     """
 
     table: int
@@ -97,10 +96,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explanation:
-    """Everything that decides, and the verdict on B.
+    """The verdict on B, and everything that decides it.
 
-    ``fingerprint_distance`` is over 64 bits, ``distance`` over 256, ``similarity`` the cosine that the latter says;
-    ``cosine`` is the true one of the weights, None where features are not known. ``finder`` is the block whose look-up
+    ``fingerprint_distance`` is over 64 bits, ``distance`` over 256, ``similarity`` the cosine estimated from it;
+    ``cosine`` is that of the weights, None where features are not known. ``finder`` is the block whose look-up
     comes first of those that the sieve passes, whether the plan reaches so far or not. ``probes`` is the length of
     the plan.
     """
@@ -125,13 +124,13 @@ class Explanation:
 
 
 def pushes(feature: Feature, bits: int) -> tuple[int, ...]:
-    """What a feature adds to each of the first ``bits`` sums: its weight, or minus its weight."""
+    """Return what a feature adds to each of the first ``bits`` sums: its weight, or minus its weight."""
     ones = np.unpackbits(np.frombuffer(feature.hash, np.uint8))[:bits]
     return tuple(feature.weight if one else -feature.weight for one in ones.tolist())
 
 
 def side_of(name: str, text: str | None, made: Explained, unit: int, scope: str | None = None) -> Side:
-    """A text as it was fingerprinted; ``unit`` is what its weights are counted in."""
+    """Return a fingerprinted text as a side; its weights divided by ``unit`` are shown to people."""
     has = bool(signed(np.array([made.status], np.uint8))[0])
     return Side(
         name=name,
@@ -176,7 +175,7 @@ def explain(a: Side, b: Side, rules: Rules) -> Explanation:
 
 
 def _planned(rules: Rules) -> int:
-    """Look-ups of the plan."""
+    """Return the length of the plan."""
     if rules.directed:
         return rules.probes or 0
     return int(probes.exact_plan(rules.distance or 0).shape[1])
@@ -201,7 +200,7 @@ def _blocks(signatures: U8, b: Side, rules: Rules) -> tuple[Block, ...]:
 
 
 def _ranks(b: Side, rules: Rules) -> dict[int, int]:
-    """Position, from 1, of every look-up there is: B's plan as long as it can be, or the fixed plan of exact search."""
+    """Return the position, from 1, of every look-up in B's longest plan, or in the plan of exact search."""
     if rules.directed:
         plan = probes.directed(b.margins[np.newaxis], MAX_MASKS * rules.scheme.tables)[0]
     else:
@@ -220,7 +219,7 @@ def _cost(mask: int, costs: I64) -> int:
 
 
 def _cosine(a: Sequence[Feature] | None, b: Sequence[Feature] | None) -> float | None:
-    """Cosine of two weight vectors; None where one is not known or has no features."""
+    """Return the cosine of two weight vectors, or None if one is unknown or empty."""
     if not a or not b:
         return None
     weights = {feature.hash: feature.weight for feature in a}
@@ -234,7 +233,7 @@ def _square(features: Sequence[Feature]) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Judge:
-    """What the verdict is made of; ``distance`` is the one that the rules are about."""
+    """The input of the verdict; ``distance`` is the one that the rules limit."""
 
     a: Side
     b: Side
@@ -244,7 +243,7 @@ class _Judge:
     planned: int
 
     def verdict(self) -> tuple[Verdict, str]:
-        """The verdict on B and the reason in one sentence."""
+        """Return the verdict on B and the reason in one sentence."""
         apart = self._apart()
         if apart:
             return Verdict.UNIQUE, apart
@@ -253,7 +252,7 @@ class _Judge:
         return self._by_limit() if self.rules.directed else self._by_distance()
 
     def _apart(self) -> str:
-        """Why the two are never compared; empty where they are."""
+        """Return why the two are never compared; empty if they are."""
         for side in (self.a, self.b):
             if not signed(np.array([side.status], np.uint8))[0]:
                 return f"{side.name} has no words, and such a text is near nothing"
@@ -298,7 +297,7 @@ class _Judge:
 
 
 def kind(side: Side) -> str:
-    """The kind of a text in words."""
+    """Return the kind of a text in words."""
     words = {
         Status.LONG: "a long text",
         Status.SHORT: "a short text",
@@ -314,7 +313,7 @@ def _bits(count: int) -> str:
 
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
-    """The explanation as values that JSON has."""
+    """Return the explanation as JSON values."""
     rules = explanation.rules
     return {
         "verdict": explanation.verdict.value,
@@ -349,7 +348,7 @@ def _block_json(block: Block) -> dict[str, Any]:
 
 
 def _side_json(side: Side) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    values: dict[str, Any] = {
         "name": side.name,
         "kind": side.status.name.lower(),
         "scope": side.scope,
@@ -363,8 +362,8 @@ def _side_json(side: Side) -> dict[str, Any]:
         "features": None,
     }
     if side.features is not None:
-        told["features"] = [
+        values["features"] = [
             {"name": one.name, "count": one.count, "weight": one.weight, "hash": one.hash.hex()}
             for one in side.features
         ]
-    return told
+    return values

@@ -1,7 +1,7 @@
-"""An explanation for a terminal: plain text, at most as wide as it is.
+"""Formats an explanation as plain text, no wider than the terminal.
 
-Owns how it reads: the verdict first, then what it rests on (distances, blocks and look-ups), then each text with its
-features and the bits that they push. Everything that is cut short says so; ``--json`` has all of it.
+The verdict comes first, then its reasons (distances, blocks and look-ups), then each text with its
+features and the bits that they push. Shortened parts are marked; ``--json`` has everything.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from stream_dedup.explain.explain import NO_LOOKUP, Block, Explanation, Side, Si
 from stream_dedup.terminal import pad, shorten, table, width_of
 
 SHOWN_FEATURES = 12
-"""Features shown of each text: those that weigh most."""
+"""Features shown of each text: those of the greatest weight."""
 NAMES = 12
-"""Features named that only one of the texts has."""
+"""Features listed that only one of the texts has."""
 BITS = 16
 """Differing bits shown with their margins."""
 NAME_WIDTH, COUNT_WIDTH, WEIGHT_WIDTH = 16, 5, 14
@@ -25,7 +25,7 @@ NAME_WIDTH, COUNT_WIDTH, WEIGHT_WIDTH = 16, 5, 14
 
 
 def lines(explanation: Explanation, width: int, features: int = SHOWN_FEATURES) -> Iterator[str]:
-    """The explanation line by line; ``features`` is how many are shown of each text."""
+    """Yield the lines of the explanation, with at most ``features`` features of each text."""
     yield f"{explanation.b.name} is {_verdict(explanation)}: {explanation.reason}."
     yield ""
     yield from _rules(explanation)
@@ -69,12 +69,12 @@ def _distances(explanation: Explanation, width: int) -> Iterator[str]:
 
 
 def shorten_line(name: str, value: str, width: int) -> str:
-    """A name and what is said of it, cut to the width."""
+    """Return a name and its value, cut to the width."""
     return name + shorten(value, max(20, width - width_of(name)))
 
 
 def _differing(explanation: Explanation) -> str:
-    """The bits of the fingerprint that differ, each with its margin in A and in B."""
+    """Return the differing bits of the fingerprint, each with its margin in A and in B."""
     one, other = explanation.a, explanation.b
     bits = [bit for bit in range(FINGERPRINT_BITS) if one.bits[bit] != other.bits[bit]]
     if not bits or not (_has_margins(one) and _has_margins(other)):
@@ -139,7 +139,7 @@ def _side(side: Side, width: int, features: int) -> Iterator[str]:
 
 
 def _shown_bits(width: int) -> int:
-    """Bits that fit beside a feature's name, count and weight: whole blocks of the fingerprint."""
+    """Return how many bits fit beside a feature's name, count and weight: whole blocks of the fingerprint."""
     room = width - NAME_WIDTH - COUNT_WIDTH - WEIGHT_WIDTH - 4
     return BLOCK_BITS * max(1, min(FINGERPRINT_BITS // BLOCK_BITS, room // (BLOCK_BITS + 1)))
 
@@ -168,7 +168,7 @@ def _row(name: str, count: str, weight: str, rest: str) -> str:
 
 
 def _sums(side: Side, bits: int, width: int) -> Iterator[str]:
-    """The sums as numbers, as many a line as are easy to count."""
+    """Yield the sums as numbers, 8 or 4 to a line."""
     room = next(count for count in (8, 4) if count == 4 or width >= 14 + 10 * count)  # noqa: PLR2004
     for start in range(0, bits, room):
         values = (side.sums or ())[start : start + room]
@@ -181,7 +181,7 @@ def _heaviest(side: Side) -> Sequence[Feature]:
 
 
 def _weight(weight: int, unit: int) -> str:
-    """As people read it and, where that is another number, as the whole number that it is."""
+    """Return the weight in units and, if that is another number, as the whole number too."""
     return _human(weight, unit) if unit == 1 else f"{_human(weight, unit)} ({weight})"
 
 
@@ -190,7 +190,7 @@ def _human(weight: int, unit: int) -> str:
 
 
 def bit_row(feature: Feature, bits: int) -> str:
-    """What a feature does to each bit: + or -, in blocks."""
+    """Return + or - for each bit that a feature pushes up or down, in blocks."""
     return _grouped("".join("+" if push > 0 else "-" for push in pushes(feature, bits)))
 
 
@@ -203,5 +203,5 @@ def _featured(side: Side) -> bool:
 
 
 def _has_margins(side: Side) -> bool:
-    """Margins say something where sums were made."""
+    """Return whether the text has margins: only long and short texts have sums."""
     return side.status in {Status.LONG, Status.SHORT}

@@ -97,7 +97,7 @@ def test_missing() -> None:
     log = three_articles().plain()
     found = report(log, outputs_of(log)[:1], scope(committed={SOURCE_0: 2}))
     assert counts(found) == {"missing": 1, "pending": 1}
-    assert found.examples["missing"] == ["articles-0-1: stands in the log at offset 1, in no output topic"]
+    assert found.examples["missing"] == ["articles-0-1: in the log at offset 1, but in no output topic"]
 
 
 def test_missing_where_the_committed_offset_is_unknown() -> None:
@@ -202,7 +202,7 @@ def test_output_without_log_entry() -> None:
     log = three_articles().plain()
     outputs = outputs_of(log)
     stranger = with_header(SOURCE, b"articles-0-8")(outputs[0])
-    assert report(log, [*outputs, stranger]).examples["wrong"] == ["unique-0-0: articles-0-8 does not stand in the log"]
+    assert report(log, [*outputs, stranger]).examples["wrong"] == ["unique-0-0: articles-0-8 is not in the log"]
 
 
 def test_self_matched() -> None:
