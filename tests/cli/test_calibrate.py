@@ -242,7 +242,7 @@ def test_what_cannot_be_used_is_told(long_texts: Path, tmp_path: Path, capsys: p
     for args, said in (
         (["--original", "copied", str(long_texts)], "--original copied: no article has an id in that field"),
         ([str(tmp_path / "none")], "cannot be read"),
-        (["--html", "-", "--json", str(long_texts)], "both would be on standard output"),
+        (["--html", "-", "--json", str(long_texts)], "both write to standard output"),
         (["--html", str(tmp_path / "no" / "page.html"), str(long_texts)], "cannot be written"),
         (["--profile", "simhash", "--probes", "8", str(long_texts)], "probes"),
     ):
