@@ -77,6 +77,11 @@ def test_normalise_changes_nothing_twice(text: str) -> None:
     assert normalise(normalise(text)) == normalise(text)
 
 
+def test_a_letter_that_folding_takes_apart_is_composed_again() -> None:
+    """Case folding makes iota and two marks of this letter."""
+    assert normalise("\u0390") == "\u0390"
+
+
 def around(c: str) -> str:
     return f"中{c}a{c}\u0301 {c}{c}文"
 
