@@ -1,0 +1,240 @@
+"""The engine with a log in memory: which batches are appended, judged and dropped, and when."""
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from kafka import ConsumerGroupMetadata, TopicPartition
+from prometheus_client import CollectorRegistry
+
+from stream_dedup.config.effective import rules_of
+from stream_dedup.config.load import load_config
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.entry import Batch, LogRecord, encode, make_batch
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.errors import RefusedError
+from stream_dedup.index import LogIndex
+from stream_dedup.metrics.metrics import Metrics
+from stream_dedup.worker.batches import Assignment, JudgedBatch, PolledBatch
+from stream_dedup.worker.engine import Engine, EngineParts
+from tests.logs import START_TIME
+
+TOPIC_ID, OTHER_ID = b"t" * 16, b"o" * 16
+
+
+class Append:
+    """The future of an append: failed, or acknowledged."""
+
+    exception = "the broker was away"
+
+    def __init__(self, *, failed: bool) -> None:
+        self._failed = failed
+
+    def failed(self) -> bool:
+        return self._failed
+
+    def succeeded(self) -> bool:
+        return not self._failed
+
+
+class World:
+    """Everything that an engine works with; ``ids`` are the topic ids of a look-up, None while there is none."""
+
+    def __init__(self, folder: Path) -> None:
+        rules = rules_of(load_config(None, {}, {}))
+        self.index = LogIndex.open(folder, scheme=rules.scheme)
+        self.index.begin(str(uuid.uuid4()))
+        self.index.apply([LogRecord(0, START_TIME, rules, encode(rules))])
+        self.ids: dict[str, bytes] | None = {"articles": TOPIC_ID}
+        self.fails = 0
+        self.appended: list[list[int]] = []
+        self.unread: list[LogRecord] = []
+        self.columns: dict[int, Future[Columns]] = {}
+        self.judged: list[JudgedBatch] = []
+        self.dropped: list[PolledBatch] = []
+        self.resynced: list[Assignment] = []
+        self.engine = Engine(self._parts(), threading.Event())
+        self.engine._wake = SimpleNamespace(wait=lambda _: None, clear=lambda: None, set=lambda: None)  # type: ignore[assignment]
+
+    def _parts(self) -> EngineParts:
+        parts: dict[str, Any] = {
+            "index": self.index,
+            "tail": SimpleNamespace(next_records=self._next_records, high_water=0),
+            "appender": SimpleNamespace(append=self._append, renew=lambda: None),
+            "fingerprinter": SimpleNamespace(submit=self._submit),
+            "watch": SimpleNamespace(ids_since=lambda _: self.ids),
+            "trimmer": SimpleNamespace(step=lambda _: None),
+            "metrics": Metrics(CollectorRegistry()),
+            "hand_on": self.judged.append,
+            "drop": self.dropped.append,
+            "resync": self.resynced.append,
+            "on_step": lambda _: None,
+        }
+        return EngineParts(**parts)
+
+    def _next_records(self) -> list[LogRecord]:
+        records, self.unread = self.unread, []
+        return records
+
+    def _append(self, batch: Batch) -> Append:
+        if self.fails:
+            self.fails -= 1
+            return Append(failed=True)
+        self.appended.append(batch.offsets.tolist())
+        offset = len(self.appended)
+        self.unread.append(LogRecord(offset, START_TIME + offset, batch, encode(batch)))
+        return Append(failed=False)
+
+    def _submit(self, batch: PolledBatch, rows: slice) -> list[Future[Columns]]:
+        future: Future[Columns] = Future()
+        self.columns[int(batch.offsets[rows][0])] = future
+        return [future]
+
+    def poll(self, assignment: Assignment, first: int, *values: bytes) -> PolledBatch:
+        offsets = np.arange(first, first + len(values))
+        records = [SimpleNamespace(value=value, topic="articles", partition=0, offset=first) for value in values]
+        at = TopicPartition("articles", 0)
+        batch = PolledBatch(assignment, at, TOPIC_ID, records, offsets, 100, 0.0)
+        self.engine.submit(batch)
+        self.engine.step()
+        return batch
+
+    def fingerprint(self, batch: PolledBatch) -> None:
+        made = EntryMaker()([RawRecord(None, record.value, "x") for record in batch.records])
+        self.columns.pop(int(batch.offsets[0])).set_result(made)
+
+    def steps(self) -> None:
+        for _ in range(5):
+            self.engine.step()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.index.close()
+
+
+@pytest.fixture
+def assignment() -> Assignment:
+    return Assignment(ConsumerGroupMetadata("g", 1, "m"), frozenset())
+
+
+def test_batches_leave_in_the_order_in_which_they_were_polled(world: World, assignment: Assignment) -> None:
+    """A later batch that is fingerprinted first waits for the earlier one, and each leaves once."""
+    batches = [world.poll(assignment, 0, b'{"text": "one"}'), world.poll(assignment, 1, b'{"text": "two"}')]
+    world.fingerprint(batches[1])
+    world.steps()
+    assert world.appended == []
+    world.fingerprint(batches[0])
+    world.steps()
+    assert world.appended == [[0], [1]]
+    assert [judged.polled for judged in world.judged] == batches
+    assert world.dropped == []
+
+
+def before_fingerprinting(_world: World, _batch: PolledBatch) -> None:
+    pass
+
+
+def before_the_look_up(world: World, batch: PolledBatch) -> None:
+    world.ids = None
+    world.fingerprint(batch)
+    world.steps()
+
+
+def before_judging(world: World, batch: PolledBatch) -> None:
+    world.fingerprint(batch)
+    world.engine._receive_batches()
+    world.engine._append_fingerprinted_spans()
+
+
+@pytest.mark.parametrize("reach", [before_fingerprinting, before_the_look_up, before_judging])
+def test_a_batch_whose_assignment_ends_is_dropped_once(
+    world: World, assignment: Assignment, reach: Callable[[World, PolledBatch], None]
+) -> None:
+    """At whatever step it is: it is not judged, and its room is given back once. The batch after it goes on."""
+    ended = world.poll(assignment, 0, b'{"text": "one"}')
+    reach(world, ended)
+    assignment.valid = False
+    following = world.poll(Assignment(assignment.metadata, frozenset()), 1, b'{"text": "two"}')
+    world.ids = {"articles": TOPIC_ID}
+    world.fingerprint(following)
+    world.steps()
+    assert world.dropped == [ended]
+    assert [judged.polled for judged in world.judged] == [following]
+
+
+def test_nothing_is_appended_before_the_topic_was_looked_up(world: World, assignment: Assignment) -> None:
+    """A batch waits for a look-up that began after it was polled."""
+    world.ids = None
+    world.fingerprint(world.poll(assignment, 0, b'{"text": "one"}'))
+    world.steps()
+    assert (world.appended, world.judged) == ([], [])
+    world.ids = {"articles": TOPIC_ID}
+    world.steps()
+    assert (world.appended, len(world.judged)) == ([[0]], 1)
+
+
+@pytest.mark.expect_log("is no longer the one that was read")
+def test_a_batch_of_a_topic_that_was_made_again_is_not_appended(world: World, assignment: Assignment) -> None:
+    """The source begins again instead."""
+    world.ids = {"articles": OTHER_ID}
+    world.fingerprint(world.poll(assignment, 0, b'{"text": "one"}'))
+    world.steps()
+    assert (world.appended, world.judged) == ([], [])
+    assert set(map(id, world.resynced)) == {id(assignment)}
+
+
+@pytest.mark.expect_log("is made again")
+def test_a_failed_append_is_made_again(world: World, assignment: Assignment) -> None:
+    """The batch leaves once."""
+    world.fails = 2
+    batch = world.poll(assignment, 0, b'{"text": "one"}')
+    world.fingerprint(batch)
+    world.steps()
+    assert world.appended == [[0]]
+    assert [judged.polled for judged in world.judged] == [batch]
+
+
+def test_articles_that_are_logged_are_not_logged_again(world: World, assignment: Assignment) -> None:
+    """Only the others are fingerprinted and appended; the verdicts are those of the whole batch, in its order."""
+    world.fingerprint(world.poll(assignment, 1, b'{"text": "one"}'))
+    world.steps()
+    again = world.poll(assignment, 0, b'{"text": "zero"}', b'{"text": "one"}', b'{"text": "two"}')
+    for first, value in ((0, b'{"text": "zero"}'), (2, b'{"text": "two"}')):
+        world.columns.pop(first).set_result(EntryMaker()([RawRecord(None, value, "x")]))
+    world.steps()
+    assert world.appended == [[1], [0], [2]]
+    assert world.judged[-1].polled is again
+    assert len(world.judged[-1].judgements) == 3
+
+
+def test_an_article_that_another_worker_logs_meanwhile_is_not_logged_again(
+    world: World, assignment: Assignment
+) -> None:
+    """Of a batch that was fingerprinted as a whole, the rows are appended that are still not in the log."""
+    values = (b'{"text": "zero"}', b'{"text": "one"}', b'{"text": "two"}')
+    batch = world.poll(assignment, 0, *values)
+    other = EntryMaker()([RawRecord(None, values[1], "x")])
+    world._append(make_batch(other, TOPIC_ID, "articles", 0, [1]))
+    world.steps()
+    world.fingerprint(batch)
+    world.steps()
+    assert world.appended == [[1], [0], [2]]
+    assert [judged.polled for judged in world.judged] == [batch]
+
+
+def test_another_article_than_was_logged_is_refused(world: World, assignment: Assignment) -> None:
+    """Its value does not have the logged checksum."""
+    world.fingerprint(world.poll(assignment, 0, b'{"text": "one"}'))
+    world.steps()
+    with pytest.raises(RefusedError, match="not the article that was logged there"):
+        world.poll(assignment, 0, b'{"text": "other"}')
