@@ -58,7 +58,7 @@ def test_an_index_of_a_worker_is_refused(tmp_path: Path, call: Filter) -> None:
         index.begin("8b8d2f6e-0000-4000-8000-000000000000")
     assert call("--index", tmp_path / "index", write(tmp_path / "a", record("a", STORY))) == []
     assert call.code == 2
-    assert "belongs to a worker's log" in call.err
+    assert "belongs to the log of a worker" in call.err
 
 
 def test_a_failed_call_leaves_a_kept_index_as_it_was(tmp_path: Path, call: Filter) -> None:
