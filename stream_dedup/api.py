@@ -30,7 +30,7 @@ from stream_dedup.core.probes import words
 from stream_dedup.core.profiles import DEFAULT_PROFILE, PROFILES, Profile
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
-from stream_dedup.index.library import PORTION, append_articles, article_ids, open_library, signatures_of
+from stream_dedup.index.library import PORTION, article_ids, open_library, records_of, signatures_of
 from stream_dedup.index.temporary import TemporaryFolder
 
 _FINGERPRINT_VALUES = 1 << 64
@@ -213,9 +213,11 @@ class Index:
         if not self._pending:
             return
         kept, made, groups = self._made(self._pending)
-        # Where appending fails the index refuses every later call, so nothing may wait for one.
-        pending, self._pending = self._pending, []
-        append_articles(self._index, made, groups, [pending[at].id for at in kept.tolist()])
+        records = records_of(self._index, made, groups, [self._pending[at].id for at in kept.tolist()])
+        # Until here an error leaves them waiting. Where applying fails the index refuses every later call, so nothing
+        # may wait for one.
+        self._pending = []
+        self._index.apply(records)
 
     def _close_index(self) -> None:
         try:

@@ -55,6 +55,11 @@ def is_marked(data: Path) -> bool:
     return is_file(data / STAGED) or is_file(data / COMMITTED)
 
 
+def is_staged(data: Path) -> bool:
+    """Whether this program made the folder and ``current`` never named it, or a crash came before its mark."""
+    return is_file(data / STAGED) and not is_file(data / COMMITTED)
+
+
 def is_empty(data: Path) -> bool:
     """Whether a folder is empty: its process was killed before it made the mark, or after it removed it."""
     return not any(data.iterdir())

@@ -44,6 +44,7 @@ from stream_dedup.index.data_folders import (
     is_empty,
     is_marked,
     is_rocksdb,
+    is_staged,
     make_data,
     mark_committed,
     remove_data,
@@ -183,6 +184,9 @@ class Folder:
     def _take(self, *, emptied: bool) -> None:
         if emptied:
             self._replaced = _data_of(self.path)
+            # What cannot be marked or removed takes space and does no other harm.
+            with contextlib.suppress(OSError):
+                self._prepare_replacing()
             return
         self._refuse_corrupt()
         self._current = self._read_current()
@@ -191,6 +195,17 @@ class Folder:
             # A crash between steps 3 and 4, or an index made before there were marks.
             mark_committed(self.path / self._current)
         self._remove_leftovers()
+
+    def _prepare_replacing(self) -> None:
+        """Mark the data that ``current`` names, so that a crash after step 3 leaves them removable; remove staged ones.
+
+        Without a readable ``current`` nothing is known of any data folder.
+        """
+        for data in data_folders(self.path) if self._replaced is not None else ():
+            if data.name == self._replaced and is_rocksdb(data):
+                mark_committed(data)
+            elif data.name != self._replaced and is_staged(data):
+                remove_data(data)
 
     def _refuse_corrupt(self) -> None:
         try:

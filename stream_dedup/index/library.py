@@ -65,8 +65,13 @@ def open_library(path: Path, scheme: Scheme, settings: IndexSettings | None = No
 
 def append_articles(index: LogIndex, fingerprints: Fingerprints, groups: U64, ids: Sequence[str]) -> None:
     """Append articles with signatures as the next batch."""
+    index.apply(records_of(index, fingerprints, groups, ids))
+
+
+def records_of(index: LogIndex, fingerprints: Fingerprints, groups: U64, ids: Sequence[str]) -> list[LogRecord]:
+    """Return the record that appends articles with signatures, no record of no articles; the index is not changed."""
     if not ids:
-        return
+        return []
     columns = Columns.of(
         checksums=np.zeros(len(ids), np.uint64),
         statuses=fingerprints.statuses,
@@ -77,14 +82,18 @@ def append_articles(index: LogIndex, fingerprints: Fingerprints, groups: U64, id
         reasons=[""] * len(ids),
     )
     first = index.next_doc_number
-    batch = make_batch(columns, _TOPIC_ID, _TOPIC, 0, np.arange(first, first + len(ids)))
-    _append(index, batch)
+    return [_next_record(index, make_batch(columns, _TOPIC_ID, _TOPIC, 0, np.arange(first, first + len(ids))))]
 
 
 def article_ids(index: LogIndex, rows: RowArray) -> list[str]:
-    """Return the article id of each row."""
-    entries = index.entries(rows["position"])
-    return [_read_id(record.payload.id(row)) for record, row in entries if isinstance(record.payload, Batch)]
+    """Return the article id of each row. Batches are read in order of the log, each once, and not held."""
+    ids = [""] * len(rows)
+    positions = rows["position"].tolist()
+    for at in np.argsort(rows["position"]).tolist():
+        record, row = index.entry(positions[at])
+        if isinstance(record.payload, Batch):
+            ids[at] = _read_id(record.payload.id(row))
+    return ids
 
 
 def signatures_of(fingerprints: U64) -> U8:
@@ -105,7 +114,11 @@ def _begin(index: LogIndex, path: Path, scheme: Scheme) -> None:
 
 
 def _append(index: LogIndex, payload: Payload) -> None:
-    index.apply([LogRecord(index.next_offset, 0, payload, encode(payload))])
+    index.apply([_next_record(index, payload)])
+
+
+def _next_record(index: LogIndex, payload: Payload) -> LogRecord:
+    return LogRecord(index.next_offset, 0, payload, encode(payload))
 
 
 def _stored_id(article_id: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from stream_dedup import Index
 from stream_dedup.core.probes import words
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
-from stream_dedup.index import IndexSettings, LogIndex, library, only_copy_in, row_column
+from stream_dedup.index import IndexSettings, LogIndex, folder, library, log_index, only_copy_in, records, row_column
 from stream_dedup.index.folder import Folder, kind_of
 from stream_dedup.index.layout import RowArray
 from stream_dedup.index.library import article_ids, open_library
@@ -54,6 +54,44 @@ def test_articles_that_could_not_be_written_leave_no_gap(tmp_path: Path, monkeyp
         index.add("next", 4)
         assert len(index) == 2
         assert [index.search(number, k=0)[0].id for number in (1, 4)] == ["durable", "next"]
+
+
+def test_articles_wait_where_their_record_could_not_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt or a lack of memory before anything is written loses no article: the next call appends them."""
+
+    def interrupted(_payload: object) -> bytes:
+        raise KeyboardInterrupt
+
+    with Index(tmp_path) as index:
+        index.add("first", 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(library, "encode", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                index.flush()
+        index.add("second", 2)
+        index.flush()
+        assert [index.search(number, k=0)[0].id for number in (1, 2)] == ["first", "second"]
+
+
+def test_each_batch_is_read_once_for_the_ids_of_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Matches of many batches, nearest first, come from one batch after the other; a search reads no batch twice."""
+    monkeypatch.setattr(records, "RECENT_BYTES", 0)
+    with Index(tmp_path) as index:
+        for batch in range(5):
+            for bits in range(4):
+                index.add(f"{batch} {bits}", (1 << bits) - 1)
+            index.flush()
+        decoded: list[int] = []
+        decode = records.StoredRecords._decode
+
+        def counted(of: records.StoredRecords, offset: int, raw: bytes, head: bytes) -> records.StoredRecord:
+            decoded.append(offset)
+            return decode(of, offset, raw, head)
+
+        monkeypatch.setattr(records.StoredRecords, "_decode", counted)
+        found = [match.id for match in index.search(0, k=3)]
+    assert found == [f"{batch} {bits}" for bits in range(4) for batch in range(5)]
+    assert len(decoded) == len(set(decoded))
 
 
 def test_rows_are_read_a_few_chunks_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,6 +165,50 @@ def test_a_conversion_that_was_cut_off_loses_nothing(old: Path, monkeypatch: pyt
     assert kind_of(old) == ("log" if step == "after current" else "tables")
     with Index(old) as index:
         check_library(index)
+
+
+def test_a_crash_before_the_old_data_are_removed_leaves_them_to_the_next_opening(
+    old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Data of a release without marks are removed too: the conversion marks them before it replaces them."""
+
+    class KilledError(Exception):
+        pass
+
+    def killed(_data: Path) -> None:
+        raise KilledError
+
+    (old / "data-1" / "committed").unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(folder, "remove_data", killed)
+        with pytest.raises(KilledError):
+            Index(old)
+    assert kind_of(old) == "log"
+    assert (old / "data-1").is_dir()
+    with Index(old) as index:
+        check_library(index)
+    assert sorted(path.name for path in old.iterdir()) == ["current", "data-2", "owner"]
+
+
+def test_conversions_that_were_killed_leave_one_copy_at_most(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each conversion removes what the one before left: the disk does not fill with copies."""
+
+    class KilledError(Exception):
+        pass
+
+    def killed(*_arguments: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(library, "append_articles", killed)
+        patch.setattr(log_index, "remove_data", lambda _data: None)
+        for _ in range(3):
+            with pytest.raises(KilledError):
+                Index(old)
+            assert len(list(old.glob("data-*"))) == 2
+    with Index(old) as index:
+        check_library(index)
+    assert len(list(old.glob("data-*"))) == 1
 
 
 def test_a_damaged_old_index_is_not_converted(old: Path) -> None:
