@@ -11,6 +11,7 @@ from pydantic import BaseModel, SecretStr
 from stream_dedup.cli.options import FLAGS, config_options
 from stream_dedup.cli.output import write_lines
 from stream_dedup.config.effective import of_profile as profile_values
+from stream_dedup.config.keys import shown_comment
 from stream_dedup.config.model import Config
 from stream_dedup.terminal import replace_hidden
 
@@ -63,7 +64,7 @@ def to_toml(config: Config) -> str:
 def _line(section: BaseModel, name: str, of_profile: str | None) -> list[str]:
     field = type(section).model_fields[name]
     value = getattr(section, name)
-    comment = f"# {field.description}"
+    comment = f"# {shown_comment(field)}"
     if value is None:
         return [comment, f"# {name} =" if of_profile is None else f"# {name} = {of_profile} (the profile's)"]
     return [comment, f"{name} = {_toml_value(value)}"]

@@ -78,6 +78,13 @@ def flag_help(field: FieldInfo) -> str:
     return f"{meaning[0].upper()}{meaning[1:]}{f' [{shown_facts}]' if shown_facts else ''}."
 
 
+def shown_comment(field: FieldInfo) -> str:
+    """Returns the comment of a key in ``config show``: its meaning, the note, and what is in force if it is not set."""
+    unset = _text(field, "unset")
+    default = f"default: {unset}" if unset and unset != PROFILE_DEFAULT else ""
+    return "; ".join(part for part in (field.description, _text(field, "note"), default) if part)
+
+
 def _text(field: FieldInfo, name: str) -> str:
     extra = field.json_schema_extra
     return str(extra.get(name, "")) if isinstance(extra, dict) else ""
