@@ -12,6 +12,7 @@ import pytest
 
 from stream_dedup.core.model import Coordinates, Judgement, Match, Verdict
 from stream_dedup.core.text.decode import InputFormat
+from stream_dedup.files import inputs
 from stream_dedup.files.inputs import LINE_BATCH_LINES, MAX_LINE_BYTES, CutLine, LineBatch, Progress, read_batches
 from stream_dedup.files.outputs import has_text, rejected_line, with_verdict, without_member
 
@@ -115,6 +116,13 @@ def test_a_line_too_long_to_hold_is_cut(tmp_path: Path) -> None:
     assert [type(line) for line in lines] == [CutLine, bytes]
     assert isinstance(lines[0], CutLine)
     assert (lines[0].head[:5], lines[0].length, lines[1]) == (b"begin", MAX_LINE_BYTES + 1, b"next")
+
+
+def test_a_line_of_exactly_the_limit_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One byte more is too long."""
+    monkeypatch.setattr(inputs, "MAX_LINE_BYTES", 100)
+    whole, cut = lines_of(tmp_path / "a", b"x" * 100 + b"\n" + b"x" * 101)
+    assert (whole, type(cut)) == (b"x" * 100, CutLine)
 
 
 def test_slow_input_is_handed_on_before_it_is_waited_for(tmp_path: Path) -> None:

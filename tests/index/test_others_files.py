@@ -53,7 +53,7 @@ def test_a_file_of_the_locks_name_is_left_as_it_is(tmp_path: Path, opening: str)
 
 
 def test_a_reader_makes_no_index(tmp_path: Path) -> None:
-    """Neither in an empty folder nor in the log position of a missing one."""
+    """Neither in an empty folder nor in place of a missing one."""
     before = tree(tmp_path)
     for path in (tmp_path, tmp_path / "missing", tmp_path / "missing" / "too"):
         with pytest.raises(UserError, match="there is none; name its folder with --index"):
