@@ -194,7 +194,9 @@ class Folder:
         if self._current is not None and is_rocksdb(self.path / self._current):
             # A crash between steps 3 and 4, or an index made before there were marks.
             mark_committed(self.path / self._current)
-        self._remove_leftovers()
+        # As in step 5: what cannot be removed takes space and does no other harm.
+        with contextlib.suppress(OSError):
+            self._remove_leftovers()
 
     def _prepare_replacing(self) -> None:
         """Mark the data that ``current`` names, so that a crash after step 3 leaves them removable; remove staged ones.

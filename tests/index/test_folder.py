@@ -11,7 +11,7 @@ import pytest
 
 from stream_dedup.core.model import log_position
 from stream_dedup.errors import CorruptError, UserError
-from stream_dedup.index import LogIndex, mark_corrupt
+from stream_dedup.index import LogIndex, folder, mark_corrupt
 from tests.index.checks import build
 from tests.logs import SCHEME, START_TIME, batch_record, rules_record
 
@@ -101,6 +101,26 @@ def test_leftovers_of_a_killed_staged_call_are_removed(tmp_path: Path) -> None:
     assert index.next_offset == 2
     assert [data.name for data in tmp_path.glob("data-*")] == ["data-1"]
     index.close()
+
+
+def test_a_leftover_that_cannot_be_removed_keeps_nobody_from_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes space; the next opening that can removes it."""
+
+    def forbidden(_data: Path) -> None:
+        raise PermissionError
+
+    build(LogIndex.open(tmp_path, scheme=SCHEME), [rules_record(0)]).close()
+    leftover = tmp_path / "data-2"
+    leftover.mkdir()
+    (leftover / "staged").touch()
+    with monkeypatch.context() as patch:
+        patch.setattr(folder, "remove_data", forbidden)
+        LogIndex.open(tmp_path, scheme=SCHEME).close()
+    assert leftover.is_dir()
+    LogIndex.open(tmp_path, scheme=SCHEME).close()
+    assert not leftover.exists()
 
 
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
