@@ -78,6 +78,10 @@ class State:
         raw = store.get([STATE])[0]
         try:
             stored: dict[str, Any] = json.loads(raw)
+            unknown = sorted(stored.keys() & _STORED_NAMES)
+            if unknown:
+                msg = f"unknown field {unknown[0]}"
+                raise ValueError(msg)  # noqa: TRY301 - as what JSON itself refuses
             state = cls(**{_FIELDS.get(name, name): value for name, value in stored.items()})
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             reason = f"its state cannot be read: {error}"

@@ -62,6 +62,8 @@ def judge_all(path: Path) -> None:
         ("next_ordinal", [None, -1, "x", 0, 5, 149, 151, 1 << 31, 1 << 40]),
         ("floor_ordinal", [None, -1, "x", 5, 1 << 31]),
         ("unknown", [1]),
+        ("low_watermark", [0]),
+        ("next_doc_number", [150]),
     ],
 )
 def test_a_state_that_no_index_has_is_damage(kept: Path, field: str, values: list[object]) -> None:
