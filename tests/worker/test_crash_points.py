@@ -17,6 +17,8 @@ from tests.worker.pipeline import Pipeline
 ARTICLES = 60
 """For each crash: several batches of ``BATCH``."""
 BATCH = 10
+MOST_PORTIONS = 20
+"""Fed to a worker that has not died yet: each takes it through every step once."""
 SEED = 7
 LIMIT_S = 60
 
@@ -46,7 +48,9 @@ def die_at(made: Pipeline, step: Step, times: int, stream: Iterator[tuple[bytes,
         return dying.poll() is not None or made.done()
 
     wait_until(ended, LIMIT_S, f"the stream is judged, or the worker died at {step}")
-    while dying.poll() is None:
+    for _ in range(MOST_PORTIONS):
+        if dying.poll() is not None:
+            break
         made.produce(itertools.islice(stream, BATCH))
         wait_until(ended, LIMIT_S, f"the worker dies at {step}")
     assert dying.returncode == -signal.SIGKILL, made.log()
