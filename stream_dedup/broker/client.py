@@ -22,6 +22,7 @@ from kafka.errors import KafkaError
 from stream_dedup.broker.workarounds import (
     close_abandoned_sockets,
     closed_when_not_made,
+    deliver_last_response,
     end_sender,
     keep_transaction_requests,
 )
@@ -183,6 +184,7 @@ def _made(kafka: KafkaConfig, kind: Callable[..., T], settings: dict[str, Any]) 
 
 def _constructed(kind: Callable[..., T], settings: dict[str, Any]) -> T:
     close_abandoned_sockets()
+    deliver_last_response()
     with closed_when_not_made() as make:
         return kind(**settings, kafka_client=make)
 

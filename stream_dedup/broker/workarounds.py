@@ -113,6 +113,28 @@ def _close_sockets_with_unsent_data() -> None:
     NetworkSelector.close = closing_close
 
 
+@cache
+def deliver_last_response() -> None:
+    """Deliver what a broker sends just before it closes the connection; done once for the process.
+
+    The client reads until the connection has no more data. If it also reads the end of the connection, it drops the
+    data: a broker that refuses a password and closes the connection then looks like one that is away. This leaves the
+    end of the connection, or the error, to the next read, which finds it again.
+    """
+    for transport in (KafkaTCPTransport, KafkaSSLTransport):
+        _keep_data_before_end(transport)
+
+
+def _keep_data_before_end(transport: type[KafkaTCPTransport]) -> None:
+    receive = _private(transport, "_sock_recv")
+
+    def receive_data_first(self: KafkaTCPTransport) -> tuple[bytes, KafkaError | None]:
+        data, error = receive(self)
+        return data, None if data else error
+
+    transport._sock_recv = receive_data_first  # noqa: SLF001 - no public place to change this
+
+
 def keep_transaction_requests(producer: KafkaProducer) -> None:
     """Keep the requests of a transaction from being lost while its coordinator is away.
 

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
-from multiprocessing import Pipe
+from multiprocessing.connection import Pipe
 from typing import Any
 
 from stream_dedup.article_limit import LIMIT_SIGNAL, LateError

@@ -3,6 +3,7 @@
 When a newer version is admitted, take each workaround out in turn and run the test that it is there for:
 
 * ``closed_when_not_made`` and ``close_abandoned_sockets``: the tests below that look at open sockets
+* ``deliver_last_response``: test_what_a_broker_sends_before_it_closes_is_delivered below
 * ``keep_transaction_requests``: test_client.py::test_commit_that_begins_while_the_broker_is_away
 * ``end_sender``: test_committer.py (a producer that is given up while records are left to send)
 * ``keep_rejoining``: test_source.py::test_second_member_joins_and_leaves, some thirty times
@@ -23,7 +24,7 @@ import pytest
 from kafka.errors import KafkaConnectionError
 from kafka.net.compat import KafkaNetClient
 from kafka.net.selector import NetworkSelector
-from kafka.net.transport import KafkaTCPTransport
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from stream_dedup.broker import client as client_module
 from stream_dedup.broker import workarounds
@@ -167,3 +168,18 @@ def test_a_connection_with_unsent_data_is_closed_with_its_client() -> None:
         assert ours.fileno() != -1, "the client closes it now: the workaround can go"
         loop.close()
         assert ours.fileno() == -1
+
+
+@pytest.mark.parametrize("transport", [KafkaTCPTransport, KafkaSSLTransport])
+def test_what_a_broker_sends_before_it_closes_is_delivered(transport: type[KafkaTCPTransport]) -> None:
+    """Data comes first, the end of the connection with the next read."""
+    workarounds.deliver_last_response()
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with ours:
+        with theirs:
+            theirs.sendall(b"wrong password")
+        reading = SimpleNamespace(_sock=ours)
+        assert transport._sock_recv(reading) == (b"wrong password", None)
+        data, error = transport._sock_recv(reading)
+        assert (data, type(error)) == (b"", KafkaConnectionError)
