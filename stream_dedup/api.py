@@ -88,7 +88,8 @@ class Index:
     A fingerprint can be added and searched for by its number too: as a long text, within k bits (exact search). Whole
     numbers of NumPy are accepted, bools are not.
 
-    A forked child cannot use its parent's index; it opens another. The parent writes the articles that it added.
+    A forked child cannot use its parent's index, nor open another; a process started anew can. The parent writes the
+    articles that it added.
     """
 
     def __init__(self, path: Path | str | None = None, profile: str | Profile = DEFAULT_PROFILE) -> None:

@@ -10,8 +10,9 @@ Rules:
 * Reads release the GIL.
 * A store opened to read changes nothing in its folder and needs no permission to: RocksDB is given a temporary folder
   of links to the files, for it and its binding write small files wherever they open.
-* A forked child has no store: RocksDB's threads and locks are not forked with it. Its copy refuses every call,
-  and is released without closing, which would write to the parent's files.
+* A forked child has no store: RocksDB's threads and locks are not forked with it. The child's copy of an open store
+  refuses every call, and is released without closing, which would write to the parent's files. A child whose parent
+  has ever opened a store cannot open one of its own: RocksDB would wait for threads that are not there.
 
 It must not interpret a key or a value.
 """
@@ -64,6 +65,10 @@ _NOT_READ = frozenset({"LOCK", "LOG", "rocksdict-config.json"})
 _DAMAGE = ("Corruption", "checksum mismatch", "Not implemented", "does not exist", "No such file")
 
 
+_rocksdb_pid: int | None = None
+"""The first process, among this one and those it was forked from, that opened a store: RocksDB's threads are there."""
+
+
 class Store:
     """An open RocksDB folder. Not thread-safe, apart from the compaction that it runs itself."""
 
@@ -80,6 +85,7 @@ class Store:
         self._on_corrupt = on_corrupt
         self._compaction: threading.Thread | None = None
         self._pid = os.getpid()
+        self._claim_rocksdb()
         self._view = TemporaryFolder() if read_only else None
         try:
             self._db = self._open(_options(settings, create=create))
@@ -95,6 +101,22 @@ class Store:
         if os.getpid() != self._pid and hasattr(self, "_db"):
             # This reference is never released: on release RocksDB would flush, and wait for its threads.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
+
+    def _claim_rocksdb(self) -> None:
+        """Note that RocksDB's threads belong to this process.
+
+        Raises:
+            RefusedError: they belong to a process that this one was forked from.
+        """
+        global _rocksdb_pid  # noqa: PLW0603 - RocksDB's threads are of the process, too
+        if _rocksdb_pid not in {None, self._pid}:
+            msg = (
+                f"index {self.name}: this process was forked from one that had opened an index (process "
+                f"{_rocksdb_pid}), and RocksDB cannot be used in both; start a new process instead "
+                "(multiprocessing: the start method spawn)"
+            )
+            raise RefusedError(msg)
+        _rocksdb_pid = self._pid
 
     @property
     def name(self) -> str:
@@ -217,7 +239,7 @@ class Store:
     @contextlib.contextmanager
     def _translated(self, doing: str) -> Iterator[None]:
         if os.getpid() != self._pid:
-            msg = f"index {self.name} was opened by process {self._pid}: a forked child cannot use it; open another"
+            msg = f"index {self.name} was opened by process {self._pid}: a forked child cannot use it"
             raise RefusedError(msg)
         try:
             yield

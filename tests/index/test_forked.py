@@ -11,7 +11,7 @@ from stream_dedup.index.temporary import TemporaryFolder
 from tests.index.forking import TEXT
 
 ROOT = Path(__file__).parents[2]
-WAYS = ["at once", "exit", "close", "with", "delete", "use", "multiprocessing"]
+WAYS = ["at once", "exit", "close", "with", "delete", "use", "open another", "multiprocessing"]
 
 
 @pytest.mark.parametrize("kept", [False, True])
