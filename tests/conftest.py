@@ -34,7 +34,7 @@ from stream_dedup.dev.broker import (
 from stream_dedup.dev.broker.settings import BROKERS_VARIABLE, SMALL_HEAP_MIB
 from stream_dedup.errors import StreamDedupError
 from tests.amount import FULL, examples
-from tests.forks import NEVER, ForkedProcess, ProgramForks
+from tests.forks import ForkedProcess, forks
 
 BROKER_FIXTURES = {"broker", "own_broker", "secured", "way"}
 """Fixtures that start a broker, or a function that does."""
@@ -56,6 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    _keep_folders_in_memory()
     if _shares_a_broker(config):
         try:
             shared = find_broker()
@@ -64,6 +65,14 @@ def pytest_configure(config: pytest.Config) -> None:
             os.environ[BROKERS_VARIABLE] = shared.bootstrap
         except StreamDedupError as error:  # the tests that need it will fail with the same message
             logging.getLogger(__name__).info("no broker: %s", error)
+
+
+def _keep_folders_in_memory() -> None:
+    """Let pytest make its folders in memory: the tests end processes, never the machine, so no disk is what they test."""
+    if os.path.isdir(MEMORY_FOLDER):  # noqa: PTH112 - no object is needed
+        free = os.statvfs(MEMORY_FOLDER)
+        if free.f_bavail * free.f_frsize > MEMORY_FREE_BYTES:
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY_FOLDER)
 
 
 def _shares_a_broker(config: pytest.Config) -> bool:
@@ -195,21 +204,18 @@ def unexpected_log(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixt
     assert not unexpected, "warnings in our log that the test did not expect: " + "; ".join(unexpected)
 
 
-@pytest.fixture(scope="session")
-def forks() -> Iterator[ProgramForks]:
-    """Forks processes of the program from a process that has loaded everything."""
-    made = ProgramForks()
-    yield made
-    made.close()
-
-
 @pytest.fixture
-def fork(forks: ProgramForks) -> Iterator[Callable[..., ForkedProcess]]:
+def fork(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., ForkedProcess]]:
     """Starts a forked process of the program; one that still runs at the end of the test is killed."""
+    folder = tmp_path_factory.mktemp("forked")
     running: list[ForkedProcess] = []
 
-    def begin(args: list[object], stdout: int, stdin: int = 0, dies_at: int = NEVER) -> ForkedProcess:
-        running.append(forks.start([str(arg) for arg in args], stdin, stdout, dies_at))
+    def begin(args: list[object], stdout: int, stdin: int = 0, dies_at: int | None = None) -> ForkedProcess:
+        error = folder / str(len(running))
+        with error.open("wb") as file:
+            streams = [stdin, stdout, file.fileno()]
+            given = ["" if dies_at is None else str(dies_at), *map(str, args)]
+            running.append(forks().start("tests.files.dying_filter:main", given, streams, error))
         return running[-1]
 
     yield begin

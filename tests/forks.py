@@ -1,14 +1,16 @@
-"""Processes of the program forked from a process that has loaded everything: a start takes milliseconds, not seconds.
+"""Processes forked from one that has loaded the program: a start takes milliseconds, not seconds.
 
-    python -m tests.forks SOCKET
+    python -m tests.forks DESCRIPTOR
 
 The forking process has one thread. It reads requests from a socket, one JSON object each with the standard streams of a
-new process, and ends when the socket closes, after killing the processes that still run. A forked process runs the
-program from ``main`` on; tests of what Python does before that start a new interpreter instead.
+new process, and ends when the socket closes, after killing the processes that still run. A forked process calls one
+function of the tests; tests of what Python does before that start a new interpreter instead.
 """
 
 from __future__ import annotations
 
+import atexit
+import importlib
 import json
 import os
 import signal
@@ -16,25 +18,26 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.cli import main as program_main
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[1]
 MAX_REQUEST_BYTES = 65_536
-NEVER = -1
-"""The process comes to its end."""
+CRASHED = 70
+"""Exit code of a process that ended with an exception."""
 
 
 class ForkedProcess:
     """A forked process; the part of ``subprocess.Popen`` that the tests use."""
 
-    def __init__(self, forks: ProgramForks, pid: int, stderr: int) -> None:
+    def __init__(self, forks: Forks, pid: int, error: Path | None = None) -> None:
+        """Standard error goes to the file ``error``, if ``communicate`` is to return it."""
         self._forks = forks
         self.pid = pid
-        self._stderr = os.fdopen(stderr, "rb")
+        self._error = error
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
@@ -43,23 +46,31 @@ class ForkedProcess:
             self.returncode = self._forks.request({"poll": self.pid})
         return self.returncode
 
+    def wait(self, limit_s: float = 60) -> int:
+        """Return the exit code.
+
+        Raises:
+            AssertionError: the process still runs after ``limit_s``.
+        """
+        wait_until(lambda: self.poll() is not None, limit_s, f"process {self.pid} ends")
+        assert self.returncode is not None
+        return self.returncode
+
     def communicate(self, timeout: float = 60) -> tuple[None, bytes]:
         """Return what the process wrote to standard error, after its end."""
-        wait_until(lambda: self.poll() is not None, timeout, f"process {self.pid} ends")
-        with self._stderr:
-            return None, self._stderr.read()
+        self.wait(timeout)
+        assert self._error is not None
+        return None, self._error.read_bytes()
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """Kill the process, if it still runs, and close its pipe."""
         self.send_signal(signal.SIGKILL)
-        self._stderr.close()
 
 
-class ProgramForks:
+class Forks:
     """The forking process, seen from the tests."""
 
     def __init__(self) -> None:
@@ -69,17 +80,22 @@ class ProgramForks:
             threads = {"OPENBLAS_NUM_THREADS": "1"}
             self._process = subprocess.Popen(command, cwd=ROOT, env=os.environ | threads, pass_fds=[theirs.fileno()])
 
-    def start(self, args: Sequence[str], stdin: int, stdout: int, dies_at: int = NEVER) -> ForkedProcess:
-        """Start a process; see ``dying_filter`` for ``dies_at``."""
-        reader, writer = os.pipe()
-        try:
-            pid = self.request({"args": list(args), "dies_at": dies_at}, [stdin, stdout, writer])
-        finally:
-            os.close(writer)
-        return ForkedProcess(self, pid, reader)
+    def start(
+        self, function: str, args: Sequence[str], streams: Sequence[int], error: Path | None = None
+    ) -> ForkedProcess:
+        """Start a process.
 
-    def request(self, request: dict[str, Any], files: Sequence[int] = ()) -> Any:  # noqa: ANN401 - an answer in JSON
-        socket.send_fds(self._socket, [json.dumps(request).encode()], files)
+        Args:
+            function: ``module:name``; called with the arguments, it returns the exit code.
+            args: its arguments.
+            streams: descriptors of its standard input, output and error.
+            error: the file behind the last of them, if it is one.
+        """
+        pid = self.request({"function": function, "args": list(args)}, streams)
+        return ForkedProcess(self, int(pid), error)
+
+    def request(self, request: dict[str, Any], streams: Sequence[int] = ()) -> Any:  # noqa: ANN401 - an answer in JSON
+        socket.send_fds(self._socket, [json.dumps(request).encode()], streams)
         return json.loads(self._socket.recv(MAX_REQUEST_BYTES))
 
     def close(self) -> None:
@@ -87,16 +103,24 @@ class ProgramForks:
         self._process.wait()
 
 
+@cache
+def forks() -> Forks:
+    """Return the process that others are forked from: one for each test process, ended with it."""
+    made = Forks()
+    atexit.register(made.close)
+    return made
+
+
 def serve(connection: socket.socket) -> None:
     """Answer requests until the connection closes, then kill the processes that still run."""
     running: set[int] = set()
     while True:
-        message, files, _, _ = socket.recv_fds(connection, MAX_REQUEST_BYTES, 3)
+        message, streams, _, _ = socket.recv_fds(connection, MAX_REQUEST_BYTES, 3)
         if not message:
             break
         request = json.loads(message)
-        if "args" in request:
-            answer: int | None = _fork(request["args"], request["dies_at"], files, connection)
+        if "function" in request:
+            answer: int | None = _fork(request["function"], request["args"], streams, connection)
             running.add(answer or 0)
         else:
             answer = _exit_code(request["poll"])
@@ -107,33 +131,33 @@ def serve(connection: socket.socket) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _fork(args: Sequence[str], dies_at: int, files: Sequence[int], connection: socket.socket) -> int:
+def _fork(function: str, args: Sequence[str], streams: Sequence[int], connection: socket.socket) -> int:
     pid = os.fork()
     if pid:
-        for descriptor in files:
+        for descriptor in streams:
             os.close(descriptor)
         return pid
-    code: object = 70
+    code: object = CRASHED
     try:
         connection.close()
-        for number, descriptor in enumerate(files):
-            os.dup2(descriptor, number)
-            os.close(descriptor)
-        sys.stdin, sys.stdout, sys.stderr = (open(number, mode, closefd=False) for number, mode in enumerate("rww"))  # noqa: SIM115 - standard streams
+        _take_streams(streams)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        sys.argv = ["stream-dedup", *args]
-        if dies_at != NEVER:
-            from tests.files.dying_filter import die_at  # noqa: PLC0415 - loads RocksDB
-
-            die_at(dies_at)
-        program_main()
+        module, _, name = function.partition(":")
+        code = getattr(importlib.import_module(module), name)(*args)
     except SystemExit as ended:
         code = ended.code
     except BaseException:  # noqa: BLE001 - as an interpreter that ends with a traceback
         sys.excepthook(*sys.exc_info())
     finally:
         sys.stderr.flush()
-        os._exit(code if isinstance(code, int) else 70)
+        os._exit(code if isinstance(code, int) else CRASHED)
+
+
+def _take_streams(streams: Sequence[int]) -> None:
+    for number, descriptor in enumerate(streams):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    sys.stdin, sys.stdout, sys.stderr = (open(number, mode, closefd=False) for number, mode in enumerate("rww"))  # noqa: SIM115 - standard streams
 
 
 def _exit_code(pid: int) -> int | None:
@@ -142,8 +166,10 @@ def _exit_code(pid: int) -> int | None:
 
 
 def main(descriptor: str) -> None:
-    from stream_dedup.core.fingerprint.entry_maker import EntryMaker  # noqa: PLC0415 - as above
+    from stream_dedup.core.fingerprint.entry_maker import EntryMaker  # noqa: PLC0415 - the tests need not load it
     from stream_dedup.index.scan import warm  # noqa: PLC0415 - as above
+    from tests.files import dying_filter  # noqa: F401, PLC0415 - as above
+    from tests.worker import dying_worker  # noqa: F401, PLC0415 - as above
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, which close the socket
     warm()

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 from typing import Any
 
+from stream_dedup.cli import main as program
 from stream_dedup.index import LogIndex
 
 _EFFECTS = ((os, "fsync"), (os, "replace"), (LogIndex, "commit"))
@@ -23,6 +25,14 @@ def _dying(effect: Callable[..., Any], reached: Callable[[], None]) -> Callable[
         return done
 
     return run
+
+
+def main(dies_at: str, *args: str) -> None:
+    """Run the program with these arguments; unless ``dies_at`` is empty, kill it at that effect."""
+    if dies_at:
+        die_at(int(dies_at))
+    sys.argv = ["stream-dedup", *args]
+    program()
 
 
 def die_at(number: int) -> None:

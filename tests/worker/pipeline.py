@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +22,8 @@ from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.headers import Stamp, parse_headers
 from stream_dedup.worker.steps import Step, TrimStep
+from tests.forks import ROOT, ForkedProcess, forks
 from tests.waiting import wait_until
-from tests.worker.forks import ROOT, Forks, WorkerProcess
 
 SESSION_S = 3
 TRANSACTION_S = 6
@@ -46,7 +44,7 @@ class Pipeline:
         self.bootstrap = bootstrap
         self._partitions = partitions
         self._sections = sections
-        self._workers: list[WorkerProcess] = []
+        self._workers: list[ForkedProcess] = []
         self._started: dict[int, tuple[str, int]] = {}
         admin = make_admin(self.config("main").kafka)
         ensure_topics(admin, self.config("main"))
@@ -104,13 +102,14 @@ class Pipeline:
 
     # workers
 
-    def start(self, index: str = "main", die_at: Step | TrimStep = Step.POLLED, times: int = 0) -> WorkerProcess:
+    def start(self, index: str = "main", die_at: Step | TrimStep = Step.POLLED, times: int = 0) -> ForkedProcess:
         assigned_before = self._assigned(index)
         path = self.folder / f"{index}.toml"
         path.write_text(toml_of(self.values(index)), "utf-8")
-        log = self.folder / f"{index}.log"
-        log.touch()
-        worker = _forks().start(path, log, die_at, times)
+        with (self.folder / f"{index}.log").open("ab") as log, Path(os.devnull).open("rb") as nothing:
+            streams = [nothing.fileno(), log.fileno(), log.fileno()]
+            arguments = [str(path), die_at.value, str(times)]
+            worker = forks().start("tests.worker.dying_worker:main", arguments, streams)
         self._workers.append(worker)
         self._started[worker.pid] = (index, assigned_before)
         return worker
@@ -125,7 +124,7 @@ class Pipeline:
     def wait_joined(self, index: str = "main", times: int = 1) -> None:
         wait_until(lambda: self.log(index).count("begins at offset") >= times, 60, f"{index} joins its group")
 
-    def stop(self, worker: WorkerProcess) -> None:
+    def stop(self, worker: ForkedProcess) -> None:
         """Stop a worker in order, once it takes part; it must end with exit code 0."""
         index, before = self._started[worker.pid]
         wait_until(lambda: self._assigned(index) > before, 60, f"{index} takes part in its group")
@@ -213,14 +212,6 @@ class Pipeline:
         assert not report.faults, report
 
 
-@cache
-def _forks() -> Forks:
-    """Return the process that workers are forked from: one for each test process, ended with it."""
-    forks = Forks()
-    atexit.register(forks.close)
-    return forks
-
-
 @contextmanager
 def pipeline(bootstrap: str, folder: Path, name: str, *, partitions: int = 1, **sections: Keys) -> Iterator[Pipeline]:
     made = Pipeline(bootstrap, folder, name, partitions=partitions, **sections)
@@ -230,16 +221,16 @@ def pipeline(bootstrap: str, folder: Path, name: str, *, partitions: int = 1, **
         made.close()
 
 
-def stop_all(made: Pipeline, workers: Sequence[WorkerProcess]) -> None:
+def stop_all(made: Pipeline, workers: Sequence[ForkedProcess]) -> None:
     for worker in workers:
         made.stop(worker)
 
 
-def freeze(worker: WorkerProcess) -> None:
+def freeze(worker: ForkedProcess) -> None:
     os.kill(worker.pid, signal.SIGSTOP)
 
 
-def thaw(worker: WorkerProcess) -> None:
+def thaw(worker: ForkedProcess) -> None:
     os.kill(worker.pid, signal.SIGCONT)
 
 

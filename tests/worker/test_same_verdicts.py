@@ -11,8 +11,8 @@ from stream_dedup.broker.log import LogReader
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import Verdict
+from tests.forks import ROOT
 from tests.worker.conftest import MakePipeline
-from tests.worker.forks import ROOT
 from tests.worker.mixture import records
 from tests.worker.pipeline import Pipeline, stop_all
 
