@@ -37,6 +37,9 @@ from tests.amount import FULL, examples
 from tests.forks import ForkedProcess, forks
 
 BROKER_FIXTURES = {"broker", "own_broker", "secured", "way"}
+MEMORY_FOLDER = "/dev/shm"  # noqa: S108 - what Linux calls it
+MEMORY_FREE_BYTES = 4 << 30
+"""Free there at least, if the tests are to keep their temporary folders in memory."""
 """Fixtures that start a broker, or a function that does."""
 
 # A failing example is printed in a form that runs it again. The time of an example depends on the machine.
@@ -68,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _keep_folders_in_memory() -> None:
-    """Let pytest make its folders in memory: the tests end processes, never the machine, so no disk is what they test."""
+    """Let pytest make its folders in memory: the tests kill processes, never the machine."""
     if os.path.isdir(MEMORY_FOLDER):  # noqa: PTH112 - no object is needed
         free = os.statvfs(MEMORY_FOLDER)
         if free.f_bavail * free.f_frsize > MEMORY_FREE_BYTES:
