@@ -37,7 +37,7 @@ from tests.amount import FULL, examples
 from tests.forks import ForkedProcess, forks
 
 BROKER_FIXTURES = {"broker", "own_broker", "secured", "way"}
-MEMORY_FOLDER = "/dev/shm"  # noqa: S108 - what Linux calls it
+MEMORY_FOLDER = "/dev/shm"
 MEMORY_FREE_BYTES = 4 << 30
 """Free there at least, if the tests are to keep their temporary folders in memory."""
 """Fixtures that start a broker, or a function that does."""

@@ -16,6 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
+from kafka.coordinator.base import BaseCoordinator
 from kafka.errors import KafkaError
 from kafka.net.compat import KafkaNetClient
 from kafka.net.inet import KafkaNetSocket
@@ -160,6 +161,37 @@ def end_sender(producer: KafkaProducer) -> None:
     _private(producer, "_sender", "force_close")()
 
 
+class _UntakenJoin:
+    """A join of the client's, never done in its eyes: it takes the outcome, and then forgets the join by itself."""
+
+    is_done = False
+
+    def __init__(self, join: Any) -> None:  # noqa: ANN401 - the client is untyped
+        self.add_callback = join.add_callback
+        self.add_errback = join.add_errback
+
+
+@cache
+def take_finished_joins() -> None:
+    """Let the client take the outcome of a join that ends between two polls; done once for the process.
+
+    A poll whose time runs out leaves the join to go on. If it has ended when the next poll looks, the client ignores
+    the outcome and joins anew, which makes every other member join again: with short polls on a busy machine, members
+    rejoin one after the other for minutes. An unfinished join is waited for, so this shows every join as unfinished.
+    """
+
+    def get(self: BaseCoordinator) -> _UntakenJoin | None:
+        if "_join_task" not in vars(self):
+            raise AttributeError(name="_join_task", obj=self)
+        join: _UntakenJoin | None = vars(self)["_join_task"]
+        return join
+
+    def replace(self: BaseCoordinator, join: Any) -> None:  # noqa: ANN401 - the client is untyped
+        vars(self)["_join_task"] = None if join is None else _UntakenJoin(join)
+
+    BaseCoordinator._join_task = property(get, replace)  # noqa: SLF001 - no public place to change this
+
+
 def keep_rejoining(consumer: KafkaConsumer) -> None:
     """Complete a rejoin that has begun.
 
@@ -167,6 +199,7 @@ def keep_rejoining(consumer: KafkaConsumer) -> None:
     assignment: if the time of a poll runs out just then, the join is never completed, without an error. The client does
     not clear the flag that this sets.
     """
+    _private(consumer, "_coordinator", "_join_task")
     if _private(consumer, "_coordinator", "rejoining"):
         _private(consumer, "_coordinator", "request_rejoin")()
 

@@ -7,6 +7,7 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``keep_transaction_requests``: test_client.py::test_commit_that_begins_while_the_broker_is_away
 * ``end_sender``: test_committer.py (a producer that is given up while records are left to send)
 * ``keep_rejoining``: test_source.py::test_second_member_joins_and_leaves, some thirty times
+* ``take_finished_joins``: the same test beside three busy processes, some ten times
 * ``drop_fetched``: test_source.py::test_partition_in_hand_is_held
 """
 
@@ -21,7 +22,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.errors import KafkaConnectionError
+from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
@@ -183,3 +186,22 @@ def test_what_a_broker_sends_before_it_closes_is_delivered(transport: type[Kafka
         assert transport._sock_recv(reading) == (b"wrong password", None)
         data, error = transport._sock_recv(reading)
         assert (data, type(error)) == (b"", KafkaConnectionError)
+
+
+def test_the_outcome_of_a_finished_join_is_taken() -> None:
+    """A join that ended between two polls looks unfinished, and hands its outcome to the poll that waits for it."""
+    workarounds.take_finished_joins()
+    coordinator = object.__new__(ConsumerCoordinator)
+    coordinator._join_task = Future().success(b"assignment")
+    taken: list[bytes] = []
+    coordinator._join_task.add_callback(taken.append)
+    assert (coordinator._join_task.is_done, taken) == (False, [b"assignment"])
+    coordinator._join_task = None
+    assert coordinator._join_task is None
+
+
+def test_a_coordinator_that_keeps_its_join_elsewhere_is_an_error() -> None:
+    """The workaround would do nothing."""
+    workarounds.take_finished_joins()
+    with pytest.raises(UserError, match=r"kafka-python has no ConsumerCoordinator\._join_task"):
+        workarounds.keep_rejoining(SimpleNamespace(_coordinator=object.__new__(ConsumerCoordinator)))
