@@ -125,14 +125,14 @@ def check(config: Config, files: Sequence[str]) -> None:
 def texts_at(files: Sequence[str], wanted: set[Where], fmt: InputFormat, copies: Copies) -> dict[Where, str]:
     """Read the texts in these lines again; the result lacks those that can no longer be read."""
     found: dict[Where, str] = {}
-    last = max((place.file for place in wanted), default=-1)
+    last = max((where.file for where in wanted), default=-1)
     for batch in read_batches_again(files[: last + 1], copies):
         for number, line in zip(batch.numbers, batch.lines, strict=True):
-            place = Where(batch.source, number)
-            if place in wanted and isinstance(line, bytes):
+            where = Where(batch.source, number)
+            if where in wanted and isinstance(line, bytes):
                 article = decode(RawRecord(None, line, ""), fmt)
                 if isinstance(article, Article):
-                    found[place] = "\n".join(article.texts)
+                    found[where] = "\n".join(article.texts)
         if len(found) == len(wanted):
             break
     return found

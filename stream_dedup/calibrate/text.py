@@ -74,13 +74,13 @@ def histogram(figures: Figures) -> list[str]:
     starts = [0, *ends[:-1]]
     counts = [sum(figures.histogram[start:end]) for start, end in zip(starts, ends, strict=True)]
     most = max(counts, default=0)
-    told = []
+    bars = []
     for start, end, count in zip(starts, ends, counts, strict=True):
         name = f"{start}" if end - start == 1 else f"{start}-{end - 1}"
-        told.append(f"{name:>7} {pad(_bar(count, most), BAR)} {count:,}".rstrip())
+        bars.append(f"{name:>7} {pad(_bar(count, most), BAR)} {count:,}".rstrip())
         if end == figures.limit + 1:
-            told.append(f"{'':>7} {'-' * BAR} {figures.limit}: the present {'distance' if figures.exact else 'limit'}")
-    return told
+            bars.append(f"{'':>7} {'-' * BAR} {figures.limit}: the present {'distance' if figures.exact else 'limit'}")
+    return bars
 
 
 def _last(figures: Figures) -> int:

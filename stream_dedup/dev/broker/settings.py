@@ -64,7 +64,7 @@ def new_cluster_id() -> str:
 def server_properties(listen: str, port: int, controller_port: int, extra: Mapping[str, str]) -> dict[str, str]:
     """Return Kafka's properties for one node in both roles.
 
-    ``listen`` is the address inside (all interfaces in a container); clients are told 127.0.0.1 always.
+    ``listen`` is the address inside (all interfaces in a container); clients always connect to 127.0.0.1.
     """
     return {
         "process.roles": "broker,controller",
