@@ -359,6 +359,8 @@ class VerdictSink(Protocol):
         begin, send ..., send_offsets, flush, commit        in this order
         begin, send ..., abort                              at any point before ``commit``
 
+    A new sink is not connected: ``renew`` comes first.
+
     After any error other than ``NotAMemberError`` of ``send_offsets`` the state of the transaction is unknown:
     ``renew`` settles it.
     """
