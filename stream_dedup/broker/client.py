@@ -55,7 +55,7 @@ FETCH_WAIT_MS = 100
 MAX_RESPONSE_BYTES = 100_000_000
 """The client's own limit on one response of the broker; raised for larger records."""
 HEADER_ALLOWANCE_BYTES = 16_384
-"""Room for the ``dedup.*`` headers and the record's frame beside the record as it came."""
+"""Room for the ``dedup.*`` headers beside the record as it came: at most some 2,500 bytes."""
 # A connection that ends in the middle (EOF) means that the broker went away, not that it refuses.
 _REFUSAL = re.compile(r"(?:Authentication failed|UnsupportedSaslMechanism|\[SSL: (?!UNEXPECTED_EOF))[^()]*")
 

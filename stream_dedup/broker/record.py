@@ -1,11 +1,35 @@
-"""The type of a consumer record: the client has none."""
+"""A consumer record, and its size as the broker counts it.
+
+The size of a record is that of a batch that holds this record alone, in version 2 of Kafka's record format. Every
+number in the record is a varint, so framing takes 2 bytes or more of each header:
+
+    61 bytes   the batch; ``max.message.bytes`` counts all of them, ``kafka.max_record_bytes`` all but the first 12
+    varint     length of the rest
+    1 byte     attributes
+    1 byte     time after the first record of the batch: 0
+    1 byte     offset after the first record of the batch: 0
+    varint     length of the key, -1 of none;    then the key
+    varint     length of the value, -1 of none;  then the value
+    varint     number of headers; each header:
+        varint     length of the name;                then the name in UTF-8
+        varint     length of the value, -1 of none;   then the value
+
+A record that is not the first of its batch has longer times and offsets. That does not matter here: a client divides a
+batch that the broker finds too large, and what remains too large in a batch of its own is too large.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
-RECORD_FRAME_BYTES = 128
-"""Bytes allowed for lengths, time and attributes of a record beside key, value and headers."""
+BATCH_FRAME_BYTES = 61
+"""The batch beside its records."""
+MESSAGE_FRAME_BYTES = 12
+"""Offset and length of the batch, the part of its frame that the length does not count. Kafka's default of 1 MiB + 12
+for max.message.bytes is 1 MiB of the size that is counted here."""
+FIXED_BYTES = 3
+"""Attributes, time and offset of a record that is alone in its batch."""
 
 
 class ConsumerRecord(Protocol):
@@ -23,7 +47,39 @@ class ConsumerRecord(Protocol):
     headers: list[tuple[str, bytes | None]]
 
 
-def record_bytes(record: ConsumerRecord) -> int:
-    """Return the size of a record in bytes: key, value, headers and frame."""
-    headers = sum(len(name.encode()) + len(value or b"") for name, value in record.headers)
-    return len(record.value or b"") + len(record.key or b"") + headers + RECORD_FRAME_BYTES
+class Sized(Protocol):
+    """The parts of a record that its size depends on."""
+
+    @property
+    def key(self) -> bytes | None:
+        """The key, None of none."""
+
+    @property
+    def value(self) -> bytes | None:
+        """The value, None of none."""
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]:
+        """Names and values."""
+
+
+def record_bytes(record: Sized) -> int:
+    """Return the size of a record in bytes, as ``kafka.max_record_bytes`` limits it."""
+    body = FIXED_BYTES + _field_bytes(record.key) + _field_bytes(record.value) + headers_bytes(record.headers)
+    return BATCH_FRAME_BYTES - MESSAGE_FRAME_BYTES + _varint_bytes(body) + body
+
+
+def headers_bytes(headers: Sequence[tuple[str, bytes | None]]) -> int:
+    """Return the size of headers in a record, with their number."""
+    fields = (_field_bytes(name.encode()) + _field_bytes(value) for name, value in headers)
+    return _varint_bytes(len(headers)) + sum(fields)
+
+
+def _field_bytes(content: bytes | None) -> int:
+    """Return the size of a key, a name or a value with its length."""
+    return 1 if content is None else _varint_bytes(len(content)) + len(content)
+
+
+def _varint_bytes(number: int) -> int:
+    """Return the size of a varint: 7 bits to a byte, of which one is the sign."""
+    return number.bit_length() // 7 + 1

@@ -24,6 +24,7 @@ import kafka.errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES
+from stream_dedup.broker.record import MESSAGE_FRAME_BYTES
 from stream_dedup.broker.retry import patiently
 from stream_dedup.errors import UserError
 
@@ -37,8 +38,6 @@ _T = TypeVar("_T")
 LOG_MESSAGE_BYTES = 8 << 20
 """Largest record of the log: 10,000 entries, the most that one batch can be set to, of 193 bytes each (with 16 tables),
 an id of up to 512 and a reason."""
-MESSAGE_FRAME_BYTES = 12
-"""Kafka counts a message with this much frame around its batch; its default of 1 MiB + 12 is the same sum."""
 READY_MS = 30_000
 """A new topic has leaders within milliseconds; a busy cluster is given half a minute."""
 

@@ -4,15 +4,18 @@ import itertools
 import json
 import random
 import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from kafka import OffsetAndMetadata
 from kafka.admin import NewTopic
 
-from stream_dedup.broker.client import make_admin
+from stream_dedup.broker.client import make_admin, make_producer
 from stream_dedup.broker.log import LogAppender, LogReader
+from stream_dedup.broker.record import record_bytes
 from stream_dedup.broker.topics import topic_ids
 from stream_dedup.core.entry import Batch, Trim
 from stream_dedup.core.headers import Stamp
@@ -249,20 +252,27 @@ def test_records_at_the_size_limit(make_pipeline: MakePipeline) -> None:
     """A record at the limit leaves whole; one that no topic can hold leaves as where it was, why, and its hash."""
     limit = 60_000
     made = make_pipeline(kafka={"max_record_bytes": limit}, input={"max_bytes": limit})
-    frame = 128
     text = "城市地铁新线路今天上午正式开通运营。"
-    fits = json.dumps({"id": "fits", "text": ""}).encode()
-    fits = json.dumps({"id": "fits", "text": "x" * (limit - frame - len("fits") - len(fits))}).encode()
-    # Compressed, both pass the source topic's limit: that is how a record too large for the outputs comes about.
+    empty = json.dumps({"id": "fits", "text": ""}).encode()
+    around = record_bytes(SimpleNamespace(key=b"fits", value=bytes(limit // 2), headers=[])) - limit // 2
+    fits = json.dumps({"id": "fits", "text": "x" * (limit - around - len(empty))}).encode()
+    assert record_bytes(SimpleNamespace(key=b"fits", value=fits, headers=[])) == limit
+    # Compressed, all pass the source topic's limit: that is how a record too large for the outputs comes about.
     made.produce([(b"fits", fits), (b"over", fits + b" "), article("small", text * 10)], compression="gzip")
+    with closing(make_producer(made.config().kafka, compression_type="gzip", max_request_size=1 << 20)) as producer:
+        tiny = producer.send(made.topic, value=fits[:1000], headers=[("a", b"b")] * 20_000)
+        tiny.get(timeout=30)
     judge_all(made)
-    by_key = {stamp.coordinates.offset: (record, stamp) for _, record, stamp in made.outputs()}
-    assert by_key[0][0].value == fits
-    assert by_key[1][1].verdict is Verdict.REJECTED
-    assert by_key[1][0].value == b""
-    assert by_key[1][1].omitted is not None
-    assert by_key[1][1].omitted.length == len(fits) + 1
-    assert by_key[2][1].verdict is Verdict.UNIQUE
+    by_offset = {stamp.coordinates.offset: (record, stamp) for _, record, stamp in made.outputs()}
+    assert by_offset[0][0].value == fits
+    assert by_offset[2][1].verdict is Verdict.UNIQUE
+    for offset, size in ((1, len(fits) + 1), (3, 1000)):
+        record, stamp = by_offset[offset]
+        assert (stamp.verdict, record.key, record.value) == (Verdict.REJECTED, None, b"")
+        assert stamp.reason is not None
+        assert stamp.reason.startswith("record too large: ")
+        assert stamp.omitted is not None
+        assert stamp.omitted.length == size
     made.assert_sound()
 
 
