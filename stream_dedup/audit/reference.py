@@ -76,9 +76,10 @@ class _Record:
 
 @dataclass(frozen=True, slots=True)
 class _ValidTrim:
-    """A trim that is not void, its log offset, and the window in force there."""
+    """A trim that is not void, its log offset and log time, and the window in force there."""
 
     offset: int
+    time: int
     trim: Trim
     window_ms: int | None
 
@@ -101,6 +102,8 @@ class PlainLog:
         self.valid_trims: list[_ValidTrim] = []
         self.void_trims_before = LogOffset(0)
         """A trim that names an X below this is void, unless X is trimmed already."""
+        self.holes: dict[SourcePartition, list[tuple[int, int]]] = {}
+        """Source offsets (first, last) inside the span of the batch that logged them, but without an entry in it."""
         self._source_of: dict[SourcePartition, int] = {}
         self._records: list[_Record] = []
         self._parts: list[tuple[NDArray[Any], ...]] = []
@@ -125,7 +128,7 @@ class PlainLog:
         elif isinstance(payload, Batch):
             self._append_batch(record, payload, self.rules)
         else:
-            self._append_trim(record.offset, payload)
+            self._append_trim(record, payload)
 
     @cached_property
     def entries(self) -> PlainEntries:
@@ -180,6 +183,10 @@ class PlainLog:
         """Return the topic name that the log has for an article."""
         return self._record(index).batch.topic
 
+    def rules_at(self, index: int) -> Rules:
+        """Return the rules in force at an article's log position."""
+        return self._record(index).rules
+
     def observed(self, index: int) -> bool:
         """Return whether the rules at an article's log position send every output to the topic of unique articles."""
         return self._record(index).rules.observe
@@ -207,11 +214,12 @@ class PlainLog:
         elif self.rules is not None and rules.restates(self.rules):
             self._anchors.add(offset)
 
-    def _append_trim(self, offset: int, trim: Trim) -> None:
+    def _append_trim(self, record: LogRecord, trim: Trim) -> None:
         if not self._may_name(trim.before):
-            self.void_trims_before = LogOffset(offset)
+            self.void_trims_before = LogOffset(record.offset)
             return
-        self.valid_trims.append(_ValidTrim(offset, trim, None if self.rules is None else self.rules.window_ms))
+        window_ms = None if self.rules is None else self.rules.window_ms
+        self.valid_trims.append(_ValidTrim(record.offset, int(record.time), trim, window_ms))
         self.low_watermark = LogOffset(max(self.low_watermark, trim.before))
         self.logged.drop_ranges(self.low_watermark, trim.horizon)
 
@@ -236,11 +244,17 @@ class PlainLog:
         self._copies += [(record.offset, first) for first in set(firsts) if first is not None]
         is_new = np.array([first is None for first in firsts])
         times = np.broadcast_to(np.asarray(record.time, np.int64), offsets.shape)
+        self.holes.setdefault(source, []).extend(self._new_holes(source, offsets))
         for logged in _ranges(record, offsets, times):
             self.logged.cover(source, logged)
             self.ever_logged.cover(source, logged)
         if is_new.any():
             self._append_entries(record.offset, times, batch, rules, np.flatnonzero(is_new))
+
+    def _new_holes(self, source: SourcePartition, offsets: I64) -> Iterator[tuple[int, int]]:
+        """Yield the offsets between those of a batch, where no earlier batch covers them."""
+        for at in np.flatnonzero(np.diff(offsets) > 1).tolist():
+            yield from self.ever_logged.gaps(source, int(offsets[at]) + 1, int(offsets[at + 1]))
 
     def _append_entries(self, log_offset: int, times: I64, batch: Batch, rules: Rules, rows: I64) -> None:
         source = self._source_of.setdefault((batch.topic_id, batch.partition), len(self.sources))
