@@ -11,7 +11,7 @@ from stream_dedup.errors import CorruptError
 
 
 class ByteReader:
-    """Reads the fields of a log batch.
+    """Reads the fields of a log record.
 
     Every method raises ``CorruptError`` where the bytes do not hold what it reads.
     """
@@ -45,13 +45,13 @@ class ByteReader:
     def end(self) -> None:
         """Refuse bytes behind the last field."""
         if self._at != len(self._raw):
-            msg = f"log batch has {len(self._raw) - self._at} bytes after its end"
+            msg = f"log record has {len(self._raw) - self._at} bytes after its end"
             raise CorruptError(msg)
 
     def _pass(self, length: int) -> int:
         start, end = self._at, self._at + length
         if end > len(self._raw):
-            msg = f"log batch of {len(self._raw)} bytes is cut short: a field ends at byte {end}"
+            msg = f"log record of {len(self._raw)} bytes is cut short: a field ends at byte {end}"
             raise CorruptError(msg)
         self._at = end
         return start

@@ -2,16 +2,18 @@
 
 The value of every record of the log topic ``<group>.fingerprints`` begins
 
-    byte 0   format version (2)
+    byte 0   format version, of this kind of record: 2 or 3 for a batch and a trim, 2 for rules
     byte 1   kind: 1 batch, 2 rules, 3 trim
 
 and continues by kind. All integers are little-endian. Columns follow one another
-without padding; each holds one value for every entry, in order.
+without padding; each holds one value for every entry, in order. Version 3 adds what a record was computed from.
+A record is encoded in the version that holds it, so decoding and encoding give the same bytes.
 
 Batch (kind 1): records that one worker polled from one source partition. It covers every
 offset from its first to its last. An offset between them without an entry has no
 record for consumers: it is a transaction marker, for example.
 
+    int64      version 3 only: read_to, the log offset before which its author had read every record of the log
     16 bytes   topic id
     int32      partition
     uint32     n, number of entries, 1 to MAX_ROWS
@@ -34,14 +36,26 @@ Trim (kind 3):
     int64   before: the log offset of a rules record; entries at smaller log offsets are dropped
     int64   horizon, ms: coordinates of articles whose log time is at most this are dropped
 
+  and in version 3
+
+    int64    revision of the rules that it was computed under
+    int64    read_to, as in a batch
+    uint32   n, number of source partitions, then for each of them, by rising topic id and partition:
+    16 bytes   topic id
+    int32      partition
+    int64      forgotten before: source offsets below were logged once and are forgotten, 1 or more
+
+  A trim of version 3 lists every source partition with forgotten offsets, so that the log can be cut before it.
+
 Decoding raises ``CorruptError`` for bytes that this format does not allow.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise, starmap
 from typing import NamedTuple
 
 import numpy as np
@@ -49,15 +63,20 @@ import numpy as np
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.byte_reader import ByteReader
 from stream_dedup.core.columns import Columns, decode_columns, encode_columns, names_of, stored_numbers
-from stream_dedup.core.model import FINGERPRINT_BITS, MAX_ROWS, TABLE_COUNTS, Coordinates
+from stream_dedup.core.model import FINGERPRINT_BITS, MAX_ROWS, TABLE_COUNTS, Coordinates, LogOffset, SourceOffset
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError
 
-FORMAT_VERSION = 2
+FORMAT_VERSIONS = (2, 3)
+"""Versions that can be decoded; ``encode`` writes the second where a record says what it was computed from."""
+_WITHOUT_BASIS, _WITH_BASIS = FORMAT_VERSIONS
 
 _HEAD = struct.Struct("<BB")
+_READ_TO = struct.Struct("<q")
 _BATCH = struct.Struct("<16siIBH")
 _TRIM = struct.Struct("<qq")
+_BASIS = struct.Struct("<qqI")
+_FORGOTTEN = struct.Struct("<16siq")
 
 _KIND_BATCH = 1
 _KIND_RULES = 2
@@ -72,6 +91,8 @@ class Batch(Columns):
     topic: str
     partition: int
     offsets: I64 = field(metadata=stored_numbers("<i8"))
+    read_to: LogOffset | None = None
+    """The log offset before which its author had read the log; None in version 2."""
 
     def id(self, row: int) -> str:
         """Return the article id of one entry."""
@@ -92,12 +113,34 @@ class Batch(Columns):
         return head.view(">u8").reshape(-1).astype(np.uint64)
 
 
+class Forgotten(NamedTuple):
+    """Source offsets of a partition below ``before`` were logged once and are forgotten."""
+
+    topic_id: bytes
+    partition: int
+    before: SourceOffset
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What a trim was computed from, and what it therefore forgets."""
+
+    revision: int
+    """Revision of the rules in force."""
+    read_to: LogOffset
+    """The log offset before which its author had read the log."""
+    forgotten: tuple[Forgotten, ...]
+    """Every source partition with forgotten offsets, by topic id and partition."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trim:
     """Drops the entries before ``before``, and the coordinates up to ``horizon``, from its log position on."""
 
     before: int
     horizon: int
+    basis: Basis | None = None
+    """None in version 2."""
 
 
 Payload = Batch | Rules | Trim
@@ -116,24 +159,38 @@ class LogRecord(NamedTuple):
     raw: bytes
 
 
-def make_batch(columns: Columns, topic_id: bytes, topic: str, partition: int, offsets: Sequence[int] | I64) -> Batch:
-    """Give entries their coordinates: one offset for each, strictly rising."""
+def make_batch(
+    columns: Columns,
+    topic_id: bytes,
+    topic: str,
+    partition: int,
+    offsets: Sequence[int] | I64,
+    *,
+    read_to: LogOffset | None = None,
+) -> Batch:
+    """Give entries their coordinates: one offset for each, strictly rising.
+
+    ``read_to`` is the log offset before which the caller has read every record of the log.
+    """
     return Batch(
         topic_id=topic_id,
         topic=topic,
         partition=partition,
         offsets=np.asarray(offsets, np.int64),
+        read_to=read_to,
         **{name: getattr(columns, name) for name in names_of(Columns)},
     )
 
 
 def encode(payload: Payload) -> bytes:
     """Return the bytes of a record value."""
-    if isinstance(payload, Batch):
-        return _HEAD.pack(FORMAT_VERSION, _KIND_BATCH) + _encode_batch(payload)
     if isinstance(payload, Rules):
-        return _HEAD.pack(FORMAT_VERSION, _KIND_RULES) + payload.to_json()
-    return _HEAD.pack(FORMAT_VERSION, _KIND_TRIM) + _TRIM.pack(payload.before, payload.horizon)
+        return _HEAD.pack(_WITHOUT_BASIS, _KIND_RULES) + payload.to_json()
+    if isinstance(payload, Batch):
+        version = _WITHOUT_BASIS if payload.read_to is None else _WITH_BASIS
+        return _HEAD.pack(version, _KIND_BATCH) + _encode_batch(payload)
+    version = _WITHOUT_BASIS if payload.basis is None else _WITH_BASIS
+    return _HEAD.pack(version, _KIND_TRIM) + _encode_trim(payload)
 
 
 def decode(raw: bytes) -> Payload:
@@ -146,30 +203,34 @@ def decode(raw: bytes) -> Payload:
         msg = f"log record of {len(raw)} bytes: too short for a version and a kind"
         raise CorruptError(msg)
     version, kind = _HEAD.unpack_from(raw)
-    if version != FORMAT_VERSION:
+    if version not in FORMAT_VERSIONS:
         msg = (
-            f"log record of format {version}, and this program reads format {FORMAT_VERSION}: go on with the release "
-            "that wrote this log, or begin a new log with another --group"
+            f"log record of format {version}, and this program reads formats "
+            f"{' and '.join(map(str, FORMAT_VERSIONS))}: go on with the release that wrote this log, or begin a new "
+            "log with another --group"
         )
         raise CorruptError(msg)
-    if kind == _KIND_BATCH:
-        return _decode_batch(raw, _HEAD.size)
-    if kind == _KIND_RULES:
+    if kind == _KIND_RULES and version == _WITHOUT_BASIS:
         return Rules.from_json(raw[_HEAD.size :])
-    if kind == _KIND_TRIM and len(raw) == _HEAD.size + _TRIM.size:
-        return Trim(*_TRIM.unpack_from(raw, _HEAD.size))
-    msg = f"log record of unknown kind {kind} and length {len(raw)}"
-    raise CorruptError(msg)
+    decoders: dict[int, Callable[[ByteReader, int], Payload]] = {_KIND_BATCH: _decode_batch, _KIND_TRIM: _decode_trim}
+    if kind not in decoders:
+        msg = f"log record of format {version} and unknown kind {kind}"
+        raise CorruptError(msg)
+    reader = ByteReader(raw, _HEAD.size)
+    payload = decoders[kind](reader, version)
+    reader.end()
+    return payload
 
 
 def _encode_batch(batch: Batch) -> bytes:
     name = batch.topic.encode()
+    basis = b"" if batch.read_to is None else _READ_TO.pack(batch.read_to)
     head = _BATCH.pack(batch.topic_id, batch.partition, len(batch), batch.tables, len(name))
-    return b"".join((head, name, batch.offsets.astype("<i8", copy=False).tobytes(), *encode_columns(batch)))
+    return b"".join((basis, head, name, batch.offsets.astype("<i8", copy=False).tobytes(), *encode_columns(batch)))
 
 
-def _decode_batch(raw: bytes, start: int) -> Batch:
-    reader = ByteReader(raw, start)
+def _decode_batch(reader: ByteReader, version: int) -> Batch:
+    read_to = _read_to(*_READ_TO.unpack(reader.take(_READ_TO.size))) if version == _WITH_BASIS else None
     topic_id, partition, n, tables, name_length = _BATCH.unpack(reader.take(_BATCH.size))
     if not 1 <= n <= MAX_ROWS:
         msg = f"log batch of {n} entries: must be 1 to {MAX_ROWS}"
@@ -180,8 +241,35 @@ def _decode_batch(raw: bytes, start: int) -> Batch:
     topic = reader.text(name_length)
     offsets = reader.column("<i8", (n,))
     columns = decode_columns(reader, n, tables)
-    reader.end()
     if (offsets[1:] <= offsets[:-1]).any():
         msg = "log batch whose offsets do not rise"
         raise CorruptError(msg)
-    return make_batch(columns, topic_id, topic, partition, offsets)
+    return make_batch(columns, topic_id, topic, partition, offsets, read_to=read_to)
+
+
+def _encode_trim(trim: Trim) -> bytes:
+    head, basis = _TRIM.pack(trim.before, trim.horizon), trim.basis
+    if basis is None:
+        return head
+    head += _BASIS.pack(basis.revision, basis.read_to, len(basis.forgotten))
+    return head + b"".join(_FORGOTTEN.pack(*forgotten) for forgotten in basis.forgotten)
+
+
+def _decode_trim(reader: ByteReader, version: int) -> Trim:
+    before, horizon = _TRIM.unpack(reader.take(_TRIM.size))
+    if version == _WITHOUT_BASIS:
+        return Trim(before, horizon)
+    revision, read_to, n = _BASIS.unpack(reader.take(_BASIS.size))
+    forgotten = tuple(starmap(Forgotten, _FORGOTTEN.iter_unpack(reader.take(n * _FORGOTTEN.size))))
+    sources = [one[:2] for one in forgotten]
+    if any(later <= earlier for earlier, later in pairwise(sources)) or any(one.before < 1 for one in forgotten):
+        msg = "log trim whose source partitions do not rise, or with one of which nothing is forgotten"
+        raise CorruptError(msg)
+    return Trim(before, horizon, Basis(revision, _read_to(read_to), forgotten))
+
+
+def _read_to(stored: int) -> LogOffset:
+    if stored < 0:
+        msg = f"log record whose author had read the log up to {stored}"
+        raise CorruptError(msg)
+    return LogOffset(stored)

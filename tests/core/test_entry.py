@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.entry import FORMAT_VERSION, Batch, Trim, decode, encode, make_batch
-from stream_dedup.core.model import SIGNATURE_BYTES, TABLE_COUNTS, Status
+from stream_dedup.core.entry import Basis, Batch, Forgotten, Trim, decode, encode, make_batch
+from stream_dedup.core.model import SIGNATURE_BYTES, TABLE_COUNTS, LogOffset, SourceOffset, Status
 from stream_dedup.core.rules import Rules, Scheme
 from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import CorruptError
@@ -55,12 +55,14 @@ def test_batch_there_and_back(tables: int) -> None:
     assert [(again.id(row), again.reason(row)) for row in range(ROWS)] == [("a", ""), ("", "no text"), ("第三", "")]
 
 
-def test_batch_as_drawn() -> None:
-    """Every field of an encoded batch is where the drawing of the format has it."""
-    batch = made(8)
+@pytest.mark.parametrize("read_to", [None, LogOffset(2**40 + 5)])
+def test_batch_as_drawn(read_to: LogOffset | None) -> None:
+    """Every field of an encoded batch is where the drawing of the format has it, in version 2 and in version 3."""
+    batch = replace(made(8), read_to=read_to)
     raw = encode(batch)
     name = "文章".encode()
-    head = struct.pack("<BB16siIBH", FORMAT_VERSION, 1, TOPIC_ID, 7, ROWS, 8, len(name)) + name
+    head = struct.pack("<BB", 2, 1) if read_to is None else struct.pack("<BBq", 3, 1, read_to)
+    head += struct.pack("<16siIBH", TOPIC_ID, 7, ROWS, 8, len(name)) + name
     at = len(head)
     assert raw[:at] == head
     assert struct.unpack_from("<3q3Q3B3Q", raw, at) == (
@@ -97,10 +99,29 @@ def test_rows_are_a_batch_of_their_own(start: int, stop: int) -> None:
     assert [part.reason(row) for row in range(stop - start)] == [batch.reason(row) for row in range(start, stop)]
 
 
-@pytest.mark.parametrize("payload", [Trim(3, -5), Rules(Scheme("simhash", 1, "{}"), window_ms=7)])
+FORGOTTEN = (Forgotten(TOPIC_ID, 0, SourceOffset(2**40)), Forgotten(TOPIC_ID, 7, SourceOffset(1)))
+TRIM = Trim(3, -5, Basis(9, LogOffset(2**33), FORGOTTEN))
+
+
+@pytest.mark.parametrize("read_to", [None, LogOffset(0), LogOffset(2**40)])
+def test_a_batch_says_up_to_where_its_author_had_read(read_to: LogOffset | None) -> None:
+    """Decoding returns it, None for version 2; encoding the decoded batch returns the same bytes."""
+    raw = encode(replace(made(), read_to=read_to))
+    assert decoded(raw).read_to == read_to
+    assert encode(decoded(raw)) == raw
+
+
+@pytest.mark.parametrize("payload", [Trim(3, -5), TRIM, Rules(Scheme("simhash", 1, "{}"), window_ms=7)])
 def test_rules_and_trims_there_and_back(payload: Trim | Rules) -> None:
     """Decoding returns the rules and the trim that were encoded."""
     assert decode(encode(payload)) == payload
+
+
+def test_trims_as_drawn() -> None:
+    """Every field of an encoded trim is where the drawing of the format has it, in version 2 and in version 3."""
+    assert encode(Trim(3, -5)) == struct.pack("<BBqq", 2, 3, 3, -5)
+    partitions = struct.pack("<16siq16siq", TOPIC_ID, 0, 2**40, TOPIC_ID, 7, 1)
+    assert encode(TRIM) == struct.pack("<BBqqqqI", 3, 3, 3, -5, 9, 2**33, 2) + partitions
 
 
 @pytest.mark.parametrize("cut", [1, 2, 20, 40, 100, 300, -1])
@@ -111,14 +132,23 @@ def test_batch_cut_short(cut: int) -> None:
 
 
 def with_byte(raw: bytes, at: int, value: int) -> bytes:
+    at %= len(raw)
     return raw[:at] + bytes([value]) + raw[at + 1 :]
 
 
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        (with_byte(encode(made()), 1, 9), "unknown kind 9"),
-        (encode(Trim(1, 2)) + b"\0", "unknown kind 3 and length 19"),
+        (with_byte(encode(made()), 1, 9), "format 2 and unknown kind 9"),
+        (with_byte(encode(Rules(Scheme("simhash", 1, "{}"))), 0, 3), "format 3 and unknown kind 2"),
+        (encode(Trim(1, 2)) + b"\0", "1 bytes after its end"),
+        (encode(TRIM)[:-1], "cut short"),
+        (encode(TRIM) + b"\0", "1 bytes after its end"),
+        (encode(replace(TRIM, basis=Basis(1, LogOffset(1), FORGOTTEN[::-1]))), "partitions do not rise"),
+        (encode(replace(TRIM, basis=Basis(1, LogOffset(1), FORGOTTEN[:1] * 2))), "partitions do not rise"),
+        (with_byte(encode(TRIM), -8, 0), "with one of which nothing is forgotten"),
+        (with_byte(encode(TRIM), 33, 0x80), "had read the log up to -"),
+        (encode(replace(made(), read_to=LogOffset(-1))), "had read the log up to -1"),
         (encode(made()) + b"\0", "1 bytes after its end"),
         (with_byte(encode(made()), 26, 5), "5 tables: must be one of"),
         (with_byte(encode(made()), 22, 0), "batch of 0 entries"),
@@ -153,6 +183,6 @@ def test_texts_that_are_none() -> None:
 
 
 def test_log_of_the_format_before() -> None:
-    """The error for a record of format 1 names both formats and the remedy."""
-    with pytest.raises(CorruptError, match=r"format 1, and this program reads format 2: .* --group"):
+    """The error for a record of another format names the formats and the remedy."""
+    with pytest.raises(CorruptError, match=r"format 1, and this program reads formats 2 and 3: .* --group"):
         decode(with_byte(encode(made()), 0, 1))
