@@ -1,0 +1,164 @@
+"""The port ``VerdictSink`` in memory: a transactional producer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from stream_dedup.ports import CommittedOffset, FencedError, Membership, Output, Partition, PassingError, PortError
+from tests.memory.broker import Cluster
+from tests.memory.partition import Message
+from tests.memory.runtime import Connection, hooked
+from tests.memory.transactions import Session
+
+UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+START_WAIT_S = 10.0
+"""The longest wait for a coordinator."""
+COMPLETING_S = 60.0
+"""The longest wait for the control records of the transaction before: longer than any of them takes."""
+
+
+class MemorySink:
+    """Transactions of output records and source offsets, under one transactional id."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        connection: Connection,
+        group: str,
+        transactional_id: str,
+        transaction_timeout_s: float = 60.0,
+    ) -> None:
+        """``renew`` starts the producer."""
+        self.connection = connection
+        self._cluster = cluster
+        self._group = group
+        self._id = transactional_id
+        self._timeout_s = transaction_timeout_s
+        self._session: Session | None = None
+        self._is_open = False
+        self._failed: PortError | None = None
+
+    @hooked("sink.begin")
+    def begin(self) -> None:
+        if self._is_open:
+            msg = "a transaction is open already"
+            raise RuntimeError(msg)
+        self._is_open = True
+        self._failed = None
+
+    @hooked("sink.send")
+    def send(self, output: Output) -> None:
+        session = self._open_session()
+        if self._failed is not None:
+            return
+        message = Message(output.key, output.value, output.headers, output.timestamp_ms)
+        try:
+            self._await_completed(session)
+            self._cluster.transactions.produce(
+                session, self._cluster.partition(self._partition_of(output.topic, output.key)), message
+            )
+        except PortError as error:
+            self._failed = error  # the client sends in the background: it shows in ``flush``
+
+    @hooked("sink.send_offsets")
+    def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
+        session = self._open_session()
+        self._await_completed(session)
+        if session.fenced:
+            raise FencedError(self._id)
+        group = self._cluster.group(self._group)
+        group.check(membership.proof)
+        self._cluster.transactions.add_offsets(session, group, offsets)
+
+    @hooked("sink.flush")
+    def flush(self) -> None:
+        self._open_session()
+        if self._failed is not None:
+            raise self._failed
+
+    @hooked("sink.commit")
+    def commit(self) -> None:
+        self._end(committed=True)
+
+    @hooked("sink.abort")
+    def abort(self) -> None:
+        self._end(committed=False)
+
+    def renew(self) -> None:
+        self._begin_renew()
+        self._end_renew()
+
+    @hooked("sink.abort_hanging")
+    def abort_hanging(self) -> list[str]:
+        ours = re.compile(re.escape(self._group) + "-" + UUID)
+        members = self._cluster.group(self._group).client_ids()
+        hanging = [
+            name
+            for name in sorted(self._cluster.transactions.ongoing())
+            if ours.fullmatch(name) and name != self._id and name not in members
+        ]
+        for name in hanging:
+            self._cluster.transactions.abort(name)
+        return hanging
+
+    @hooked("sink.close")
+    def close(self) -> None:
+        self._is_open = False
+        self._session = None
+
+    def end_request(self, *, committed: bool) -> Callable[[], None]:
+        """Return what carries out the end of the open transaction, for a request that arrives late."""
+        session = self._open_session()
+
+        def end() -> None:
+            if not session.fenced:
+                self._cluster.transactions.end(session, committed=committed)
+
+        return end
+
+    @hooked("sink.renew")
+    def _begin_renew(self) -> None:
+        """Fence the producers before and abort what is open: the coordinator's part of ``renew``."""
+        known = self._cluster.transactions.renew(self._id, self._timeout_s)
+        self._session = Session(known, known.epoch)
+        self._is_open = False
+        self._failed = None
+
+    @hooked("sink.renewed")
+    def _end_renew(self) -> None:
+        """Wait until the transaction before has its control records."""
+        if self._session is not None:
+            self._await_completed(self._session)
+
+    def _await_completed(self, session: Session) -> None:
+        """Wait until the transaction before this one has its control records.
+
+        Raises:
+            PassingError: it has not, after a long time.
+        """
+        runtime = self._cluster.runtime
+        deadline = runtime.now() + COMPLETING_S
+        while session.of.completing is not None and not session.fenced:
+            left = deadline - runtime.now()
+            if left <= 0:
+                msg = f"the transaction before of {self._id} does not complete"
+                raise PassingError(msg)
+            runtime.wait(session.of.completed, left)
+
+    def _end(self, *, committed: bool) -> None:
+        session = self._open_session()
+        if committed and self._failed is not None:
+            raise self._failed
+        self._cluster.transactions.end(session, committed=committed)
+        self._is_open = False
+
+    def _open_session(self) -> Session:
+        if self._session is None or not self._is_open:
+            msg = "no transaction is open"
+            raise RuntimeError(msg)
+        return self._session
+
+    def _partition_of(self, topic: str, key: bytes | None) -> Partition:
+        count = self._cluster.partition_counts().get(topic, 1)
+        return Partition(topic, sum(key or b"") % count)
