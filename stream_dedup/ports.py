@@ -50,6 +50,10 @@ class SourceRecord(Protocol):
         """Its offset."""
 
     @property
+    def leader_epoch(self) -> int:
+        """Leader epoch under which it was appended, for ``CommittedOffset``; below 0 if it is not known."""
+
+    @property
     def timestamp(self) -> int:
         """Milliseconds since 1970."""
 
@@ -181,7 +185,7 @@ class CommittedOffset(NamedTuple):
     topic_id: bytes | None
     """Id of the topic that the offset belongs to; None if it was set by hand."""
     leader_epoch: int | None = None
-    """Leader epoch of the last record before it; None if it is not known."""
+    """Leader epoch of the last record before it; None or below 0 if it is not known."""
 
 
 class ArticleSource(Protocol):
@@ -274,7 +278,8 @@ class Append(Protocol):
     def error(self) -> PortError | None:
         """Return why it failed, None while it is not known or when the record is in the log.
 
-        After a failure the record may be in the log nevertheless, or come into it until ``renew`` has returned.
+        After a failure the record may be in the log nevertheless, or come into it later, even after ``renew``: a
+        request that the broker has received is carried out, whatever becomes of its sender.
         """
 
     def wait(self, timeout_s: float) -> LogOffset:
@@ -309,6 +314,8 @@ class FingerprintLog(Protocol):
 
         Raises:
             OffsetGoneError: the offset to read from was cut away, or is past the end.
+            SourceChangedError: the log was truncated below the offset that was read.
+            RefusedByBrokerError: this client may not read the log.
             StreamDedupError: a record cannot be decoded, or its time was not set by the broker.
         """
 

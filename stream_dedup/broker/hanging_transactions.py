@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import re
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from kafka.errors import KafkaError
@@ -34,24 +35,31 @@ _UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
 def abort_hanging_transactions(kafka: KafkaConfig, own_id: str) -> list[str]:
-    """Abort the open transactions of workers that are no longer members; return their transactional ids.
+    """Abort them; return their transactional ids, or none after a failure, which is logged.
 
-    Several workers may call this at once. After a failure the next rebalance tries again, or the broker aborts the
-    transactions at their time-out.
+    After a failure the next rebalance tries again, or the broker aborts the transactions at their time-out.
     """
     try:
-        admin = make_admin(kafka)
-        try:
-            hanging = _hanging(admin, kafka.group) - {own_id}
-            for transactional_id in sorted(hanging):
-                # Again: another worker may have aborted it meanwhile, or its own worker may be back.
-                if transactional_id in _hanging(admin, kafka.group):
-                    _abort(kafka, transactional_id)
-        finally:
-            admin.close()
+        return abort_hanging(kafka, own_id)
     except (KafkaError, OSError, StreamDedupError) as error:
         log.warning("hanging transactions could not be aborted (%r); the broker aborts them at their time-out", error)
         return []
+
+
+def abort_hanging(kafka: KafkaConfig, own_id: str) -> list[str]:
+    """Abort the open transactions of workers that are no longer members; return their transactional ids.
+
+    Several workers may call this at once.
+
+    Raises:
+        KafkaError, UnavailableError: not all of them are aborted.
+    """
+    with closing(make_admin(kafka)) as admin:
+        hanging = _hanging(admin, kafka.group) - {own_id}
+        for transactional_id in sorted(hanging):
+            # Again: another worker may have aborted it meanwhile, or its own worker may be back.
+            if transactional_id in _hanging(admin, kafka.group):
+                _abort(kafka, transactional_id)
     return sorted(hanging)
 
 

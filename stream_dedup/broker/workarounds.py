@@ -16,6 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
+from kafka import OffsetAndMetadata
 from kafka.coordinator.base import BaseCoordinator
 from kafka.errors import KafkaError
 from kafka.net.compat import KafkaNetClient
@@ -26,7 +27,7 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from stream_dedup.errors import UserError
 
 if TYPE_CHECKING:
-    from kafka import KafkaConsumer, KafkaProducer
+    from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -205,16 +206,76 @@ def keep_rejoining(consumer: KafkaConsumer) -> None:
 
 
 def drop_fetched(consumer: KafkaConsumer) -> None:
-    """Drop the records that the client has fetched and not returned; the caller seeks every partition afterwards.
+    """Drop the records that the client has fetched and not returned, and the errors; the caller seeks every partition.
 
     The client sets the records of a paused partition aside, returns them later only in some states, and fetches no more
-    of that partition: it would stay silent, without an error.
+    of that partition: it would stay silent, without an error. It keeps an error for the next poll, too, though it may
+    be about a position that was left.
     """
     fetcher = _private(consumer, "_fetcher")
-    _private(fetcher, "_next_partition_records")
-    fetcher._next_partition_records = None  # noqa: SLF001 - nothing public drops them
+    for name in ("_next_partition_records", "_next_in_line_exception_metadata", "_cached_log_truncation"):
+        _private(fetcher, name)
+        setattr(fetcher, name, None)
     _private(fetcher, "_paused_partition_records").clear()
     _private(fetcher, "_paused_completed_fetches").clear()
+
+
+def drop_fetched_of(consumer: KafkaConsumer, partition: TopicPartition) -> None:
+    """Drop what was fetched of one paused partition; the caller seeks it afterwards.
+
+    A fetch that was under way when the partition was paused is set aside when it ends. The client would return its
+    records if the new position is the old one, even where the topic was made again in between.
+    """
+    fetcher = _private(consumer, "_fetcher")
+    _private(fetcher, "_paused_partition_records").pop(partition, None)
+    _private(fetcher, "_paused_completed_fetches").pop(partition, None)
+    completed = _private(fetcher, "_completed_fetches")
+    for fetch in [one for one in completed if one.topic_partition == partition]:
+        completed.remove(fetch)
+
+
+def seek_with_epoch(consumer: KafkaConsumer, partition: TopicPartition, offset: int, epoch: int) -> None:
+    """Seek, and let the client compare the leader epoch of the record before the offset: ``seek`` takes no epoch.
+
+    Raises:
+        KeyError: the partition is not assigned.
+    """
+    assigned = _private(consumer, "_subscription", "assignment")
+    assigned[partition].seek(OffsetAndMetadata(offset, "", epoch))
+
+
+def forget_offset_fetches(consumer: KafkaConsumer) -> None:
+    """Let the next request for a committed offset be a new one.
+
+    After a request whose time ran out, the client answers the next one with the late response to the first: the offset
+    may be from before a commit that the caller has waited for.
+    """
+    _private(consumer, "_coordinator", "_offset_fetch_futures").clear()
+
+
+def drop_refused_offsets(producer: KafkaProducer) -> None:
+    """Forget offsets that the group refused: the client would commit them with the next transaction."""
+    _private(producer, "_transaction_manager", "_pending_txn_offset_commits").clear()
+
+
+def error_of_producer(producer: KafkaProducer) -> KafkaError | None:
+    """Return the error that led to the producer's error state; the client only repeats that there was one."""
+    error: KafkaError | None = _private(producer, "_transaction_manager", "last_error")
+    return error
+
+
+def initialise_producer(producer: KafkaProducer, limit_s: float) -> None:
+    """Initialise the transactions, within a limit of its own: the client's is for every call.
+
+    Raises:
+        KafkaError: not within the limit, or refused.
+    """
+    limit_ms = producer.config["max_block_ms"]
+    producer.config["max_block_ms"] = int(limit_s * 1_000)
+    try:
+        producer.init_transactions()
+    finally:
+        producer.config["max_block_ms"] = limit_ms
 
 
 def _private(owner: object, *path: str) -> Any:  # noqa: ANN401 - the client is untyped

@@ -9,6 +9,11 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``keep_rejoining``: test_source.py::test_second_member_joins_and_leaves, some thirty times
 * ``take_finished_joins``: the same test beside three busy processes, some ten times
 * ``drop_fetched``: test_source.py::test_partition_in_hand_is_held
+* ``drop_fetched_of``: test_what_is_set_aside_of_a_partition_is_dropped below, which shows what the client keeps
+* ``seek_with_epoch``: contract/test_source.py::test_a_start_of_another_leader_epoch_is_a_changed_source
+* ``forget_offset_fetches``: test_a_late_answer_about_offsets_is_forgotten below
+* ``drop_refused_offsets``: contract/test_sink.py::test_refused_offsets_are_not_committed_later
+* ``error_of_producer``, ``initialise_producer``: test_adapter.py
 """
 
 import socket
@@ -22,6 +27,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kafka import TopicPartition
 from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.errors import KafkaConnectionError
 from kafka.future import Future
@@ -53,6 +59,11 @@ def test_the_version_is_the_one_that_was_verified() -> None:
         workarounds.end_sender,
         workarounds.keep_rejoining,
         workarounds.drop_fetched,
+        lambda consumer: workarounds.drop_fetched_of(consumer, TopicPartition("articles", 0)),
+        lambda consumer: workarounds.seek_with_epoch(consumer, TopicPartition("articles", 0), 1, 1),
+        workarounds.forget_offset_fetches,
+        workarounds.drop_refused_offsets,
+        workarounds.error_of_producer,
     ],
 )
 def test_a_name_that_is_gone_is_an_error(workaround: Callable[[Any], None]) -> None:
@@ -61,15 +72,19 @@ def test_a_name_that_is_gone_is_an_error(workaround: Callable[[Any], None]) -> N
         workaround(SimpleNamespace())
 
 
-@pytest.mark.parametrize("gone", ["_next_partition_records", "_paused_partition_records", "_paused_completed_fetches"])
+FETCHER: dict[str, Any] = {
+    "_next_partition_records": None,
+    "_next_in_line_exception_metadata": None,
+    "_cached_log_truncation": None,
+    "_paused_partition_records": {},
+    "_paused_completed_fetches": {},
+}
+
+
+@pytest.mark.parametrize("gone", FETCHER)
 def test_a_fetcher_that_keeps_records_elsewhere_is_an_error(gone: str) -> None:
     """Setting an attribute that the client no longer reads would drop nothing."""
-    names: dict[str, Any] = {
-        "_next_partition_records": None,
-        "_paused_partition_records": {},
-        "_paused_completed_fetches": {},
-    }
-    del names[gone]
+    names = {name: value for name, value in FETCHER.items() if name != gone}
     with pytest.raises(UserError, match=gone):
         workarounds.drop_fetched(SimpleNamespace(_fetcher=SimpleNamespace(**names)))
 

@@ -1,0 +1,38 @@
+"""The ports on kafka-python: every call of the worker and the audit to Kafka goes through this package.
+
+``kafka_ports`` makes the ports of one worker. No error of the client leaves a port: ``port_errors`` maps each to the
+error of ``ports`` that names the reaction. ``Partition`` and the client's ``TopicPartition`` are converted here alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stream_dedup.broker.adapter.clock import SystemClock
+from stream_dedup.broker.adapter.fingerprint_log import KafkaLog
+from stream_dedup.broker.adapter.group import KafkaOffsets
+from stream_dedup.broker.adapter.sink import KafkaSink
+from stream_dedup.broker.adapter.source import KafkaSource
+from stream_dedup.broker.adapter.topic_reader import KafkaTopicReader
+from stream_dedup.ports import WorkerPorts
+
+if TYPE_CHECKING:
+    from stream_dedup.config.model import Config
+
+__all__ = ["KafkaLog", "KafkaOffsets", "KafkaSink", "KafkaSource", "KafkaTopicReader", "SystemClock", "kafka_ports"]
+
+
+def kafka_ports(config: Config, member_id: str) -> WorkerPorts:
+    """Connect the ports of a worker; ``member_id`` is its client id in the group and its transactional id.
+
+    Raises:
+        UnavailableError: no broker can be reached, or it refuses this client.
+    """
+    return WorkerPorts(
+        source=KafkaSource(config, member_id),
+        log=KafkaLog(config.kafka, config.log_topic),
+        sink=KafkaSink(config, member_id),
+        offsets=KafkaOffsets(config.kafka),
+        watch_offsets=KafkaOffsets(config.kafka),
+        clock=SystemClock(),
+    )

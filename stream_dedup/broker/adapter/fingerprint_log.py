@@ -1,0 +1,202 @@
+"""The log on Kafka: one consumer without a group, one idempotent producer, one admin client that cuts.
+
+Only the index knows up to which offset the log was applied, so reading uses no group. An append is complete when the
+broker has acknowledged it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from kafka import KafkaProducer, TopicPartition
+from kafka.errors import (
+    CorruptRecordError,
+    KafkaConnectionError,
+    KafkaError,
+    OffsetOutOfRangeError,
+    RetriableError,
+    UnsupportedCodecError,
+)
+
+from stream_dedup.broker.adapter.group import AdminConnection
+from stream_dedup.broker.adapter.port_errors import port_error, port_errors
+from stream_dedup.broker.client import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
+from stream_dedup.broker.log import FETCH_BYTES, LOG_APPEND_TIME, READ_RECORDS
+from stream_dedup.broker.topics import LOG_MESSAGE_BYTES
+from stream_dedup.core.entry import LogRecord, Payload, decode, encode
+from stream_dedup.core.model import LogOffset
+from stream_dedup.errors import CorruptError, RefusedError, UnavailableError
+from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError
+
+if TYPE_CHECKING:
+    from kafka.future import Future
+
+    from stream_dedup.broker.record import ConsumerRecord
+    from stream_dedup.config.model import KafkaConfig
+
+log = logging.getLogger(__name__)
+
+
+class _Producer:
+    """One producer of the log; what it has not sent when it is given up has failed."""
+
+    def __init__(self, kafka: KafkaConfig, topic: str) -> None:
+        """Connect, and learn the leader of the topic, so that no append waits for it."""
+        self.client: KafkaProducer = make_producer(kafka, acks="all", linger_ms=0, max_request_size=LOG_MESSAGE_BYTES)
+        self.given_up = False
+        try:
+            self.client.partitions_for(topic)
+        except KafkaError as error:
+            log.debug("topic %s: %r", topic, error)  # the first append waits for it
+
+    def give_up(self) -> None:
+        discard(self.client)
+        self.given_up = True
+
+
+class _KafkaAppend:
+    """Implements ``ports.Append`` with a future of the client."""
+
+    def __init__(self, producer: _Producer, future: Future) -> None:
+        self._producer = producer
+        self._future = future
+
+    def done(self) -> bool:
+        return self._future.is_done or self._producer.given_up
+
+    def error(self) -> PortError | None:
+        if self._future.is_done:
+            return port_error(self._future.exception) if self._future.failed() else None
+        return PassingError("given up before it was acknowledged") if self._producer.given_up else None
+
+    def wait(self, timeout_s: float) -> LogOffset:
+        failure = self.error()
+        if failure is not None:
+            raise failure
+        with port_errors():
+            return LogOffset(self._future.get(timeout=timeout_s).offset)
+
+
+class _FailedAppend:
+    """Implements ``ports.Append``: a record that the client did not take."""
+
+    def __init__(self, failure: PortError) -> None:
+        self._failure = failure
+
+    def done(self) -> bool:
+        return True
+
+    def error(self) -> PortError:
+        return self._failure
+
+    def wait(self, timeout_s: float) -> LogOffset:  # noqa: ARG002 - known at once
+        raise self._failure
+
+
+class KafkaLog:
+    """Implements ``ports.FingerprintLog``."""
+
+    def __init__(self, kafka: KafkaConfig, topic: str) -> None:
+        """Connect; reading begins after ``seek``.
+
+        Raises:
+            UnavailableError: no broker can be reached, or it refuses this client.
+        """
+        self._kafka = kafka
+        self._topic = topic
+        self._partition = TopicPartition(topic, 0)
+        self._consumer = make_consumer(kafka, max_poll_records=READ_RECORDS, max_partition_fetch_bytes=FETCH_BYTES)
+        self._consumer.assign([self._partition])
+        self._sought = self._high_water = LogOffset(0)
+        self._producer = _Producer(kafka, topic)
+        self._admin = AdminConnection(kafka)
+
+    # One thread reads.
+
+    def bounds(self) -> tuple[LogOffset, LogOffset]:
+        """Return the first offset, and the offset after the last record; blocks up to ``broker_wait_s`` for each."""
+        limit_ms = int(self._kafka.broker_wait_s * 1_000)
+        with port_errors():
+            begin = self._consumer.beginning_offsets([self._partition], timeout_ms=limit_ms)
+            end = self._consumer.end_offsets([self._partition], timeout_ms=limit_ms)
+        return LogOffset(begin[self._partition]), LogOffset(end[self._partition])
+
+    def seek(self, offset: int) -> None:
+        """Read from this offset on."""
+        self._consumer.seek(self._partition, offset)
+        self._sought = LogOffset(offset)
+
+    def poll(self, wait_s: float) -> list[LogRecord]:
+        """Return the next records in order."""
+        try:
+            polled = self._consumer.poll(timeout_ms=int(wait_s * 1_000))
+        except OffsetOutOfRangeError as error:
+            raise OffsetGoneError([Partition(*self._partition)]) from error
+        except (CorruptRecordError, UnsupportedCodecError) as error:
+            msg = f"topic {self._topic}, from offset {self.position()} on: {error}"
+            raise CorruptError(msg) from error
+        except (RetriableError, KafkaConnectionError) as error:
+            log.debug("log: %r", error)
+            return []
+        except KafkaError as error:
+            raise port_error(error) from error
+        self._high_water = LogOffset(self._consumer.highwater(self._partition) or self._high_water)
+        return [self._record(message) for message in polled.get(self._partition, ())]
+
+    def position(self) -> LogOffset:
+        """Return the offset of the next record that ``poll`` looks for."""
+        with port_errors():
+            known = self._consumer.position(self._partition, timeout_ms=0)
+        return self._sought if known is None else LogOffset(known)
+
+    def high_water(self) -> LogOffset:
+        """Return the offset after the last record, as of the last fetch."""
+        return self._high_water
+
+    # One thread appends.
+
+    def append(self, payload: Payload) -> _KafkaAppend | _FailedAppend:
+        """Send one record."""
+        try:
+            return _KafkaAppend(
+                self._producer, self._producer.client.send(self._topic, value=encode(payload), partition=0)
+            )
+        except KafkaError as error:
+            return _FailedAppend(port_error(error))
+
+    def renew(self) -> None:
+        """Replace the producer."""
+        self._producer.give_up()
+        try:
+            self._producer = _Producer(self._kafka, self._topic)
+        except UnavailableError as error:
+            raise PassingError(str(error)) from error
+
+    # One thread cuts.
+
+    def cut(self, before: int) -> None:
+        """Delete the records before an offset."""
+        with port_errors():
+            self._admin.client().delete_records({self._partition: int(before)})
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1_000))
+        self._producer.client.close(timeout=CLOSE_TIMEOUT_S)
+        self._admin.close()
+
+    def _record(self, message: ConsumerRecord) -> LogRecord:
+        place = f"topic {self._topic}, offset {message.offset}"
+        if message.timestamp_type != LOG_APPEND_TIME:
+            msg = (
+                f"{place}: its time was not set by the broker; "
+                "the topic must have message.timestamp.type=LogAppendTime from its first record on"
+            )
+            raise RefusedError(msg)
+        raw = message.value or b""
+        try:
+            return LogRecord(message.offset, message.timestamp, decode(raw), raw)
+        except CorruptError as error:
+            msg = f"{place}: {error}"
+            raise CorruptError(msg) from error

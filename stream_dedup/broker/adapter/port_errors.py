@@ -1,0 +1,131 @@
+"""Maps the errors of kafka-python to those of the ports: one table.
+
+The client wraps some errors of the broker in a text ("Unexpected error in InitProducerIdResponse: [Error 50] ..."), and
+answers every call of a producer in an error state with "Invalid transition" or "because we are in an error state". The
+number in the text, or the second argument, names the error of the broker; it is that one which is mapped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import kafka.errors as kafka_errors
+from kafka import TopicPartition
+from kafka.errors import KafkaError
+
+from stream_dedup.errors import UnavailableError
+from stream_dedup.ports import (
+    FencedError,
+    NotAMemberError,
+    OffsetGoneError,
+    Partition,
+    PassingError,
+    PortError,
+    RecordTooLargeError,
+    RefusedByBrokerError,
+    SourceChangedError,
+    UnreadableError,
+)
+
+_KINDS: tuple[tuple[type[PortError], tuple[type[KafkaError], ...]], ...] = (
+    (
+        FencedError,
+        (
+            kafka_errors.ProducerFencedError,
+            kafka_errors.InvalidProducerEpochError,
+            kafka_errors.TransactionCoordinatorFencedError,
+        ),
+    ),
+    (
+        NotAMemberError,
+        (
+            kafka_errors.CommitFailedError,
+            kafka_errors.IllegalGenerationError,
+            kafka_errors.UnknownMemberIdError,
+            kafka_errors.RebalanceInProgressError,
+            kafka_errors.FencedInstanceIdError,
+        ),
+    ),
+    (RecordTooLargeError, (kafka_errors.MessageSizeTooLargeError, kafka_errors.RecordListTooLargeError)),
+    (SourceChangedError, (kafka_errors.LogTruncationError,)),
+    (
+        RefusedByBrokerError,
+        (
+            kafka_errors.AuthorizationError,
+            kafka_errors.SaslAuthenticationFailedError,
+            kafka_errors.InvalidTransactionTimeoutError,
+            kafka_errors.InvalidSessionTimeoutError,
+            kafka_errors.InvalidGroupIdError,
+            kafka_errors.InconsistentGroupProtocolError,
+            kafka_errors.GroupMaxSizeReachedError,
+            kafka_errors.InvalidTopicError,
+            kafka_errors.InvalidRecordError,
+            kafka_errors.InvalidTimestampError,
+            kafka_errors.InvalidRequiredAcksError,
+            kafka_errors.InvalidRequestError,
+            kafka_errors.PolicyViolationError,
+            kafka_errors.SecurityDisabledError,
+            kafka_errors.UnsupportedVersionError,
+            kafka_errors.UnsupportedForMessageFormatError,
+            kafka_errors.OffsetMetadataTooLargeError,
+        ),
+    ),
+)
+_NUMBER = re.compile(r"\[Error (\d+)\]")
+
+
+def port_error(error: BaseException) -> PortError:
+    """Return the error of ``ports`` that stands for an error of the client; an unknown one is a ``PassingError``."""
+    if isinstance(error, PortError):
+        return error
+    if isinstance(error, kafka_errors.OffsetOutOfRangeError):
+        return OffsetGoneError(out_of_range(error))
+    if isinstance(error, kafka_errors.CorruptRecordError | kafka_errors.UnsupportedCodecError):
+        return UnreadableError(text_of(error))
+    named = _named(error)
+    for kind, clients in _KINDS:
+        if issubclass(named, clients):
+            return kind(text_of(error))
+    return PassingError(text_of(error))
+
+
+@contextmanager
+def port_errors() -> Iterator[None]:
+    """Raise errors of the client in the block as errors of ``ports``; a broker that is away is a ``PassingError``."""
+    try:
+        yield
+    except KafkaError as error:
+        raise port_error(error) from error
+    except (UnavailableError, OSError) as error:
+        raise PassingError(text_of(error)) from error
+
+
+def out_of_range(error: KafkaError) -> list[Partition]:
+    """Return the partitions that an ``OffsetOutOfRangeError`` of the consumer names."""
+    found = error.args[0] if error.args else ()
+    return [Partition(*partition) for partition in found if isinstance(partition, TopicPartition)]
+
+
+def text_of(error: BaseException) -> str:
+    """Return the text of an error with its class, where the text does not name it."""
+    name, text = type(error).__name__, str(error)
+    description = getattr(error, "description", None) or ""
+    if name in text and description in text:
+        return text
+    return ": ".join(part for part in (name, text, description) if part and part != name)
+
+
+def _named(error: BaseException) -> type[BaseException]:
+    """Return the class of an error, or of the error of the broker that it wraps."""
+    if type(error) is not KafkaError:
+        return type(error)
+    for argument in error.args:
+        if isinstance(argument, KafkaError):
+            return _named(argument)
+    number = _NUMBER.search(str(error))
+    if number is not None:
+        kind: type[BaseException] = kafka_errors.for_code(int(number.group(1)))
+        return kind
+    return KafkaError

@@ -1,0 +1,103 @@
+"""Reads topics from offset to offset, outside any group, for the audit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafka import KafkaConsumer, TopicPartition
+
+from stream_dedup.broker.adapter.group import AdminConnection
+from stream_dedup.broker.adapter.port_errors import port_errors
+from stream_dedup.broker.client import CLOSE_TIMEOUT_S, make_consumer
+from stream_dedup.broker.group_offsets import offset_bounds, partitions_of
+from stream_dedup.ports import Partition, PassingError, SourceRecord
+
+if TYPE_CHECKING:
+    from stream_dedup.config.model import KafkaConfig
+
+READ_POLL_MS = 50
+"""One wait for records. After it the positions are checked, because transaction markers arrive as no record."""
+POSITION_MS = 5_000
+"""One wait for a position, which the client knows without a request."""
+
+
+class KafkaTopicReader:
+    """Implements ``ports.TopicReader``."""
+
+    def __init__(self, kafka: KafkaConfig) -> None:
+        """Connect at the first request."""
+        self._kafka = kafka
+        self._admin = AdminConnection(kafka)
+        self._made: KafkaConsumer | None = None
+
+    def partitions(self, names: Iterable[str]) -> list[Partition]:
+        """Return every partition of those topics that exist."""
+        with port_errors():
+            return [Partition(*at) for at in partitions_of(self._admin.client(), list(names))]
+
+    def bounds(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
+        """Return the first offset and the offset after the last record of each, open transactions included."""
+        with port_errors():
+            found = offset_bounds(self._admin.client(), [TopicPartition(*at) for at in partitions])
+        return {Partition(*at): bounds for at, bounds in found.items()}
+
+    def read(self, ranges: Mapping[Partition, tuple[int, int]]) -> Iterator[SourceRecord]:
+        """Yield the committed records of each range; waits for transactions that are open in a range."""
+        limit_s = self._kafka.transaction_timeout_s + self._kafka.broker_wait_s
+        wanted = {TopicPartition(*at): bounds for at, bounds in ranges.items() if bounds[0] < bounds[1]}
+        consumer = self._consumer(wanted)
+        left = dict(wanted)
+        moved_at, before = time.monotonic(), dict[TopicPartition, int]()
+        while left:
+            for at, records in self._poll(consumer).items():
+                yield from (record for record in records if record.offset < wanted[at][1])
+            positions = self._positions(consumer, left)
+            if positions != before:
+                moved_at, before = time.monotonic(), positions
+            elif time.monotonic() - moved_at > limit_s:
+                raise _stuck(positions, left, limit_s)
+            for at in [at for at, (_, end) in left.items() if positions[at] >= end]:
+                del left[at]
+                consumer.pause(at)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._admin.close()
+        consumer, self._made = self._made, None
+        if consumer is not None:
+            consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1_000))
+
+    def _consumer(self, wanted: Mapping[TopicPartition, tuple[int, int]]) -> KafkaConsumer:
+        """Return the consumer at the beginning of each range; what an earlier read left over is dropped."""
+        with port_errors():
+            if self._made is None:
+                self._made = make_consumer(self._kafka)
+            self._made.assign([])
+            self._made.assign(list(wanted))
+            for at, (begin, _) in wanted.items():
+                self._made.seek(at, begin)
+        return self._made
+
+    def _poll(self, consumer: KafkaConsumer) -> dict[TopicPartition, list[Any]]:
+        try:
+            with port_errors():
+                polled: dict[TopicPartition, list[Any]] = consumer.poll(timeout_ms=READ_POLL_MS)
+        except PassingError:
+            return {}
+        return polled
+
+    def _positions(self, consumer: KafkaConsumer, left: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        with port_errors():
+            return {at: int(consumer.position(at, timeout_ms=POSITION_MS)) for at in left}
+
+
+def _stuck(
+    positions: Mapping[TopicPartition, int], left: Mapping[TopicPartition, tuple[int, int]], limit_s: float
+) -> PassingError:
+    at, (_, end) = next(iter(left.items()))
+    return PassingError(
+        f"{Partition(*at)}: nothing came from offset {positions[at]} of {end} on for {limit_s:g} s: is the broker up, "
+        "or does a transaction hang (kafka-transactions.sh find-hanging)?"
+    )

@@ -1,0 +1,173 @@
+"""The contract suite's world on a real broker."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka.errors import KafkaTimeoutError
+
+from stream_dedup.broker.adapter import KafkaOffsets, KafkaSink, KafkaTopicReader, kafka_ports
+from stream_dedup.broker.adapter.group import offset_and_metadata
+from stream_dedup.broker.client import make_admin, make_consumer, make_producer
+from stream_dedup.broker.retry import patiently
+from stream_dedup.broker.topics import topic_ids
+from stream_dedup.config.load import load_config
+from stream_dedup.config.model import LOG_SUFFIX, Config
+from stream_dedup.ports import Partition
+from tests.broker.deleting import delete_topic
+from tests.contract.world import BROKER_WAIT_S, SESSION_S, TRANSACTION_S
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from stream_dedup.ports import CommittedOffset, SourceRecord, TopicReader, VerdictSink, WorkerPorts
+
+WAIT_LIMIT_S = 60.0
+"""A busy machine takes seconds for what takes milliseconds otherwise."""
+ACKNOWLEDGED_S = 30.0
+
+
+class KafkaTransaction:
+    """Implements ``world.OpenTransaction``."""
+
+    def __init__(self, make: Callable[[], KafkaProducer], partition: Partition, values: Sequence[bytes]) -> None:
+        self._make = make
+        self._producer = make()
+        self._producer.init_transactions()
+        self._producer.begin_transaction()
+        self.offsets = _send(self._producer, partition, values)
+
+    def commit(self) -> None:
+        self._producer.commit_transaction()
+        self._end()
+
+    def abort(self) -> None:
+        self._producer.abort_transaction()
+        self._end()
+
+    def close(self) -> None:
+        """Leave the transaction open."""
+        self._producer.close(timeout=0)
+
+    def _end(self) -> None:
+        """Wait for the markers: the broker initialises another producer of this id only behind them."""
+        self._producer.close()
+        with closing(self._make()) as successor:
+            successor.init_transactions()
+
+
+class KafkaWorld:
+    """Implements ``world.World``."""
+
+    def __init__(self, bootstrap: str, stack: ExitStack) -> None:
+        self._bootstrap = bootstrap
+        self._stack = stack
+        self._mark = uuid.uuid4().hex[:12]
+        self._admin: KafkaAdminClient = make_admin(self._config("world").kafka)
+        stack.callback(self._admin.close)
+
+    def _config(self, group: str, **kafka: float) -> Config:
+        keys = {"broker_wait_s": BROKER_WAIT_S, "session_timeout_s": SESSION_S} | kafka
+        return load_config(overrides={"kafka": {"brokers": self._bootstrap, "group": group, **keys}}, environment={})
+
+    def name(self, role: str) -> str:
+        return f"{role}-{self._mark}"
+
+    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
+        wait_until(condition, WAIT_LIMIT_S, what)
+
+    def time_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def make_topic(self, topic: str, partitions: int = 1, largest_batch: int | None = None) -> bytes:
+        self._make(topic, partitions, {} if largest_batch is None else {"max.message.bytes": str(largest_batch)})
+        return self._ids(topic)[topic]
+
+    def make_log(self, group: str) -> None:
+        self._make(self.log_topic(group), 1, {"message.timestamp.type": "LogAppendTime"})
+
+    def log_topic(self, group: str) -> str:
+        return f"{group}{LOG_SUFFIX}"
+
+    def delete_topic(self, topic: str) -> None:
+        delete_topic(self._admin, topic)
+
+    def delete_records(self, partition: Partition, before: int) -> None:
+        self._admin.delete_records({TopicPartition(*partition): before})
+
+    def write(self, partition: Partition, values: Sequence[bytes]) -> list[int]:
+        with closing(make_producer(self._config("world").kafka, acks="all")) as producer:
+            return _send(producer, partition, values)
+
+    def open_transaction(self, partition: Partition, values: Sequence[bytes]) -> KafkaTransaction:
+        kafka, transactional_id = self._config("world").kafka, f"world-{uuid.uuid4()}"
+        made = KafkaTransaction(lambda: make_producer(kafka, transactional_id=transactional_id), partition, values)
+        self._stack.callback(made.close)
+        return made
+
+    def committed_records(self, topic: str) -> list[SourceRecord]:
+        with closing(self.topic_reader()) as reader:
+            ends = self._stable_ends(topic)
+            begin = {partition: first for partition, (first, _) in reader.bounds(ends).items()}
+            records = reader.read({partition: (begin[partition], end) for partition, end in ends.items()})
+            return sorted(records, key=lambda record: (record.partition, record.offset))
+
+    def committed_offsets(self, group: str) -> Mapping[Partition, CommittedOffset]:
+        ports = KafkaOffsets(self._config(group).kafka)
+        with closing(ports):
+            return ports.committed()
+
+    def set_offset(self, group: str, partition: Partition, start: CommittedOffset) -> None:
+        self._admin.alter_group_offsets(group, {TopicPartition(*partition): offset_and_metadata(start)})
+
+    def ports(self, group: str, member: str, transaction_timeout_s: float = TRANSACTION_S) -> WorkerPorts:
+        made = kafka_ports(self._config(group, transaction_timeout_s=transaction_timeout_s), member)
+        for port in (made.source, made.log, made.sink, made.offsets, made.watch_offsets):
+            self._stack.callback(port.close)
+        return made
+
+    def topic_reader(self) -> TopicReader:
+        return KafkaTopicReader(self._config("world").kafka)
+
+    def commit_without_answer(self, sink: VerdictSink) -> None:
+        assert isinstance(sink, KafkaSink)
+        with _lost_answers():
+            sink.commit()
+
+    def _make(self, topic: str, partitions: int, configs: dict[str, str]) -> None:
+        self._admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": -1, "configs": configs}})
+        self._admin.wait_for_topics([topic])
+
+    def _ids(self, topic: str) -> dict[str, bytes]:
+        return patiently(self._config("world").kafka, "topics", lambda: topic_ids(self._admin, [topic]))
+
+    def _stable_ends(self, topic: str) -> dict[Partition, int]:
+        """Return how far readers of committed records get now."""
+        with closing(make_consumer(self._config("world").kafka)) as consumer:
+            numbers = consumer.partitions_for_topic(topic)
+            ends = consumer.end_offsets([TopicPartition(topic, number) for number in numbers])
+        return {Partition(*at): end for at, end in ends.items()}
+
+
+def _send(producer: KafkaProducer, partition: Partition, values: Sequence[bytes]) -> list[int]:
+    sent = [producer.send(partition.topic, value=value, partition=partition.number) for value in values]
+    return [future.get(timeout=ACKNOWLEDGED_S).offset for future in sent]
+
+
+@contextmanager
+def _lost_answers() -> Iterator[None]:
+    """Let the broker carry out every commit in the block, and its answer be lost."""
+    commit = KafkaProducer.commit_transaction
+
+    def commit_unheard(producer: KafkaProducer) -> None:
+        commit(producer)
+        msg = "the answer was lost"
+        raise KafkaTimeoutError(msg)
+
+    with patch.object(KafkaProducer, "commit_transaction", commit_unheard):
+        yield
