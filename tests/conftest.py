@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import signal
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -37,10 +38,10 @@ from tests.amount import FULL, examples
 from tests.forks import ForkedProcess, forks
 
 BROKER_FIXTURES = {"broker", "own_broker", "secured", "way"}
+"""Fixtures that start a broker, or a function that does."""
 MEMORY_FOLDER = "/dev/shm"
 MEMORY_FREE_BYTES = 4 << 30
 """Free there at least, if the tests are to keep their temporary folders in memory."""
-"""Fixtures that start a broker, or a function that does."""
 
 # A failing example is printed in a form that runs it again. The time of an example depends on the machine.
 hypothesis.settings.register_profile(
@@ -60,6 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
     _keep_folders_in_memory()
+    _keep_bytecode()
     if _shares_a_broker(config):
         try:
             shared = find_broker()
@@ -76,6 +78,15 @@ def _keep_folders_in_memory() -> None:
         free = os.statvfs(MEMORY_FOLDER)
         if free.f_bavail * free.f_frsize > MEMORY_FREE_BYTES:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY_FOLDER)
+
+
+def _keep_bytecode() -> None:
+    """Let this process and those that it starts keep their bytecode, also where containers turn that off.
+
+    Without it each of some hundred processes compiles the program anew, for a third of a second.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 
 def _shares_a_broker(config: pytest.Config) -> bool:

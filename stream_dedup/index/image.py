@@ -15,7 +15,6 @@ from collections.abc import Callable
 import numpy as np
 
 from stream_dedup.index.layout import SHARD_BLOCKS
-from stream_dedup.index.pages import merge_places
 from stream_dedup.index.posting_lists import Level, Source
 from stream_dedup.index.row_column import HeldRows, RowColumn
 from stream_dedup.index.runs import Run
@@ -105,14 +104,15 @@ def _size(source: Source | None) -> int:
 
 
 def _merged(source: Source, run: Run) -> Source:
-    old = np.diff(source.starts).astype(np.int64)
-    new = np.bincount(run.blocks - source.first, minlength=SHARD_BLOCKS)
-    place_old, place_new = merge_places(old, new)
-    keys = np.empty(len(place_old) + len(place_new), np.uint64)
-    doc_numbers = np.empty(len(keys), np.uint32)
-    keys[place_old], keys[place_new] = source.keys, run.keys
-    doc_numbers[place_old], doc_numbers[place_new] = source.doc_numbers, run.doc_numbers
-    return Source(source.first, starts_of(old + new), keys, doc_numbers)
+    lists = run.blocks - source.first
+    # Each new entry goes behind the old ones of its list.
+    ends = source.starts[lists + 1].astype(np.int64)
+    return Source(
+        source.first,
+        source.starts + starts_of(np.bincount(lists, minlength=SHARD_BLOCKS)),
+        np.insert(source.keys, ends, run.keys),
+        np.insert(source.doc_numbers, ends, run.doc_numbers),
+    )
 
 
 def _live(source: Source, low_watermark: int) -> Source:

@@ -80,6 +80,21 @@ class StoredLists:
         keys, doc_numbers = layout.unpack_entries(table, packed, np.repeat(blocks.astype(np.uint16), counts))
         return ReadLists(counts, keys, doc_numbers)
 
+    def read_shard(self, shard: int) -> ReadLists:
+        """Read every list of a shard, whole."""
+        table, part = divmod(shard, RANGES)
+        state = self.shards[shard]
+        if not state.stored_before:
+            return ReadLists(np.zeros(SHARD_BLOCKS, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.uint32))
+        if state.after.any():
+            return self.read(table, np.arange(part * SHARD_BLOCKS, (part + 1) * SHARD_BLOCKS))
+        # Without sealed pieces the pages are the lists.
+        _, found = self._shard_pages(shard)
+        counts = found.counts.ravel()
+        held = np.flatnonzero(counts)
+        blocks = np.repeat(held + part * SHARD_BLOCKS, counts[held]).astype(np.uint16)
+        return ReadLists(counts, *layout.unpack_entries(table, found.all(), blocks))
+
     def append(self, shard: int, rows: Run, before: int) -> None:
         """Append entries to the lists of a shard, which then stores every entry before this document number."""
         state = self.shards[shard]
@@ -146,31 +161,35 @@ class StoredLists:
                 batch.delete(key)
 
     def _append_rows(self, batch: WriteBatch, shard: int, rows: Run, after: U32) -> None:
-        table, part = divmod(shard, RANGES)
-        numbers, found = self._shard_pages(shard)
+        """Rewrite the pages that get entries; ``after`` is changed where a list gets sealed pieces."""
+        table = shard // RANGES
+        numbers, at = np.unique(rows.blocks.astype(np.int64) // PAGE_BLOCKS, return_inverse=True)
+        found = self._pages(table, numbers)
         old = found.counts.ravel()
-        new = np.bincount(rows.blocks - part * SHARD_BLOCKS, minlength=SHARD_BLOCKS)
+        new = np.bincount(at * PAGE_BLOCKS + rows.blocks % PAGE_BLOCKS, minlength=len(old))
         packed = pages.merged(old, found.all(), new, layout.pack_entries(table, rows.keys, rows.doc_numbers))
         counts = old + new
         if counts.max() > CHUNK_ENTRIES:
-            counts, packed = self._seal(batch, shard, counts, packed, after)
+            blocks = (numbers[:, np.newaxis] * PAGE_BLOCKS + np.arange(PAGE_BLOCKS)).ravel()
+            counts, packed = self._seal(batch, table, blocks, counts, packed, after)
         self._put_pages(batch, table, numbers, counts, packed)
 
     @staticmethod
-    def _seal(batch: WriteBatch, shard: int, counts: I64, packed: Packed, after: U32) -> tuple[I64, Packed]:
+    def _seal(
+        batch: WriteBatch, table: int, blocks: I64, counts: I64, packed: Packed, after: U32
+    ) -> tuple[I64, Packed]:
         """Write sealed pieces until every tail has one piece or less; returns the tails."""
-        table, part = divmod(shard, RANGES)
         starts = np.cumsum(counts) - counts
         counts = counts.copy()
         keep = np.ones(len(packed), bool)
         for index in np.flatnonzero(counts > CHUNK_ENTRIES).tolist():
-            start = int(starts[index])
+            start, block = int(starts[index]), int(blocks[index])
+            at = block % SHARD_BLOCKS
             while counts[index] > CHUNK_ENTRIES:
                 end = start + CHUNK_ENTRIES
-                key = layout.piece_key(table, part * SHARD_BLOCKS + index, int(after[index]))
-                batch.put(key, packed[start:end].tobytes())
+                batch.put(layout.piece_key(table, block, int(after[at])), packed[start:end].tobytes())
                 keep[start:end] = False
-                after[index] += 1
+                after[at] += 1
                 counts[index] -= CHUNK_ENTRIES
                 start = end
         return counts, packed.take(np.flatnonzero(keep), axis=0)

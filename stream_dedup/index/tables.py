@@ -183,10 +183,8 @@ class Tables:
 
     def source(self, shard: int) -> Source:
         """Read a whole stored shard."""
-        table, part = divmod(shard, RANGES)
-        blocks = np.arange(part * SHARD_BLOCKS, (part + 1) * SHARD_BLOCKS)
-        stored = self.stored.read(table, blocks)
-        return Source(int(blocks[0]), starts_of(stored.counts), stored.keys, stored.doc_numbers)
+        stored = self.stored.read_shard(shard)
+        return Source(shard % RANGES * SHARD_BLOCKS, starts_of(stored.counts), stored.keys, stored.doc_numbers)
 
     def _load_image(self, progress: ReportProgress | None) -> None:
         """Load rows, then shards; progress counts a step for each shard, and as many in all for the rows."""

@@ -86,7 +86,7 @@ class IdfTable(NamedTuple):
 @cache
 def idf_table() -> IdfTable:
     """Return the table of jieba's package, read at the first call: 270,000 words."""
-    return parse_idf(idf_path().read_text(encoding="utf-8"))
+    return parse_idf(idf_path().read_bytes().decode())
 
 
 def parse_idf(text: str) -> IdfTable:
@@ -95,8 +95,8 @@ def parse_idf(text: str) -> IdfTable:
     # There are few distinct numbers (3,300 in jieba's table): each is parsed once.
     fixed = {number: math.floor(float(number) * IDF_UNIT + 0.5) for number in set(parts[1::2])}
     values = dict(zip(parts[::2], map(fixed.__getitem__, parts[1::2]), strict=True))
-    ordered = sorted(values.values())
-    return IdfTable(values, ordered[len(ordered) // 2], ordered[0])
+    ordered = np.sort(np.fromiter(values.values(), np.int64, len(values)))
+    return IdfTable(values, int(ordered[len(ordered) // 2]), int(ordered[0]))
 
 
 @cache
