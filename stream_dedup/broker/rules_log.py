@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.log import LogAppender, LogReader
+from stream_dedup.broker.lost_log import refuse_lost_log
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, topic_ids
 from stream_dedup.config.effective import rules_of
@@ -98,9 +99,10 @@ def apply_rules(config: Config, progress: ReportProgress = lambda _done, _all: N
     Missing topics are made first, so that a new log can begin with its rules.
 
     Raises:
-        RefusedError: the scheme differs, or another change was made at the same time.
+        RefusedError: the scheme differs, another change was made at the same time, or the log lost its history.
     """
     with closing(make_admin(config.kafka)) as admin:
+        refuse_lost_log(admin, config)
         ensure_topics(admin, config)
     # 1  read the rules in force
     history = read_rules(config, progress)

@@ -139,6 +139,18 @@ def topic_ids(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, bytes]
     return {topic["name"]: _id_bytes(topic["topic_id"]) for topic in described if _exists(topic)}
 
 
+def topic_of_id(admin: KafkaAdminClient, topic_id: uuid.UUID) -> str | None:
+    """Return the name of the topic with this id; None if there is none, or this client may not describe it.
+
+    Raises what the client raises.
+    """
+    described = admin.describe_topics([topic_id])[0]
+    error = kafka_errors.for_code(described["error_code"])
+    if error is kafka_errors.UnknownTopicIdError:
+        return None
+    return str(described["name"]) if _exists(described) else None
+
+
 def partition_counts(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, int]:
     """Return the number of partitions of those topics that exist."""
     described = admin.describe_topics(list(names))

@@ -28,12 +28,15 @@ def command() -> None:
 def create(config: Config) -> None:
     """Create missing topics with the correct settings, and check the others.
 
-    Exit code 2: an existing topic has a wrong setting; the error contains the command to correct it.
+    Exit code 2: an existing topic has a wrong setting; the error contains the command to correct it. Exit
+    code 4: the group has committed offsets, but its log is gone or empty; no topic is created.
     """
     from stream_dedup.broker import topics  # noqa: PLC0415 - loads the Kafka client
     from stream_dedup.broker.client import make_admin  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.broker.lost_log import refuse_lost_log  # noqa: PLC0415 - loads the Kafka client
 
     with closing(make_admin(config.kafka)) as admin:
+        refuse_lost_log(admin, config)
         for name in topics.create_topics(admin, config):
             write_lines(f"created {name}")
         topics.ensure_topics(admin, config)

@@ -22,7 +22,13 @@ from stream_dedup.config.model import Config
     "article_limit",
     "metrics",
 )
-def command(config: Config) -> int:
+@click.option(
+    "--new-log",
+    is_flag=True,
+    help="Accept the log as it is, though the group's offsets or the index show a history that it lost; the index is "
+    "kept aside.",
+)
+def command(config: Config, new_log: bool) -> int:
     """Run a worker: read articles from Kafka and write their verdicts to Kafka.
 
     The worker sends each record once, unchanged, to the topic of its verdict, with `dedup.*` headers that
@@ -38,4 +44,4 @@ def command(config: Config) -> int:
     """  # noqa: D301 - \b keeps click from folding the examples
     from stream_dedup.worker.app import run_worker  # noqa: PLC0415 - loads the Kafka client
 
-    return run_worker(config)
+    return run_worker(config, new_log=new_log)

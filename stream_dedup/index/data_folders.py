@@ -28,11 +28,23 @@ STAGED = "staged"
 COMMITTED = "committed"
 
 _NAME = re.compile(r"data-([1-9][0-9]{0,8})")
+_KEPT = re.compile(r"kept-([1-9][0-9]{0,8})")
 
 
 def is_data_name(name: str) -> bool:
     """Whether a data folder may have this name."""
     return _NAME.fullmatch(name) is not None
+
+
+def kept_number(path: Path) -> int | None:
+    """Return the number of an index that was kept aside; None for any other name, or for no folder."""
+    match = _KEPT.fullmatch(path.name)
+    return int(match[1]) if match and is_folder(path) else None
+
+
+def is_kept(path: Path) -> bool:
+    """Whether a folder has the name of an index that was kept aside."""
+    return kept_number(path) is not None
 
 
 def data_folders(index: Path) -> list[Path]:

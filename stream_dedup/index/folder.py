@@ -6,11 +6,12 @@
       data-N/    a mark and RocksDB's files (see ``data_folders``)
       corrupt    present after damage was found: why
       worker-id  a worker's transactional id
+      kept-N/    an index that was kept aside (see ``kept``)
 
 Rules:
 
 * A new index is made in a folder that is missing, empty, or holds only what a killed process left of a new index
-  (and ``lost+found``, where the folder is a volume).
+  (and indexes that were kept aside, and ``lost+found``, where the folder is a volume).
 * A writer removes only data folders that are not current and that this program made.
 * A reader changes nothing, and needs no permission to.
 * Committed data without a file ``current`` are damage; they are not removed.
@@ -42,6 +43,7 @@ from stream_dedup.index.data_folders import (
     holds_data,
     is_data_name,
     is_empty,
+    is_kept,
     is_marked,
     is_rocksdb,
     is_staged,
@@ -58,9 +60,9 @@ ID_FILE = "worker-id"
 TABLES_KIND = "tables"
 """Kind of an index that an earlier release kept for ``stream_dedup.Index``; ``library`` converts it."""
 
-_CURRENT = "current"
-_CORRUPT = "corrupt"
-_OWN_FILES = frozenset({owner.FILE, _CORRUPT, ID_FILE} | {f"{name}.new" for name in (_CURRENT, _CORRUPT, ID_FILE)})
+CURRENT = "current"
+CORRUPT = "corrupt"
+_OWN_FILES = frozenset({owner.FILE, CORRUPT, ID_FILE} | {f"{name}.new" for name in (CURRENT, CORRUPT, ID_FILE)})
 _LOST_AND_FOUND = "lost+found"
 _SHOWN = 3
 """Most names of other files in the error message of a refused folder."""
@@ -163,10 +165,10 @@ class Folder:
         sync_folder(data)
         text = json.dumps({"format": INDEX_FORMAT_VERSION, "kind": self._kind, "data": data.name})
         # 3
-        replace_text(self.path / _CURRENT, text)
+        replace_text(self.path / CURRENT, text)
         self._current = data.name
         # 4
-        (self.path / _CORRUPT).unlink(missing_ok=True)
+        (self.path / CORRUPT).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             mark_committed(data)
             # 5
@@ -211,7 +213,7 @@ class Folder:
 
     def _refuse_corrupt(self) -> None:
         try:
-            reason = read_text(self.path / _CORRUPT)
+            reason = read_text(self.path / CORRUPT)
         except CorruptError as error:
             reason = str(error)
         if reason is not None:
@@ -267,7 +269,7 @@ def mark_corrupt(path: Path, reason: str = "damage was found") -> None:
     Where it cannot be written nothing is lost: the next opening finds the damage itself.
     """
     with contextlib.suppress(OSError):
-        replace_text(path / _CORRUPT, reason + "\n")
+        replace_text(path / CORRUPT, reason + "\n")
 
 
 def kind_of(path: Path) -> object:
@@ -292,6 +294,7 @@ def _refuse_others_folder(path: Path) -> None:
     if _holds_index(path):
         return
     leftovers = {data.name for data in data_folders(path) if is_marked(data) or is_empty(data)}
+    leftovers |= {each.name for each in path.iterdir() if is_kept(each)}
     # The file system makes this folder, so an index folder that is a volume is never empty.
     leftovers |= {_LOST_AND_FOUND} if is_folder(path / _LOST_AND_FOUND) else set()
     expected = leftovers | (_OWN_FILES - {owner.FILE} if owner.is_others_file(path) else _OWN_FILES)
@@ -326,7 +329,7 @@ def _data_of(path: Path) -> str | None:
 
 
 def _read_pointer(path: Path) -> _Pointer | None:
-    text = read_text(path / _CURRENT)
+    text = read_text(path / CURRENT)
     if text is None:
         return None
     content = json.loads(text)

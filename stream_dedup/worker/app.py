@@ -39,10 +39,16 @@ class _Stopped(BaseException):
     """A signal came before the worker was running."""
 
 
-def run_worker(config: Config, on_step: Callable[[Step | TrimStep], None] = lambda step: None) -> int:  # noqa: ARG005
+def run_worker(
+    config: Config,
+    on_step: Callable[[Step | TrimStep], None] = lambda step: None,  # noqa: ARG005
+    *,
+    new_log: bool = False,
+) -> int:
     """Run a worker until SIGTERM or SIGINT; return the exit code.
 
-    ``on_step`` is called at each point between two effects, by the thread that does them.
+    With ``new_log`` it accepts a log that lost its history. ``on_step`` is called at each point between two effects,
+    by the thread that does them.
 
     Raises:
         StreamDedupError: the error that ended the worker.
@@ -52,7 +58,7 @@ def run_worker(config: Config, on_step: Callable[[Step | TrimStep], None] = lamb
         running = stack.enter_context(_signals(stop))
         stack.enter_context(unavailable_on_kafka_error(config.kafka))
         try:
-            worker = _start(config, stack, stop, on_step)
+            worker = _start(config, stack, stop, on_step, new_log=new_log)
             running()
         except _Stopped:
             log.info("stopped before the worker was running")
@@ -72,7 +78,12 @@ def rebuild_index(config: Config, progress: Callable[[int, int], None]) -> None:
 
 
 def _start(
-    config: Config, stack: ExitStack, stop: threading.Event, on_step: Callable[[Step | TrimStep], None]
+    config: Config,
+    stack: ExitStack,
+    stop: threading.Event,
+    on_step: Callable[[Step | TrimStep], None],
+    *,
+    new_log: bool,
 ) -> Worker:
     """Make, in this order: metrics, broker, pool, log and index, worker. The pool loads while the log is read.
 
@@ -97,7 +108,10 @@ def _start(
     )
     stack.callback(pool.close)
     opened = open_log(
-        config, _ReadingProgress("reading the log", "records"), image=_ReadingProgress("loading the image", "parts")
+        config,
+        _ReadingProgress("reading the log", "records"),
+        image=_ReadingProgress("loading the image", "parts"),
+        new_log=new_log,
     )
     stack.callback(opened.index.close)
     stack.callback(opened.reader.close)

@@ -2,42 +2,55 @@
 
 In order:
 
-    1  check the topics and their settings; make the missing ones
-    2  open the index and load its image; empty it if it belongs to another log or does not agree with this one: the
-       index is only a cache of the log
-    3  read the log to its end
-    4  begin an empty log with the configuration's rules
-    5  compare the rules in force with the configuration's: if they differ, stop and name the difference
+    1  read the group's committed offsets, then look for its log
+    2  open the index and load its image
+    3  refuse to begin a log where offsets or index show that there was one
+    4  check the topics and their settings; make the missing ones
+    5  refuse an index that is the last copy of a history, or of a part of it; empty one that is only a cache and does
+       not agree with the log
+    6  read the log to its end
+    7  begin an empty log with the configuration's rules
+    8  compare the rules in force with the configuration's: if they differ, stop and name the difference
+
+Steps 3 and 5 refuse what would lose the history (``broker.lost_log``). With ``new_log`` the log is accepted as it is,
+and the index is kept aside.
 """
 
 from __future__ import annotations
 
 import logging
 import uuid
+from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import xxhash
 
 from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.log import LogAppender, LogReader
+from stream_dedup.broker.lost_log import FoundLog, find_log, lost_log_error, offsets_without_log
 from stream_dedup.broker.retry import patiently
-from stream_dedup.broker.topics import ensure_topics, topic_ids
+from stream_dedup.broker.topics import ensure_topics, topic_ids, topic_of_id
 from stream_dedup.config.effective import index_settings_of, rules_of
-from stream_dedup.core.model import LogOffset, is_only_in_index
+from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
-from stream_dedup.index import LogIndex, only_copy_in
+from stream_dedup.index import LogIndex, keep_aside, only_copy_in
 from stream_dedup.index.folder import ID_FILE
 from stream_dedup.index.small_files import read_text, replace_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from kafka import KafkaAdminClient
 
     from stream_dedup.config.model import Config
     from stream_dedup.core.rules import Rules
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,40 +64,56 @@ class OpenedLog:
     scheme_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Disagreement:
+    """Why an index does not agree with its log."""
+
+    reason: str
+    lost: bool
+    """Whether the index has a history that the log has not: it is no cache then."""
+
+
 def open_log(
-    config: Config, progress: ReportProgress, *, image: ReportProgress | None = None, rebuild: bool = False
+    config: Config,
+    progress: ReportProgress,
+    *,
+    image: ReportProgress | None = None,
+    rebuild: bool = False,
+    new_log: bool = False,
 ) -> OpenedLog:
     """Open index and log; calls ``progress`` with log offsets done and to do, ``image`` with parts of the image.
 
+    With ``rebuild`` the index is emptied first, if it is a cache. With ``new_log`` the log is accepted without the
+    history that offsets or index show.
+
     Raises:
         UserError: wrong topics, or the index belongs to another process.
-        RefusedError: the rules in force are not the configuration's.
+        RefusedError: the rules in force are not the configuration's, or the log lost its history.
     """
-    rules = rules_of(config)
-    # 1
-    log_id = _ensure(config)
-    reader = LogReader(config.kafka, config.log_topic)
-    # 2
-    first, end = reader.bounds(config.kafka.broker_wait_s)
-    index = _emptied(config, rules) if rebuild else _open_index(config, rules, image)
+    opening = _Opening(config, rules_of(config), rebuild=rebuild, new_log=new_log)
     try:
-        if not rebuild and (reason := _mismatch(config, index, reader, log_id, first, end)):
-            index.close()
-            index = _emptied(config, rules, f"index {config.index.path}: {reason}")
-        if index.log_id is None:
-            index.begin(str(uuid.UUID(bytes=log_id)))
-        # 3
-        _read_to_end(config, index, reader, progress, first)
-        # 4
-        if index.rules is None:
-            _begin_log(config, index, reader, rules)
-        # 5
-        _check_rules(config, index, rules)
+        with closing(make_admin(config.kafka)) as admin:
+            # 1
+            found = find_log(admin, config)
+            # 2
+            opening.open_index(image)
+            # 3
+            opening.refuse_without_log(admin, found)
+            # 4
+            log_id = _ensure(admin, config)
+            # 5
+            opening.agree(admin, log_id)
+        # 6
+        first = opening.read_to_end(progress)
+        # 7
+        if opening.index.rules is None:
+            opening.begin_log()
+        # 8
+        opening.check_rules()
     except BaseException:
-        index.close()
-        reader.close()
+        opening.close()
         raise
-    return OpenedLog(index, reader, log_id, first, rules.scheme.id)
+    return OpenedLog(opening.index, opening.reader, log_id, first, opening.rules.scheme.id)
 
 
 def worker_id(config: Config) -> str:
@@ -109,35 +138,185 @@ def worker_id(config: Config) -> str:
     return text.strip()
 
 
-def _ensure(config: Config) -> bytes:
-    admin = make_admin(config.kafka)
-    try:
-        ensure_topics(admin, config)
-        ids = patiently(config.kafka, config.log_topic, lambda: topic_ids(admin, [config.log_topic]))
-        if config.log_topic not in ids:
-            msg = f"topic {config.log_topic} was there a moment ago and is gone; start again"
+class _Opening:
+    """The steps of ``open_log``, and what they have opened so far."""
+
+    def __init__(self, config: Config, rules: Rules, *, rebuild: bool, new_log: bool) -> None:
+        self._config = config
+        self.rules = rules
+        self._rebuild = rebuild
+        self._new_log = new_log
+        self._index: LogIndex | None = None
+        self._reader: LogReader | None = None
+        self._damage: str | None = None
+        """Why the index could not be opened."""
+
+    @property
+    def index(self) -> LogIndex:
+        """The index, from step 2 on if it is not damaged, else from step 5 on."""
+        assert self._index is not None  # noqa: S101 - an order of our own, for the type checker
+        return self._index
+
+    @property
+    def reader(self) -> LogReader:
+        """The reader of the log, from step 5 on."""
+        assert self._reader is not None  # noqa: S101 - as above
+        return self._reader
+
+    def close(self) -> None:
+        """Close what is open."""
+        if self._index is not None:
+            self._index.close()
+        if self._reader is not None:
+            self._reader.close()
+
+    def open_index(self, image: ReportProgress | None) -> None:
+        """Open the index, or keep the reason why it cannot be read (step 2)."""
+        path, settings = self._config.index.path, index_settings_of(self._config)
+        if only_copy_in(path):
+            raise _files_index(path)
+        # An index of another scheme is refused, except where it is emptied anyhow.
+        scheme = None if self._rebuild else self.rules.scheme
+        try:
+            self._index = LogIndex.open(path, scheme=scheme, settings=settings, progress=image)
+        except CorruptError as error:
+            self._damage = str(error)
+
+    def refuse_without_log(self, admin: KafkaAdminClient, found: FoundLog) -> None:
+        """Refuse to begin a log if offsets or index show that there was one (step 3)."""
+        if found.absence is None:
+            return
+        reason = offsets_without_log(self._config, found)
+        if self._damage is not None:
+            self._lose(reason or f"{self._damage}, and {found.absence}")
+        elif self._is_last_copy(admin, found.log_id):
+            self._lose(reason or f"{self._read_so_far()}, but {found.absence}")
+        elif reason is not None and not self._new_log:
+            raise lost_log_error(reason)
+
+    def agree(self, admin: KafkaAdminClient, log_id: bytes) -> None:
+        """Connect to the log, and make the index one of this log (step 5)."""
+        self._reader = LogReader(self._config.kafka, self._config.log_topic)
+        if self._damage is not None:
+            self._empty(None if self._rebuild else self._damage)
+        elif (found := self._disagreement(admin, log_id)) is not None and found.lost:
+            self._lose(f"{self._read_so_far()}, but {found.reason}")
+        elif found is not None and not self._rebuild:
+            self._empty(f"index {self._config.index.path}: {found.reason}")
+        elif self._rebuild:
+            self._empty(None)
+        if self.index.log_id is None:
+            self.index.begin(str(uuid.UUID(bytes=log_id)))
+
+    def read_to_end(self, progress: ReportProgress) -> LogOffset:
+        """Apply the log up to its end (step 6); return its first offset."""
+        wait_s = self._config.kafka.broker_wait_s
+        first, end = self.reader.bounds(wait_s)
+        start = max(self.index.next_offset, first)
+        for records in self.reader.read(start, end, wait_s):
+            if records:
+                self.index.apply(records)
+                progress(records[-1].offset + 1 - start, end - start)
+        self.reader.seek(max(self.index.next_offset, first))
+        return first
+
+    def begin_log(self) -> None:
+        """Append the first rules to an empty log (step 7); if two workers do so at once, the first record wins."""
+        config = self._config
+        with closing(LogAppender(config.kafka, config.log_topic)) as appender:
+            offset = appender.append_now(replace(self.rules, revision=1))
+        for records in self.reader.read(self.index.next_offset, offset + 1, config.kafka.broker_wait_s):
+            self.index.apply(records)
+        if self.index.rules is None:
+            msg = f"topic {config.log_topic}: the rules appended at offset {offset} cannot be read back"
             raise UnavailableError(msg)
-        return ids[config.log_topic]
-    finally:
-        admin.close()
+        self.reader.seek(self.index.next_offset)
+
+    def check_rules(self) -> None:
+        """Refuse a configuration that differs from the rules in force (step 8)."""
+        in_force = self.index.rules
+        differences = self.rules.differences(in_force) if in_force is not None else ["the log has no rules"]
+        if differences:
+            msg = (
+                f"the rules in force in {self._config.log_topic} are not the configuration's: "
+                f"{'; '.join(differences)}. Either configure what is in force, or make the change on purpose: "
+                "stream-dedup rules apply (a new scheme needs a new log: another --group)"
+            )
+            raise RefusedError(msg)
+
+    def _disagreement(self, admin: KafkaAdminClient, log_id: bytes) -> _Disagreement | None:
+        """Return why the index does not agree with this log; None if it does."""
+        index = self.index
+        if index.log_id is None:
+            return None
+        if index.log_id != str(uuid.UUID(bytes=log_id)):
+            lost = self._is_last_copy(admin, log_id)
+            return _Disagreement(f"{self._config.log_topic} is another log{' and that one is gone' * lost}", lost)
+        first, end = self.reader.bounds(self._config.kafka.broker_wait_s)
+        if index.next_offset > end:
+            return _Disagreement(f"the log ends at {end}", lost=True)
+        if index.next_offset < first:
+            return _Disagreement(f"the log begins at {first} now", lost=False)
+        if index.last_checksum is None or index.next_offset == first or self._has_last_record():
+            return None
+        return _Disagreement(f"the log has another record at offset {index.next_offset - 1}", lost=True)
+
+    def _has_last_record(self) -> bool:
+        last, wait_s = self.index.next_offset - 1, self._config.kafka.broker_wait_s
+        read = [record.raw for records in self.reader.read(last, last + 1, wait_s) for record in records]
+        return [xxhash.xxh3_64_intdigest(raw) for raw in read] == [self.index.last_checksum]
+
+    def _is_last_copy(self, admin: KafkaAdminClient, log_id: bytes | None) -> bool:
+        """Whether the index has articles of a log that cannot be read any more."""
+        index = self.index
+        if index.log_id is None or not (index.partitions() or index.low_watermark):
+            return False
+        its_log = uuid.UUID(index.log_id)
+        return its_log.bytes == log_id or self._ask(its_log, lambda: topic_of_id(admin, its_log)) is None
+
+    def _ask(self, about: object, ask: Callable[[], T]) -> T:
+        return patiently(self._config.kafka, f"topic {about}", ask)
+
+    def _read_so_far(self) -> str:
+        return (
+            f"index {self._config.index.path} belongs to log {self.index.log_id} and has read it up to offset "
+            f"{self.index.next_offset}"
+        )
+
+    def _lose(self, reason: str) -> None:
+        """Refuse to go on without a history; with ``new_log`` keep the index aside and go on with an empty one."""
+        if not self._new_log:
+            raise lost_log_error(reason)
+        path = self._config.index.path
+        self._close_index()
+        kept = keep_aside(path)
+        where = "" if kept is None else f"; the index is kept in {kept} (stream-dedup index stats --index {kept})"
+        log.warning("%s; the log is accepted as it is%s", reason, where)
+        self._damage = None
+        self._empty(None)
+
+    def _empty(self, reason: str | None) -> None:
+        """Replace the index by an empty one; log the reason."""
+        self._close_index()
+        if reason is not None:
+            log.warning("%s; it is rebuilt from the log", reason)
+        path, settings = self._config.index.path, index_settings_of(self._config)
+        self._index = LogIndex.open(path, scheme=self.rules.scheme, settings=settings, emptied=True)
+
+    def _close_index(self) -> None:
+        if self._index is not None:
+            self._index.close()
+            self._index = None
 
 
-def _open_index(config: Config, rules: Rules, image: ReportProgress | None) -> LogIndex:
-    settings = index_settings_of(config)
-    try:
-        return LogIndex.open(config.index.path, scheme=rules.scheme, settings=settings, progress=image)
-    except CorruptError as error:
-        return _emptied(config, rules, str(error))
-
-
-def _emptied(config: Config, rules: Rules, reason: str | None = None) -> LogIndex:
-    """Replace the index by an empty one; log the reason."""
-    path = config.index.path
-    if only_copy_in(path):
-        raise _files_index(path)
-    if reason is not None:
-        log.warning("%s; it is rebuilt from the log", reason)
-    return LogIndex.open(path, scheme=rules.scheme, settings=index_settings_of(config), emptied=True)
+def _ensure(admin: KafkaAdminClient, config: Config) -> bytes:
+    """Check the topics, make the missing ones, and return the id of the log."""
+    ensure_topics(admin, config)
+    ids = patiently(config.kafka, config.log_topic, lambda: topic_ids(admin, [config.log_topic]))
+    if config.log_topic not in ids:
+        msg = f"topic {config.log_topic} was there a moment ago and is gone; start again"
+        raise UnavailableError(msg)
+    return ids[config.log_topic]
 
 
 def _files_index(path: Path) -> UserError:
@@ -145,64 +324,3 @@ def _files_index(path: Path) -> UserError:
         f"index {path} was made by `stream-dedup filter` or stream_dedup.Index and is the only place of what it holds; "
         "name another folder with --index"
     )
-
-
-def _mismatch(  # noqa: PLR0911 - one argument and one answer for each thing that must agree
-    config: Config, index: LogIndex, reader: LogReader, log_id: bytes, first: int, end: int
-) -> str | None:
-    """Return why the index does not belong to this log, or None."""
-    if index.log_id is None:
-        return None
-    if is_only_in_index(index.log_id):
-        raise _files_index(config.index.path)
-    if index.log_id != str(uuid.UUID(bytes=log_id)):
-        return f"it belongs to another log ({index.log_id})"
-    if index.next_offset > end:
-        return f"it has read up to log offset {index.next_offset}, but the log ends at {end}"
-    if index.next_offset < first:
-        return f"it has read up to log offset {index.next_offset}, but the log now begins at {first}"
-    if index.last_checksum is None or index.next_offset == first:
-        return None
-    last = index.next_offset - 1
-    for records in reader.read(last, last + 1, config.kafka.broker_wait_s):
-        if xxhash.xxh3_64_intdigest(records[0].raw) == index.last_checksum:
-            return None
-    return f"the log has another record at offset {last}"
-
-
-def _read_to_end(config: Config, index: LogIndex, reader: LogReader, progress: ReportProgress, first: int) -> None:
-    start = max(index.next_offset, first)
-    _, end = reader.bounds(config.kafka.broker_wait_s)
-    for records in reader.read(start, end, config.kafka.broker_wait_s):
-        if records:
-            index.apply(records)
-            progress(records[-1].offset + 1 - start, end - start)
-    reader.seek(max(index.next_offset, first))
-
-
-def _begin_log(config: Config, index: LogIndex, reader: LogReader, rules: Rules) -> None:
-    """Append the first rules; if two workers begin a log at the same time, the first record wins."""
-    appender = LogAppender(config.kafka, config.log_topic)
-    try:
-        offset = appender.append_now(replace(rules, revision=1))
-    finally:
-        appender.close()
-    start = index.next_offset
-    for records in reader.read(start, offset + 1, config.kafka.broker_wait_s):
-        index.apply(records)
-    if index.rules is None:
-        msg = f"topic {config.log_topic}: the rules appended at offset {offset} cannot be read back"
-        raise UnavailableError(msg)
-    reader.seek(index.next_offset)
-
-
-def _check_rules(config: Config, index: LogIndex, rules: Rules) -> None:
-    in_force = index.rules
-    differences = rules.differences(in_force) if in_force is not None else ["the log has no rules"]
-    if differences:
-        msg = (
-            f"the rules in force in {config.log_topic} are not the configuration's: {'; '.join(differences)}. "
-            "Either configure what is in force, or make the change on purpose: stream-dedup rules apply "
-            "(a new scheme needs a new log: another --group)"
-        )
-        raise RefusedError(msg)

@@ -1,6 +1,6 @@
 """A worker that kills or stops itself when it reaches a step for the n-th time.
 
-    python -m tests.worker.dying_worker CONFIG STEP N
+    python -m tests.worker.dying_worker CONFIG STEP N [--new-log]
 
 Steps are those of ``Step`` and ``TrimStep`` in ``stream_dedup.worker.steps``; N of 0 never ends it;
 N below 0 stops it (SIGSTOP) the -N-th time, until the test continues it.
@@ -24,7 +24,7 @@ from stream_dedup.worker.steps import Step, TrimStep
 _STEPS: dict[str, Step | TrimStep] = {step.value: step for kind in (Step, TrimStep) for step in kind}
 
 
-def main(path: str, step: str, times: str) -> int:
+def main(path: str, step: str, times: str, *flags: str) -> int:
     wanted, left = _STEPS[step], abs(int(times))
     how = signal.SIGKILL if int(times) > 0 else signal.SIGSTOP
     lock = threading.Lock()
@@ -41,7 +41,7 @@ def main(path: str, step: str, times: str) -> int:
     config = load_config(Path(path))
     set_up_logging(config.log_level)
     try:
-        return run_worker(config, on_step)
+        return run_worker(config, on_step, new_log="--new-log" in flags)
     except StreamDedupError as error:
         print(error, file=sys.stderr)  # noqa: T201 - as the command line does
         return exit_code_of(error)

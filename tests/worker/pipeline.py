@@ -102,13 +102,15 @@ class Pipeline:
 
     # workers
 
-    def start(self, index: str = "main", die_at: Step | TrimStep = Step.POLLED, times: int = 0) -> ForkedProcess:
+    def start(
+        self, index: str = "main", die_at: Step | TrimStep = Step.POLLED, times: int = 0, *flags: str
+    ) -> ForkedProcess:
         assigned_before = self._assigned(index)
         path = self.folder / f"{index}.toml"
         path.write_text(toml_of(self.values(index)), "utf-8")
         with (self.folder / f"{index}.log").open("ab") as log, Path(os.devnull).open("rb") as nothing:
             streams = [nothing.fileno(), log.fileno(), log.fileno()]
-            arguments = [str(path), die_at.value, str(times)]
+            arguments = [str(path), die_at.value, str(times), *flags]
             worker = forks().start("tests.worker.dying_worker:main", arguments, streams)
         self._workers.append(worker)
         self._started[worker.pid] = (index, assigned_before)

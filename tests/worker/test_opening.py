@@ -20,8 +20,22 @@ def config(tmp_path: Path) -> Config:
     return load_config(overrides={"index": {"path": tmp_path / "index"}}, environment={})
 
 
-def open_index(config: Config) -> LogIndex:
-    return opening._open_index(config, rules_of(config), None)
+def open_index(config: Config, *, rebuild: bool = False) -> LogIndex:
+    """The steps of ``open_log`` that concern the folder alone."""
+    steps = opening._Opening(config, rules_of(config), rebuild=rebuild, new_log=False)
+    try:
+        steps.open_index(None)
+        if rebuild or steps._damage is not None:
+            steps._empty(steps._damage)
+    except BaseException:
+        steps.close()
+        raise
+    return steps.index
+
+
+def rebuild_index(config: Config) -> LogIndex:
+    """The same for ``index rebuild``."""
+    return open_index(config, rebuild=True)
 
 
 @pytest.mark.expect_log("is damaged .* it is rebuilt from the log")
@@ -47,11 +61,9 @@ def test_an_index_of_filter_is_never_emptied(config: Config, tmp_path: Path, dam
     elif damage == "pointer lost":
         (path / "current").unlink()
     before = tree(path / "data-1")
-    with pytest.raises(UserError, match=r"was made by `stream-dedup filter` or stream_dedup\.Index"):
-        opening._emptied(config, rules_of(config))
-    if damage != "none":
-        with pytest.raises(UserError, match="was made by `stream-dedup filter`"):
-            open_index(config)
+    for call in (rebuild_index, open_index):
+        with pytest.raises(UserError, match=r"was made by `stream-dedup filter` or stream_dedup\.Index"):
+            call(config)
     assert tree(path / "data-1") == before
 
 
@@ -60,7 +72,7 @@ def test_a_folder_of_something_else_is_not_emptied(config: Config) -> None:
     (config.index.path / "data-2024").mkdir(parents=True)
     (config.index.path / "data-2024" / "a.txt").write_text("a stranger's")
     before = tree(config.index.path)
-    for call in (open_index, lambda config: opening._emptied(config, rules_of(config))):
+    for call in (open_index, rebuild_index):
         with pytest.raises(UserError, match="holds other files"):
             call(config)
     assert tree(config.index.path) == before
@@ -70,7 +82,7 @@ def test_a_transactional_id_stays_in_the_folder(config: Config) -> None:
     """Made once, also before there is an index, for which it is no obstacle."""
     first = opening.worker_id(config)
     open_index(config).close()
-    opening._emptied(config, rules_of(config)).close()
+    rebuild_index(config).close()
     assert opening.worker_id(config) == first
     assert first.startswith(config.kafka.group)
 

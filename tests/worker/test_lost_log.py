@@ -1,0 +1,315 @@
+"""A log that was deleted, emptied or truncated is never replaced in silence, and no last copy of it is destroyed."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from kafka import TopicPartition
+
+from stream_dedup.broker.client import make_admin
+from stream_dedup.broker.lost_log import FoundLog
+from stream_dedup.broker.topics import create_topics, topic_ids
+from stream_dedup.config.effective import rules_of
+from stream_dedup.config.load import load_config
+from stream_dedup.config.model import Config
+from stream_dedup.core.entry import LogRecord
+from stream_dedup.core.headers import Stamp
+from stream_dedup.core.model import LogOffset, Verdict
+from stream_dedup.errors import RefusedError
+from stream_dedup.exit_codes import EXIT_REFUSED
+from stream_dedup.index import LogIndex, mark_corrupt
+from stream_dedup.worker import opening
+from stream_dedup.worker.steps import Step
+from tests.broker.deleting import delete_topic
+from tests.random_logs import RandomLog
+from tests.worker.conftest import MakePipeline
+from tests.worker.mixture import records
+from tests.worker.pipeline import Pipeline
+
+SEED = 7
+LOG_ID, OTHER_ID = uuid.UUID(int=1), uuid.UUID(int=2)
+OFFSETS = {TopicPartition("articles", 0): 1234}
+END_LIMIT_S = 60
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return load_config(overrides={"index": {"path": tmp_path / "index"}}, environment={})
+
+
+@pytest.fixture(autouse=True)
+def known_topics(monkeypatch: pytest.MonkeyPatch) -> dict[uuid.UUID, str]:
+    """Topics by their id, as a broker that has no others would answer; empty at first."""
+    known: dict[uuid.UUID, str] = {}
+    monkeypatch.setattr(opening, "topic_of_id", lambda _admin, topic_id: known.get(topic_id))
+    return known
+
+
+def history(config: Config) -> list[LogRecord]:
+    """A log of rules and one batch of articles."""
+    log = RandomLog(random.Random(SEED), scheme=rules_of(config).scheme)
+    log.append_rules()
+    log.append_articles()
+    return log.records
+
+
+def fill_index(config: Config, log_id: uuid.UUID = LOG_ID) -> LogOffset:
+    """Make an index that has read the history; return the offset after it."""
+    with LogIndex.open(config.index.path, scheme=rules_of(config).scheme) as index:
+        index.begin(str(log_id))
+        index.apply(history(config))
+        return index.next_offset
+
+
+def no_log(log_id: uuid.UUID | None = None, *, committed: bool = False) -> FoundLog:
+    return FoundLog(
+        "stream-dedup.fingerprints", None if log_id is None else log_id.bytes, 0, 0, OFFSETS if committed else {}
+    )
+
+
+def steps(config: Config, *, rebuild: bool = False, new_log: bool = False) -> opening._Opening:
+    made = opening._Opening(config, rules_of(config), rebuild=rebuild, new_log=new_log)
+    made.open_index(None)
+    return made
+
+
+def content(path: Path) -> tuple[str | None, int]:
+    """The log that an index belongs to, and how far it has read it, damaged or not."""
+    (path / "corrupt").unlink(missing_ok=True)
+    with LogIndex.read(path, scheme=None) as index:
+        return index.log_id, index.next_offset
+
+
+def kept_names(config: Config) -> list[str]:
+    return sorted(path.name for path in config.index.path.glob("kept-*"))
+
+
+# the log is missing or empty
+
+
+@pytest.mark.parametrize("log_id", [None, OTHER_ID], ids=["missing", "empty"])
+@pytest.mark.parametrize("shown_by", ["offsets", "index", "damaged index"])
+def test_no_log_is_begun_over_a_history(config: Config, log_id: uuid.UUID | None, shown_by: str) -> None:
+    """Committed offsets, or an index with articles of a log that is gone, stop the worker; the index stays as it is."""
+    if shown_by != "offsets":
+        fill_index(config)
+    if shown_by == "damaged index":
+        mark_corrupt(config.index.path)
+    with closing(steps(config)) as made, pytest.raises(RefusedError, match=r"accept the log.*--new-log") as told:
+        made.refuse_without_log(None, no_log(log_id, committed=shown_by == "offsets"))
+    assert ("does not exist" if log_id is None else "has no records") in str(told.value)
+    assert ("articles-0: 1234" if shown_by == "offsets" else str(config.index.path)) in str(told.value)
+    expected = (None, 0) if shown_by == "offsets" else (str(LOG_ID), history(config)[-1].offset + 1)
+    assert content(config.index.path) == expected
+    assert kept_names(config) == []
+
+
+@pytest.mark.expect_log("the log is accepted as it is; the index is kept in .*kept-1")
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_new_log_keeps_the_index_aside(config: Config, damaged: bool) -> None:
+    """With ``new_log`` the old index moves, whole, into a folder that can be read; the worker's id stays."""
+    end = fill_index(config)
+    name = opening.worker_id(config)
+    if damaged:
+        mark_corrupt(config.index.path)
+    with closing(steps(config, new_log=True)) as made:
+        made.refuse_without_log(None, no_log(committed=True))
+        assert made.index.log_id is None
+        assert made.index.next_offset == 0
+    assert content(config.index.path / "kept-1") == (str(LOG_ID), end)
+    assert opening.worker_id(config) == name
+
+
+def test_the_first_worker_of_a_group_begins_a_log(config: Config) -> None:
+    """Without offsets and without an index that has articles there is no history: a log that began is one, too."""
+    with LogIndex.open(config.index.path, scheme=rules_of(config).scheme) as index:
+        index.begin(str(LOG_ID))
+        index.apply(history(config)[:1])
+    with closing(steps(config)) as made:
+        made.refuse_without_log(None, no_log())
+    assert not list(config.index.path.glob("kept-*"))
+
+
+def test_an_index_of_a_log_that_is_there_is_only_a_cache(config: Config, known_topics: dict[uuid.UUID, str]) -> None:
+    """An index of another group's log shows no history of this group."""
+    fill_index(config)
+    known_topics[LOG_ID] = "other.fingerprints"
+    with closing(steps(config)) as made:
+        made.refuse_without_log(None, no_log())
+
+
+# the log has records
+
+
+class FakeReader:
+    """A log's reader as far as the opening compares an index with it."""
+
+    def __init__(self, found: list[LogRecord], first: int = 0) -> None:
+        self._found = [record for record in found if record.offset >= first]
+        self._first = first
+
+    def bounds(self, _timeout_s: float) -> tuple[int, int]:
+        return self._first, self._found[-1].offset + 1
+
+    def read(self, start: int, end: int, _timeout_s: float) -> list[list[LogRecord]]:
+        return [[record for record in self._found if start <= record.offset < end]]
+
+    def close(self) -> None:
+        self._found.clear()
+
+
+def agree(
+    config: Config, monkeypatch: pytest.MonkeyPatch, reader: FakeReader, log_id: uuid.UUID = LOG_ID, **flags: bool
+) -> opening._Opening:
+    monkeypatch.setattr(opening, "LogReader", lambda *_: reader)
+    made = steps(config, **flags)
+    try:
+        made.agree(None, log_id.bytes)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def changed(found: list[LogRecord]) -> list[LogRecord]:
+    """The same log, with another record at its last offset."""
+    last = found[-1]
+    return [*found[:-1], LogRecord(last.offset, last.time, last.payload, last.raw + b" ")]
+
+
+WRONG: dict[str, tuple[Callable[[list[LogRecord]], list[LogRecord]], uuid.UUID, str]] = {
+    "truncated": (lambda found: found[:1], LOG_ID, "the log ends at 1"),
+    "truncated and filled": (changed, LOG_ID, "the log has another record at offset"),
+    "made again": (lambda found: found, OTHER_ID, "is another log and that one is gone"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("rebuild", [False, True])
+def test_an_index_with_more_than_its_log_is_refused(
+    config: Config, monkeypatch: pytest.MonkeyPatch, wrong: str, rebuild: bool
+) -> None:
+    """A log that lost records, or was made again, leaves its index as the last copy: it is not emptied."""
+    end = fill_index(config)
+    change, log_id, reason = WRONG[wrong]
+    with pytest.raises(RefusedError, match=reason):
+        agree(config, monkeypatch, FakeReader(change(history(config))), log_id, rebuild=rebuild)
+    assert content(config.index.path) == (str(LOG_ID), end)
+    assert kept_names(config) == []
+
+
+@pytest.mark.expect_log("the log is accepted as it is; the index is kept in")
+@pytest.mark.parametrize("wrong", WRONG)
+def test_the_log_is_accepted_on_purpose(config: Config, monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    """With ``new_log`` the index is kept aside, and an empty one belongs to the log as it is; each time another."""
+    change, log_id, _ = WRONG[wrong]
+    for number in (1, 2):
+        end = fill_index(config)
+        reader = FakeReader(change(history(config)))
+        with closing(agree(config, monkeypatch, reader, log_id, new_log=True)) as made:
+            assert made.index.log_id == str(log_id)
+            assert made.index.next_offset == 0
+        assert content(config.index.path / f"kept-{number}") == (str(LOG_ID), end)
+        (config.index.path / "current").unlink()
+        shutil.rmtree(next(config.index.path.glob("data-*")))
+    assert kept_names(config) == ["kept-1", "kept-2"]
+
+
+@pytest.mark.expect_log("it is rebuilt from the log")
+@pytest.mark.parametrize("why", ["trimmed", "of another group", "without articles"])
+def test_a_cache_is_emptied(
+    config: Config, monkeypatch: pytest.MonkeyPatch, known_topics: dict[uuid.UUID, str], why: str
+) -> None:
+    """An index that a log can build again is emptied: behind a trim, of a log that is there, without articles."""
+    reader, log_id = FakeReader(history(config)), LOG_ID
+    if why == "without articles":
+        with LogIndex.open(config.index.path, scheme=rules_of(config).scheme) as index:
+            index.begin(str(OTHER_ID))
+            index.apply(history(config)[:1])
+    elif why == "trimmed":
+        end = fill_index(config)
+        later = history(config)[-1]
+        reader = FakeReader([LogRecord(end + 9, later.time, later.payload, later.raw)], first=end + 1)
+    else:
+        fill_index(config, OTHER_ID)
+        known_topics[OTHER_ID] = "other.fingerprints"
+    with closing(agree(config, monkeypatch, reader, log_id)) as made:
+        assert made.index.log_id == str(LOG_ID)
+        assert made.index.next_offset == 0
+    assert kept_names(config) == []
+
+
+def test_an_index_that_agrees_is_used(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also with ``new_log``: there is nothing to accept."""
+    end = fill_index(config)
+    with closing(agree(config, monkeypatch, FakeReader(history(config)), new_log=True)) as made:
+        assert made.index.next_offset == end
+
+
+# on a broker
+
+
+def judge_all(made: Pipeline, index: str = "main", *, new_log: bool = False) -> None:
+    worker = made.start(index, Step.POLLED, 0, *(["--new-log"] * new_log))
+    made.wait_done()
+    made.stop(worker)
+
+
+def refused(made: Pipeline, index: str = "main") -> str:
+    """Start a worker that must refuse; return what it says."""
+    worker = made.start(index)
+    assert worker.wait(END_LIMIT_S) == EXIT_REFUSED, made.log(index)
+    return made.log(index).splitlines()[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.expect_log("")
+def test_a_log_deleted_under_stopped_workers(make_pipeline: MakePipeline) -> None:
+    """Neither a worker nor a command makes it again; ``--new-log`` does, and each index is kept for itself.
+
+    A worker without an index sees the group's offsets; one with an index is refused, too, when another worker has begun
+    a new log meanwhile.
+    """
+    made = make_pipeline()
+    made.produce(records(40, SEED))
+    for index in ("main", "second"):
+        judge_all(made, index)
+    log, count = made.config().log_topic, sum(made.ends().values())
+    before = [content(made.folder / index) for index in ("main", "second")]
+    with closing(make_admin(made.config().kafka)) as admin:
+        delete_topic(admin, log)
+        # 1  nothing replaces it
+        for index in ("main", "fresh"):
+            assert f"group {made.name} has committed offsets ({made.topic}-0: {count}), but its log" in refused(
+                made, index
+            )
+        for command in (("topics", "create"), ("rules", "apply"), ("index", "rebuild")):
+            done = made.run(*command)
+            assert (done.returncode, "--new-log" in done.stderr) == (EXIT_REFUSED, True), done.stderr
+        assert topic_ids(admin, [log]) == {}
+        # 2  an empty topic made by hand changes nothing
+        create_topics(admin, made.config())
+        assert "has no records" in refused(made)
+        assert [content(made.folder / index) for index in ("main", "second")] == before
+    # 3  on purpose
+    made.produce(records(40, SEED))
+    judge_all(made, new_log=True)
+    assert content(made.folder / "main" / "kept-1") == before[0]
+    # 4  the other index is not lost either
+    assert "is another log and that one is gone" in refused(made, "second")
+    assert content(made.folder / "second") == before[1]
+    judge_all(made, "second", new_log=True)
+    assert content(made.folder / "second" / "kept-1") == before[1]
+    again = [stamp for (_, offset), stamp in made.stamps().items() if offset >= count]
+    assert verdict_counts(again) == verdict_counts(made.stamps().values()) - verdict_counts(again)
+
+
+def verdict_counts(stamps: Iterable[Stamp]) -> Counter[Verdict]:
+    return Counter(stamp.verdict for stamp in stamps)
