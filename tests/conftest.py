@@ -8,6 +8,7 @@ On a machine with Docker or Java, a broker that does not start fails the tests t
 neither are they skipped, with that reason.
 """
 
+import json
 import logging
 import os
 import re
@@ -16,6 +17,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from typing import Any
 
 import hypothesis
 import pytest
@@ -220,15 +222,18 @@ def unexpected_log(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixt
 
 @pytest.fixture
 def fork(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., ForkedProcess]]:
-    """Starts a forked process of the program; one that still runs at the end of the test is killed."""
+    """Starts a forked process of the program, set up as ``dying_filter.SetUp`` says.
+
+    One that still runs at the end of the test is killed.
+    """
     folder = tmp_path_factory.mktemp("forked")
     running: list[ForkedProcess] = []
 
-    def begin(args: list[object], stdout: int, stdin: int = 0, dies_at: int | None = None) -> ForkedProcess:
+    def begin(args: list[object], stdout: int, stdin: int = 0, **set_up: Any) -> ForkedProcess:  # noqa: ANN401
         error = folder / str(len(running))
         with error.open("wb") as file:
             streams = [stdin, stdout, file.fileno()]
-            given = ["" if dies_at is None else str(dies_at), *map(str, args)]
+            given = [json.dumps(set_up), *map(str, args)]
             running.append(forks().start("tests.files.dying_filter:main", given, streams, error))
         return running[-1]
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.files.filtering import Filter, started
+from tests.files.filtering import Filter, PipedFilter
 
 
 @pytest.fixture
@@ -18,19 +15,14 @@ def call(capsysbinary: pytest.CaptureFixture[bytes]) -> Filter:
 
 
 @pytest.fixture
-def piped() -> Iterator[Any]:
+def piped() -> Iterator[Callable[..., PipedFilter]]:
     """Starts `filter` on pipes; what still runs at the end is killed."""
-    running: list[subprocess.Popen[bytes]] = []
+    running: list[PipedFilter] = []
 
-    def start(*args: object) -> subprocess.Popen[bytes]:
-        running.append(started(*args))
+    def start(*args: object) -> PipedFilter:
+        running.append(PipedFilter(*args))
         return running[-1]
 
     yield start
     for process in running:
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            assert pipe is not None
-            with contextlib.suppress(BrokenPipeError):
-                pipe.close()
+        process.close()

@@ -1,4 +1,4 @@
-"""A process that ends itself at one effect of `filter`: at the Nth of those that make the end of a call.
+"""The program in a forked process, which may end itself at one effect of `filter`: at the Nth of those at a call's end.
 
 The effects are counted from 0, each when it has happened: a file that reaches the disk or gets its name, the commit
 of the index. Where N is greater than their number, the call comes to its end.
@@ -6,14 +6,31 @@ of the index. Where N is greater than their number, the call comes to its end.
 
 from __future__ import annotations
 
+import io
+import json
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
 from stream_dedup.cli import main as program
 from stream_dedup.index import LogIndex
+
+
+class SetUp(TypedDict, total=False):
+    """What is set in the process before the program runs."""
+
+    dies_at: int
+    """The effect at which it ends itself."""
+    most_bytes: int
+    """Largest file that it can write."""
+    ignores: int
+    """A signal that it ignores, as under `nohup`."""
+    unbuffered: bool
+    """Standard output without a buffer, as PYTHONUNBUFFERED makes it."""
+
 
 _EFFECTS = ((os, "fsync"), (os, "replace"), (LogIndex, "commit"))
 
@@ -27,12 +44,22 @@ def _dying(effect: Callable[..., Any], reached: Callable[[], None]) -> Callable[
     return run
 
 
-def main(dies_at: str, *args: str) -> None:
-    """Run the program with these arguments; unless ``dies_at`` is empty, kill it at that effect."""
-    if dies_at:
-        die_at(int(dies_at))
+def main(set_up: str, *args: str) -> None:
+    """Run the program with these arguments; ``set_up`` is a ``SetUp`` in JSON."""
+    _set_up(json.loads(set_up))
     sys.argv = ["stream-dedup", *args]
     program()
+
+
+def _set_up(wanted: SetUp) -> None:
+    if "dies_at" in wanted:
+        die_at(wanted["dies_at"])
+    if "most_bytes" in wanted:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (wanted["most_bytes"],) * 2)
+    if "ignores" in wanted:
+        signal.signal(wanted["ignores"], signal.SIG_IGN)
+    if wanted.get("unbuffered"):
+        sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), write_through=True)  # type: ignore[type-var]
 
 
 def die_at(number: int) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stream_dedup.cli import run
+from tests.forks import forks
 
 STORY = (
     "市图书馆周末恢复夜间开放,读者可以在二楼阅览室看书到晚上十点。馆长说,去年因为维修,夜间服务停了八个月,"
@@ -58,14 +58,24 @@ class Filter:
         return [line["dedup"]["verdict"] for line in self(*args)]
 
 
-def started(*args: object, **more: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401 - as Popen's
-    """`filter` as a process of its own."""
-    command = [sys.executable, "-m", "stream_dedup", "filter", *map(str, args)]
-    return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), **more
-    )
+class PipedFilter:
+    """`filter` as a forked process on pipes; the part of ``subprocess.Popen`` that the tests use."""
 
+    def __init__(self, *args: object) -> None:
+        (stdin, self._in), (self._out, stdout), (self._err, stderr) = (os.pipe() for _ in range(3))
+        given = ["{}", "filter", *map(str, args)]
+        self._process = forks().start("tests.files.dying_filter:main", given, [stdin, stdout, stderr])
+        for theirs in (stdin, stdout, stderr):
+            os.close(theirs)
+        self.pid = self._process.pid
+        self.stdin, self.stdout, self.stderr = (
+            os.fdopen(ours, mode) for ours, mode in ((self._in, "wb"), (self._out, "rb"), (self._err, "rb"))
+        )
+        self.wait, self.send_signal = self._process.wait, self._process.send_signal
 
-def environment() -> dict[str, str]:
-    root = Path(__file__).resolve().parents[2]
-    return {**os.environ, "PYTHONPATH": str(root)}
+    def close(self) -> None:
+        """Kill the process, if it runs, and close the pipes."""
+        self._process.kill()
+        for pipe in (self.stdin, self.stdout, self.stderr):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()

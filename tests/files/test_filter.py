@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.files.filtering import OTHER, STORY, Filter, record, write
+from tests.files.filtering import OTHER, STORY, Filter, PipedFilter, record, write
+
+Piped = Callable[..., PipedFilter]
 
 
 def test_an_edited_copy_is_a_duplicate_of_the_first(tmp_path: Path, call: Filter) -> None:
@@ -98,7 +100,7 @@ def test_inputs_are_one_log_in_order(tmp_path: Path, call: Filter) -> None:
     assert [out["dedup"].get("match", {}).get("id") for out in call(one, two, one)] == [None, "a", "a"]
 
 
-def test_slow_input_is_answered_at_once(piped: Any) -> None:  # noqa: ANN401
+def test_slow_input_is_answered_at_once(piped: Piped) -> None:
     """Each line has its answer before the next one is written."""
     process = piped("--processes", 0)
     for number, verdict in enumerate(["unique", "duplicate", "duplicate"]):
@@ -109,12 +111,13 @@ def test_slow_input_is_answered_at_once(piped: Any) -> None:  # noqa: ANN401
     assert process.wait(30) == 0
 
 
-def test_ids_from_standard_input(piped: Any) -> None:  # noqa: ANN401
+def test_ids_from_standard_input(piped: Piped) -> None:
     """A missing id on standard input is stdin and the line."""
     process = piped("--processes", 0)
     line = json.dumps({"text": STORY}).encode() + b"\n"
-    out, _ = process.communicate(line * 2, 60)
-    assert json.loads(out.splitlines()[1])["dedup"]["match"]["id"] == "stdin:1"
+    process.stdin.write(line * 2)
+    process.stdin.close()
+    assert json.loads(process.stdout.read().splitlines()[1])["dedup"]["match"]["id"] == "stdin:1"
 
 
 def test_many_processes_keep_the_order(tmp_path: Path, call: Filter) -> None:
@@ -126,7 +129,7 @@ def test_many_processes_keep_the_order(tmp_path: Path, call: Filter) -> None:
     assert outs == call("--processes", 0, source)
 
 
-def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path, piped: Any) -> None:  # noqa: ANN401
+def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path, piped: Piped) -> None:
     """`filter | head -1` says nothing on standard error."""
     source = write(tmp_path / "a", *(record(number, OTHER * 20) for number in range(3000)))
     process = piped("--processes", 0, source)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.index import LogIndex
-from tests.files.filtering import EDITED, OTHER, STORY, Filter, record, write
+from tests.files.filtering import EDITED, OTHER, STORY, Filter, PipedFilter, record, write
+
+Piped = Callable[..., PipedFilter]
 
 
 def test_a_kept_index_knows_earlier_calls(tmp_path: Path, call: Filter) -> None:
@@ -76,7 +78,7 @@ def test_a_failed_call_leaves_a_kept_index_as_it_was(tmp_path: Path, call: Filte
 
 
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_a_killed_call_leaves_a_kept_index_as_it_was(tmp_path: Path, call: Filter, piped: Any, stop: int) -> None:  # noqa: ANN401
+def test_a_killed_call_leaves_a_kept_index_as_it_was(tmp_path: Path, call: Filter, piped: Piped, stop: int) -> None:
     """Ended by a signal after it answered, it has kept nothing, and the next call works."""
     one, index = write(tmp_path / "1", record("a", OTHER)), tmp_path / "index"
     call("--index", index, one)
@@ -90,7 +92,7 @@ def test_a_killed_call_leaves_a_kept_index_as_it_was(tmp_path: Path, call: Filte
     assert call.verdicts("--index", index, two) == ["unique", "duplicate"]
 
 
-def test_the_index_is_opened_before_a_line_is_read(tmp_path: Path, piped: Any) -> None:  # noqa: ANN401
+def test_the_index_is_opened_before_a_line_is_read(tmp_path: Path, piped: Piped) -> None:
     """An index that another process has makes the call end though its input never comes."""
     index = tmp_path / "index"
     first = piped("--index", index, "--processes", 0)

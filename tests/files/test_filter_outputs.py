@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -48,9 +47,9 @@ def start() -> Iterator[Start]:
     """Starts `filter` as a process of its own; one that still runs at the end is killed."""
     running: list[subprocess.Popen[bytes]] = []
 
-    def begin(*args: object, module: str = "stream_dedup", unbuffered: bool = False, **more: Any) -> Any:  # noqa: ANN401
+    def begin(*args: object, unbuffered: bool = False, **more: Any) -> Any:  # noqa: ANN401
         env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1" if unbuffered else ""}
-        command = [sys.executable, "-m", module, *map(str, args)]
+        command = [sys.executable, "-m", "stream_dedup", *map(str, args)]
         running.append(subprocess.Popen(command, env=env, stderr=subprocess.PIPE, **more))
         return running[-1]
 
@@ -114,14 +113,14 @@ def test_a_full_device(tmp_path: Path, source: Path, fork: Fork) -> None:
     [(1, False), (1, True), (60_000, False)],
     ids=["at the last byte", "at the last byte, unbuffered", "early"],
 )
-def test_a_disk_that_gets_full(tmp_path: Path, source: Path, start: Start, missing: int, unbuffered: bool) -> None:
+def test_a_disk_that_gets_full(tmp_path: Path, source: Path, fork: Fork, missing: int, unbuffered: bool) -> None:
     """A write that the disk takes only in part is an error, also where it is the last one."""
     whole, out = tmp_path / "whole", tmp_path / "out"
     assert run(["filter", "--processes", "0", "--unique", str(whole), str(source)]) == 0
     room = whole.stat().st_size - missing
-    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (room, room))
     with out.open("wb") as file:
-        process = start(*flags(tmp_path, indexed=True), source, stdout=file, unbuffered=unbuffered, preexec_fn=limit)
+        args = [*flags(tmp_path, indexed=True), source]
+        process = fork(args, file.fileno(), most_bytes=room, unbuffered=unbuffered)
     code, told = ended(process)
     assert code == 5, told
     assert "output standard output: File too large" in told
@@ -145,13 +144,13 @@ def test_a_non_blocking_pipe(tmp_path: Path, source: Path, start: Start, fork: F
     assert verdicts_of_the_next_call(tmp_path, source) == {"duplicate"}
 
 
-def test_a_reader_that_has_gone(tmp_path: Path, source: Path, start: Start) -> None:
+def test_a_reader_that_has_gone(tmp_path: Path, source: Path, fork: Fork) -> None:
     """Exit code 141, as for a program that SIGPIPE ended, and no message."""
-    process = start(*flags(tmp_path, indexed=True), source, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.readline()
-    process.stdout.close()
-    process.stdout = None
+    reader, writer = small_pipe()
+    process = fork([*flags(tmp_path, indexed=True), source], writer)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        file.readline()
     assert ended(process) == (141, "")
     assert verdicts_of_the_next_call(tmp_path, source) == {"unique"}
 
@@ -258,11 +257,10 @@ def test_a_signal_after_the_last_line_has_left_does_not_deny_the_call(
     assert signal.getsignal(number) is before
 
 
-def test_signals_that_are_ignored_stay_ignored(tmp_path: Path, source: Path, start: Start) -> None:
+def test_signals_that_are_ignored_stay_ignored(tmp_path: Path, source: Path, fork: Fork) -> None:
     """`nohup stream-dedup filter` goes on when its terminal goes away."""
     reader, writer = small_pipe()
-    ignore = partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
-    process = start(*flags(tmp_path, indexed=False), source, stdout=writer, preexec_fn=ignore)
+    process = fork([*flags(tmp_path, indexed=False), source], writer, ignores=signal.SIGHUP)
     os.close(writer)
     wait_until(lambda: _waiting_bytes(reader) > 0, 60, "the first lines")
     process.send_signal(signal.SIGHUP)
