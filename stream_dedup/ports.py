@@ -232,7 +232,10 @@ class ArticleSource(Protocol):
         """
 
     def pause(self, *, paused: bool) -> None:
-        """Stop or go on fetching the partitions that have begun; the membership continues."""
+        """Stop or go on fetching the partitions that have begun; the membership continues.
+
+        A pause stays until it is lifted: partitions that begin meanwhile, of a later membership too, are paused.
+        """
 
     def committed(self, partition: Partition) -> CommittedOffset | None:
         """Return the group's committed offset, None of none. May block for some seconds.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kafka import KafkaProducer, TopicPartition
 from kafka.errors import KafkaConnectionError, KafkaError, OffsetOutOfRangeError, RetriableError
@@ -23,6 +23,7 @@ from stream_dedup.core.entry import LogRecord, Payload, decode, encode
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportStage
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError
+from stream_dedup.ports import OffsetGoneError, Partition
 
 if TYPE_CHECKING:
     from kafka.future import Future
@@ -38,16 +39,60 @@ FETCH_BYTES = 8 << 20
 """Bytes of log in one fetch: with the default of 1 MiB a rebuild would be slower."""
 LOG_APPEND_TIME = 1
 """Kafka's timestamp type of a record whose time was set by the broker."""
-READ_BACK_MS = 1_000
-"""One wait for a record that is known to be in the log."""
+READ_BACK_S = 1.0
+"""One wait, in seconds, for a record that is known to be in the log."""
+
+
+class RecordReader(Protocol):
+    """The part of ``FingerprintLog`` that reads."""
+
+    def seek(self, offset: int) -> None:
+        """Read from this offset on."""
+
+    def poll(self, wait_s: float) -> list[LogRecord]:
+        """Return the next records."""
+
+    def position(self) -> LogOffset:
+        """Return the offset of the next record that ``poll`` looks for."""
+
+
+def read_range(reader: RecordReader, topic: str, start: int, end: int, wait_s: float) -> Iterator[list[LogRecord]]:
+    """Yield the records from ``start`` up to, not including, ``end``.
+
+    Raises:
+        RefusedError: the log was cut past ``start``.
+        UnavailableError: no record came for ``wait_s`` although the log has more.
+    """
+    reader.seek(start)
+    idle_s = 0.0
+    while start < end:
+        try:
+            records = reader.poll(READ_BACK_S)
+        except OffsetGoneError as error:
+            raise cut_away(topic) from error
+        if records:
+            start = records[-1].offset + 1
+            idle_s = 0.0
+            yield [record for record in records if record.offset < end]
+            continue
+        if reader.position() >= end:
+            return
+        idle_s += READ_BACK_S
+        if idle_s > wait_s:
+            msg = f"topic {topic}: offset {start} of {end} was not delivered within {wait_s:g} s"
+            raise UnavailableError(msg)
+
+
+def cut_away(topic: str) -> RefusedError:
+    """Return the error for a log that was cut past the offset to read from."""
+    return RefusedError(
+        f"topic {topic}: the offset to read from is no longer there; another worker has trimmed the log "
+        "while this one did not run. Start this worker again: it rebuilds its index from the log."
+    )
 
 
 class LogReader:
-    """Reads the log from any offset, in order.
-
-    ``poll`` may block for its time-out. It raises ``RefusedError`` if the log was cut past the offset to read from, and
-    ``CorruptError`` if a record cannot be read.
-    """
+    """Reads the log from any offset, in order."""
 
     def __init__(self, kafka: KafkaConfig, topic: str) -> None:
         """Connect; reading begins after ``seek``."""
@@ -78,16 +123,18 @@ class LogReader:
         """Read from this offset on."""
         self._consumer.seek(self._partition, offset)
 
-    def poll(self, timeout_ms: int) -> list[LogRecord]:
-        """Return the next records; none if no record came within the time-out."""
+    def poll(self, wait_s: float) -> list[LogRecord]:
+        """Return the next records; none if no record came within the time-out.
+
+        Raises:
+            OffsetGoneError: the log was cut past the offset to read from.
+            RefusedError: a record's time was not set by the broker.
+            CorruptError: a record cannot be read.
+        """
         try:
-            polled = self._consumer.poll(timeout_ms=timeout_ms)
+            polled = self._consumer.poll(timeout_ms=int(wait_s * 1000))
         except OffsetOutOfRangeError as error:
-            msg = (
-                f"topic {self._topic}: the offset to read from is no longer there; another worker has trimmed the log "
-                "while this one did not run. Start this worker again: it rebuilds its index from the log."
-            )
-            raise RefusedError(msg) from error
+            raise OffsetGoneError([Partition(self._topic, 0)]) from error
         except (RetriableError, KafkaConnectionError) as error:
             log.debug("log: %r", error)
             return []
@@ -98,30 +145,13 @@ class LogReader:
         return LogOffset(self._consumer.highwater(self._partition) or 0)
 
     def read(self, start: int, end: int, timeout_s: float) -> Iterator[list[LogRecord]]:
-        """Yield the records from ``start`` up to, not including, ``end``.
+        """Yield the records from ``start`` up to, not including, ``end``: see ``read_range``."""
+        return read_range(self, self._topic, start, end, timeout_s)
 
-        Raises:
-            UnavailableError: no record came for ``timeout_s`` although the log has more.
-        """
-        self.seek(start)
-        idle_ms = 0
-        while start < end:
-            records = self.poll(READ_BACK_MS)
-            if records:
-                start = records[-1].offset + 1
-                idle_ms = 0
-                yield [record for record in records if record.offset < end]
-                continue
-            if self._position() >= end:
-                return
-            idle_ms += READ_BACK_MS
-            if idle_ms > timeout_s * 1000:
-                msg = f"topic {self._topic}: offset {start} of {end} was not delivered within {timeout_s:g} s"
-                raise UnavailableError(msg)
-
-    def _position(self) -> int:
-        position = self._consumer.position(self._partition, timeout_ms=READ_BACK_MS)
-        return -1 if position is None else int(position)
+    def position(self) -> LogOffset:
+        """Return the offset of the next record; it moves over gaps, too."""
+        position = self._consumer.position(self._partition, timeout_ms=int(READ_BACK_S * 1000))
+        return LogOffset(-1 if position is None else int(position))
 
     def _record(self, message: ConsumerRecord) -> LogRecord:
         if message.timestamp_type != LOG_APPEND_TIME:

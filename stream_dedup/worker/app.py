@@ -9,19 +9,23 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
+from stream_dedup.broker.adapter import KafkaOffsets, KafkaSink, KafkaSource, SystemClock
 from stream_dedup.broker.client import unavailable_on_kafka_error, wait_for_broker
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.index.scan import warm as warm_search
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.metrics.server import MetricsServer
 from stream_dedup.pool import FingerprintPool
-from stream_dedup.worker.opening import open_log, worker_id
+from stream_dedup.ports import Clock, FingerprintLog, WorkerPorts
+from stream_dedup.worker.fingerprinting import BatchFingerprinter
+from stream_dedup.worker.opening import KafkaLogTopic, open_log, worker_id
 from stream_dedup.worker.steps import Step, TrimStep
+from stream_dedup.worker.watchdog import Watchdog
 from stream_dedup.worker.worker import Worker, WorkerParts
 
 if TYPE_CHECKING:
@@ -72,8 +76,8 @@ def rebuild_index(config: Config, progress: Callable[[int, int], None]) -> None:
     """Empty the index and read the log into it again; calls ``progress`` with the records done and to do."""
     wait_for_broker(config.kafka)
     with unavailable_on_kafka_error(config.kafka):
-        opened = open_log(config, progress, rebuild=True)
-    opened.reader.close()
+        opened = open_log(config, KafkaLogTopic(config), progress, rebuild=True)
+    opened.log.close()
     opened.index.close()
 
 
@@ -96,7 +100,7 @@ def _start(
             MetricsServer(
                 config.metrics.address,
                 metrics.registry,
-                healthy=lambda: (True, "running"),
+                healthy=lambda: _health(workers),
                 ready=lambda: _readiness(workers),
             )
         )
@@ -109,22 +113,26 @@ def _start(
     stack.callback(pool.close)
     opened = open_log(
         config,
+        KafkaLogTopic(config),
         _ReadingProgress("reading the log", "records"),
         image=_ReadingProgress("loading the image", "parts"),
         new_log=new_log,
     )
+    stack.callback(opened.log.close)
     stack.callback(opened.index.close)
-    stack.callback(opened.reader.close)
     warm_search()
     pool.warm()
     metrics.identify(_version(), opened.scheme_id)
+    transactional_id = worker_id(config)
+    clock = SystemClock()
     worker = Worker(
         WorkerParts(
             config=config,
+            ports=_ports(config, opened.log, transactional_id, clock, stack),
             opened=opened,
-            transactional_id=worker_id(config),
-            pool=pool,
-            processes=processes,
+            transactional_id=transactional_id,
+            fingerprinter=BatchFingerprinter(pool, processes, config.kafka.max_record_bytes, config.features.tables),
+            watchdog=Watchdog(clock),
             metrics=metrics,
             stop=stop,
             on_step=on_step,
@@ -132,6 +140,25 @@ def _start(
     )
     workers.append(worker)
     return worker
+
+
+def _ports(
+    config: Config, fingerprints: FingerprintLog, transactional_id: str, clock: Clock, stack: ExitStack
+) -> WorkerPorts:
+    """Connect the ports of a worker; the worker itself closes its source and its sink."""
+    return WorkerPorts(
+        source=KafkaSource(config, transactional_id),
+        log=fingerprints,
+        sink=KafkaSink(config, transactional_id),
+        offsets=stack.enter_context(closing(KafkaOffsets(config.kafka))),
+        watch_offsets=stack.enter_context(closing(KafkaOffsets(config.kafka))),
+        clock=clock,
+    )
+
+
+def _health(workers: list[Worker]) -> tuple[bool, str]:
+    problem = workers[0].problem if workers else None
+    return problem is None, problem or "running"
 
 
 def _readiness(workers: list[Worker]) -> tuple[bool, str]:

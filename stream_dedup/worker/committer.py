@@ -6,10 +6,13 @@ In order, each with a crash point behind it:
     7b  send the source offsets with the membership of the batches' assignment; wait until every record is acknowledged
     7c  commit
 
-Readers of committed records see nothing before 7c and everything after it. When the outcome of a transaction is
-unknown (a time-out, a broker that is away, a fenced producer), the transactional producer is initialised again: the
-broker then completes or aborts the open transaction. The source begins again at the committed offsets: articles before
-them have left, the others are polled again.
+Readers of committed records see nothing before 7c and everything after it. Before 7b and before 7c the committer looks
+whether the assignment has ended meanwhile: if it has, the transaction is aborted. An assignment that ends after the
+look before 7c waits for the outcome: the batches are released only when it is known (``assignments``).
+
+When the outcome of a transaction is unknown (a time-out, a broker that is away, a fenced producer), the sink is
+renewed: the broker then completes or aborts the open transaction. The assignment ends, and the next one begins at the
+committed offsets: articles before them have left, the others are polled again.
 
 An article at whose log position the rules only observe goes to the topic of unique articles, whatever its verdict.
 """
@@ -17,33 +20,37 @@ An article at whose log position the rules only observe goes to the topic of uni
 from __future__ import annotations
 
 import logging
-import time
+from collections import deque
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
-from kafka.errors import (
-    CommitFailedError,
-    KafkaError,
-    MessageSizeTooLargeError,
-    ProducerFencedError,
-)
-
-from stream_dedup.broker.client import REQUEST_TIMEOUT_MS, call_limit_s, discard, make_producer
+from stream_dedup.broker.client import call_limit_s
 from stream_dedup.broker.record import record_bytes
 from stream_dedup.core.fingerprint.entry_maker import checksum
-from stream_dedup.core.headers import OmittedValue, offset_metadata, output_headers, without_ours
-from stream_dedup.core.model import Coordinates, Judgement, Verdict
-from stream_dedup.errors import RefusedError, UnavailableError
-from stream_dedup.worker.batches import Assignment, JudgedBatch, PolledBatch
+from stream_dedup.core.headers import OmittedValue, output_headers, without_ours
+from stream_dedup.core.model import Coordinates, Judgement, SourceOffset, Verdict
+from stream_dedup.errors import RefusedError, UnavailableError, UserError
+from stream_dedup.ports import (
+    CommittedOffset,
+    FencedError,
+    NotAMemberError,
+    Output,
+    PassingError,
+    PortError,
+    RecordTooLargeError,
+    RefusedByBrokerError,
+)
 from stream_dedup.worker.steps import Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from stream_dedup.config.model import Config
     from stream_dedup.metrics.metrics import Metrics
+    from stream_dedup.ports import Clock, Partition, VerdictSink
+    from stream_dedup.worker.assignments import Assignment, AssignmentOwner
+    from stream_dedup.worker.batches import JudgedBatch
     from stream_dedup.worker.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
@@ -56,15 +63,17 @@ MOST_RECORDS = 4_000
 """Most records in one transaction: a commit costs some 13 ms, however many there are."""
 MOST_BYTES = 16 << 20
 """Most bytes in one transaction: the broker takes them well within the time-out."""
-PRODUCER_BATCH_BYTES = 256 << 10
-"""Size of the producer's batches: a few requests for each transaction, not hundreds."""
-DELIVERY_MS = REQUEST_TIMEOUT_MS + 1_000
-"""A record that is not acknowledged in this time fails its transaction; a new producer tries again."""
 MOST_FENCINGS = 10
 """So many in a row mean that another process uses the same transactional id. After a rebalance each other worker may
 fence a worker once that was away for a moment."""
 MOST_FAILURES = 20
-"""So many in a row have a lasting cause: topics that may not be written to, say."""
+"""So many in a row have a lasting cause."""
+START_PAUSE_S = 0.1
+"""Seconds between two tries to start the sink."""
+
+
+class _EndedError(Exception):
+    """The assignment ended before its transaction was committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +81,13 @@ class CommitterParts:
     """What a committer works with."""
 
     config: Config
+    sink: VerdictSink
+    clock: Clock
+    assignments: AssignmentOwner
     transactional_id: str
     scheme_id: str
     watchdog: Watchdog
     metrics: Metrics
-    drop: Callable[[PolledBatch], None]
-    resync: Callable[[Assignment], None]
     on_step: Callable[[Step], None]
 
 
@@ -85,22 +95,22 @@ class Committer:
     """Commits judged batches in order; ``submit`` may be called from other threads."""
 
     def __init__(self, parts: CommitterParts) -> None:
-        """Connect; the broker aborts a transaction that a former process with this transactional id left open."""
+        """Start the sink; the broker aborts a transaction that a former process left open under its id."""
         self._parts = parts
-        self._queue: SimpleQueue[JudgedBatch] = SimpleQueue()
-        self._held: JudgedBatch | None = None
+        self._queue: deque[JudgedBatch] = deque()
+        self._arrived = parts.clock.event()
         self._fencings = self._failures = 0
-        self._sent: list[Any] = []
         self._topics = {
             Verdict.UNIQUE: parts.config.topics.unique,
             Verdict.DUPLICATE: parts.config.topics.duplicate,
             Verdict.REJECTED: parts.config.topics.rejected,
         }
-        self._producer = self._connect()
+        self._renew()
 
     def submit(self, batch: JudgedBatch) -> None:
         """Hand in a judged batch."""
-        self._queue.put(batch)
+        self._queue.append(batch)
+        self._arrived.set()
 
     def step(self) -> None:
         """Commit the batches that are there; waits ``BATCH_WAIT_S`` for the first."""
@@ -108,14 +118,13 @@ class Committer:
         if not batches:
             return
         assignment = batches[0].polled.assignment
-        if assignment.metadata.generation_id < 0:
+        if assignment.membership.generation < 0:
             msg = "partitions were assigned without a generation; the commit would not be checked by the broker"
             raise RefusedError(msg)
-        self._sent = []
         try:
             with self._parts.metrics.stage("transaction"):
                 self._transact(assignment, batches)
-        except KafkaError as error:
+        except (_EndedError, PortError) as error:
             self._failed(assignment, batches, error)
         else:
             self._fencings = self._failures = 0
@@ -123,7 +132,7 @@ class Committer:
 
     def close(self) -> None:
         """Close the connection to the broker."""
-        discard(self._producer)
+        self._parts.sink.close()
 
     # batches
 
@@ -131,56 +140,60 @@ class Committer:
         """Return the next batches of one assignment, in order, within the limits of one transaction."""
         batches: list[JudgedBatch] = []
         records = size = 0
-        while True:
-            batch = self._next(GATHER_S if batches else BATCH_WAIT_S)
-            if batch is None:
-                return batches
-            if not batch.polled.assignment.valid:
-                self._parts.drop(batch.polled)
-                continue
+        while (batch := self._first(GATHER_S if batches else BATCH_WAIT_S)) is not None:
             records += len(batch.polled.records)
             size += batch.polled.size_bytes
             full = records > MOST_RECORDS or size > MOST_BYTES
             if batches and (full or batch.polled.assignment is not batches[0].polled.assignment):
-                self._held = batch
-                return batches
-            batches.append(batch)
+                break
+            batches.append(self._queue.popleft())
+        return batches
 
-    def _next(self, wait_s: float) -> JudgedBatch | None:
-        if self._held is not None:
-            batch, self._held = self._held, None
-            return batch
-        try:
-            return self._queue.get(timeout=wait_s)
-        except Empty:
-            return None
+    def _first(self, wait_s: float) -> JudgedBatch | None:
+        """Return the first batch in the queue, and leave it there; drop the batches of ended assignments."""
+        if not self._queue:
+            self._arrived.wait(wait_s)
+            self._arrived.clear()
+        while self._queue:
+            batch = self._queue[0]
+            if self._parts.assignments.is_working(batch.polled.assignment):
+                return batch
+            self._give_up(batch.polled.assignment, [self._queue.popleft()], "its membership has ended")
+        return None
 
     # the transaction
 
     def _transact(self, assignment: Assignment, batches: list[JudgedBatch]) -> None:
+        sink = self._parts.sink
         with self._guard("a transaction's records and offsets"):
             # 7a
-            self._producer.begin_transaction()
+            sink.begin()
             for batch in batches:
-                self._sent += self._send(batch)
+                self._send(batch)
             self._parts.on_step(Step.SENT)
             # 7b
-            self._producer.send_offsets_to_transaction(_offsets(batches), assignment.metadata)
-            # The client commits a transaction even if it dropped records of it, so each record is waited for.
-            for future in self._sent:
-                future.get(timeout=DELIVERY_MS / 1000)
+            self._stop_if_ended(assignment)
+            sink.send_offsets(_offsets(batches), assignment.membership)
+            sink.flush()
             self._parts.on_step(Step.OFFSETS_SENT)
         with self._guard("a commit"):
             # 7c
-            self._producer.commit_transaction()
+            self._stop_if_ended(assignment)
+            sink.commit()
         self._parts.on_step(Step.COMMITTED)
 
-    def _send(self, batch: JudgedBatch) -> list[Any]:
-        now_ms = time.time_ns() // 1_000_000
-        return [self._send_one(batch, row, judgement, now_ms) for row, judgement in enumerate(batch.judgements)]
+    def _stop_if_ended(self, assignment: Assignment) -> None:
+        if not self._parts.assignments.is_working(assignment):
+            raise _EndedError
 
-    def _send_one(self, batch: JudgedBatch, row: int, judgement: Judgement, now_ms: int) -> Any:  # noqa: ANN401 - the client's future
-        record = batch.polled.records[row]
+    def _send(self, batch: JudgedBatch) -> None:
+        now_ms = self._parts.clock.time_ms()
+        for row, judgement in enumerate(batch.judgements):
+            self._parts.sink.send(self._output(batch, row, judgement, now_ms))
+
+    def _output(self, batch: JudgedBatch, row: int, judgement: Judgement, now_ms: int) -> Output:
+        polled = batch.polled
+        record = polled.records[row]
         fits = record_bytes(record) <= self._parts.config.kafka.max_record_bytes
         empty = record.value is None and record.key is None
         omitted = None if fits else OmittedValue(len(record.value or b""), checksum(record.value))
@@ -188,14 +201,14 @@ class Committer:
             judgement,
             batch.fingerprints[row],
             self._parts.scheme_id,
-            record.topic,
-            Coordinates(batch.polled.topic_id, record.partition, record.offset),
+            polled.partition.topic,
+            Coordinates(polled.topic_id, polled.partition.number, record.offset),
             record.timestamp,
             omitted,
         )
         own = [(name, value or b"") for name, value in record.headers] if fits else []
-        return self._producer.send(
-            self._topics[Verdict.UNIQUE if batch.observed[row] else judgement.verdict],
+        return Output(
+            topic=self._topics[Verdict.UNIQUE if batch.observed[row] else judgement.verdict],
             value=record.value if fits and not empty else b"",
             key=record.key if fits else None,
             headers=without_ours(own) + headers,
@@ -205,55 +218,61 @@ class Committer:
     # outcomes
 
     def _done(self, batches: list[JudgedBatch]) -> None:
-        now_ms = time.time_ns() / 1e6
+        now_ms = self._parts.clock.time_ms()
         metrics = self._parts.metrics
         metrics.transactions.labels("committed").inc()
         for batch in batches:
             metrics.count_verdicts(batch.judgements)
             delay_s = max(0.0, (now_ms - batch.polled.records[0].timestamp) / 1000)
             metrics.passed("end_to_end", delay_s)
-            self._parts.drop(batch.polled)
+            self._parts.assignments.release(batch.polled)
 
-    def _failed(self, assignment: Assignment, batches: list[JudgedBatch], error: KafkaError) -> None:
-        """Handle a failed transaction; the cause may be the error of a record, which the client hides."""
-        cause = next((future.exception for future in self._sent if future.failed()), error)
-        if isinstance(error, CommitFailedError):
-            log.warning("no longer a member of the group that these articles were polled under (%s); given back", error)
-            # kafka-python 3.0.12 keeps refused offsets, even over an abort, and commits them with the next transaction:
-            # articles of another worker would be skipped. A new producer has none.
-            self._renew()
-            self._give_up(assignment, batches, "aborted")
-            return
-        if isinstance(cause, MessageSizeTooLargeError):
+    def _failed(self, assignment: Assignment, batches: list[JudgedBatch], error: Exception) -> None:
+        """Settle a transaction that was not committed, or whose outcome is unknown; then let its batches go.
+
+        Raises:
+            RefusedError, UserError, UnavailableError: another try would fail, too.
+        """
+        if isinstance(error, RecordTooLargeError):
             self._abort()
             msg = (
-                f"a record that fitted at the start no longer fits its output topic ({cause}): "
+                f"a record that fitted at the start no longer fits its output topic ({error}): "
                 "max.message.bytes of the output topics was lowered; see stream-dedup topics check"
             )
             raise RefusedError(msg) from error
+        if isinstance(error, RefusedByBrokerError):
+            raise self._refused(error) from error
+        if isinstance(error, (_EndedError, NotAMemberError)):
+            self._abort()
+            outcome, reason = "aborted", "its membership has ended; the transaction was aborted"
+        else:
+            self._count_failure(error)
+            self._settle(error)
+            outcome, reason = "unknown", "the outcome of a transaction was unknown"
+        self._parts.metrics.transactions.labels(outcome).inc()
+        self._give_up(assignment, batches, reason)
+
+    def _give_up(self, assignment: Assignment, batches: list[JudgedBatch], reason: str) -> None:
+        self._parts.assignments.end(assignment, reason)
+        for batch in batches:
+            self._parts.assignments.release(batch.polled)
+
+    def _count_failure(self, error: Exception) -> None:
         self._failures += 1
         if self._failures > MOST_FAILURES:
-            msg = f"{self._failures} transactions failed one after the other, the last one with {cause!r}"
+            msg = f"{self._failures} transactions failed one after the other, the last one with {error!r}"
             raise UnavailableError(msg) from error
-        self._settle(cause)
-        self._give_up(assignment, batches, "unknown")
-
-    def _give_up(self, assignment: Assignment, batches: list[JudgedBatch], outcome: str) -> None:
-        self._parts.metrics.transactions.labels(outcome).inc()
-        self._parts.resync(assignment)
-        for batch in batches:
-            self._parts.drop(batch.polled)
 
     def _abort(self) -> None:
         try:
             with self._guard("an abort"):
-                self._producer.abort_transaction()
-        except KafkaError as error:
+                self._parts.sink.abort()
+        except PortError as error:
             self._settle(error)
 
-    def _settle(self, error: BaseException) -> None:
-        """Replace the producer: the broker completes or aborts the transaction of the old one."""
-        if isinstance(error, ProducerFencedError):
+    def _settle(self, error: Exception) -> None:
+        """Renew the sink: the broker completes or aborts the open transaction."""
+        if isinstance(error, FencedError):
             self._fencings += 1
             if self._fencings >= MOST_FENCINGS:
                 msg = (
@@ -265,43 +284,41 @@ class Committer:
         self._renew()
 
     def _renew(self) -> None:
-        """Replace the producer by one with the same transactional id; the broker aborts what the old one left open."""
-        discard(self._producer)
-        self._producer = self._connect()
-
-    def _connect(self) -> KafkaProducer:
-        config = self._parts.config
-        producer = make_producer(
-            config.kafka,
-            transactional_id=self._parts.transactional_id,
-            transaction_timeout_ms=int(config.kafka.transaction_timeout_s * 1000),
-            batch_size=PRODUCER_BATCH_BYTES,
-            delivery_timeout_ms=DELIVERY_MS,
-            client_id=self._parts.transactional_id,
-        )
-        deadline = time.monotonic() + config.kafka.broker_wait_s
+        """Start the sink anew; wait up to ``broker_wait_s`` for a coordinator."""
+        clock, wait_s = self._parts.clock, self._parts.config.kafka.broker_wait_s
+        deadline = clock.monotonic() + wait_s
         while True:
             try:
                 with self._guard("the start of the transactional producer"):
-                    producer.init_transactions()
-            except KafkaError as error:
-                if time.monotonic() > deadline:
-                    discard(producer)
-                    msg = f"the transactional producer cannot start within {config.kafka.broker_wait_s:g} s: {error!r}"
+                    self._parts.sink.renew()
+            except RefusedByBrokerError as error:
+                raise self._refused(error) from error
+            except PassingError as error:
+                if clock.monotonic() > deadline:
+                    msg = f"the transactional producer cannot start within {wait_s:g} s: {error}"
                     raise UnavailableError(msg) from error
-                log.debug("init_transactions: %r", error)
+                log.debug("start of the transactional producer: %r", error)
+                clock.sleep(START_PAUSE_S)
             else:
-                return producer
+                return
 
-    def _guard(self, what: str) -> Any:  # noqa: ANN401 - a context manager
+    def _refused(self, error: RefusedByBrokerError) -> UserError:
+        return UserError(
+            f"the broker at {self._parts.config.kafka.brokers} refuses the transactions of "
+            f"{self._parts.transactional_id}: {error}"
+        )
+
+    def _guard(self, what: str) -> AbstractContextManager[None]:
         return self._parts.watchdog.guard(
             f"{what} ({self._parts.config.kafka.brokers})", call_limit_s(self._parts.config)
         )
 
 
-def _offsets(batches: list[JudgedBatch]) -> dict[TopicPartition, OffsetAndMetadata]:
+def _offsets(batches: list[JudgedBatch]) -> dict[Partition, CommittedOffset]:
     """Return for each partition the offset after the last of its batches."""
     return {
-        polled.partition: OffsetAndMetadata(int(polled.offsets[-1]) + 1, offset_metadata(polled.topic_id), -1)
+        polled.partition: CommittedOffset(
+            SourceOffset(int(polled.offsets[-1]) + 1), polled.topic_id, polled.records[-1].leader_epoch
+        )
         for polled in (batch.polled for batch in batches)
     }

@@ -10,20 +10,18 @@ Rules:
 * The first entry of an article in the log counts. An article that is in the log is neither decoded nor logged
   again; its value must have the logged checksum, or the worker stops.
 * A batch is appended only after the topic's id was looked up by a request that began after the batch was polled.
-* Batches leave in the order in which they were polled, so verdicts leave in source order.
-* A batch whose assignment has ended is dropped, at whatever step it is.
+* Batches of one source partition leave in the order in which they were polled, so verdicts leave in source order. The
+  batches of other partitions do not wait for them.
+* A batch whose assignment has ended is dropped, at whatever step it is, and its work in the pool is cancelled.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,7 +34,6 @@ from stream_dedup.core.model import ROW_BITS, LogOffset, log_offset_of
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, UnavailableError
 from stream_dedup.worker.batches import (
-    Assignment,
     JudgedBatch,
     LoggedBatch,
     PendingBatch,
@@ -50,13 +47,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stream_dedup.broker.log import LogAppender
-    from stream_dedup.broker.tail import LogTail
-    from stream_dedup.broker.topic_watch import TopicWatch
     from stream_dedup.core.model import Judgement
     from stream_dedup.index import LogIndex
     from stream_dedup.metrics.metrics import Metrics, Stage
+    from stream_dedup.ports import Append, Clock, Event, FingerprintLog, Partition
+    from stream_dedup.worker.assignments import AssignmentOwner
     from stream_dedup.worker.fingerprinting import BatchFingerprinter
+    from stream_dedup.worker.log_tail import LogTail
+    from stream_dedup.worker.topic_watch import TopicWatch
     from stream_dedup.worker.trimmer import Trimmer
 
 log = logging.getLogger(__name__)
@@ -75,14 +73,13 @@ class EngineParts:
 
     index: LogIndex
     tail: LogTail
-    appender: LogAppender
+    log: FingerprintLog
     fingerprinter: BatchFingerprinter
     watch: TopicWatch
     trimmer: Trimmer
     metrics: Metrics
-    hand_on: Callable[[JudgedBatch], None]
-    drop: Callable[[PolledBatch], None]
-    resync: Callable[[Assignment], None]
+    assignments: AssignmentOwner
+    clock: Clock
     on_step: Callable[[Step], None]
 
 
@@ -97,11 +94,11 @@ class _PartitionsRequest:
 class Engine:
     """``step`` does one round; ``submit`` and ``request_logged_partitions`` may be called from other threads."""
 
-    def __init__(self, parts: EngineParts, wake: threading.Event) -> None:
+    def __init__(self, parts: EngineParts, wake: Event) -> None:
         """The index must have been read up to the log's end; ``wake`` is set whenever there may be work."""
         self._parts = parts
         self._wake = wake
-        self._inbox: SimpleQueue[PolledBatch] = SimpleQueue()
+        self._inbox: deque[PolledBatch] = deque()
         self._requests: deque[_PartitionsRequest] = deque()
         self._pending: deque[PendingBatch] = deque()
         self._failed_appends = 0
@@ -109,7 +106,7 @@ class Engine:
 
     def submit(self, batch: PolledBatch) -> None:
         """Hand in a polled batch."""
-        self._inbox.put(batch)
+        self._inbox.append(batch)
         self._wake.set()
 
     def request_logged_partitions(self) -> Future[frozenset[tuple[bytes, int]]]:
@@ -118,8 +115,8 @@ class Engine:
         self._requests.append(request)
         return request.answer
 
-    def step(self) -> None:
-        """Do one round of steps 2 to 6, as soon as there may be work."""
+    def step(self) -> list[JudgedBatch]:
+        """Do one round of steps 2 to 6, as soon as there may be work; return the batches that it judged, in order."""
         self._wake.wait(IDLE_WAIT_S)
         self._wake.clear()
         self._receive_batches()
@@ -127,20 +124,18 @@ class Engine:
         self._append_fingerprinted_spans()
         self._read_log()
         self._answer_requests()
-        self._judge_logged_batches()
-        self._parts.trimmer.step(time.monotonic())
+        judged = self._judge_logged_batches()
+        self._parts.trimmer.step(self._parts.clock.monotonic())
         self._set_gauges()
+        return judged
 
     # 2, 3: decode and fingerprint
 
     def _receive_batches(self) -> None:
-        while True:
-            try:
-                batch = self._inbox.get_nowait()
-            except Empty:
-                return
+        while self._inbox:
+            batch = self._inbox.popleft()
             unlogged = self._positions(batch) < 0
-            now = time.monotonic()
+            now = self._parts.clock.monotonic()
             spans = [
                 UnloggedSpan(rows, self._parts.fingerprinter.submit(batch, rows), now) for rows in _spans(unlogged)
             ]
@@ -154,15 +149,18 @@ class Engine:
     # 4: append
 
     def _append_fingerprinted_spans(self) -> None:
-        """Append spans in order, up to the first that is not fingerprinted yet or cannot be appended now."""
+        """Append the spans of each partition in order, up to the first that cannot be appended now."""
+        waiting: set[Partition] = set()
         for pending in self._pending:
-            for span in pending.spans:
-                if span.appends is None:
-                    goes_on = self._append_when_fingerprinted(pending.polled, span)
-                else:
-                    goes_on = self._check_appends(span)
-                if not goes_on:
-                    return
+            if pending.polled.partition not in waiting and not self._append_spans(pending):
+                waiting.add(pending.polled.partition)
+
+    def _append_spans(self, pending: PendingBatch) -> bool:
+        """Return whether every span of the batch was sent to the log, and no append of it has failed."""
+        return all(
+            self._append_when_fingerprinted(pending.polled, span) if span.appends is None else self._check_appends(span)
+            for span in pending.spans
+        )
 
     def _append_when_fingerprinted(self, batch: PolledBatch, span: UnloggedSpan) -> bool:
         """Append a span if it is fingerprinted and its topic is still the one that was polled; return whether."""
@@ -176,15 +174,15 @@ class Engine:
         return True
 
     def _is_of_its_topic(self, batch: PolledBatch) -> bool:
-        """Return whether a look-up begun after the poll saw the topic id of the batch; resync if it saw another."""
+        """Return whether a look-up begun after the poll saw the topic id of the batch; if not, end its assignment."""
         ids = self._parts.watch.ids_since(batch.polled_at)
         if ids is None:
             return False
         if ids.get(batch.partition.topic) == batch.topic_id:
             return True
-        if batch.assignment.valid:
+        if self._parts.assignments.is_working(batch.assignment):
             log.warning("topic %s is no longer the one that was read; begins again", batch.partition.topic)
-            self._parts.resync(batch.assignment)
+            self._parts.assignments.end(batch.assignment, "an article topic was made again")
         return False
 
     def _append(self, batch: PolledBatch, span: UnloggedSpan) -> None:
@@ -197,9 +195,9 @@ class Engine:
         for run in _spans(unlogged):
             rows = slice(span.rows.start + run.start, span.rows.start + run.stop)
             entries = make_batch(
-                columns.rows(run), batch.topic_id, batch.partition.topic, batch.partition.partition, batch.offsets[rows]
+                columns.rows(run), batch.topic_id, batch.partition.topic, batch.partition.number, batch.offsets[rows]
             )
-            span.appends.append(self._parts.appender.append(entries))
+            span.appends.append(self._parts.log.append(entries))
 
     def _check_appends(self, span: UnloggedSpan) -> bool:
         """Return whether no append of the span has failed; if one has, every unfinished append is made again.
@@ -208,20 +206,20 @@ class Engine:
             UnavailableError: too many appends in a row have failed.
         """
         appends = span.appends or []
-        failed = next((future for future in appends if future.failed()), None)
-        if failed is None:
-            if appends and all(future.succeeded() for future in appends):
+        error = next((error for append in appends if (error := append.error()) is not None), None)
+        if error is None:
+            if appends and all(append.done() for append in appends):
                 self._failed_appends = 0
             return True
         self._failed_appends += 1
         if self._failed_appends > MAX_APPEND_FAILURES:
-            msg = f"{self._failed_appends} appends to the log failed one after the other: {failed.exception}"
-            raise UnavailableError(msg) from failed.exception
-        log.warning("an append to the log failed (%s) and is made again", failed.exception)
-        self._parts.appender.renew()
+            msg = f"{self._failed_appends} appends to the log failed one after the other: {error}"
+            raise UnavailableError(msg) from error
+        log.warning("an append to the log failed (%s) and is made again", error)
+        self._parts.log.renew()
         for pending in self._pending:
             for other in pending.spans:
-                if other.appends is not None and not all(future.succeeded() for future in other.appends):
+                if other.appends is not None and not all(map(_is_logged, other.appends)):
                     other.appends = None
         return False
 
@@ -254,31 +252,36 @@ class Engine:
 
     # 6: judge
 
-    def _judge_logged_batches(self) -> None:
-        """Judge the oldest batches together, up to the first of which not every record is in the log."""
+    def _judge_logged_batches(self) -> list[JudgedBatch]:
+        """Judge together the oldest batches of each partition, up to the first of which a record is not in the log."""
         ready = self._logged_batches()
         if not ready:
-            return
-        for pending in islice(self._pending, len(ready)):
+            return []
+        for pending, _ in ready:
             for span in pending.spans:
                 self._observe_stage("log_read", span)
-        fingerprints = [self._check_values(batch) for batch in ready]
-        judgements = iter(self._judge(np.concatenate([batch.positions for batch in ready])))
-        for batch, found in zip(ready, fingerprints, strict=True):
+        batches = [batch for _, batch in ready]
+        fingerprints = [self._check_values(batch) for batch in batches]
+        judgements = iter(self._judge(np.concatenate([batch.positions for batch in batches])))
+        judged = []
+        for (pending, batch), found in zip(ready, fingerprints, strict=True):
             own = list(islice(judgements, len(batch.polled.records)))
-            judged = JudgedBatch(batch.polled, own, found, self._observed(batch.positions))
+            judged.append(JudgedBatch(batch.polled, own, found, self._observed(batch.positions)))
             self._parts.on_step(Step.JUDGED)
-            self._pending.popleft()
-            self._parts.hand_on(judged)
+            self._pending.remove(pending)
+        return judged
 
-    def _logged_batches(self) -> list[LoggedBatch]:
-        """Return the oldest batches that can be judged."""
-        ready: list[LoggedBatch] = []
+    def _logged_batches(self) -> list[tuple[PendingBatch, LoggedBatch]]:
+        """Return the batches that can be judged: of each partition the oldest ones."""
+        ready = []
+        waiting: set[Partition] = set()
         for pending in self._pending:
-            logged = self._logged(pending)
+            at = pending.polled.partition
+            logged = None if at in waiting else self._logged(pending)
             if logged is None or not self._is_of_its_topic(pending.polled):
-                break
-            ready.append(logged)
+                waiting.add(at)
+            else:
+                ready.append((pending, logged))
         return ready
 
     def _logged(self, pending: PendingBatch) -> LoggedBatch | None:
@@ -315,7 +318,7 @@ class Engine:
         for record, position, logged in zip(records, batch.positions.tolist(), checksums.tolist(), strict=True):
             if checksum(record.value) != logged:
                 msg = (
-                    f"{record.topic}-{record.partition}-{record.offset}: not the article that was logged there "
+                    f"{batch.polled.partition}-{record.offset}: not the article that was logged there "
                     f"(log offset {log_offset_of(position)}): the topic lost records and got others in their place, "
                     "under the same id. "
                     "Nothing was judged. Restore the topic, or begin a new group (a new log) with --group"
@@ -328,12 +331,12 @@ class Engine:
 
     def _observe_stage(self, stage: Stage, span: UnloggedSpan) -> None:
         """Record how long the present step of a span took; its next step begins."""
-        now = time.monotonic()
+        now = self._parts.clock.monotonic()
         self._parts.metrics.passed(stage, now - span.began)
         span.began = now
 
     def _set_gauges(self) -> None:
-        now = time.monotonic()
+        now = self._parts.clock.monotonic()
         if now < self._gauges_at:
             return
         self._gauges_at = now + INDEX_GAUGES_S
@@ -346,14 +349,22 @@ class Engine:
     # ended assignments
 
     def _drop_ended_batches(self) -> None:
-        ended = [pending for pending in self._pending if not pending.polled.assignment.valid]
-        for pending in ended:
+        is_working = self._parts.assignments.is_working
+        for pending in [pending for pending in self._pending if not is_working(pending.polled.assignment)]:
             self._pending.remove(pending)
-            self._parts.drop(pending.polled)
+            self._parts.assignments.end(pending.polled.assignment, "its membership has ended")
+            for span in pending.spans:
+                for part in span.columns:
+                    part.cancel()
+            self._parts.assignments.release(pending.polled)
 
     def _positions(self, batch: PolledBatch) -> I64:
         """Return the log position of each record, -1 for those that are not in the log."""
-        return self._parts.index.logged_positions(batch.topic_id, batch.partition.partition, batch.offsets)
+        return self._parts.index.logged_positions(batch.topic_id, batch.partition.number, batch.offsets)
+
+
+def _is_logged(append: Append) -> bool:
+    return append.done() and append.error() is None
 
 
 def _spans(wanted: NDArray[np.bool_]) -> list[slice]:

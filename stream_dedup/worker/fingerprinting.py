@@ -13,8 +13,8 @@ from stream_dedup.core.text.decode import RawRecord
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stream_dedup.broker.record import ConsumerRecord
     from stream_dedup.pool import FingerprintPool
+    from stream_dedup.ports import SourceRecord
     from stream_dedup.worker.batches import PolledBatch
 
 CHUNK_RECORDS = 64
@@ -44,7 +44,7 @@ class BatchFingerprinter:
             for future in self._submit_chunk(batch, records[start : start + size])
         ]
 
-    def _submit_chunk(self, batch: PolledBatch, records: Sequence[ConsumerRecord]) -> Iterator[Future[Columns]]:
+    def _submit_chunk(self, batch: PolledBatch, records: Sequence[SourceRecord]) -> Iterator[Future[Columns]]:
         """Yield futures of the columns of these records; records that no output topic can hold are rejected here."""
         fitting: list[RawRecord] = []
         for record in records:
@@ -62,7 +62,7 @@ class BatchFingerprinter:
             yield self._pool.submit(fitting)
 
 
-def _raw(batch: PolledBatch, record: ConsumerRecord) -> RawRecord:
+def _raw(batch: PolledBatch, record: SourceRecord) -> RawRecord:
     topic, partition = batch.partition
     return RawRecord(record.key, record.value, f"{topic}-{partition}-{record.offset}")
 

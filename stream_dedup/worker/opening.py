@@ -22,12 +22,13 @@ import logging
 import uuid
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 import xxhash
 
+from stream_dedup.broker.adapter import KafkaLog
 from stream_dedup.broker.client import make_admin
-from stream_dedup.broker.log import LogAppender, LogReader
+from stream_dedup.broker.log import read_range
 from stream_dedup.broker.lost_log import FoundLog, find_log, lost_log_error, offsets_without_log
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, topic_ids, topic_of_id
@@ -38,19 +39,17 @@ from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, Us
 from stream_dedup.index import LogIndex, keep_aside, only_copy_in
 from stream_dedup.index.folder import ID_FILE
 from stream_dedup.index.small_files import read_text, replace_text
+from stream_dedup.ports import PassingError, PortError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from kafka import KafkaAdminClient
-
     from stream_dedup.config.model import Config
-    from stream_dedup.core.rules import Rules
+    from stream_dedup.core.entry import LogRecord
+    from stream_dedup.ports import FingerprintLog
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ class OpenedLog:
     """A log that was read to its end, and its index."""
 
     index: LogIndex
-    reader: LogReader
+    log: FingerprintLog
     log_id: bytes
     first_offset: LogOffset
     scheme_id: str
@@ -73,8 +72,58 @@ class _Disagreement:
     """Whether the index has a history that the log has not: it is no cache then."""
 
 
+class LogTopic(Protocol):
+    """The topic of a group's log, while nothing of it has been read. May block, and raises ``UnavailableError``."""
+
+    def find(self) -> FoundLog:
+        """Return the group's offsets and what is there of the log."""
+
+    def prepare(self) -> bytes:
+        """Check the topics, make the missing ones, and return the id of the log; UserError for a wrong setting."""
+
+    def exists(self, topic_id: uuid.UUID) -> bool:
+        """Return whether a topic of this id exists, under any name."""
+
+    def connect(self) -> FingerprintLog:
+        """Return the log; the caller closes it."""
+
+
+class KafkaLogTopic:
+    """Implements ``LogTopic``; each call connects and closes its connection."""
+
+    def __init__(self, config: Config) -> None:
+        """Connect later."""
+        self._config = config
+
+    def find(self) -> FoundLog:
+        """Return the group's offsets and what is there of the log."""
+        with closing(make_admin(self._config.kafka)) as admin:
+            return find_log(admin, self._config)
+
+    def prepare(self) -> bytes:
+        """Check the topics, make the missing ones, and return the id of the log."""
+        kafka, topic = self._config.kafka, self._config.log_topic
+        with closing(make_admin(kafka)) as admin:
+            ensure_topics(admin, self._config)
+            ids = patiently(kafka, topic, lambda: topic_ids(admin, [topic]))
+        if topic not in ids:
+            msg = f"topic {topic} was there a moment ago and is gone; start again"
+            raise UnavailableError(msg)
+        return ids[topic]
+
+    def exists(self, topic_id: uuid.UUID) -> bool:
+        """Return whether a topic of this id exists."""
+        with closing(make_admin(self._config.kafka)) as admin:
+            return patiently(self._config.kafka, f"topic {topic_id}", lambda: topic_of_id(admin, topic_id)) is not None
+
+    def connect(self) -> KafkaLog:
+        """Return the log."""
+        return KafkaLog(self._config.kafka, self._config.log_topic)
+
+
 def open_log(
     config: Config,
+    topic: LogTopic,
     progress: ReportProgress,
     *,
     image: ReportProgress | None = None,
@@ -84,25 +133,26 @@ def open_log(
     """Open index and log; calls ``progress`` with log offsets done and to do, ``image`` with parts of the image.
 
     With ``rebuild`` the index is emptied first, if it is a cache. With ``new_log`` the log is accepted without the
-    history that offsets or index show.
+    history that offsets or index show. The log is left at the offset after the last record applied; the caller closes
+    index and log.
 
     Raises:
         UserError: wrong topics, or the index belongs to another process.
         RefusedError: the rules in force are not the configuration's, or the log lost its history.
+        UnavailableError: the broker did not answer in time.
     """
-    opening = _Opening(config, rules_of(config), rebuild=rebuild, new_log=new_log)
+    opening = _Opening(config, topic, rebuild=rebuild, new_log=new_log)
     try:
-        with closing(make_admin(config.kafka)) as admin:
-            # 1
-            found = find_log(admin, config)
-            # 2
-            opening.open_index(image)
-            # 3
-            opening.refuse_without_log(admin, found)
-            # 4
-            log_id = _ensure(admin, config)
-            # 5
-            opening.agree(admin, log_id)
+        # 1
+        found = topic.find()
+        # 2
+        opening.open_index(image)
+        # 3
+        opening.refuse_without_log(found)
+        # 4
+        log_id = topic.prepare()
+        # 5
+        opening.agree(log_id)
         # 6
         first = opening.read_to_end(progress)
         # 7
@@ -113,7 +163,7 @@ def open_log(
     except BaseException:
         opening.close()
         raise
-    return OpenedLog(opening.index, opening.reader, log_id, first, opening.rules.scheme.id)
+    return OpenedLog(opening.index, opening.log, log_id, first, opening.rules.scheme.id)
 
 
 def worker_id(config: Config) -> str:
@@ -141,13 +191,14 @@ def worker_id(config: Config) -> str:
 class _Opening:
     """The steps of ``open_log``, and what they have opened so far."""
 
-    def __init__(self, config: Config, rules: Rules, *, rebuild: bool, new_log: bool) -> None:
+    def __init__(self, config: Config, topic: LogTopic, *, rebuild: bool, new_log: bool) -> None:
         self._config = config
-        self.rules = rules
+        self._topic = topic
+        self.rules = rules_of(config)
         self._rebuild = rebuild
         self._new_log = new_log
         self._index: LogIndex | None = None
-        self._reader: LogReader | None = None
+        self._log: FingerprintLog | None = None
         self._damage: str | None = None
         """Why the index could not be opened."""
 
@@ -158,17 +209,17 @@ class _Opening:
         return self._index
 
     @property
-    def reader(self) -> LogReader:
-        """The reader of the log, from step 5 on."""
-        assert self._reader is not None  # noqa: S101 - as above
-        return self._reader
+    def log(self) -> FingerprintLog:
+        """The log, from step 5 on."""
+        assert self._log is not None  # noqa: S101 - as above
+        return self._log
 
     def close(self) -> None:
         """Close what is open."""
         if self._index is not None:
             self._index.close()
-        if self._reader is not None:
-            self._reader.close()
+        if self._log is not None:
+            self._log.close()
 
     def open_index(self, image: ReportProgress | None) -> None:
         """Open the index, or keep the reason why it cannot be read (step 2)."""
@@ -182,24 +233,24 @@ class _Opening:
         except CorruptError as error:
             self._damage = str(error)
 
-    def refuse_without_log(self, admin: KafkaAdminClient, found: FoundLog) -> None:
+    def refuse_without_log(self, found: FoundLog) -> None:
         """Refuse to begin a log if offsets or index show that there was one (step 3)."""
         if found.absence is None:
             return
         reason = offsets_without_log(self._config, found)
         if self._damage is not None:
             self._lose(reason or f"{self._damage}, and {found.absence}")
-        elif self._is_last_copy(admin, found.log_id):
+        elif self._is_last_copy(found.log_id):
             self._lose(reason or f"{self._read_so_far()}, but {found.absence}")
         elif reason is not None and not self._new_log:
             raise lost_log_error(reason)
 
-    def agree(self, admin: KafkaAdminClient, log_id: bytes) -> None:
+    def agree(self, log_id: bytes) -> None:
         """Connect to the log, and make the index one of this log (step 5)."""
-        self._reader = LogReader(self._config.kafka, self._config.log_topic)
+        self._log = self._topic.connect()
         if self._damage is not None:
             self._empty(None if self._rebuild else self._damage)
-        elif (found := self._disagreement(admin, log_id)) is not None and found.lost:
+        elif (found := self._disagreement(log_id)) is not None and found.lost:
             self._lose(f"{self._read_so_far()}, but {found.reason}")
         elif found is not None and not self._rebuild:
             self._empty(f"index {self._config.index.path}: {found.reason}")
@@ -210,27 +261,29 @@ class _Opening:
 
     def read_to_end(self, progress: ReportProgress) -> LogOffset:
         """Apply the log up to its end (step 6); return its first offset."""
-        wait_s = self._config.kafka.broker_wait_s
-        first, end = self.reader.bounds(wait_s)
+        first, end = self._bounds()
         start = max(self.index.next_offset, first)
-        for records in self.reader.read(start, end, wait_s):
+        for records in self._read(start, end):
             if records:
                 self.index.apply(records)
                 progress(records[-1].offset + 1 - start, end - start)
-        self.reader.seek(max(self.index.next_offset, first))
+        self.log.seek(max(self.index.next_offset, first))
         return first
 
     def begin_log(self) -> None:
         """Append the first rules to an empty log (step 7); if two workers do so at once, the first record wins."""
-        config = self._config
-        with closing(LogAppender(config.kafka, config.log_topic)) as appender:
-            offset = appender.append_now(replace(self.rules, revision=1))
-        for records in self.reader.read(self.index.next_offset, offset + 1, config.kafka.broker_wait_s):
+        topic, wait_s = self._config.log_topic, self._config.kafka.broker_wait_s
+        try:
+            offset = self.log.append(replace(self.rules, revision=1)).wait(wait_s)
+        except PortError as error:
+            msg = f"topic {topic}: an append was not acknowledged within {wait_s:g} s: {error}"
+            raise UnavailableError(msg) from error
+        for records in self._read(self.index.next_offset, offset + 1):
             self.index.apply(records)
         if self.index.rules is None:
-            msg = f"topic {config.log_topic}: the rules appended at offset {offset} cannot be read back"
+            msg = f"topic {topic}: the rules appended at offset {offset} cannot be read back"
             raise UnavailableError(msg)
-        self.reader.seek(self.index.next_offset)
+        self.log.seek(self.index.next_offset)
 
     def check_rules(self) -> None:
         """Refuse a configuration that differs from the rules in force (step 8)."""
@@ -244,15 +297,15 @@ class _Opening:
             )
             raise RefusedError(msg)
 
-    def _disagreement(self, admin: KafkaAdminClient, log_id: bytes) -> _Disagreement | None:
+    def _disagreement(self, log_id: bytes) -> _Disagreement | None:
         """Return why the index does not agree with this log; None if it does."""
         index = self.index
         if index.log_id is None:
             return None
         if index.log_id != str(uuid.UUID(bytes=log_id)):
-            lost = self._is_last_copy(admin, log_id)
+            lost = self._is_last_copy(log_id)
             return _Disagreement(f"{self._config.log_topic} is another log{' and that one is gone' * lost}", lost)
-        first, end = self.reader.bounds(self._config.kafka.broker_wait_s)
+        first, end = self._bounds()
         if index.next_offset > end:
             return _Disagreement(f"the log ends at {end}", lost=True)
         if index.next_offset < first:
@@ -262,20 +315,27 @@ class _Opening:
         return _Disagreement(f"the log has another record at offset {index.next_offset - 1}", lost=True)
 
     def _has_last_record(self) -> bool:
-        last, wait_s = self.index.next_offset - 1, self._config.kafka.broker_wait_s
-        read = [record.raw for records in self.reader.read(last, last + 1, wait_s) for record in records]
+        last = self.index.next_offset - 1
+        read = [record.raw for records in self._read(last, last + 1) for record in records]
         return [xxhash.xxh3_64_intdigest(raw) for raw in read] == [self.index.last_checksum]
 
-    def _is_last_copy(self, admin: KafkaAdminClient, log_id: bytes | None) -> bool:
+    def _bounds(self) -> tuple[LogOffset, LogOffset]:
+        try:
+            return self.log.bounds()
+        except PassingError as error:
+            msg = f"topic {self._config.log_topic}: its offsets cannot be read: {error}"
+            raise UnavailableError(msg) from error
+
+    def _read(self, start: int, end: int) -> Iterator[list[LogRecord]]:
+        return read_range(self.log, self._config.log_topic, start, end, self._config.kafka.broker_wait_s)
+
+    def _is_last_copy(self, log_id: bytes | None) -> bool:
         """Whether the index has articles of a log that cannot be read any more."""
         index = self.index
         if index.log_id is None or not (index.partitions() or index.low_watermark):
             return False
         its_log = uuid.UUID(index.log_id)
-        return its_log.bytes == log_id or self._ask(its_log, lambda: topic_of_id(admin, its_log)) is None
-
-    def _ask(self, about: object, ask: Callable[[], T]) -> T:
-        return patiently(self._config.kafka, f"topic {about}", ask)
+        return its_log.bytes == log_id or not self._topic.exists(its_log)
 
     def _read_so_far(self) -> str:
         return (
@@ -307,16 +367,6 @@ class _Opening:
         if self._index is not None:
             self._index.close()
             self._index = None
-
-
-def _ensure(admin: KafkaAdminClient, config: Config) -> bytes:
-    """Check the topics, make the missing ones, and return the id of the log."""
-    ensure_topics(admin, config)
-    ids = patiently(config.kafka, config.log_topic, lambda: topic_ids(admin, [config.log_topic]))
-    if config.log_topic not in ids:
-        msg = f"topic {config.log_topic} was there a moment ago and is gone; start again"
-        raise UnavailableError(msg)
-    return ids[config.log_topic]
 
 
 def _files_index(path: Path) -> UserError:

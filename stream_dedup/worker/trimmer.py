@@ -15,20 +15,17 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from kafka import TopicPartition
-from kafka.errors import KafkaError
-
-from stream_dedup.broker.client import make_admin
-from stream_dedup.broker.group_offsets import committed_offsets
-from stream_dedup.broker.topics import topic_ids
+from stream_dedup.core.model import SourceOffset
+from stream_dedup.errors import UserError
+from stream_dedup.ports import CommittedOffset, Partition, PassingError, RefusedByBrokerError
 from stream_dedup.worker.steps import TrimStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stream_dedup.config.model import Config
-    from stream_dedup.core.entry import Payload
     from stream_dedup.index import LogIndex
+    from stream_dedup.ports import FingerprintLog, GroupOffsets
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +33,7 @@ ROUNDS_A_WINDOW = 16
 """The log holds up to 1/16 more than the window needs."""
 SHORTEST_ROUND_S = 1.0
 LONGEST_ROUND_S = 600.0
+_NOTHING = CommittedOffset(SourceOffset(0), None)
 
 
 class Trimmer:
@@ -44,16 +42,18 @@ class Trimmer:
     def __init__(
         self,
         config: Config,
+        *,
         index: LogIndex,
-        append: Callable[[Payload], object],
+        log: FingerprintLog,
+        offsets: GroupOffsets,
         first_offset: int,
         on_step: Callable[[TrimStep], None],
     ) -> None:
         """``first_offset`` is the log's first offset."""
         self._config = config
         self._index = index
-        self._append = append
-        self._admin = make_admin(config.kafka)
+        self._log = log
+        self._offsets = offsets
         self._cut = first_offset
         self._on_step = on_step
         self._next_round = 0.0
@@ -67,42 +67,40 @@ class Trimmer:
         self._next_round = now + min(max(round_s, SHORTEST_ROUND_S), LONGEST_ROUND_S)
         try:
             self._round()
-        except KafkaError as error:
+        except PassingError as error:
             log.warning("the log could not be trimmed now (%r); tried again in the next round", error)
-
-    def close(self) -> None:
-        """Close the connection to the broker."""
-        self._admin.close()
+        except RefusedByBrokerError as error:
+            msg = f"topic {self._config.log_topic}: the broker does not let this worker trim the log: {error}"
+            raise UserError(msg) from error
 
     def _round(self) -> None:
         # 1
         if self._index.batches_since_rules:
-            self._append(self._index.rules)  # type: ignore[arg-type] # there are rules where there are batches
+            self._log.append(self._index.rules)  # type: ignore[arg-type] # there are rules where there are batches
             self._on_step(TrimStep.RESTATED)
         # 2, 3
         trim = self._index.restated_trim(self._earliest_time())
         if trim is not None:
             log.info("trim: entries before log offset %d are deleted", trim.before)
-            self._append(trim)
+            self._log.append(trim)
             self._on_step(TrimStep.TRIM_APPENDED)
         # 4
         if self._index.low_watermark > self._cut:
-            self._admin.delete_records({TopicPartition(self._config.log_topic, 0): self._index.low_watermark})
+            self._log.cut(self._index.low_watermark)
             self._on_step(TrimStep.CUT)
             self._cut = self._index.low_watermark
 
     def _earliest_time(self) -> int:
         """Return the earliest log time of articles whose output is not committed, or that are logged later."""
-        group = self._config.kafka.group
-        committed = committed_offsets(self._admin, group)
+        committed = self._offsets.committed()
         earliest = (self._index.newest_time or 0) - int(self._config.worker.clock_allowance_s * 1000)
-        for topic, topic_id in topic_ids(self._admin, self._config.topics.input).items():
+        for topic, topic_id in self._offsets.topic_ids(self._config.topics.input).items():
             for known_id, partition in self._index.partitions():
                 if known_id != topic_id:
                     continue
-                offset, belongs_to = committed.get(TopicPartition(topic, partition), (0, None))
+                found = committed.get(Partition(topic, partition), _NOTHING)
                 # An offset of another topic id says nothing about this topic: no output of it is committed.
-                after = offset if belongs_to in (None, topic_id) else 0
+                after = found.offset if found.topic_id in (None, topic_id) else 0
                 owed = self._index.owed_since(topic_id, partition, after)
                 earliest = min(earliest, earliest if owed is None else owed)
         return earliest

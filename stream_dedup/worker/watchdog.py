@@ -1,8 +1,8 @@
 """Time limits for calls that the Kafka client makes without one.
 
 ``commit_transaction`` and similar calls wait without limit while the broker is away, and a thread inside them cannot be
-interrupted. A guard therefore names the call and its limit. A thread checks all guards; when one is overdue, it logs
-one error and ends the process. The process may end at any moment without losing or repeating an article.
+interrupted. A guard therefore names the call and its limit. A thread (``run``) checks all guards; when one is overdue,
+it logs one error and ends the process. The process may end at any moment without losing or repeating an article.
 
 Time during which the whole process was stopped or suspended does not count.
 """
@@ -12,11 +12,14 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from stream_dedup.exit_codes import EXIT_UNAVAILABLE
+
+if TYPE_CHECKING:
+    from stream_dedup.ports import Clock
 
 log = logging.getLogger(__name__)
 
@@ -29,20 +32,14 @@ STANDSTILL_S = 5.0
 class Watchdog:
     """Guards blocking calls."""
 
-    def __init__(self, end: Callable[[int], None] = os._exit, now: Callable[[], float] = time.monotonic) -> None:
-        """``end`` is called with the exit code; ``now`` returns seconds."""
+    def __init__(self, clock: Clock, end: Callable[[int], None] = os._exit) -> None:
+        """``end`` is called with the exit code."""
         self._end = end
-        self._now = now
+        self._now = clock.monotonic
         self._guards: dict[int, tuple[str, float, float, int]] = {}
         self._lock = threading.Lock()
-        self._last_tick = now()
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
         self._last_tick = self._now()
-        self._thread.start()
+        self._done = clock.event()
 
     def stop(self) -> None:
         """Stop checking."""
@@ -76,6 +73,8 @@ class Watchdog:
             log.error("%s took more than %g s; the worker ends and can be started again, nothing is lost", what, limit)
             self._end(code)
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Check the guards until ``stop``."""
+        self._last_tick = self._now()
         while not self._done.wait(TICK_S):
             self.tick()

@@ -1,51 +1,51 @@
-"""The worker: three threads and a watchdog.
+"""The worker: its threads, from their start to their end.
 
-    source     the caller's thread: polls batches (step 1), keeps the membership, watches the other threads
-    engine     steps 2 to 6 and the index
-    committer  step 7
+    source      the caller's thread: polls batches (step 1), keeps the membership, watches the other threads
+    engine      steps 2 to 6 and the index
+    committer   step 7
+    log-tail    reads the log
+    topic-watch looks up topic ids
+    health      sees whether there is progress
+    watchdog    ends the process if a call to the broker hangs
 
-A thread that fails ends the worker with its error. A stop (SIGTERM, SIGINT) ends the polling, waits up to
-``shutdown_s`` for the batches in flight, and leaves the group. Articles that are not committed by then are polled
-again.
+A thread that fails ends the worker with its error, whatever the error is. A stop (SIGTERM, SIGINT) ends the polling,
+waits up to ``shutdown_s`` for the batches in flight, and leaves the group. Articles that are not committed by then are
+polled again.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka.errors import KafkaError
-
 from stream_dedup.broker.client import call_limit_s
-from stream_dedup.broker.hanging_transactions import abort_hanging_transactions
-from stream_dedup.broker.log import LogAppender
-from stream_dedup.broker.tail import LogTail
-from stream_dedup.broker.topic_watch import TopicWatch
 from stream_dedup.errors import UnavailableError
 from stream_dedup.exit_codes import EXIT_UNAVAILABLE
-from stream_dedup.worker.batches import Budget
+from stream_dedup.ports import PortError
+from stream_dedup.worker.assignments import AssignmentOwner
 from stream_dedup.worker.committer import Committer, CommitterParts
 from stream_dedup.worker.engine import Engine, EngineParts
-from stream_dedup.worker.fingerprinting import BatchFingerprinter
-from stream_dedup.worker.source import ArticleSource
+from stream_dedup.worker.health import Health
+from stream_dedup.worker.log_tail import LogTail
+from stream_dedup.worker.source import BatchSource
 from stream_dedup.worker.steps import Step, TrimStep
+from stream_dedup.worker.topic_watch import TopicWatch
 from stream_dedup.worker.trimmer import Trimmer
-from stream_dedup.worker.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stream_dedup.config.model import Config
     from stream_dedup.metrics.metrics import Metrics
-    from stream_dedup.pool import FingerprintPool
+    from stream_dedup.ports import Event, Thread, WorkerPorts
+    from stream_dedup.worker.fingerprinting import BatchFingerprinter
     from stream_dedup.worker.opening import OpenedLog
+    from stream_dedup.worker.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
-SOURCE_POLL_MS = 100
+SOURCE_POLL_S = 0.1
 """Longest wait for articles: the delay until a stop or the failure of another thread is noticed."""
 INFLIGHT_BYTES = 64 << 20
 """Bytes in flight before polling pauses: the limit on the memory of both producers."""
@@ -55,6 +55,8 @@ WORKER_GAUGES_S = 1.0
 """Seconds between two updates of the worker's gauges."""
 FORCED_EXTRA_S = 10.0
 """The watchdog ends a stop that takes so many seconds longer than ``shutdown_s``."""
+ANSWER_PAUSE_S = 0.005
+"""Seconds between two looks whether the log is read to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +64,13 @@ class WorkerParts:
     """What a worker is made of, and the event that stops it."""
 
     config: Config
+    ports: WorkerPorts
     opened: OpenedLog
     transactional_id: str
-    pool: FingerprintPool
-    processes: int
+    fingerprinter: BatchFingerprinter
+    watchdog: Watchdog
     metrics: Metrics
-    stop: threading.Event
+    stop: Event
     on_step: Callable[[Step | TrimStep], None] = lambda step: None  # noqa: ARG005 - for tests
 
 
@@ -75,62 +78,85 @@ class Worker:
     """Runs until stopped; ``ready`` is whether it takes part in its group."""
 
     def __init__(self, parts: WorkerParts) -> None:
-        """Connect every client; the index must hold the log up to its end."""
-        config = parts.config
+        """Start the transactional producer; the index must hold the log up to its end."""
+        config, ports = parts.config, parts.ports
         self._parts = parts
+        self._clock = ports.clock
         self._failures: list[BaseException] = []
-        self._ending = threading.Event()
-        self._budget = Budget(config.worker.max_inflight_batches, INFLIGHT_BYTES)
-        self._watchdog = Watchdog()
-        wake = threading.Event()
-        self._watch = TopicWatch(config, parts.opened.log_id, wake.set)
-        self._tail = LogTail(parts.opened.reader, wake.set, config.kafka.broker_wait_s)
-        self._appender = LogAppender(config.kafka, config.log_topic)
-        self._trimmer = Trimmer(
-            config, parts.opened.index, self._appender.append, parts.opened.first_offset, parts.on_step
+        self._ending = False
+        self._watchdog = parts.watchdog
+        self._assignments = AssignmentOwner(ports.source.membership, config.worker.max_inflight_batches, INFLIGHT_BYTES)
+        wake = ports.clock.event()
+        self._watch = TopicWatch(config, ports.watch_offsets, ports.clock, parts.opened.log_id, wake.set)
+        self._tail = LogTail(ports.log, ports.clock, wake.set, config.log_topic)
+        self._health = Health(
+            ports.clock, self._assignments, config.worker.watchdog_s, answered=lambda: self._watch.answered
         )
-        self._source = ArticleSource(config, self._watch, parts.transactional_id, self._logged_partitions)
-        self._committer = Committer(
+        self._source = BatchSource(
+            config,
+            client=ports.source,
+            clock=ports.clock,
+            watch=self._watch,
+            assignments=self._assignments,
+            logged_partitions=self._logged_partitions,
+        )
+        self._committer = self._make_committer()
+        self._engine = self._make_engine(wake)
+        self._threads: list[Thread] = []
+        self._gauges_at = 0.0
+        self._begun = 0
+
+    def _make_committer(self) -> Committer:
+        parts = self._parts
+        return Committer(
             CommitterParts(
-                config=config,
+                config=parts.config,
+                sink=parts.ports.sink,
+                clock=parts.ports.clock,
+                assignments=self._assignments,
                 transactional_id=parts.transactional_id,
                 scheme_id=parts.opened.scheme_id,
                 watchdog=self._watchdog,
                 metrics=parts.metrics,
-                drop=self._budget.release,
-                resync=self._source.resync,
                 on_step=parts.on_step,
             )
         )
-        self._engine = Engine(
+
+    def _make_engine(self, wake: Event) -> Engine:
+        parts = self._parts
+        trimmer = Trimmer(
+            parts.config,
+            index=parts.opened.index,
+            log=parts.ports.log,
+            offsets=parts.ports.offsets,
+            first_offset=parts.opened.first_offset,
+            on_step=parts.on_step,
+        )
+        return Engine(
             EngineParts(
                 index=parts.opened.index,
                 tail=self._tail,
-                appender=self._appender,
-                fingerprinter=BatchFingerprinter(
-                    parts.pool, parts.processes, config.kafka.max_record_bytes, config.features.tables
-                ),
+                log=parts.ports.log,
+                fingerprinter=parts.fingerprinter,
                 watch=self._watch,
-                trimmer=self._trimmer,
+                trimmer=trimmer,
                 metrics=parts.metrics,
-                hand_on=self._committer.submit,
-                drop=self._budget.release,
-                resync=self._source.resync,
+                assignments=self._assignments,
+                clock=parts.ports.clock,
                 on_step=parts.on_step,
             ),
             wake,
         )
-        self._threads = [
-            threading.Thread(target=self._run, args=(name, step), name=name, daemon=True)
-            for name, step in (("engine", self._engine.step), ("committer", self._committer.step))
-        ]
-        self._gauges_at = 0.0
-        self._rebalances = 0
 
     @property
     def ready(self) -> bool:
         """Whether the worker takes part in its group and the broker answers."""
-        return self._rebalances > 0 and self._watch.answered and not self._failures
+        return self._begun > 0 and self._watch.answered and not self._failures
+
+    @property
+    def problem(self) -> str | None:
+        """Why the worker makes no progress though there is something to do; None if it does."""
+        return self._health.problem
 
     def run(self) -> None:
         """Work until ``stop`` is set.
@@ -138,11 +164,12 @@ class Worker:
         Raises:
             StreamDedupError: the error that ended the worker.
         """
-        self._watchdog.start()
-        self._watch.start()
-        self._tail.start()
-        for thread in self._threads:
-            thread.start()
+        self._start("watchdog", self._watchdog.run)
+        self._start("topic-watch", self._watch.run)
+        self._start("log-tail", self._tail.run)
+        self._start("health", self._health.run)
+        self._start("engine", lambda: self._repeat("engine", self._engine_round))
+        self._start("committer", lambda: self._repeat("committer", self._committer.step))
         try:
             self._source.join()
             while not self._parts.stop.is_set():
@@ -151,95 +178,116 @@ class Worker:
         finally:
             self._close()
 
+    # the threads
+
+    def _start(self, name: str, run: Callable[[], None]) -> None:
+        self._threads.append(self._clock.spawn(name, lambda: self._guarded(name, run)))
+
+    def _guarded(self, name: str, run: Callable[[], None]) -> None:
+        try:
+            run()
+        except BaseException as error:
+            log.debug("thread %s failed", name, exc_info=True)
+            self._failures.append(error)
+
+    def _repeat(self, name: str, step: Callable[[], None]) -> None:
+        while not self._ending:
+            step()
+            self._health.completed(name)
+
+    def _engine_round(self) -> None:
+        for batch in self._engine.step():
+            self._committer.submit(batch)
+
     def _round(self) -> None:
         limit = 2 * call_limit_s(self._parts.config)  # start offsets need the broker and the log, one after the other
         with self._watchdog.guard("polling the article topics", limit), self._parts.metrics.stage("poll"):
-            self._source.pause(full=self._budget.full)
-            batches = self._source.poll(SOURCE_POLL_MS)
+            batches = self._source.poll(SOURCE_POLL_S)
         for batch in batches:
-            self._budget.reserve(batch)
             self._parts.on_step(Step.POLLED)
             self._engine.submit(batch)
         self._raise_failure()
-        if self._source.rebalances != self._rebalances:
+        if self._source.begun != self._begun:
             self._after_rebalance()
         self._set_gauges()
 
     def _after_rebalance(self) -> None:
-        self._parts.metrics.rebalances.inc(self._source.rebalances - self._rebalances)
-        self._rebalances = self._source.rebalances
-        abort = threading.Thread(
-            target=abort_hanging_transactions,
-            args=(self._parts.config.kafka, self._parts.transactional_id),
-            name="hanging-transactions",
-            daemon=True,
-        )
-        abort.start()
+        self._parts.metrics.rebalances.inc(self._source.begun - self._begun)
+        self._begun = self._source.begun
+        # Nobody waits for it at the end: it is harmless at any point.
+        self._clock.spawn("hanging-transactions", lambda: self._guarded("hanging-transactions", self._abort_hanging))
+
+    def _abort_hanging(self) -> None:
+        try:
+            ended = self._parts.ports.sink.abort_hanging()
+        except PortError as error:
+            log.warning(
+                "hanging transactions could not be aborted (%r); the broker aborts them at their time-out", error
+            )
+            return
+        for transactional_id in ended:
+            log.info("the hanging transaction of a dead worker (%s) is aborted", transactional_id)
+
+    # the end
 
     def _drain(self) -> None:
         """Wait for the batches in flight, up to ``shutdown_s``."""
-        deadline = time.monotonic() + self._parts.config.worker.shutdown_s
-        log.info("stopping: %d batches in flight", self._budget.batches)
-        while self._budget.batches and time.monotonic() < deadline:
-            failure = self._failure()
-            if failure is not None:
-                log.warning("failed while stopping: %s", failure)
+        deadline = self._clock.monotonic() + self._parts.config.worker.shutdown_s
+        log.info("stopping: %d batches in flight", self._assignments.batches)
+        while self._assignments.batches and self._clock.monotonic() < deadline:
+            if self._failures:
+                log.warning("failed while stopping: %s", self._failures[0])
                 break
-            time.sleep(DRAIN_PAUSE_S)
-        if self._budget.batches:
-            log.warning("%d batches were not finished in time; their articles are polled again", self._budget.batches)
+            self._clock.sleep(DRAIN_PAUSE_S)
+        if self._assignments.batches:
+            log.warning(
+                "%d batches were not finished in time; their articles are polled again", self._assignments.batches
+            )
 
     def _close(self) -> None:
         """Join the threads and close the clients; the watchdog ends a close that hangs in the client."""
         limit = self._parts.config.worker.shutdown_s + FORCED_EXTRA_S
         exit_code = 0 if self._parts.stop.is_set() else EXIT_UNAVAILABLE
         with self._watchdog.guard("the end of the worker", limit, exit_code):
-            self._ending.set()
-            for thread in self._threads:
-                thread.join()
+            self._ending = True
             self._tail.stop()
-            for part in (self._source, self._committer, self._appender, self._trimmer):
+            self._watch.stop()
+            self._health.stop()
+            watchdog, *others = self._threads
+            for thread in others:
+                thread.join()
+            for part in (self._source, self._committer):
                 try:
                     part.close()
-                except KafkaError as error:
+                except PortError as error:
                     log.debug("closing: %r", error)
-            self._watch.stop()
         self._watchdog.stop()
-
-    def _run(self, name: str, step: Callable[[], None]) -> None:
-        try:
-            while not self._ending.is_set():
-                step()
-        except BaseException as error:
-            log.debug("%s failed", name, exc_info=True)
-            self._failures.append(error)
+        watchdog.join()
 
     def _raise_failure(self) -> None:
-        failure = self._failure()
-        if failure is not None:
-            raise failure
+        if self._failures:
+            raise self._failures[0]
 
-    def _failure(self) -> BaseException | None:
-        return self._failures[0] if self._failures else self._watch.failure
+    # small things
 
     def _logged_partitions(self) -> frozenset[tuple[bytes, int]]:
         answer = self._engine.request_logged_partitions()
-        deadline = time.monotonic() + self._parts.config.kafka.broker_wait_s
+        deadline = self._clock.monotonic() + self._parts.config.kafka.broker_wait_s
         while not answer.done():
             self._raise_failure()
-            if time.monotonic() > deadline:
+            if self._clock.monotonic() > deadline:
                 msg = f"the log was not read to its end within {self._parts.config.kafka.broker_wait_s:g} s"
                 raise UnavailableError(msg)
-            time.sleep(0.005)
+            self._clock.sleep(ANSWER_PAUSE_S)
         return answer.result()
 
     def _set_gauges(self) -> None:
-        now = time.monotonic()
+        now = self._clock.monotonic()
         if now < self._gauges_at:
             return
         self._gauges_at = now + WORKER_GAUGES_S
         metrics = self._parts.metrics
-        metrics.inflight_batches.set(self._budget.batches)
+        metrics.inflight_batches.set(self._assignments.batches)
         metrics.up_to_date.set(1 if self.ready else 0)
         for topic, lag in self._source.lag().items():
             metrics.source_lag.labels(topic).set(lag)

@@ -1,179 +1,278 @@
-"""The committer's reaction to each outcome of a transaction."""
+"""The committer's reaction to each outcome of each step of a transaction."""
 
-from collections.abc import Callable
-from contextlib import closing, suppress
-from dataclasses import replace
+from __future__ import annotations
+
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from kafka import ConsumerGroupMetadata, KafkaAdminClient, KafkaConsumer, TopicPartition
-from kafka.errors import KafkaTimeoutError, NoOffsetForPartitionError
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.broker.client import make_consumer
-from stream_dedup.broker.group_offsets import committed_offsets
-from stream_dedup.broker.topics import ensure_topics
 from stream_dedup.config.load import load_config
-from stream_dedup.config.model import Config
 from stream_dedup.core.model import Judgement, Verdict
+from stream_dedup.errors import RefusedError, StreamDedupError, UnavailableError, UserError
 from stream_dedup.metrics.metrics import Metrics
-from stream_dedup.worker import committer as module
-from stream_dedup.worker.batches import Assignment, JudgedBatch, PolledBatch
-from stream_dedup.worker.committer import Committer, CommitterParts
+from stream_dedup.ports import (
+    CommittedOffset,
+    FencedError,
+    Membership,
+    NotAMemberError,
+    Output,
+    Partition,
+    PassingError,
+    PortError,
+    RecordTooLargeError,
+    RefusedByBrokerError,
+)
+from stream_dedup.worker.assignments import AssignmentOwner, AssignmentState
+from stream_dedup.worker.batches import JudgedBatch, PolledBatch
+from stream_dedup.worker.committer import MOST_FAILURES, MOST_FENCINGS, Committer, CommitterParts
+from stream_dedup.worker.steps import Step
 from stream_dedup.worker.watchdog import Watchdog
-from tests.waiting import wait_until
+from tests.worker.clocks import ManualClock
 
-AT = TopicPartition("articles", 0)
-
-
-class GivenUp:
-    """A record that the client gave up."""
-
-    exception = KafkaTimeoutError("expired")
-
-    def get(self, timeout: float) -> None:
-        assert timeout > 0
-        raise self.exception
-
-    def failed(self) -> bool:
-        return True
+AT, TOPIC_ID = Partition("articles", 0), b"t" * 16
 
 
-class Producer:
-    """A producer that commits whatever became of the records, as the client does."""
-
-    def __init__(self, calls: list[str]) -> None:
-        self._calls = calls
-
-    def send(self, *_: object, **__: object) -> GivenUp:
-        self._calls.append("send")
-        return GivenUp()
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *_, **__: self._calls.append(name)
-
-
-@pytest.mark.expect_log("no longer a member of the group")
-def test_offsets_that_were_refused_are_not_committed_with_the_next(config: Config, admin: KafkaAdminClient) -> None:
-    """The transaction of an ended assignment is aborted; the next transaction commits its own offsets only.
-
-    The client keeps the offsets that the group refused and would send them again, so articles that now belong to
-    another worker and never left would be skipped.
-    """
-    config = config.model_copy(update={"topics": config.topics.model_copy(update={"partitions": 2})})
-    ensure_topics(admin, config)
-    (topic,) = config.topics.input
-    with closing(make_consumer(config.kafka, group_id=config.kafka.group)) as consumer:
-        wait_until(
-            lambda: consumer.partitions_for_topic(topic), 30, "the topic is known: else nothing of it is assigned"
-        )
-        consumer.subscribe([topic])
-        wait_until(lambda: _joined(consumer), 30, "the consumer is a member")
-        member = consumer.group_metadata()
-        former = Assignment(member._replace(generation_id=member.generation_id + 1), frozenset())
-        now = Assignment(member, frozenset())
-        dropped: list[PolledBatch] = []
-        resynced: list[Assignment] = []
-        committer = Committer(replace(parts(dropped, resynced), config=config, transactional_id=config.kafka.group))
-        for assignment, partition in ((former, 0), (now, 1)):
-            polled = polled_batch(assignment, TopicPartition(topic, partition), b"one", b"two")
-            committer.submit(JudgedBatch(polled, [Judgement(Verdict.UNIQUE)] * 2, [1] * 2, [False] * 2))
-            committer.step()
-        committer.close()
-    assert resynced == [former]
-    assert {at.partition: offset for at, (offset, _) in committed_offsets(admin, config.kafka.group).items()} == {1: 2}
-
-
-def _joined(consumer: KafkaConsumer) -> bool:
-    with suppress(NoOffsetForPartitionError):  # it is a member, and nobody has committed yet
-        consumer.poll(100)
-    return bool(consumer.assignment())
-
-
-class Acknowledged:
-    """A record that the broker has."""
-
-    def get(self, timeout: float) -> None:
-        assert timeout > 0
-
-    def failed(self) -> bool:
-        return False
-
-
-class Broker:
-    """A producer whose records all arrive; ``records`` are their topics, values and verdicts."""
+class Sink:
+    """A sink that raises what it is told to, at each call of that name, and keeps what was committed."""
 
     def __init__(self) -> None:
-        self.records: list[tuple[str, bytes, bytes]] = []
+        self.calls: list[str] = []
+        self.errors: dict[str, PortError] = {}
+        self.committed: list[tuple[str, bytes | None, bytes]] = []
+        self.offsets: dict[Partition, CommittedOffset] = {}
+        self._open: list[Output] = []
+        self._offsets: dict[Partition, CommittedOffset] = {}
 
-    def send(self, topic: str, *, value: bytes, headers: list[tuple[str, bytes]], **_: object) -> Acknowledged:
-        self.records.append((topic, value, dict(headers)["dedup.verdict"]))
-        return Acknowledged()
+    def _call(self, name: str) -> None:
+        self.calls.append(name)
+        if name in self.errors:
+            raise self.errors[name]
 
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *_, **__: None
+    def begin(self) -> None:
+        self._open, self._offsets = [], {}
+        self._call("begin")
+
+    def send(self, output: Output) -> None:
+        self._call("send")
+        self._open.append(output)
+
+    def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
+        assert membership.generation >= 0
+        self._call("send_offsets")
+        self._offsets = dict(offsets)
+
+    def flush(self) -> None:
+        self._call("flush")
+
+    def commit(self) -> None:
+        self._call("commit")
+        self.committed += [(sent.topic, sent.value, dict(sent.headers)["dedup.verdict"]) for sent in self._open]
+        self.offsets |= self._offsets
+
+    def abort(self) -> None:
+        self._call("abort")
+
+    def renew(self) -> None:
+        self._call("renew")
+
+    def abort_hanging(self) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        self._call("close")
 
 
-def a_record(offset: int, value: bytes) -> Any:  # noqa: ANN401 - the client has no types
-    return SimpleNamespace(
-        topic="articles", partition=0, offset=offset, timestamp=0, timestamp_type=0, key=None, value=value, headers=[]
-    )
+class World:
+    """A committer with a sink, an assignment, and a hook at each of its steps."""
+
+    def __init__(self) -> None:
+        self.sink = Sink()
+        self.clock = ManualClock()
+        self.membership: Membership | None = Membership(frozenset({AT}), 1, "proof")
+        self.owner = AssignmentOwner(lambda: self.membership, 10, 1 << 20)
+        self.assignment = self.owner.begin(self.membership)
+        self.at: Step | None = None
+        self.committer = Committer(
+            CommitterParts(
+                config=load_config(None, {"kafka": {"max_record_bytes": 1024}}, {}),
+                sink=self.sink,
+                clock=self.clock,
+                assignments=self.owner,
+                transactional_id="g-1",
+                scheme_id="s",
+                watchdog=Watchdog(self.clock),
+                metrics=Metrics(CollectorRegistry()),
+                on_step=self._on_step,
+            )
+        )
+        self.sink.calls.clear()
+
+    def _on_step(self, step: Step) -> None:
+        if step is self.at:
+            self.owner.end(self.assignment, "for this test")
+
+    def submit(
+        self, *values: bytes, judgements: list[Judgement] | None = None, observed: list[bool] | None = None
+    ) -> None:
+        records: Any = [
+            SimpleNamespace(offset=offset, timestamp=0, leader_epoch=5, key=None, value=value, headers=[])
+            for offset, value in enumerate(values)
+        ]
+        polled = PolledBatch(self.assignment, AT, TOPIC_ID, records, np.arange(len(values), dtype=np.int64), 2, 0.0)
+        assert self.owner.reserve(polled)
+        judged = judgements or [Judgement(Verdict.UNIQUE)] * len(values)
+        self.committer.submit(JudgedBatch(polled, judged, [1] * len(values), observed or [False] * len(values)))
+
+    @property
+    def over(self) -> bool:
+        """Whether the assignment has ended and let go of everything."""
+        return self.owner.state is AssignmentState.IDLE
 
 
-def polled_batch(assignment: Assignment, partition: TopicPartition, *values: bytes) -> PolledBatch:
-    records = [a_record(offset, value) for offset, value in enumerate(values)]
-    return PolledBatch(assignment, partition, b"t" * 16, records, np.arange(len(values), dtype=np.int64), 2, 0.0)
+@pytest.fixture
+def world() -> World:
+    return World()
 
 
-def parts(dropped: list[PolledBatch], resynced: list[Assignment]) -> CommitterParts:
-    return CommitterParts(
-        config=load_config(None, {"kafka": {"max_record_bytes": 1024}}, {}),
-        transactional_id="g-1",
-        scheme_id="s",
-        watchdog=Watchdog(),
-        metrics=Metrics(CollectorRegistry()),
-        drop=dropped.append,
-        resync=resynced.append,
-        on_step=lambda _: None,
-    )
+def test_a_batch_leaves_with_its_offsets(world: World) -> None:
+    """Records, then offsets, then the acknowledgements are waited for, then the commit; the batch is released."""
+    world.submit(b"one", b"two")
+    world.committer.step()
+    assert world.sink.calls == ["begin", "send", "send", "send_offsets", "flush", "commit"]
+    assert world.sink.committed == [("unique", b"one", b"unique"), ("unique", b"two", b"unique")]
+    assert world.sink.offsets == {AT: CommittedOffset(2, TOPIC_ID, 5)}  # type: ignore[arg-type] # an offset
+    assert (world.owner.batches, world.owner.is_working(world.assignment)) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("step", "last"), [(Step.SENT, "abort"), (Step.OFFSETS_SENT, "abort"), (Step.COMMITTED, "commit")]
+)
+def test_an_assignment_that_ends_in_a_transaction(world: World, step: Step, last: str) -> None:
+    """Before the commit the transaction is aborted; after it, it counts. The end waits for either."""
+    world.submit(b"one")
+    world.at = step
+    world.committer.step()
+    assert world.sink.calls[-1] == last
+    assert world.over
 
 
 @pytest.mark.expect_log("outcome of a transaction is unknown")
-def test_a_record_that_was_given_up_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client would commit offsets whose records it gave up: the committer does not ask it to."""
-    calls: list[str] = []
-    monkeypatch.setattr(module, "make_producer", lambda *_, **__: Producer(calls))
-    assignment = Assignment(ConsumerGroupMetadata("g", 1, "m"), frozenset([AT]))
-    dropped: list[PolledBatch] = []
-    resynced: list[Assignment] = []
-    committer = Committer(parts(dropped, resynced))
-    polled = polled_batch(assignment, AT, b"{}")
-    committer.submit(JudgedBatch(polled, [Judgement(Verdict.UNIQUE)], [1], [False]))
-    committer.step()
-    assert "send" in calls
-    assert "commit_transaction" not in calls
-    assert calls[-2:] == ["close", "init_transactions"]  # a new producer: the broker aborts what is open
-    assert (dropped, resynced) == ([polled], [assignment])
+@pytest.mark.parametrize("call", ["begin", "send", "send_offsets", "flush", "commit"])
+@pytest.mark.parametrize("error", [PassingError("away"), FencedError("fenced")])
+def test_an_unknown_outcome_is_settled_before_anything_else(world: World, call: str, error: PortError) -> None:
+    """Nothing further is sent: the sink is renewed, and only then the assignment is over and another may begin."""
+    world.submit(b"one")
+    world.sink.errors = {call: error}
+    world.committer.step()
+    assert world.sink.calls[-2:] == [call, "renew"]
+    assert (world.sink.committed, world.over) == ([], True)
 
 
-def test_where_rules_observe_every_verdict_goes_to_unique(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.expect_log("outcome of a transaction is unknown")
+def test_the_end_waits_until_the_outcome_is_settled(world: World) -> None:
+    """While the sink cannot be renewed, the assignment does not let go of its batches."""
+    world.submit(b"one")
+    world.sink.errors = {"commit": PassingError("away"), "renew": PassingError("away")}
+    with pytest.raises(UnavailableError, match="cannot start within"):
+        world.committer.step()
+    assert not world.over
+
+
+def test_a_lost_membership_aborts(world: World) -> None:
+    """Refused offsets are no unknown outcome: the transaction is aborted, the sink goes on."""
+    world.submit(b"one")
+    world.sink.errors = {"send_offsets": NotAMemberError("generation 1")}
+    world.committer.step()
+    assert world.sink.calls[-2:] == ["send_offsets", "abort"]
+    assert (world.sink.committed, world.over) == ([], True)
+
+
+@pytest.mark.expect_log("outcome of a transaction is unknown")
+def test_an_abort_without_an_answer_is_settled(world: World) -> None:
+    """The sink is renewed, which aborts what is open."""
+    world.submit(b"one")
+    world.sink.errors = {"send_offsets": NotAMemberError("generation 1"), "abort": PassingError("away")}
+    world.committer.step()
+    assert world.sink.calls[-2:] == ["abort", "renew"]
+    assert world.over
+
+
+def test_batches_of_an_ended_assignment_are_dropped(world: World) -> None:
+    """They are in the queue when it ends: nothing is sent, and they are released."""
+    world.submit(b"one")
+    world.submit(b"two")
+    world.membership = None
+    world.committer.step()
+    assert (world.sink.calls, world.over) == ([], True)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "raised", "message"),
+    [
+        ("flush", RecordTooLargeError("1 of 2 bytes"), RefusedError, "max.message.bytes"),
+        ("send", RecordTooLargeError("1 of 2 bytes"), RefusedError, "max.message.bytes"),
+        ("commit", RefusedByBrokerError("no right to write"), UserError, "g-1: no right to write"),
+    ],
+)
+def test_what_another_try_cannot_mend_ends_the_worker(
+    world: World, call: str, error: PortError, raised: type[StreamDedupError], message: str
+) -> None:
+    """With an error that names what the broker said."""
+    world.submit(b"one")
+    world.sink.errors = {call: error}
+    with pytest.raises(raised, match=message):
+        world.committer.step()
+    assert world.sink.committed == []
+
+
+@pytest.mark.parametrize(
+    ("error", "most", "raised"),
+    [(FencedError("fenced"), MOST_FENCINGS, RefusedError), (PassingError("away"), MOST_FAILURES + 1, UnavailableError)],
+)
+@pytest.mark.expect_log("outcome of a transaction is unknown")
+def test_failures_in_a_row_end_the_worker(
+    world: World, error: PortError, most: int, raised: type[StreamDedupError]
+) -> None:
+    """A few may pass; as many as this have a lasting cause."""
+    world.sink.errors = {"commit": error}
+    for number in range(most):
+        world.submit(b"one")
+        if number == most - 1:
+            with pytest.raises(raised):
+                world.committer.step()
+            return
+        world.committer.step()
+        assert world.membership is not None
+        world.assignment = world.owner.begin(world.membership)
+
+
+def test_a_refused_start_ends_at_once(world: World) -> None:
+    """A transaction time-out beyond the broker's limit, say: there is no second try."""
+    world.sink.errors = {"renew": RefusedByBrokerError("time-out of 900 s, 600 s are allowed")}
+    with pytest.raises(UserError, match="refuses the transactions of g-1: time-out of 900 s, 600 s are allowed"):
+        Committer(world.committer._parts)
+    assert world.sink.calls == ["renew"]
+
+
+def test_where_rules_observe_every_verdict_goes_to_unique(world: World) -> None:
     """Rejected records too, with their bytes; only the value of a record too large for a topic is left out."""
-    broker = Broker()
-    monkeypatch.setattr(module, "make_producer", lambda *_, **__: broker)
-    assignment = Assignment(ConsumerGroupMetadata("g", 1, "m"), frozenset([AT]))
-    polled = polled_batch(assignment, AT, b"one", b"{broken", b"x" * 2048, b"{broken too")
     rejected = Judgement(Verdict.REJECTED, reason="unreadable")
-    judgements = [Judgement(Verdict.DUPLICATE), rejected, rejected, rejected]
-    dropped: list[PolledBatch] = []
-    committer = Committer(parts(dropped, []))
-    committer.submit(JudgedBatch(polled, judgements, [1, 0, 0, 0], [True, True, True, False]))
-    committer.step()
-    assert broker.records == [
+    world.submit(
+        b"one",
+        b"{broken",
+        b"x" * 2048,
+        b"{broken too",
+        judgements=[Judgement(Verdict.DUPLICATE), rejected, rejected, rejected],
+        observed=[True, True, True, False],
+    )
+    world.committer.step()
+    assert world.sink.committed == [
         ("unique", b"one", b"duplicate"),
         ("unique", b"{broken", b"rejected"),
         ("unique", b"", b"rejected"),
         ("rejected", b"{broken too", b"rejected"),
     ]
-    assert dropped == [polled]

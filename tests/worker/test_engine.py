@@ -1,6 +1,5 @@
 """The engine with a log in memory: which batches are appended, judged and dropped, and when."""
 
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -10,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kafka import ConsumerGroupMetadata, TopicPartition
 from prometheus_client import CollectorRegistry
 
 from stream_dedup.config.effective import rules_of
@@ -22,26 +20,27 @@ from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import RefusedError
 from stream_dedup.index import LogIndex
 from stream_dedup.metrics.metrics import Metrics
-from stream_dedup.worker.batches import Assignment, JudgedBatch, PolledBatch
+from stream_dedup.ports import Membership, Partition, PassingError
+from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState
+from stream_dedup.worker.batches import JudgedBatch, PolledBatch
 from stream_dedup.worker.engine import Engine, EngineParts
 from tests.logs import START_TIME
+from tests.worker.clocks import ManualClock
 
 TOPIC_ID, OTHER_ID = b"t" * 16, b"o" * 16
 
 
-class Append:
-    """The future of an append: failed, or acknowledged."""
-
-    exception = "the broker was away"
+class Sent:
+    """The outcome of an append: failed, or acknowledged."""
 
     def __init__(self, *, failed: bool) -> None:
-        self._failed = failed
+        self._error = PassingError("the broker was away") if failed else None
 
-    def failed(self) -> bool:
-        return self._failed
+    def done(self) -> bool:
+        return True
 
-    def succeeded(self) -> bool:
-        return not self._failed
+    def error(self) -> PassingError | None:
+        return self._error
 
 
 class World:
@@ -58,23 +57,22 @@ class World:
         self.unread: list[LogRecord] = []
         self.columns: dict[int, Future[Columns]] = {}
         self.judged: list[JudgedBatch] = []
-        self.dropped: list[PolledBatch] = []
-        self.resynced: list[Assignment] = []
-        self.engine = Engine(self._parts(), threading.Event())
-        self.engine._wake = SimpleNamespace(wait=lambda _: None, clear=lambda: None, set=lambda: None)  # type: ignore[assignment]
+        self.membership: Membership | None = Membership(frozenset(), 1, "proof")
+        self.clock = ManualClock()
+        self.assignments = AssignmentOwner(lambda: self.membership, 100, 1 << 20)
+        self.engine = Engine(self._parts(), self.clock.event())
 
     def _parts(self) -> EngineParts:
         parts: dict[str, Any] = {
             "index": self.index,
             "tail": SimpleNamespace(next_records=self._next_records, high_water=0),
-            "appender": SimpleNamespace(append=self._append, renew=lambda: None),
+            "log": SimpleNamespace(append=self._append, renew=lambda: None),
             "fingerprinter": SimpleNamespace(submit=self._submit),
             "watch": SimpleNamespace(ids_since=lambda _: self.ids),
             "trimmer": SimpleNamespace(step=lambda _: None),
             "metrics": Metrics(CollectorRegistry()),
-            "hand_on": self.judged.append,
-            "drop": self.dropped.append,
-            "resync": self.resynced.append,
+            "assignments": self.assignments,
+            "clock": self.clock,
             "on_step": lambda _: None,
         }
         return EngineParts(**parts)
@@ -83,28 +81,36 @@ class World:
         records, self.unread = self.unread, []
         return records
 
-    def _append(self, batch: Batch) -> Append:
+    def _append(self, batch: Batch) -> Sent:
         if self.fails:
             self.fails -= 1
-            return Append(failed=True)
+            return Sent(failed=True)
         self.appended.append(batch.offsets.tolist())
         offset = len(self.appended)
         self.unread.append(LogRecord(offset, START_TIME + offset, batch, encode(batch)))
-        return Append(failed=False)
+        return Sent(failed=False)
 
     def _submit(self, batch: PolledBatch, rows: slice) -> list[Future[Columns]]:
         future: Future[Columns] = Future()
         self.columns[int(batch.offsets[rows][0])] = future
         return [future]
 
-    def poll(self, assignment: Assignment, first: int, *values: bytes) -> PolledBatch:
+    def begin(self) -> Assignment:
+        self.membership = Membership(frozenset(), 1, "proof")
+        return self.assignments.begin(self.membership)
+
+    def poll(self, assignment: Assignment, first: int, *values: bytes, partition: int = 0) -> PolledBatch:
         offsets = np.arange(first, first + len(values))
-        records = [SimpleNamespace(value=value, topic="articles", partition=0, offset=first) for value in values]
-        at = TopicPartition("articles", 0)
+        records: Any = [SimpleNamespace(value=value, offset=first) for value in values]
+        at = Partition("articles", partition)
         batch = PolledBatch(assignment, at, TOPIC_ID, records, offsets, 100, 0.0)
+        assert self.assignments.reserve(batch)
         self.engine.submit(batch)
-        self.engine.step()
+        self.step()
         return batch
+
+    def step(self) -> None:
+        self.judged += self.engine.step()
 
     def fingerprint(self, batch: PolledBatch) -> None:
         made = EntryMaker()([RawRecord(None, record.value, "x") for record in batch.records])
@@ -112,7 +118,7 @@ class World:
 
     def steps(self) -> None:
         for _ in range(5):
-            self.engine.step()
+            self.step()
 
 
 @pytest.fixture
@@ -123,11 +129,13 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 @pytest.fixture
-def assignment() -> Assignment:
-    return Assignment(ConsumerGroupMetadata("g", 1, "m"), frozenset())
+def assignment(world: World) -> Assignment:
+    return world.begin()
 
 
-def test_batches_leave_in_the_order_in_which_they_were_polled(world: World, assignment: Assignment) -> None:
+def test_batches_of_a_partition_leave_in_the_order_in_which_they_were_polled(
+    world: World, assignment: Assignment
+) -> None:
     """A later batch that is fingerprinted first waits for the earlier one, and each leaves once."""
     batches = [world.poll(assignment, 0, b'{"text": "one"}'), world.poll(assignment, 1, b'{"text": "two"}')]
     world.fingerprint(batches[1])
@@ -137,7 +145,20 @@ def test_batches_leave_in_the_order_in_which_they_were_polled(world: World, assi
     world.steps()
     assert world.appended == [[0], [1]]
     assert [judged.polled for judged in world.judged] == batches
-    assert world.dropped == []
+
+
+def test_a_batch_that_takes_long_holds_up_its_partition_alone(world: World, assignment: Assignment) -> None:
+    """The batches of another partition are logged, judged and handed on meanwhile."""
+    slow, fast = (
+        world.poll(assignment, 10, b'{"text": "one"}'),
+        world.poll(assignment, 20, b'{"text": "two"}', partition=1),
+    )
+    world.fingerprint(fast)
+    world.steps()
+    assert [judged.polled for judged in world.judged] == [fast]
+    world.fingerprint(slow)
+    world.steps()
+    assert [judged.polled for judged in world.judged] == [fast, slow]
 
 
 def before_fingerprinting(_world: World, _batch: PolledBatch) -> None:
@@ -160,15 +181,18 @@ def before_judging(world: World, batch: PolledBatch) -> None:
 def test_a_batch_whose_assignment_ends_is_dropped_once(
     world: World, assignment: Assignment, reach: Callable[[World, PolledBatch], None]
 ) -> None:
-    """At whatever step it is: it is not judged, and its room is given back once. The batch after it goes on."""
+    """At whatever step it is: it is not judged, its work is cancelled, and the next assignment may begin then."""
     ended = world.poll(assignment, 0, b'{"text": "one"}')
+    work = world.columns[0]
     reach(world, ended)
-    assignment.valid = False
-    following = world.poll(Assignment(assignment.metadata, frozenset()), 1, b'{"text": "two"}')
+    world.membership = None
+    world.steps()
+    assert (world.assignments.state, world.assignments.batches) == (AssignmentState.IDLE, 0)
+    assert work.done()
+    following = world.poll(world.begin(), 1, b'{"text": "two"}')
     world.ids = {"articles": TOPIC_ID}
     world.fingerprint(following)
     world.steps()
-    assert world.dropped == [ended]
     assert [judged.polled for judged in world.judged] == [following]
 
 
@@ -190,7 +214,7 @@ def test_a_batch_of_a_topic_that_was_made_again_is_not_appended(world: World, as
     world.fingerprint(world.poll(assignment, 0, b'{"text": "one"}'))
     world.steps()
     assert (world.appended, world.judged) == ([], [])
-    assert set(map(id, world.resynced)) == {id(assignment)}
+    assert not world.assignments.is_working(assignment)
 
 
 @pytest.mark.expect_log("is made again")

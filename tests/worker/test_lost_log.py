@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import pytest
 from kafka import TopicPartition
@@ -25,6 +26,7 @@ from stream_dedup.core.model import LogOffset, Verdict
 from stream_dedup.errors import RefusedError
 from stream_dedup.exit_codes import EXIT_REFUSED
 from stream_dedup.index import LogIndex, mark_corrupt
+from stream_dedup.ports import FingerprintLog
 from stream_dedup.worker import opening
 from stream_dedup.worker.steps import Step
 from tests.broker.deleting import delete_topic
@@ -44,12 +46,29 @@ def config(tmp_path: Path) -> Config:
     return load_config(overrides={"index": {"path": tmp_path / "index"}}, environment={})
 
 
-@pytest.fixture(autouse=True)
-def known_topics(monkeypatch: pytest.MonkeyPatch) -> dict[uuid.UUID, str]:
-    """Topics by their id, as a broker that has no others would answer; empty at first."""
-    known: dict[uuid.UUID, str] = {}
-    monkeypatch.setattr(opening, "topic_of_id", lambda _admin, topic_id: known.get(topic_id))
-    return known
+class Topics:
+    """The log's topic as the opening finds it; ``known`` are the ids of topics that exist."""
+
+    def __init__(self) -> None:
+        self.known: set[uuid.UUID] = set()
+        self.log: FakeLog | None = None
+
+    def find(self) -> FoundLog:
+        raise AssertionError
+
+    def prepare(self) -> bytes:
+        raise AssertionError
+
+    def exists(self, topic_id: uuid.UUID) -> bool:
+        return topic_id in self.known
+
+    def connect(self) -> FingerprintLog:
+        return cast("FingerprintLog", self.log)
+
+
+@pytest.fixture
+def topics() -> Topics:
+    return Topics()
 
 
 def history(config: Config) -> list[LogRecord]:
@@ -74,8 +93,8 @@ def no_log(log_id: uuid.UUID | None = None, *, committed: bool = False) -> Found
     )
 
 
-def steps(config: Config, *, rebuild: bool = False, new_log: bool = False) -> opening._Opening:
-    made = opening._Opening(config, rules_of(config), rebuild=rebuild, new_log=new_log)
+def steps(config: Config, topics: Topics, *, rebuild: bool = False, new_log: bool = False) -> opening._Opening:
+    made = opening._Opening(config, topics, rebuild=rebuild, new_log=new_log)
     made.open_index(None)
     return made
 
@@ -96,14 +115,19 @@ def kept_names(config: Config) -> list[str]:
 
 @pytest.mark.parametrize("log_id", [None, OTHER_ID], ids=["missing", "empty"])
 @pytest.mark.parametrize("shown_by", ["offsets", "index", "damaged index"])
-def test_no_log_is_begun_over_a_history(config: Config, log_id: uuid.UUID | None, shown_by: str) -> None:
+def test_no_log_is_begun_over_a_history(
+    config: Config, topics: Topics, log_id: uuid.UUID | None, shown_by: str
+) -> None:
     """Committed offsets, or an index with articles of a log that is gone, stop the worker; the index stays as it is."""
     if shown_by != "offsets":
         fill_index(config)
     if shown_by == "damaged index":
         mark_corrupt(config.index.path)
-    with closing(steps(config)) as made, pytest.raises(RefusedError, match=r"accept the log.*--new-log") as told:
-        made.refuse_without_log(None, no_log(log_id, committed=shown_by == "offsets"))
+    with (
+        closing(steps(config, topics)) as made,
+        pytest.raises(RefusedError, match=r"accept the log.*--new-log") as told,
+    ):
+        made.refuse_without_log(no_log(log_id, committed=shown_by == "offsets"))
     assert ("does not exist" if log_id is None else "has no records") in str(told.value)
     assert ("articles-0: 1234" if shown_by == "offsets" else str(config.index.path)) in str(told.value)
     expected = (None, 0) if shown_by == "offsets" else (str(LOG_ID), history(config)[-1].offset + 1)
@@ -113,65 +137,73 @@ def test_no_log_is_begun_over_a_history(config: Config, log_id: uuid.UUID | None
 
 @pytest.mark.expect_log("the log is accepted as it is; the index is kept in .*kept-1")
 @pytest.mark.parametrize("damaged", [False, True])
-def test_a_new_log_keeps_the_index_aside(config: Config, damaged: bool) -> None:
+def test_a_new_log_keeps_the_index_aside(config: Config, topics: Topics, damaged: bool) -> None:
     """With ``new_log`` the old index moves, whole, into a folder that can be read; the worker's id stays."""
     end = fill_index(config)
     name = opening.worker_id(config)
     if damaged:
         mark_corrupt(config.index.path)
-    with closing(steps(config, new_log=True)) as made:
-        made.refuse_without_log(None, no_log(committed=True))
+    with closing(steps(config, topics, new_log=True)) as made:
+        made.refuse_without_log(no_log(committed=True))
         assert made.index.log_id is None
         assert made.index.next_offset == 0
     assert content(config.index.path / "kept-1") == (str(LOG_ID), end)
     assert opening.worker_id(config) == name
 
 
-def test_the_first_worker_of_a_group_begins_a_log(config: Config) -> None:
+def test_the_first_worker_of_a_group_begins_a_log(config: Config, topics: Topics) -> None:
     """Without offsets and without an index that has articles there is no history: a log that began is one, too."""
     with LogIndex.open(config.index.path, scheme=rules_of(config).scheme) as index:
         index.begin(str(LOG_ID))
         index.apply(history(config)[:1])
-    with closing(steps(config)) as made:
-        made.refuse_without_log(None, no_log())
+    with closing(steps(config, topics)) as made:
+        made.refuse_without_log(no_log())
     assert not list(config.index.path.glob("kept-*"))
 
 
-def test_an_index_of_a_log_that_is_there_is_only_a_cache(config: Config, known_topics: dict[uuid.UUID, str]) -> None:
+def test_an_index_of_a_log_that_is_there_is_only_a_cache(config: Config, topics: Topics) -> None:
     """An index of another group's log shows no history of this group."""
     fill_index(config)
-    known_topics[LOG_ID] = "other.fingerprints"
-    with closing(steps(config)) as made:
-        made.refuse_without_log(None, no_log())
+    topics.known.add(LOG_ID)
+    with closing(steps(config, topics)) as made:
+        made.refuse_without_log(no_log())
 
 
 # the log has records
 
 
-class FakeReader:
-    """A log's reader as far as the opening compares an index with it."""
+class FakeLog:
+    """The log as far as the opening compares an index with it."""
 
     def __init__(self, found: list[LogRecord], first: int = 0) -> None:
         self._found = [record for record in found if record.offset >= first]
         self._first = first
+        self._next = 0
 
-    def bounds(self, _timeout_s: float) -> tuple[int, int]:
+    def bounds(self) -> tuple[int, int]:
         return self._first, self._found[-1].offset + 1
 
-    def read(self, start: int, end: int, _timeout_s: float) -> list[list[LogRecord]]:
-        return [[record for record in self._found if start <= record.offset < end]]
+    def seek(self, offset: int) -> None:
+        self._next = offset
+
+    def poll(self, wait_s: float) -> list[LogRecord]:
+        assert wait_s > 0
+        records = [record for record in self._found if record.offset >= self._next]
+        self._next = self.bounds()[1]
+        return records
+
+    def position(self) -> int:
+        return self._next
 
     def close(self) -> None:
         self._found.clear()
 
 
-def agree(
-    config: Config, monkeypatch: pytest.MonkeyPatch, reader: FakeReader, log_id: uuid.UUID = LOG_ID, **flags: bool
-) -> opening._Opening:
-    monkeypatch.setattr(opening, "LogReader", lambda *_: reader)
-    made = steps(config, **flags)
+def agree(config: Config, topics: Topics, log: FakeLog, log_id: uuid.UUID = LOG_ID, **flags: bool) -> opening._Opening:
+    topics.log = log
+    made = steps(config, topics, **flags)
     try:
-        made.agree(None, log_id.bytes)
+        made.agree(log_id.bytes)
     except BaseException:
         made.close()
         raise
@@ -193,27 +225,25 @@ WRONG: dict[str, tuple[Callable[[list[LogRecord]], list[LogRecord]], uuid.UUID, 
 
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("rebuild", [False, True])
-def test_an_index_with_more_than_its_log_is_refused(
-    config: Config, monkeypatch: pytest.MonkeyPatch, wrong: str, rebuild: bool
-) -> None:
+def test_an_index_with_more_than_its_log_is_refused(config: Config, topics: Topics, wrong: str, rebuild: bool) -> None:
     """A log that lost records, or was made again, leaves its index as the last copy: it is not emptied."""
     end = fill_index(config)
     change, log_id, reason = WRONG[wrong]
     with pytest.raises(RefusedError, match=reason):
-        agree(config, monkeypatch, FakeReader(change(history(config))), log_id, rebuild=rebuild)
+        agree(config, topics, FakeLog(change(history(config))), log_id, rebuild=rebuild)
     assert content(config.index.path) == (str(LOG_ID), end)
     assert kept_names(config) == []
 
 
 @pytest.mark.expect_log("the log is accepted as it is; the index is kept in")
 @pytest.mark.parametrize("wrong", WRONG)
-def test_the_log_is_accepted_on_purpose(config: Config, monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+def test_the_log_is_accepted_on_purpose(config: Config, topics: Topics, wrong: str) -> None:
     """With ``new_log`` the index is kept aside, and an empty one belongs to the log as it is; each time another."""
     change, log_id, _ = WRONG[wrong]
     for number in (1, 2):
         end = fill_index(config)
-        reader = FakeReader(change(history(config)))
-        with closing(agree(config, monkeypatch, reader, log_id, new_log=True)) as made:
+        reader = FakeLog(change(history(config)))
+        with closing(agree(config, topics, reader, log_id, new_log=True)) as made:
             assert made.index.log_id == str(log_id)
             assert made.index.next_offset == 0
         assert content(config.index.path / f"kept-{number}") == (str(LOG_ID), end)
@@ -224,11 +254,9 @@ def test_the_log_is_accepted_on_purpose(config: Config, monkeypatch: pytest.Monk
 
 @pytest.mark.expect_log("it is rebuilt from the log")
 @pytest.mark.parametrize("why", ["trimmed", "of another group", "without articles"])
-def test_a_cache_is_emptied(
-    config: Config, monkeypatch: pytest.MonkeyPatch, known_topics: dict[uuid.UUID, str], why: str
-) -> None:
+def test_a_cache_is_emptied(config: Config, topics: Topics, why: str) -> None:
     """An index that a log can build again is emptied: behind a trim, of a log that is there, without articles."""
-    reader, log_id = FakeReader(history(config)), LOG_ID
+    reader, log_id = FakeLog(history(config)), LOG_ID
     if why == "without articles":
         with LogIndex.open(config.index.path, scheme=rules_of(config).scheme) as index:
             index.begin(str(OTHER_ID))
@@ -236,20 +264,20 @@ def test_a_cache_is_emptied(
     elif why == "trimmed":
         end = fill_index(config)
         later = history(config)[-1]
-        reader = FakeReader([LogRecord(end + 9, later.time, later.payload, later.raw)], first=end + 1)
+        reader = FakeLog([LogRecord(end + 9, later.time, later.payload, later.raw)], first=end + 1)
     else:
         fill_index(config, OTHER_ID)
-        known_topics[OTHER_ID] = "other.fingerprints"
-    with closing(agree(config, monkeypatch, reader, log_id)) as made:
+        topics.known.add(OTHER_ID)
+    with closing(agree(config, topics, reader, log_id)) as made:
         assert made.index.log_id == str(LOG_ID)
         assert made.index.next_offset == 0
     assert kept_names(config) == []
 
 
-def test_an_index_that_agrees_is_used(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_agrees_is_used(config: Config, topics: Topics) -> None:
     """Also with ``new_log``: there is nothing to accept."""
     end = fill_index(config)
-    with closing(agree(config, monkeypatch, FakeReader(history(config)), new_log=True)) as made:
+    with closing(agree(config, topics, FakeLog(history(config)), new_log=True)) as made:
         assert made.index.next_offset == end
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.cli import run
-from stream_dedup.config.effective import rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.errors import CorruptError, UserError
@@ -22,7 +21,7 @@ def config(tmp_path: Path) -> Config:
 
 def open_index(config: Config, *, rebuild: bool = False) -> LogIndex:
     """The steps of ``open_log`` that concern the folder alone."""
-    steps = opening._Opening(config, rules_of(config), rebuild=rebuild, new_log=False)
+    steps = opening._Opening(config, opening.KafkaLogTopic(config), rebuild=rebuild, new_log=False)
     try:
         steps.open_index(None)
         if rebuild or steps._damage is not None:

@@ -8,22 +8,26 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
+from kafka import KafkaAdminClient, OffsetAndMetadata
 from kafka.admin import NewTopic
-from kafka.errors import KafkaTimeoutError
 
+from stream_dedup.broker.adapter import KafkaOffsets, KafkaSource, SystemClock
 from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.group_offsets import committed_offsets
-from stream_dedup.broker.start_offsets import StartOffsets
-from stream_dedup.broker.topic_watch import TopicWatch
 from stream_dedup.broker.topics import topic_ids
 from stream_dedup.core.headers import offset_metadata
+from stream_dedup.core.model import SourceOffset
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import RefusedError
-from stream_dedup.worker.batches import Assignment, PolledBatch
-from stream_dedup.worker.source import ArticleSource
+from stream_dedup.ports import CommittedOffset, Partition, PassingError
+from stream_dedup.worker.assignments import Assignment, AssignmentOwner
+from stream_dedup.worker.batches import PolledBatch
+from stream_dedup.worker.source import BatchSource
+from stream_dedup.worker.start_offsets import StartOffsets
+from stream_dedup.worker.topic_watch import TopicWatch
 from tests.broker.deleting import delete_topic
 from tests.waiting import wait_until
 from tests.worker.pipeline import Pipeline, pipeline
@@ -32,30 +36,70 @@ PARTITIONS = 3
 RECORDS = 90
 EACH = RECORDS // PARTITIONS
 BATCH = 10
-POLL_MS = 50
+POLL_S = 0.05
 LIMIT_S = 60
 MADE_AGAIN = "made again"
 
 Logged = frozenset[tuple[bytes, int]]
 
 
+class Paused(AssignmentOwner):
+    """An owner whose limit the test decides."""
+
+    paused = False
+
+    @property
+    def full(self) -> bool:
+        return self.paused
+
+
 class Reader:
-    """A source and everything that it gave."""
+    """A source and everything that it gave; every batch is released at once, as if it were committed."""
 
     def __init__(self, made: Pipeline, stack: ExitStack, log_id: bytes, logged: Logged = frozenset()) -> None:
         self.made = made
         self.batches: list[PolledBatch] = []
         config = made.config()
-        self.watch = TopicWatch(config, log_id, lambda: None)
+        member, clock = f"{made.name}-{uuid.uuid4()}", SystemClock()
+        offsets = stack.enter_context(closing(KafkaOffsets(config.kafka)))
+        self.watch = TopicWatch(config, offsets, clock, log_id, lambda: None)
+        stack.callback(clock.spawn("watch", self.watch.run).join)
         stack.callback(self.watch.stop)
-        self.source = ArticleSource(config, self.watch, f"{made.name}-{uuid.uuid4()}", lambda: logged)
+        self.client = KafkaSource(config, member)
+        self.owner = Paused(self.client.membership, 100, 1 << 30)
+        self.source = BatchSource(
+            config,
+            client=self.client,
+            clock=clock,
+            watch=self.watch,
+            assignments=self.owner,
+            logged_partitions=lambda: logged,
+        )
         self.left = stack.enter_context(ExitStack())
         self.left.callback(self.source.close)
-        self.watch.start()
         self.source.join()
 
     def poll(self) -> None:
-        self.batches += self.source.poll(POLL_MS)
+        polled = self.source.poll(POLL_S)
+        self.batches += polled
+        for batch in polled:
+            self.owner.release(batch)
+
+    def pause(self, *, paused: bool) -> None:
+        self.owner.paused = paused
+
+    def end(self) -> None:
+        """End the present assignment, as another thread of the worker does."""
+        self.owner.end(self.assignment, "for this test")
+
+    def begun(self) -> Assignment:
+        """Poll until an assignment works."""
+        self.poll_until(lambda: self.working, "an assignment works")
+        return self.assignment
+
+    @property
+    def working(self) -> bool:
+        return self.owner.current is not None and self.owner.is_working(self.owner.current)
 
     def poll_until(self, condition: Callable[[], bool], what: str) -> None:
         def look() -> bool:
@@ -66,31 +110,33 @@ class Reader:
 
     @property
     def assignment(self) -> Assignment:
-        assignment = self.source._current
+        assignment = self.owner.current
         assert assignment is not None
         return assignment
 
-    def offsets(self) -> dict[TopicPartition, list[int]]:
+    def offsets(self) -> dict[Partition, list[int]]:
         """Offsets that came under the present assignment, in the order in which they came."""
-        found: dict[TopicPartition, list[int]] = {}
+        found: dict[Partition, list[int]] = {}
         for batch in self.batches:
-            if batch.assignment is self.assignment and batch.assignment.valid:
+            if batch.assignment is self.owner.current and self.working:
                 found.setdefault(batch.partition, []).extend(batch.offsets.tolist())
         return found
 
     def read(self) -> int:
         return sum(map(len, self.offsets().values()))
 
-    def read_all(self, first: dict[TopicPartition, int]) -> None:
+    def read_all(self, first: dict[Partition, int]) -> None:
         """Read to the end under one assignment: every offset from ``first`` on, once and in order."""
         ends = self.made.ends()
         wanted = {at: list(range(first.get(at, 0), end)) for at, end in ends.items()}
         self.poll_until(lambda: self.read() >= sum(map(len, wanted.values())), "every record comes")
         assert self.offsets() == wanted
 
-    def commit(self, offsets: dict[TopicPartition, int]) -> None:
-        metadata = offset_metadata(self.assignment.topic_ids[self.made.topic])
-        self.source._consumer.commit({at: OffsetAndMetadata(offset, metadata, -1) for at, offset in offsets.items()})
+    def commit(self, offsets: dict[Any, int]) -> None:
+        for at, offset in offsets.items():
+            self.client.commit_start(
+                Partition(*at), CommittedOffset(SourceOffset(offset), self.assignment.topic_ids[at[0]])
+            )
 
 
 @pytest.fixture
@@ -138,47 +184,49 @@ def set_offsets(made: Pipeline, admin: KafkaAdminClient, offset: int, topic_id: 
     admin.alter_group_offsets(made.name, {at: OffsetAndMetadata(offset, metadata, -1) for at in made.partitions()})
 
 
-def test_resync_between_two_polls(made: Pipeline, make_reader: Callable[..., Reader]) -> None:
-    """After a resync everything from the committed offsets on comes again, once, wherever the polls had got to."""
+def test_an_end_between_two_polls(made: Pipeline, make_reader: Callable[..., Reader]) -> None:
+    """After a end everything from the committed offsets on comes again, once, wherever the polls had got to."""
     reader = make_reader()
     reader.poll_until(lambda: len(reader.offsets()) == PARTITIONS, "records of each partition")
     done = dict(zip(made.partitions(), (0, 7, EACH), strict=True))
     reader.commit(done)
     before = reader.assignment
-    reader.source.resync(before)
-    assert not before.valid
-    assert reader.assignment.metadata == before.metadata
+    reader.end()
+    assert not reader.owner.is_working(before)
     reader.poll_until(lambda: reader.read() > BATCH, "records of the new assignment")
-    reader.source.resync(before)  # a batch of the old assignment that fails late ends no other
-    assert reader.assignment.valid
+    assert reader.assignment.membership is before.membership
+    reader.owner.end(before, "late")  # a batch of the old assignment that fails late ends no other
+    assert reader.working
     wanted = {at: list(range(first, EACH)) for at, first in done.items() if first < EACH}
     reader.poll_until(lambda: reader.read() >= sum(map(len, wanted.values())), "every record comes")
     assert reader.offsets() == wanted
 
 
-def test_resync_at_every_poll(make_reader: Callable[..., Reader]) -> None:
+def test_an_end_at_every_poll(make_reader: Callable[..., Reader]) -> None:
     """Resyncs as fast as the polls come leave nothing out once they end."""
     reader = make_reader()
     reader.poll_until(lambda: reader.read() > 0, "records")
     for _ in range(10):
-        reader.source.resync(reader.assignment)
+        reader.begun()
+        reader.end()
         reader.poll()
-    reader.source.resync(reader.assignment)
+    reader.begun()
+    reader.end()
     reader.read_all({})
 
 
 @pytest.mark.parametrize("resumed_before_the_poll", [False, True])
 def test_pause_ends_with_its_assignment(make_reader: Callable[..., Reader], resumed_before_the_poll: bool) -> None:
-    """A pause that was on at a resync does not stay, on whichever side of the next poll it is lifted."""
+    """A pause that was on at a end does not stay, on whichever side of the next poll it is lifted."""
     reader = make_reader()
     reader.poll_until(lambda: reader.read() > 0, "records")
-    reader.source.pause(full=True)
+    reader.pause(paused=True)
     reader.poll()
-    reader.source.resync(reader.assignment)
+    reader.end()
     if resumed_before_the_poll:
-        reader.source.pause(full=False)
+        reader.pause(paused=False)
     reader.poll()
-    reader.source.pause(full=False)
+    reader.pause(paused=False)
     reader.read_all({})
 
 
@@ -188,13 +236,13 @@ def test_pause_while_settling(make_reader: Callable[..., Reader], monkeypatch: p
     reader = make_reader()
     held = hold(monkeypatch, lambda _partition: True)
     reader.poll_until(lambda: bool(held), "settling was tried")
-    reader.source.pause(full=True)
+    reader.pause(paused=True)
     monkeypatch.undo()
-    reader.poll_until(lambda: len(reader.source._next) == PARTITIONS, "every partition is settled")
+    reader.poll_until(lambda: len(reader.source._settled) == PARTITIONS, "every partition is settled")
     for _ in range(5):
         reader.poll()
     assert not reader.batches
-    reader.source.pause(full=False)
+    reader.pause(paused=False)
     reader.read_all({})
 
 
@@ -203,17 +251,17 @@ def test_second_member_joins_and_leaves(make_reader: Callable[..., Reader]) -> N
     """A pause is on when another member comes, and when it goes: its partitions come back with all their records."""
     first = make_reader()
     first.poll_until(lambda: first.read() > 0, "records")
-    first.source.pause(full=True)
+    first.pause(paused=True)
     second = make_reader()
 
     def shared() -> bool:
         second.poll()
-        return bool(second.offsets()) and len(first.assignment.partitions) < PARTITIONS
+        return bool(second.offsets()) and len(first.begun().membership.partitions) < PARTITIONS
 
     first.poll_until(shared, "two members share the partitions")
-    first.source.pause(full=False)
-    share = {at: list(range(EACH)) for at in first.assignment.partitions}
-    assert first.assignment.partitions.isdisjoint(second.assignment.partitions)
+    first.pause(paused=False)
+    share = {at: list(range(EACH)) for at in first.begun().membership.partitions}
+    assert first.begun().membership.partitions.isdisjoint(second.assignment.membership.partitions)
 
     def read_share() -> bool:
         second.poll()
@@ -221,75 +269,73 @@ def test_second_member_joins_and_leaves(make_reader: Callable[..., Reader]) -> N
 
     first.poll_until(read_share, "the share's records")
     assert first.offsets() == share
-    first.source.pause(full=True)
+    first.pause(paused=True)
     second.left.close()
-    first.poll_until(
-        lambda: len(first.assignment.partitions) == PARTITIONS and first.assignment.valid, "everything is back"
-    )
-    first.source.pause(full=False)
+    first.poll_until(lambda: len(first.begun().membership.partitions) == PARTITIONS, "everything is back")
+    first.pause(paused=False)
     first.read_all({})
 
 
 @pytest.mark.expect_log("cannot be read yet")
 def test_partition_in_hand_is_held(make_reader: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A partition whose fetched records are half given out is not settled at once after a resync: it comes in time."""
+    """A partition whose fetched records are half given out is not settled at once after a end: it comes in time."""
     reader = make_reader()
     reader.poll_until(lambda: reader.read() > 0, "records")
     in_hand = reader.batches[-1].partition
     assert len(reader.offsets()[in_hand]) < EACH
     hold(monkeypatch, lambda partition: partition == in_hand)
-    reader.source.resync(reader.assignment)
+    reader.end()
     reader.poll_until(lambda: reader.read() == RECORDS - EACH, "the others are read to their end")
     monkeypatch.undo()
     reader.read_all({})
 
 
-def hold(monkeypatch: pytest.MonkeyPatch, wanted: Callable[[TopicPartition], bool]) -> list[TopicPartition]:
+def hold(monkeypatch: pytest.MonkeyPatch, wanted: Callable[[Partition], bool]) -> list[Partition]:
     """Keep partitions from being settled until ``monkeypatch.undo``; gives the tries."""
-    of, held = StartOffsets.offset_of, []
+    of, held = StartOffsets.start_of, []
 
-    def slow(self: StartOffsets, partition: TopicPartition, topic_id: bytes) -> int:
+    def slow(self: StartOffsets, partition: Partition, topic_id: bytes) -> CommittedOffset:
         if wanted(partition):
             held.append(partition)
-            raise KafkaTimeoutError
+            raise PassingError
         return of(self, partition, topic_id)
 
-    monkeypatch.setattr(StartOffsets, "offset_of", slow)
+    monkeypatch.setattr(StartOffsets, "start_of", slow)
     return held
 
 
 @pytest.mark.expect_log("cannot be read yet")
-def test_resync_while_some_are_settled(
+def test_an_end_while_some_are_settled(
     made: Pipeline, make_reader: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One partition cannot be settled yet: the others go on, and a resync then loses no record of any."""
+    """One partition cannot be settled yet: the others go on, and a end then loses no record of any."""
     late = made.partitions()[1]
     hold(monkeypatch, lambda partition: partition == late)
     reader = make_reader()
     reader.poll_until(lambda: reader.read() == RECORDS - EACH, "the others are read to their end")
     assert late not in reader.offsets()
-    reader.source.resync(reader.assignment)
+    reader.end()
     reader.poll_until(lambda: reader.read() >= BATCH, "the others come again")
     assert late not in reader.offsets()
     monkeypatch.undo()
     reader.read_all({})
 
 
-def test_resync_in_the_middle_of_settling(
+def test_an_end_in_the_middle_of_settling(
     made: Pipeline, make_reader: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another thread's resync between the settling of two partitions: both begin anew."""
-    of, left = StartOffsets.offset_of, [1, 2, 3]
+    """Another thread's end between the settling of two partitions: both begin anew."""
+    of, left = StartOffsets.start_of, [1, 2, 3]
     reader = make_reader()
 
-    def with_resync(self: StartOffsets, partition: TopicPartition, topic_id: bytes) -> int:
+    def with_end(self: StartOffsets, partition: Partition, topic_id: bytes) -> CommittedOffset:
         offset = of(self, partition, topic_id)
         if partition == made.partitions()[1] and left:
             left.pop()
-            reader.source.resync(reader.assignment)
+            reader.end()
         return offset
 
-    monkeypatch.setattr(StartOffsets, "offset_of", with_resync)
+    monkeypatch.setattr(StartOffsets, "start_of", with_end)
     reader.poll_until(lambda: not left, "settling was disturbed three times")
     reader.read_all({})
 
@@ -311,7 +357,9 @@ def test_made_again_to_the_same_length(
     new = present_id(made, admin)
 
     def come() -> bool:
-        return sum(len(batch.records) for batch in reader.batches if batch.assignment.valid) >= RECORDS
+        return (
+            sum(len(batch.records) for batch in reader.batches if reader.owner.is_working(batch.assignment)) >= RECORDS
+        )
 
     reader.poll_until(come, "the new topic's records")
     assert reader.offsets() == {at: list(range(EACH)) for at in made.partitions()}
@@ -375,6 +423,6 @@ def test_waiting_for_a_beginning_holds_no_poll(
     longer = 2 * reader.made.config().kafka.session_timeout_s
     reader.poll_until(lambda: time.monotonic() - began > longer, "longer than a session")
     assert reader.assignment is assignment
-    assert assignment.valid
+    assert reader.working
     monkeypatch.undo()
     reader.read_all({})

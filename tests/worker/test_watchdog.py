@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from stream_dedup.broker.adapter import SystemClock
 from stream_dedup.exit_codes import EXIT_UNAVAILABLE
 from stream_dedup.worker.watchdog import STANDSTILL_S, TICK_S, Watchdog
+from tests.worker.clocks import ManualClock
 
 OVERDUE = r"took more than .* the worker ends"
 END_LIMIT_S = 20
@@ -19,23 +21,23 @@ END_LIMIT_S = 20
 class Clocked:
     """A watchdog, its clock, and the exit codes it ended with."""
 
-    now: float = 100.0
+    clock: ManualClock = field(default_factory=ManualClock)
     codes: list[int] = field(default_factory=list)
     dog: Watchdog = field(init=False)
 
     def __post_init__(self) -> None:
-        self.dog = Watchdog(self.codes.append, lambda: self.now)
+        self.dog = Watchdog(self.clock, self.codes.append)
 
     def run(self, seconds: float) -> None:
         """Let time pass, with every tick in it."""
-        end = self.now + seconds
-        while self.now < end and not self.codes:
-            self.now = min(self.now + TICK_S, end)
+        end = self.clock.now + seconds
+        while self.clock.now < end and not self.codes:
+            self.clock.now = min(self.clock.now + TICK_S, end)
             self.dog.tick()
 
     def stand_still(self, seconds: float) -> None:
         """Let time pass in which nothing runs; the next tick is late."""
-        self.now += seconds
+        self.clock.now += seconds
         self.dog.tick()
 
 
@@ -142,12 +144,13 @@ def test_concurrent(clocked: Clocked, caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.expect_log(OVERDUE)
 def test_thread_looks() -> None:
-    """After ``start`` a thread checks the guards; after ``stop`` it has ended."""
+    """``run`` checks the guards until ``stop``."""
     ended = threading.Event()
-    dog = Watchdog(lambda _code: ended.set())
-    dog.start()
+    clock = SystemClock()
+    dog = Watchdog(clock, lambda _code: ended.set())
+    thread = clock.spawn("watchdog", dog.run)
     with dog.guard("a commit", 0):
         assert ended.wait(END_LIMIT_S)
     dog.stop()
-    dog._thread.join(END_LIMIT_S)
-    assert not dog._thread.is_alive()
+    thread.join(END_LIMIT_S)
+    assert not thread.is_alive()

@@ -11,53 +11,47 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from typing import TYPE_CHECKING
 
-from kafka.errors import KafkaError
-
-from stream_dedup.broker.client import CLOSE_TIMEOUT_S, make_admin
-from stream_dedup.broker.topics import topic_ids
-from stream_dedup.errors import RefusedError, StreamDedupError, UnavailableError
+from stream_dedup.errors import RefusedError, UnavailableError, UserError
+from stream_dedup.ports import PassingError, RefusedByBrokerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kafka import KafkaAdminClient
-
     from stream_dedup.config.model import Config
+    from stream_dedup.ports import Clock, GroupOffsets
 
 log = logging.getLogger(__name__)
 
 LOOK_UP_INTERVAL_S = 2.0
 """Seconds between two look-ups without a request."""
 LOOK_UP_RETRY_S = 0.2
-"""Pause in seconds after a look-up that failed."""
+"""Pause in seconds after a look-up that failed, and between two looks at the answer of a request."""
 
 
 class TopicWatch:
-    """Keeps the latest topic ids; ``failure`` is set when the worker must stop."""
+    """Keeps the latest topic ids; ``run`` is its thread, the other methods may be called from any thread."""
 
-    def __init__(self, config: Config, log_id: bytes, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, config: Config, offsets: GroupOffsets, clock: Clock, log_id: bytes, wake: Callable[[], None]
+    ) -> None:
         """Watch the input topics and the log, whose id must stay ``log_id``; ``wake`` is called after each look-up."""
         self._wake = wake
         self._config = config
+        self._offsets = offsets
+        self._clock = clock
         self._log_topic = config.log_topic
         self._log_id = log_id
         self._names = [*config.topics.input, config.log_topic]
-        self._admin: KafkaAdminClient = make_admin(config.kafka)
-        self._changed = threading.Condition()
-        self._requested = True
+        self._lock = threading.Lock()
+        self._requested = clock.event()
+        self._requested.set()
+        self._answered = clock.event()
         self._done = False
         self._ids: dict[str, bytes] = {}
         self._looked_up_at = float("-inf")
         self._failing_since: float | None = None
-        self.failure: StreamDedupError | None = None
-        self._thread = threading.Thread(target=self._run, name="topic-watch", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
 
     @property
     def latest_ids(self) -> dict[str, bytes]:
@@ -66,12 +60,11 @@ class TopicWatch:
 
     def ids_since(self, moment: float) -> dict[str, bytes] | None:
         """Return ids looked up after ``moment`` (monotonic seconds), or None and request a look-up."""
-        with self._changed:
+        with self._lock:
             if self._looked_up_at > moment:
                 return self._ids
-            self._requested = True
-            self._changed.notify_all()
-            return None
+        self._requested.set()
+        return None
 
     def fresh_ids(self, names: Iterable[str]) -> dict[str, bytes]:
         """Look up the ids now; waits up to ``broker_wait_s``.
@@ -79,15 +72,13 @@ class TopicWatch:
         Raises:
             UnavailableError: no broker answered in that time.
         """
-        moment = time.monotonic()
+        moment = self._clock.monotonic()
         deadline = moment + self._config.kafka.broker_wait_s
         while (ids := self.ids_since(moment)) is None:
-            if self.failure is not None:
-                raise self.failure
-            if time.monotonic() > deadline:
+            if self._done or self._clock.monotonic() > deadline:
                 raise self._away()
-            with self._changed:
-                self._changed.wait(LOOK_UP_RETRY_S)
+            self._answered.wait(LOOK_UP_RETRY_S)
+            self._answered.clear()
         return {name: ids[name] for name in names if name in ids}
 
     @property
@@ -96,50 +87,62 @@ class TopicWatch:
         return self._failing_since is None
 
     def stop(self) -> None:
-        """End the thread and close the connection to the broker."""
-        with self._changed:
-            self._done = True
-            self._changed.notify_all()
-        self._thread.join(CLOSE_TIMEOUT_S)
-        self._admin.close()
+        """Let ``run`` return."""
+        self._done = True
+        self._requested.set()
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Look up until ``stop``.
+
+        Raises:
+            UnavailableError: no broker answered for ``broker_wait_s``.
+            RefusedError: the log was deleted and made again.
+            UserError: this client may not describe the topics.
+        """
         while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._requested or self._done, LOOK_UP_INTERVAL_S)
-                if self._done:
-                    return
-                self._requested = False
+            self._requested.wait(LOOK_UP_INTERVAL_S)
+            self._requested.clear()
+            if self._done:
+                return
             self._look_up()
 
     def _look_up(self) -> None:
-        began = time.monotonic()
+        # Later than every moment at which it was requested: a request of this very moment gets it.
+        began = self._clock.monotonic()
         try:
-            ids = topic_ids(self._admin, self._names)
-        except (KafkaError, OSError, StreamDedupError) as error:
-            log.debug("topic ids: %r", error)
-            # The time of the failure, not of the look-up's begin: the process may have been stopped in between.
-            now = time.monotonic()
-            if self._failing_since is None:
-                self._failing_since = now
-                log.warning("no Kafka broker answers; the worker waits up to %g s", self._config.kafka.broker_wait_s)
-            if now - self._failing_since > self._config.kafka.broker_wait_s:
-                self.failure = self._away()
-            time.sleep(LOOK_UP_RETRY_S)
+            ids = self._offsets.topic_ids(self._names)
+        except PassingError as error:
+            self._note_failure(error)
             return
+        except RefusedByBrokerError as error:
+            msg = f"topics {', '.join(self._names)}: this client may not describe them: {error}"
+            raise UserError(msg) from error
         if ids.get(self._log_topic) not in (self._log_id, None):
-            self.failure = RefusedError(
+            msg = (
                 f"topic {self._log_topic} was deleted and made again while this worker ran; start it again: "
                 "it rebuilds its index from the new log"
             )
+            raise RefusedError(msg)
         if self._failing_since is not None:
-            log.info("a Kafka broker answers again, after %.1f s", time.monotonic() - self._failing_since)
-        with self._changed:
+            log.info("a Kafka broker answers again, after %.1f s", self._clock.monotonic() - self._failing_since)
+        with self._lock:
             self._ids = ids
             self._looked_up_at = began
             self._failing_since = None
-            self._changed.notify_all()
+        self._answered.set()
         self._wake()
+
+    def _note_failure(self, error: PassingError) -> None:
+        log.debug("topic ids: %r", error)
+        # The time of the failure, not of the look-up's begin: the process may have been stopped in between.
+        now = self._clock.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+            log.warning("no Kafka broker answers; the worker waits up to %g s", self._config.kafka.broker_wait_s)
+        if now - self._failing_since > self._config.kafka.broker_wait_s:
+            raise self._away()
+        self._requested.set()
+        self._clock.sleep(LOOK_UP_RETRY_S)
 
     def _away(self) -> UnavailableError:
         wait = self._config.kafka.broker_wait_s

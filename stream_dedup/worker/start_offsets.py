@@ -14,23 +14,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from kafka import OffsetAndMetadata, TopicPartition
-
-from stream_dedup.core.headers import offset_metadata, topic_id_of_metadata
-from stream_dedup.core.model import SourceOffset
 from stream_dedup.errors import RefusedError
+from stream_dedup.ports import CommittedOffset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka import KafkaConsumer
-
     from stream_dedup.config.model import KafkaConfig
+    from stream_dedup.ports import ArticleSource, Partition
 
 log = logging.getLogger(__name__)
-
-TIMEOUT_MS = 1_000
-"""One try to read or write a committed offset, milliseconds; the caller tries again."""
 
 
 class StartOffsets:
@@ -39,47 +32,44 @@ class StartOffsets:
     def __init__(
         self,
         kafka: KafkaConfig,
-        consumer: KafkaConsumer,
+        source: ArticleSource,
         logged_partitions: Callable[[], frozenset[tuple[bytes, int]]],
     ) -> None:
         """``logged_partitions`` reads the log to its present end and returns the partitions in it."""
         self._kafka = kafka
-        self._consumer = consumer
+        self._source = source
         self._ask = logged_partitions
         self._logged: frozenset[tuple[bytes, int]] | None = None
 
-    def offset_of(self, partition: TopicPartition, topic_id: bytes) -> SourceOffset:
-        """Return the start offset of a partition; blocks for a few times ``TIMEOUT_MS`` at most.
+    def start_of(self, partition: Partition, topic_id: bytes) -> CommittedOffset:
+        """Return where a partition begins; blocks for some seconds at most.
 
         Raises:
             RefusedError: the group lost its offsets.
-            KafkaError: the broker did not answer; call again later.
+            PassingError: the broker did not answer; call again later.
+            NotAMemberError: the partition is not assigned any more.
         """
-        committed = self._consumer.committed(partition, metadata=True, timeout_ms=TIMEOUT_MS)
+        committed = self._source.committed(partition)
         if committed is not None:
-            if topic_id_of_metadata(committed.metadata) in (None, topic_id):
-                return SourceOffset(committed.offset)
-            log.warning("%s-%d: the topic was made again; begins at its beginning", *partition)
-        elif (topic_id, partition.partition) in self._logged_partitions():
+            if committed.topic_id in (None, topic_id):
+                return committed
+            log.warning("%s: the topic was made again; begins at its beginning", partition)
+        elif (topic_id, partition.number) in self._logged_partitions():
             raise RefusedError(self._lost(partition))
-        return self._beginning(partition, topic_id)
-
-    def _beginning(self, partition: TopicPartition, topic_id: bytes) -> SourceOffset:
-        offset = SourceOffset(self._consumer.beginning_offsets([partition], timeout_ms=TIMEOUT_MS)[partition])
-        first = OffsetAndMetadata(offset, offset_metadata(topic_id), -1)
-        self._consumer.commit({partition: first}, timeout_ms=TIMEOUT_MS)
-        return offset
+        start = CommittedOffset(self._source.beginning(partition), topic_id)
+        self._source.commit_start(partition, start)
+        return start
 
     def _logged_partitions(self) -> frozenset[tuple[bytes, int]]:
         if self._logged is None:
             self._logged = self._ask()
         return self._logged
 
-    def _lost(self, partition: TopicPartition) -> str:
-        group, (topic, number) = self._kafka.group, partition
+    def _lost(self, partition: Partition) -> str:
+        group = self._kafka.group
         return (
-            f"group {group} has no committed offset for {topic}-{number}, but its log has articles of it: the group "
+            f"group {group} has no committed offset for {partition}, but its log has articles of it: the group "
             "lost its offsets (an idle group's expire). Set them: "
-            f"stream-dedup offsets set --brokers {self._kafka.brokers} --group {group} --topic {topic} "
+            f"stream-dedup offsets set --brokers {self._kafka.brokers} --group {group} --topic {partition.topic} "
             "--to beginning (judge everything again, the same verdicts) or --to logged (go on behind what is logged)"
         )

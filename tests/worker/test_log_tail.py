@@ -10,31 +10,31 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from stream_dedup.broker.tail import FULL_S, READ_AHEAD, LogTail
+from stream_dedup.broker.adapter import SystemClock
 from stream_dedup.core.entry import LogRecord
-from stream_dedup.errors import CorruptError, UnavailableError
+from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError
+from stream_dedup.ports import OffsetGoneError, Partition, PassingError
+from stream_dedup.worker.log_tail import FULL_S, READ_AHEAD, LogTail
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from stream_dedup.broker.log import LogReader
     from stream_dedup.core.entry import Payload
+    from stream_dedup.ports import FingerprintLog
 
 LIMIT_S = 20
-PATIENCE_S = 7.5
 
 
 class Scripted:
-    """A stand-in for the log's reader: ``poll`` gives the scripted items, ``bounds`` gives ``end``."""
+    """A stand-in for the log: ``poll`` returns the scripted items, ``bounds`` returns ``end``."""
 
     def __init__(self) -> None:
         self.script: SimpleQueue[list[LogRecord] | BaseException] = SimpleQueue()
         self.given = 0
         self.end: int | Exception = 0
-        self.patience: list[float] = []
 
-    def poll(self, timeout_ms: int) -> list[LogRecord]:
+    def poll(self, wait_s: float) -> list[LogRecord]:
         try:
-            item = self.script.get(timeout=timeout_ms / 1000)
+            item = self.script.get(timeout=wait_s)
         except Empty:
             return []
         if isinstance(item, BaseException):
@@ -45,8 +45,7 @@ class Scripted:
     def high_water(self) -> int:
         return 10 * self.given
 
-    def bounds(self, patience_s: float) -> tuple[int, int]:
-        self.patience.append(patience_s)
+    def bounds(self) -> tuple[int, int]:
         if isinstance(self.end, Exception):
             raise self.end
         return 0, self.end
@@ -62,7 +61,15 @@ class Taker:
 
     def __init__(self, reader: Scripted) -> None:
         self.wakes = threading.Semaphore(0)
-        self.tail = LogTail(cast("LogReader", reader), self.wakes.release, PATIENCE_S)
+        self.tail = LogTail(cast("FingerprintLog", reader), SystemClock(), self.wakes.release, "log")
+        self.failure: BaseException | None = None
+        self.thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        try:
+            self.tail.run()
+        except StreamDedupError as error:
+            self.failure = error
 
     def next(self) -> list[int]:
         """Offsets of the next records that are there."""
@@ -73,12 +80,13 @@ class Taker:
 @contextmanager
 def running(reader: Scripted) -> Iterator[Taker]:
     taker = Taker(reader)
-    taker.tail.start()
+    taker.thread.start()
     try:
         yield taker
     finally:
         taker.tail.stop()
-        assert not taker.tail._thread.is_alive()
+        taker.thread.join(LIMIT_S)
+        assert not taker.thread.is_alive()
 
 
 @pytest.fixture
@@ -112,22 +120,29 @@ def test_read_ahead_is_bounded(reader: Scripted) -> None:
             assert taker.next() == [2 * taken, 2 * taken + 1]
 
 
-def test_error_surfaces_after_what_was_read(reader: Scripted) -> None:
-    """The error that ended the reading is raised after the records before it, and by every later call."""
+@pytest.mark.parametrize(
+    ("error", "raised", "message"),
+    [
+        (CorruptError("record 4 cannot be read"), CorruptError, "record 4"),
+        (OffsetGoneError([Partition("log", 0)]), RefusedError, "another worker has trimmed the log"),
+    ],
+)
+def test_an_error_ends_the_thread(
+    reader: Scripted, error: Exception, raised: type[StreamDedupError], message: str
+) -> None:
+    """What was read before it can still be taken; ``run`` raises it, and the worker ends with it."""
     reader.script.put(polled(0))
     reader.script.put(polled(1))
-    reader.script.put(CorruptError("record 4 cannot be read"))
+    reader.script.put(error)
     with running(reader) as taker:
-        wait_until(lambda: not taker.tail._thread.is_alive(), LIMIT_S, "the thread has ended")
+        wait_until(lambda: not taker.thread.is_alive(), LIMIT_S, "the thread has ended")
         assert [taker.next(), taker.next()] == [[0, 1], [2, 3]]
-        for _ in range(2):
-            with pytest.raises(CorruptError, match="record 4"):
-                taker.tail.next_records()
-        assert taker.wakes.acquire(timeout=LIMIT_S), "the taker is woken for the error, too"
+        assert isinstance(taker.failure, raised)
+        assert message in str(taker.failure)
 
 
 def test_ask_end(reader: Scripted) -> None:
-    """The end is asked for while records go through, with the patience given, and the asker is woken."""
+    """The end is asked for while records go through, and the asker is woken."""
     reader.end = 41
     with running(reader) as taker:
         assert taker.tail.request_end().result(LIMIT_S) == 41
@@ -137,12 +152,11 @@ def test_ask_end(reader: Scripted) -> None:
         reader.end = 43
         questions = [taker.tail.request_end() for _ in range(3)]
         assert [question.result(LIMIT_S) for question in questions] == [43, 43, 43]
-    assert reader.patience == [PATIENCE_S] * 4
 
 
 def test_end_that_cannot_be_told(reader: Scripted) -> None:
     """The future of the request has the error; the reading goes on."""
-    reader.end = UnavailableError("the broker is away")
+    reader.end = PassingError("the broker is away")
     with running(reader) as taker:
         with pytest.raises(UnavailableError, match="away"):
             taker.tail.request_end().result(LIMIT_S)
@@ -159,4 +173,5 @@ def test_stop(reader: Scripted, polls: int) -> None:
     with running(reader) as taker:
         wait_until(lambda: reader.given >= min(polls, READ_AHEAD + 1), LIMIT_S, "the thread is at its limit")
         taker.tail.stop()
-        assert not taker.tail._thread.is_alive()
+        taker.thread.join(LIMIT_S)
+        assert not taker.thread.is_alive()

@@ -1,0 +1,86 @@
+"""Whether the worker makes progress: the answers of ``/healthz`` and ``/readyz``.
+
+A worker is healthy unless
+
+* one of its threads has not completed a round for ``worker.watchdog_s``, or
+* batches are in flight and none was committed or dropped for that time, though a broker answers.
+
+While no broker answers, waiting is right: the worker ends by itself after ``kafka.broker_wait_s``. Time during which
+the whole process was stopped does not count.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stream_dedup.ports import Clock
+    from stream_dedup.worker.assignments import AssignmentOwner
+
+CHECK_S = 0.5
+"""Seconds between two checks."""
+STOPPED_S = 5.0
+"""A check that is so many seconds late means that the process itself did not run."""
+
+
+class Health:
+    """``completed`` is called by the threads at the end of each round, ``run`` is a thread of its own."""
+
+    def __init__(
+        self, clock: Clock, assignments: AssignmentOwner, limit_s: float, answered: Callable[[], bool]
+    ) -> None:
+        """``limit_s`` is the longest time without progress; ``answered`` tells whether a broker answers."""
+        self._clock = clock
+        self._assignments = assignments
+        self._limit_s = limit_s
+        self._answered = answered
+        self._rounds: dict[str, float] = {}
+        self._released = 0
+        self._progressed_at = clock.monotonic()
+        self._checked_at = clock.monotonic()
+        self._done = clock.event()
+        self.problem: str | None = None
+        """Why the worker is not healthy, None if it is."""
+
+    def completed(self, thread: str) -> None:
+        """Note that a thread has completed a round."""
+        self._rounds[thread] = self._clock.monotonic()
+
+    def stop(self) -> None:
+        """Let ``run`` return."""
+        self._done.set()
+
+    def run(self) -> None:
+        """Check until ``stop``."""
+        while not self._done.wait(CHECK_S):
+            self.check()
+
+    def check(self) -> None:
+        """Check once."""
+        now = self._clock.monotonic()
+        late_s = now - self._checked_at - CHECK_S
+        self._checked_at = now
+        if late_s > STOPPED_S:
+            self._rounds = {thread: at + late_s for thread, at in self._rounds.items()}
+            self._progressed_at += late_s
+        if not self._assignments.batches or self._assignments.released != self._released or not self._answered():
+            self._progressed_at = now
+        self._released = self._assignments.released
+        self.problem = self._stuck_thread(now) or self._stuck_batches(now)
+
+    def _stuck_thread(self, now: float) -> str | None:
+        thread, at = min(self._rounds.items(), key=lambda item: item[1], default=("", now))
+        if now - at <= self._limit_s:
+            return None
+        return f"thread {thread} has not completed a round for {now - at:.0f} s (worker.watchdog_s {self._limit_s:g})"
+
+    def _stuck_batches(self, now: float) -> str | None:
+        stuck_s = now - self._progressed_at
+        if stuck_s <= self._limit_s:
+            return None
+        return (
+            f"{self._assignments.batches} batches are in flight, and none was committed for {stuck_s:.0f} s "
+            f"(worker.watchdog_s {self._limit_s:g})"
+        )

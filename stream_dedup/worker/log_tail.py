@@ -1,0 +1,105 @@
+"""The log's tail: a thread that reads the log and queues its records in order.
+
+The engine therefore never waits for the broker: it is woken by new records, by results of the pool and by topic
+look-ups. The queue is bounded: while it is full, the thread waits.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from stream_dedup.broker.log import cut_away
+from stream_dedup.errors import UnavailableError
+from stream_dedup.ports import OffsetGoneError, PassingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stream_dedup.core.entry import LogRecord
+    from stream_dedup.core.model import LogOffset
+    from stream_dedup.ports import Clock, FingerprintLog
+
+TAIL_POLL_S = 0.1
+"""Longest wait for records: the delay until a request or a stop is noticed."""
+READ_AHEAD = 2
+"""Polls held for the engine, of up to 8 MiB of log each."""
+FULL_S = 0.1
+"""How long the thread waits for room before it checks whether it should end."""
+
+
+class LogTail:
+    """Reads the log in ``run``, on a thread of its own; the other methods may be called from any thread."""
+
+    def __init__(self, log: FingerprintLog, clock: Clock, wake: Callable[[], None], topic: str) -> None:
+        """``wake`` is called for records and answers; ``topic`` is the log's name."""
+        self._log = log
+        self._topic = topic
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._read: deque[list[LogRecord]] = deque()
+        self._room = clock.event()
+        self._requests: deque[Future[LogOffset]] = deque()
+        self._done = False
+
+    @property
+    def high_water(self) -> int:
+        """Offset after the log's last record, as of the last fetch."""
+        return self._log.high_water()
+
+    def next_records(self) -> list[LogRecord]:
+        """Return the next records in order; none if the queue is empty."""
+        with self._lock:
+            records = self._read.popleft() if self._read else []
+        if records:
+            self._room.set()
+        return records
+
+    def request_end(self) -> Future[LogOffset]:
+        """Request the offset after the log's last record, as of some moment after this call."""
+        request: Future[LogOffset] = Future()
+        self._requests.append(request)
+        return request
+
+    def stop(self) -> None:
+        """Let ``run`` return."""
+        self._done = True
+        self._room.set()
+
+    def run(self) -> None:
+        """Read until ``stop``.
+
+        Raises:
+            StreamDedupError: a record cannot be read, or the log was cut past the next one.
+        """
+        while not self._done:
+            self._answer()
+            records = self._poll()
+            if records:
+                self._enqueue(records)
+
+    def _poll(self) -> list[LogRecord]:
+        try:
+            return self._log.poll(TAIL_POLL_S)
+        except OffsetGoneError as error:
+            raise cut_away(self._topic) from error
+
+    def _answer(self) -> None:
+        while self._requests:
+            request = self._requests.popleft()
+            try:
+                request.set_result(self._log.bounds()[1])
+            except PassingError as error:
+                msg = f"topic {self._topic}: its offsets cannot be read: {error}"
+                request.set_exception(UnavailableError(msg))
+            self._wake()
+
+    def _enqueue(self, records: list[LogRecord]) -> None:
+        while len(self._read) >= READ_AHEAD and not self._done:
+            self._room.wait(FULL_S)
+            self._room.clear()
+        with self._lock:
+            self._read.append(records)
+        self._wake()

@@ -1,0 +1,118 @@
+"""The life of an assignment: each transition of the table, and each that the table does not have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stream_dedup.ports import Membership, Partition
+from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState
+from stream_dedup.worker.batches import PolledBatch
+
+AT = Partition("articles", 0)
+
+
+class Group:
+    """A group of one member, whose membership the test sets."""
+
+    def __init__(self) -> None:
+        self.membership: Membership | None = Membership(frozenset({AT}), 1, "proof")
+
+
+@pytest.fixture
+def group() -> Group:
+    return Group()
+
+
+@pytest.fixture
+def owner(group: Group) -> AssignmentOwner:
+    return AssignmentOwner(lambda: group.membership, max_batches=2, max_bytes=100)
+
+
+def batch(assignment: Assignment, size_bytes: int = 10) -> PolledBatch:
+    records: list[Any] = []
+    return PolledBatch(assignment, AT, b"t" * 16, records, np.empty(0, np.int64), size_bytes, 0.0)
+
+
+def begun(owner: AssignmentOwner, group: Group) -> Assignment:
+    assert group.membership is not None
+    return owner.begin(group.membership)
+
+
+def test_it_works_from_its_begin_to_its_end(owner: AssignmentOwner, group: Group) -> None:
+    """Without a batch in flight an ended assignment is over at once, and the next one may begin."""
+    assert (owner.state, owner.current) == (AssignmentState.IDLE, None)
+    first = begun(owner, group)
+    assert (owner.state, owner.current, owner.is_working(first)) == (AssignmentState.WORKING, first, True)
+    owner.end(first, "for this test")
+    assert (owner.state, owner.current, owner.is_working(first)) == (AssignmentState.IDLE, None, False)
+    second = begun(owner, group)
+    assert (owner.is_working(first), owner.is_working(second)) == (False, True)
+
+
+def test_a_begin_waits_for_every_batch_of_the_assignment_before(owner: AssignmentOwner, group: Group) -> None:
+    """Until the last batch is released the assignment is ending, and none begins."""
+    assignment = begun(owner, group)
+    batches = [batch(assignment), batch(assignment)]
+    assert all(map(owner.reserve, batches))
+    owner.end(assignment, "for this test")
+    owner.release(batches[0])
+    assert (owner.state, owner.current) == (AssignmentState.ENDING, assignment)
+    with pytest.raises(RuntimeError, match="begins while another is ENDING"):
+        begun(owner, group)
+    owner.release(batches[1])
+    assert (owner.state, owner.current) == (AssignmentState.IDLE, None)
+    begun(owner, group)
+
+
+def test_none_begins_beside_another(owner: AssignmentOwner, group: Group) -> None:
+    """There is one assignment at a time."""
+    begun(owner, group)
+    with pytest.raises(RuntimeError, match="begins while another is WORKING"):
+        begun(owner, group)
+
+
+def test_a_lost_membership_ends_it_before_anyone_says_so(owner: AssignmentOwner, group: Group) -> None:
+    """``is_working`` follows the group at once, and a new membership of the same partitions does not revive it."""
+    assignment = begun(owner, group)
+    group.membership = None
+    assert not owner.is_working(assignment)
+    group.membership = Membership(frozenset({AT}), 1, "proof")
+    assert not owner.is_working(assignment)
+
+
+def test_an_end_that_comes_late_ends_no_other(owner: AssignmentOwner, group: Group) -> None:
+    """A batch of an assignment that is over fails late: the present one goes on. A second end changes nothing."""
+    first = begun(owner, group)
+    owner.end(first, "for this test")
+    second = begun(owner, group)
+    owner.end(first, "again")
+    assert owner.is_working(second)
+
+
+def test_nothing_is_taken_for_an_ended_assignment(owner: AssignmentOwner, group: Group) -> None:
+    """A batch that was polled while its assignment ended is not counted, so nobody has to release it."""
+    assignment = begun(owner, group)
+    held = batch(assignment)
+    assert owner.reserve(held)
+    owner.end(assignment, "for this test")
+    assert not owner.reserve(batch(assignment))
+    owner.release(held)
+    assert not owner.reserve(batch(assignment))
+    assert (owner.state, owner.batches) == (AssignmentState.IDLE, 0)
+
+
+def test_the_batches_in_flight_are_limited(owner: AssignmentOwner, group: Group) -> None:
+    """By number and by bytes; a release makes room and is counted as progress."""
+    assignment = begun(owner, group)
+    large, small = batch(assignment, 100), batch(assignment)
+    assert owner.reserve(large)
+    full = [owner.full]
+    owner.release(large)
+    full.append(owner.full)
+    for _ in range(2):
+        assert owner.reserve(small)
+        full.append(owner.full)
+    assert (full, owner.batches, owner.released) == ([True, False, False, True], 2, 1)
