@@ -509,3 +509,13 @@ class WorkerPorts:
     watch_offsets: GroupOffsets
     """A second one, for the thread that watches topic ids."""
     clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPorts:
+    """All ports of an audit, which only reads: of the log it calls neither ``append`` nor ``cut``."""
+
+    log: FingerprintLog
+    offsets: GroupOffsets
+    reader: TopicReader
+    clock: Clock

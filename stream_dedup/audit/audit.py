@@ -1,21 +1,9 @@
 """The audit: compares the records of the output topics with the log.
 
-Owns the comparison and the names of its results. Pure: the caller hands in the log and the output records.
-The verdicts come from ``reference``, which shares no code with the index.
-
-    missing       logged and committed, but in no output topic; or committed and never logged
-    twice         more than one output of one article (with ``allow_repeats``: unequal ones)
-    wrong         an output that contradicts the log, or whose article is not in the log
-    self-matched  an output whose match is the article itself
-
-Counted, but no faults:
-
-    updates       unique, and near an earlier version of the same article id, which its headers name
-    pending       logged, but its offset is not committed: the output is still to come
-    repeats       equal outputs of one article, with ``allow_repeats``
-    trimmed       the log was cut: the verdict cannot be recomputed, or the log has lost the output's entry
-    not kept      no output, but the settings of the output topics have deleted records as old as the article
-    source gone   no output, and the source topic was deleted before the output was written
+Owns the comparison. Pure: the caller hands in the log, then the recomputed verdicts, then the output records, those of
+one partition in offset order. ``report`` declares the kinds of findings, ``retention`` decides which outputs may have
+been deleted, ``early_trims`` which trims dropped too much. The verdicts come from ``reference``, which shares no code
+with the index.
 
 Where the rules at an article's log position say ``observe``, its output belongs in the topic of unique articles,
 whatever the verdict in its headers.
@@ -29,34 +17,24 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from stream_dedup.audit.early_trims import Owed, early_trims
 from stream_dedup.audit.reference import PlainLog, SourcePartition
-from stream_dedup.core.arrays import I64
-from stream_dedup.core.headers import PREFIX, Stamp, StampedMatch, parse_headers, source_text
-from stream_dedup.core.model import Coordinates, Judgement, Match, Verdict
+from stream_dedup.audit.report import AuditReport
+from stream_dedup.audit.retention import Choice, Retention, most_deleted
+from stream_dedup.core.arrays import I64, U64
+from stream_dedup.core.headers import PREFIX, Headers, Stamp, StampedMatch, parse_headers, source_text, without_ours
+from stream_dedup.core.model import Coordinates, Judgement, Match, Status, Verdict
+from stream_dedup.core.rules import REJECTED
 from stream_dedup.errors import CorruptError
+from stream_dedup.ports import Partition, SourceRecord
 
-FAULTS = ("missing", "twice", "wrong", "self-matched")
-COUNTS = ("updates", "pending", "repeats", "trimmed", "not kept", "source gone")
-EXAMPLES = 10
-"""Faults of each kind that the report describes; it counts all of them."""
-
-
-class OutputRecord(NamedTuple):
-    """A record of an output topic, as read."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
+NO_OUTPUT = -1
+"""Time of an output that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,41 +42,21 @@ class Scope:
     """Which articles are audited, and what Kafka said about their topics.
 
     ``topics`` names the output topic of each verdict. ``committed`` has the committed offset of each source partition
-    for which it is known; ``current`` holds the ids of the topics that exist now. ``since_ms`` excludes articles of an
-    earlier log time, ``since_offset`` those of earlier log records. ``kept_since_ms`` is the time before which the
-    output topics have deleted records.
+    for which it is known; trims before the log offset ``settled`` were appended before it was read. ``current`` holds
+    the ids of the topics that exist now. ``since_ms`` excludes articles of an earlier log time, ``since_offset`` those
+    of earlier log records. ``begins`` has the first offset of each output partition. ``allowance_ms`` is the difference
+    that the clocks of a broker and of a worker may have, and the time between the steps that they measure.
     """
 
     topics: Mapping[Verdict, str]
     committed: Mapping[SourcePartition, int]
     current: frozenset[bytes]
+    begins: Mapping[Partition, int] = field(default_factory=dict)
     since_ms: int | None = None
     since_offset: int | None = None
-    kept_since_ms: int | None = None
+    settled: int = 0
+    allowance_ms: int = 0
     allow_repeats: bool = False
-
-
-@dataclass(slots=True)
-class AuditReport:
-    """The result of an audit; ``examples`` describes the first few faults of each kind."""
-
-    articles: int = 0
-    recomputed: int = 0
-    outputs: int = 0
-    found: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, list[str]] = field(default_factory=dict)
-
-    @property
-    def faults(self) -> int:
-        """Number of faults of all kinds."""
-        return sum(self.found[kind] for kind in FAULTS)
-
-    def add(self, kind: str, text: str = "", count: int = 1) -> None:
-        """Count a finding, and keep its description while there is room."""
-        self.found[kind] += count
-        examples = self.examples.setdefault(kind, [])
-        if text and len(examples) < EXAMPLES:
-            examples.append(text)
 
 
 def audited(log: PlainLog, scope: Scope) -> NDArray[np.bool_]:
@@ -129,9 +87,11 @@ class Audit:
         self._scope = scope
         self._chosen = audited(log, scope)
         self._expected: dict[int, Judgement] = {}
-        self._answers = np.zeros(len(log.entries), bool)
-        self._digests = np.zeros(len(log.entries), np.uint64)
+        self._written: I64 = np.full(len(log.entries), NO_OUTPUT, np.int64)
+        self._digests: U64 = np.zeros(len(log.entries), np.uint64)
+        self._retention = Retention(scope.begins, scope.allowance_ms, ordered=not scope.allow_repeats)
         self._last_output: dict[SourcePartition, int] = {}
+        self._last_in: dict[tuple[SourcePartition, Partition], int] = {}
         self._report = AuditReport(articles=int(self._chosen.sum()))
         self._report.found["trimmed"] = int((self._chosen & ~log.recomputable).sum())
 
@@ -140,7 +100,7 @@ class Audit:
         self._expected[index] = judgement
         self._report.recomputed += 1
 
-    def add(self, output: OutputRecord) -> None:
+    def add(self, output: SourceRecord) -> None:
         """Compare one output record with the log."""
         self._report.outputs += 1
         try:
@@ -150,9 +110,8 @@ class Audit:
             return
         if stamp.match is not None and stamp.match.coordinates == stamp.coordinates:
             self._report.add("self-matched", f"{_where(output)}: {_article(stamp)} is its own match")
-        source = (stamp.coordinates.topic_id, stamp.coordinates.partition)
-        self._last_output[source] = max(self._last_output.get(source, -1), stamp.coordinates.offset)
         indices = self._log.find(stamp.coordinates)
+        self._place(output, stamp, indices)
         if not indices:
             self._unknown(output, stamp)
             return
@@ -161,36 +120,60 @@ class Audit:
             self._compare(index, output, stamp)
 
     def never_logged(self, lost: Iterable[tuple[str, Coordinates]]) -> None:
-        """Report records of source topics (name, coordinates) below the committed offset that were never logged."""
+        """Report records of source topics (name, coordinates) that should have been logged and were not."""
         for topic, coordinates in lost:
-            self._report.add("missing", f"{source_text(topic, coordinates)}: committed, but never logged")
+            self._report.add("missing", f"{source_text(topic, coordinates)}: {self._why_missing(coordinates)}")
 
     def report(self) -> AuditReport:
         """Return the report, after the last output."""
-        for index in np.flatnonzero(self._chosen & ~self._answers).tolist():
-            self._unanswered(index)
+        behind = self._behind()
+        for index in np.flatnonzero(self._chosen & behind).tolist():
+            self._report.add("pending" if self._is_current(index) else "source gone")
+        self._without_output(np.flatnonzero(self._chosen & ~self._has_output & ~behind))
+        self._logged_again()
+        self._trimmed_early(behind)
         return self._report
 
-    def _unknown(self, output: OutputRecord, stamp: Stamp) -> None:
+    @property
+    def _has_output(self) -> NDArray[np.bool_]:
+        has_output: NDArray[np.bool_] = self._written != NO_OUTPUT
+        return has_output
+
+    # outputs
+
+    def _place(self, output: SourceRecord, stamp: Stamp, indices: Sequence[int]) -> None:
+        """Take where an output is, and compare that with the outputs before it in its partition."""
+        partition = Partition(output.topic, output.partition)
+        source, offset = (stamp.coordinates.topic_id, stamp.coordinates.partition), stamp.coordinates.offset
+        self._retention.add(partition, output.timestamp, source, offset)
+        self._last_output[source] = max(self._last_output.get(source, -1), offset)
+        last = self._last_in.get((source, partition), -1)
+        self._last_in[source, partition] = max(last, offset)
+        # A second output of an article, or one of an article that was logged again, is another finding.
+        first = len(indices) <= 1 and not any(self._has_output[index] for index in indices)
+        if offset < last and first and not self._scope.allow_repeats:
+            self._report.add("out of order", f"{_where(output)}: {_article(stamp)} comes after offset {last}")
+
+    def _unknown(self, output: SourceRecord, stamp: Stamp) -> None:
         if self._log.first_offset:
             self._report.add("trimmed")
         else:
             self._report.add("wrong", f"{_where(output)}: {_article(stamp)} is not in the log")
 
-    def _answered(self, indices: list[int], output: OutputRecord, stamp: Stamp) -> int:
+    def _answered(self, indices: list[int], output: SourceRecord, stamp: Stamp) -> int:
         """Return the article at these coordinates that the output belongs to: one that fits, unanswered ones first."""
         if len(indices) == 1:
             return indices[0]
-        order = sorted(indices, key=lambda index: bool(self._answers[index]))
+        order = sorted(indices, key=lambda index: bool(self._written[index] != NO_OUTPUT))
         return next((index for index in order if not self._differences(index, output, stamp)), order[0])
 
-    def _compare(self, index: int, output: OutputRecord, stamp: Stamp) -> None:
+    def _compare(self, index: int, output: SourceRecord, stamp: Stamp) -> None:
         differences = self._differences(index, output, stamp)
         if differences:
             self._report.add("wrong", f"{_where(output)}: {_article(stamp)}: {'; '.join(differences)}")
         digest = _digest(output)
-        if not self._answers[index]:
-            self._answers[index] = True
+        if self._written[index] == NO_OUTPUT:
+            self._written[index] = max(output.timestamp, 0)
             if stamp.update and not differences:
                 self._report.add("updates")
             self._digests[index] = digest
@@ -199,22 +182,7 @@ class Audit:
         else:
             self._report.add("twice", f"{_where(output)}: {_article(stamp)} has another output")
 
-    def _unanswered(self, index: int) -> None:
-        coordinates = self._log.coordinates(index)
-        source = (coordinates.topic_id, coordinates.partition)
-        committed = self._scope.committed.get(source)
-        time = int(self._log.entries.times[index])
-        if committed is None:
-            committed = self._last_output.get(source, -1) + 1
-        if coordinates.offset >= committed:
-            self._report.add("pending" if coordinates.topic_id in self._scope.current else "source gone")
-        elif self._scope.kept_since_ms is not None and time < self._scope.kept_since_ms:
-            self._report.add("not kept")
-        else:
-            name, at = source_text(self._log.topic(index), coordinates), self._log.entries.log_offsets[index]
-            self._report.add("missing", f"{name}: in the log at offset {at}, but in no output topic")
-
-    def _differences(self, index: int, output: OutputRecord, stamp: Stamp) -> list[str]:
+    def _differences(self, index: int, output: SourceRecord, stamp: Stamp) -> list[str]:
         """Return the differences of an output from the log, each as text."""
         log, logged = self._log, int(self._log.entries.checksums[index])
         rows: list[tuple[str, object, object]] = [
@@ -223,6 +191,8 @@ class Audit:
             ("source topic", stamp.topic, log.topic(index)),
             ("checksum of the value", _checksum(output, stamp, logged), logged),
         ]
+        if stamp.omitted is not None:
+            rows += [("key", output.key, None), ("headers of its own", without_ours(_headers(output)), [])]
         expected = self._expected.get(index)
         if expected is not None:
             rows += _judged_rows(stamp, expected, int(log.entries.fingerprints[index]))
@@ -231,6 +201,78 @@ class Audit:
     def _topic(self, index: int, verdict: Verdict) -> str:
         """Return the topic that the output of an article with this verdict belongs in."""
         return self._scope.topics[Verdict.UNIQUE if self._log.observed(index) else verdict]
+
+    # articles without an output
+
+    def _behind(self) -> NDArray[np.bool_]:
+        """Return which articles have no output, and are not committed."""
+        without = np.flatnonzero(~self._has_output)
+        offsets = self._log.entries.offsets[without]
+        behind = np.zeros(len(self._log.entries), bool)
+        behind[without] = [offset >= self._end(index) for index, offset in zip(without.tolist(), offsets, strict=True)]
+        return behind
+
+    def _end(self, index: int) -> int:
+        """Return the source offset before which every article has left: the committed one, if it is known."""
+        source = self._log.source(index)
+        return self._scope.committed.get(source, self._last_output.get(source, -1) + 1)
+
+    def _is_current(self, index: int) -> bool:
+        return self._log.source(index)[0] in self._scope.current
+
+    def _without_output(self, indices: I64) -> None:
+        """Report articles that left and have no output: those that retention can have deleted, and the missing ones."""
+        choices = {index: self._choice(index) for index in indices.tolist()}
+        left = most_deleted(Counter(choice for choice in choices.values() if choice), self._retention.room)
+        for index, choice in choices.items():
+            if left.get(choice):
+                left[choice] -= 1
+                self._report.add("not kept")
+            else:
+                at = self._log.entries.log_offsets[index]
+                self._report.add(
+                    "missing", f"{self._log.name(index)}: in the log at offset {at}, but in no output topic"
+                )
+
+    def _choice(self, index: int) -> Choice:
+        time, offset = int(self._log.entries.times[index]), int(self._log.entries.offsets[index])
+        return self._retention.may_have_deleted(self._topics(index), time, self._log.source(index), offset)
+
+    def _topics(self, index: int) -> frozenset[str]:
+        """Return the topics that the output of an article may belong in; one, if its verdict was recomputed."""
+        names, status = self._scope.topics, self._log.entries.statuses[index]
+        if self._log.observed(index):
+            return frozenset([names[Verdict.UNIQUE]])
+        if index in self._expected:
+            return frozenset([names[self._expected[index].verdict]])
+        if status == Status.REJECTED:
+            return frozenset([names[Verdict.REJECTED]])
+        if status == Status.FEATURELESS:
+            rejected = self._log.rules_at(index).featureless == REJECTED
+            return frozenset([names[Verdict.REJECTED if rejected else Verdict.UNIQUE]])
+        return frozenset([names[Verdict.UNIQUE], names[Verdict.DUPLICATE]])
+
+    # the log itself
+
+    def _logged_again(self) -> None:
+        at = self._log.entries.log_offsets
+        for first, index in self._log.again:
+            if self._chosen[index]:
+                text = f"{self._log.name(index)}: in the log at offset {at[first]}, and again at {at[index]}"
+                self._report.add("logged again", text)
+
+    def _trimmed_early(self, behind: NDArray[np.bool_]) -> None:
+        pending = behind.copy()
+        pending[behind] = [self._is_current(index) for index in np.flatnonzero(behind).tolist()]
+        owed = Owed(self._written - self._scope.allowance_ms, pending, self._scope.settled)
+        for valid, shown in early_trims(self._log, owed):
+            self._report.add("trimmed early", f"the trim at log offset {valid.offset} {shown}")
+
+    def _why_missing(self, coordinates: Coordinates) -> str:
+        source = (coordinates.topic_id, coordinates.partition)
+        if self._log.ever_logged.logged_at(source, coordinates.offset) is None:
+            return "committed, but never logged"
+        return "inside a logged batch, but without an entry"
 
 
 def _judged_rows(stamp: Stamp, expected: Judgement, fingerprint: int) -> list[tuple[str, object, object]]:
@@ -258,7 +300,7 @@ def _hex(fingerprint: int | None) -> str | None:
     return None if fingerprint is None else f"{fingerprint:016x}"
 
 
-def _checksum(output: OutputRecord, stamp: Stamp, logged: int) -> int:
+def _checksum(output: SourceRecord, stamp: Stamp, logged: int) -> int:
     """Return the checksum of the source record's value: of its bytes, or from the header where they were omitted.
 
     A tombstone without a key is written with an empty value, because the client sends no record without both.
@@ -269,13 +311,18 @@ def _checksum(output: OutputRecord, stamp: Stamp, logged: int) -> int:
     return 0 if tombstone else xxhash.xxh3_64_intdigest(output.value or b"")
 
 
-def _digest(output: OutputRecord) -> int:
-    """Return a hash of an output's topic, key, value and ``dedup.*`` headers, without its time."""
-    ours = sorted((name, value or b"") for name, value in output.headers if name.startswith(PREFIX))
-    return xxhash.xxh3_64_intdigest(repr((output.topic, output.key, output.value, ours)).encode())
+def _headers(record: SourceRecord) -> Headers:
+    return [(name, value or b"") for name, value in record.headers]
 
 
-def _where(output: OutputRecord) -> str:
+def _digest(output: SourceRecord) -> int:
+    """Return a hash of an output's topic, key, value and headers, without its time."""
+    own = _headers(output)
+    ours = sorted(pair for pair in own if pair[0].startswith(PREFIX))
+    return xxhash.xxh3_64_intdigest(repr((output.topic, output.key, output.value, without_ours(own), ours)).encode())
+
+
+def _where(output: SourceRecord) -> str:
     return f"{output.topic}-{output.partition}-{output.offset}"
 
 

@@ -39,6 +39,7 @@ from stream_dedup.audit.coverage import LoggedRange, LoggedRanges
 from stream_dedup.audit.plain_near import PlainEntries, PlainMatch, PlainQuery, PlainSearch
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.entry import Batch, LogRecord, Trim
+from stream_dedup.core.headers import source_text
 from stream_dedup.core.model import (
     SIGNATURE_BITS,
     SIGNATURE_BYTES,
@@ -75,7 +76,7 @@ class _Record:
 
 
 @dataclass(frozen=True, slots=True)
-class _ValidTrim:
+class ValidTrim:
     """A trim that is not void, its log offset and log time, and the window in force there."""
 
     offset: int
@@ -99,7 +100,7 @@ class PlainLog:
         """Every source offset that is covered now."""
         self.low_watermark = LogOffset(0)
         """Entries at log offsets below this are trimmed."""
-        self.valid_trims: list[_ValidTrim] = []
+        self.valid_trims: list[ValidTrim] = []
         self.void_trims_before = LogOffset(0)
         """A trim that names an X below this is void, unless X is trimmed already."""
         self.holes: dict[SourcePartition, list[tuple[int, int]]] = {}
@@ -167,8 +168,20 @@ class PlainLog:
 
     def coordinates(self, index: int) -> Coordinates:
         """Return the coordinates of an article."""
-        topic_id, partition = self.sources[int(self.entries.sources[index])]
-        return Coordinates(topic_id, partition, int(self.entries.offsets[index]))
+        return Coordinates(*self.source(index), int(self.entries.offsets[index]))
+
+    def source(self, index: int) -> SourcePartition:
+        """Return the source partition of an article."""
+        return self.sources[int(self.entries.sources[index])]
+
+    @cached_property
+    def again(self) -> list[tuple[int, int]]:
+        """Articles that were logged as other articles before, under the same coordinates: the earlier, the later."""
+        return [
+            (int(order[at]), int(order[at + 1]))
+            for offsets, order in self._by_source
+            for at in np.flatnonzero(offsets[1:] == offsets[:-1]).tolist()
+        ]
 
     def find(self, coordinates: Coordinates) -> list[int]:
         """Return the articles with these coordinates: at most one, or several if a trim came between them."""
@@ -182,6 +195,10 @@ class PlainLog:
     def topic(self, index: int) -> str:
         """Return the topic name that the log has for an article."""
         return self._record(index).batch.topic
+
+    def name(self, index: int) -> str:
+        """Return topic, partition and offset of an article as one text."""
+        return source_text(self.topic(index), self.coordinates(index))
 
     def rules_at(self, index: int) -> Rules:
         """Return the rules in force at an article's log position."""
@@ -219,7 +236,7 @@ class PlainLog:
             self.void_trims_before = LogOffset(record.offset)
             return
         window_ms = None if self.rules is None else self.rules.window_ms
-        self.valid_trims.append(_ValidTrim(record.offset, int(record.time), trim, window_ms))
+        self.valid_trims.append(ValidTrim(record.offset, int(record.time), trim, window_ms))
         self.low_watermark = LogOffset(max(self.low_watermark, trim.before))
         self.logged.drop_ranges(self.low_watermark, trim.horizon)
 

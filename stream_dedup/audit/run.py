@@ -1,51 +1,52 @@
-"""Reads from Kafka what an audit needs, in an order in which the progress of running workers is no fault.
+"""Reads through the ports what an audit needs, in an order in which the progress of running workers is no fault.
 
-    1  Read the committed offsets.
-    2  Read the end of each output topic. The output of every article below the committed offsets lies before that
-       end, or will when the open transactions end.
-    3  Read the end of the log. Every article that has an output lies before it.
-    4  Read the log, and recompute the verdicts.
-    5  Read the outputs (committed ones) up to the ends of step 2.
-    6  Read the records of the source topics below the committed offsets that were never logged.
+    1  Read the end of the log. Trims before it were made by workers that knew at most the offsets of step 2.
+    2  Read the committed offsets.
+    3  Read the first and the end offset of each output partition. The output of every article below the committed
+       offsets lies before that end, or will when the open transactions end.
+    4  Read the end of the log. Every article that has an output lies before it.
+    5  Read the log, and recompute the verdicts.
+    6  Read the outputs (committed ones) up to the ends of step 3.
+    7  Read the records of the source topics that should have been logged and were not; with ``texts`` also those that
+       were logged.
 
 An audit writes nothing and joins no group, so it may run beside workers.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
-from kafka import TopicPartition
-from kafka.errors import OffsetOutOfRangeError
-
-from stream_dedup.audit.audit import Audit, AuditReport, OutputRecord, Scope, audited, to_recompute
+from stream_dedup.audit.audit import Audit, Scope, audited, to_recompute
 from stream_dedup.audit.reference import PlainLog, SourcePartition
-from stream_dedup.broker.client import make_admin, make_consumer
-from stream_dedup.broker.group_offsets import Bounds, committed_offsets, offset_bounds, partitions_of
-from stream_dedup.broker.log import read_whole_log
-from stream_dedup.broker.retry import patiently
-from stream_dedup.broker.topics import topic_ids
-from stream_dedup.core.model import Coordinates, Verdict
+from stream_dedup.audit.report import AuditReport
+from stream_dedup.audit.sources import Since, Source, lost_records
+from stream_dedup.core.entry import LogRecord
+from stream_dedup.core.model import LogOffset, Verdict
 from stream_dedup.core.progress import ReportStage
-from stream_dedup.errors import UnavailableError, UserError
+from stream_dedup.errors import RefusedError, UnavailableError, UserError
+from stream_dedup.ports import (
+    AuditPorts,
+    CommittedOffset,
+    OffsetGoneError,
+    Partition,
+    PassingError,
+    RefusedByBrokerError,
+    TopicReader,
+)
 
 if TYPE_CHECKING:
-    from kafka import KafkaAdminClient, KafkaConsumer
-
     from stream_dedup.config.model import Config
 
-OUTPUT_POLL_MS = 50
-"""One wait for records. After it the positions are checked, because transaction markers arrive as no record."""
-POSITION_MS = 5_000
-"""One wait for a position, which the client knows without a request."""
-GAP_FETCH_BYTES = 64 << 10
-"""Bytes fetched at once where only a few offsets are wanted; the broker sends a larger record all the same."""
-NEVER_KEPT = 1 << 62
-"""Later than any log time: the output topic has lost all its records."""
+T = TypeVar("T")
+
+RETRY_S = 0.1
+"""Seconds between two tries of a request."""
+LOG_POLL_S = 1.0
+"""One wait for log records that are known to be there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,67 +62,120 @@ class AuditOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """Offsets of all topics at one time."""
+    """Offsets of all topics, read in the order of steps 1 to 4."""
 
-    committed: dict[TopicPartition, tuple[int, bytes]]
-    """Committed offset, and the id of the topic that it belongs to."""
+    settled: LogOffset
+    committed: dict[Partition, CommittedOffset]
     ids: dict[str, bytes]
-    outputs: Bounds
-    sources: Bounds
+    outputs: dict[Partition, tuple[int, int]]
+    sources: dict[Partition, Source]
+    log: tuple[LogOffset, LogOffset]
 
 
-def run_audit(config: Config, options: AuditOptions, progress: ReportStage) -> AuditReport:
+class _Patience:
+    """Repeats requests whose error may pass, each for ``broker_wait_s``."""
+
+    def __init__(self, config: Config, ports: AuditPorts) -> None:
+        self._clock = ports.clock
+        self._brokers = config.kafka.brokers
+        self._limit_s = config.kafka.broker_wait_s
+
+    def __call__(self, about: str, ask: Callable[[], T]) -> T:
+        """Return what ``ask`` returns; blocks.
+
+        Raises:
+            UnavailableError: the broker refuses, or did not answer in that time.
+        """
+        deadline = self._clock.monotonic() + self._limit_s
+        while True:
+            try:
+                return ask()
+            except (PassingError, RefusedByBrokerError) as error:
+                if isinstance(error, RefusedByBrokerError) or self._clock.monotonic() > deadline:
+                    msg = f"the broker at {self._brokers} gave no answer about {about} ({error}); is it up?"
+                    raise UnavailableError(msg) from error
+            self._clock.sleep(RETRY_S)
+
+
+def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress: ReportStage) -> AuditReport:
     """Run an audit.
 
     Raises:
         UserError: there is no log.
-        RefusedError: the log lost its beginning.
-        UnavailableError: the broker did not answer, or an output stayed in an open transaction.
+        RefusedError: the log lost its beginning, or was cut while it was read.
+        CorruptError: a log record cannot be read.
+        UnavailableError: the broker did not answer or refused; an output stayed in an open transaction; or retention
+            deleted outputs while they were read.
     """
-    with closing(make_admin(config.kafka)) as admin:
-        snapshot = patiently(config.kafka, "offsets", lambda: _snapshot(admin, config))
-    log = read_log(config, progress)
-    with closing(make_consumer(config.kafka)) as consumer:
-        scope = _scope(config, options, snapshot, _kept_since(config, consumer, snapshot.outputs))
-        audit = Audit(log, scope)
-        wanted = to_recompute(log, audited(log, scope), options.sample, options.seed)
-        for done, (index, judgement) in enumerate(log.judgements(wanted), 1):
-            audit.expect(index, judgement)
-            progress("verdicts recomputed", done, len(wanted))
-        for output in _outputs(config, consumer, snapshot.outputs, progress):
+    # 1 to 4
+    snapshot = _snapshot(config, ports)
+    # 5
+    log = _plain_log(config, ports, snapshot.log, progress)
+    audit = _recomputed(log, _scope(config, options, snapshot), options, progress)
+    with _reading(config):
+        # 6
+        total = sum(end - begin for begin, end in snapshot.outputs.values())
+        for done, output in enumerate(ports.reader.read(snapshot.outputs), 1):
             audit.add(output)
-    audit.never_logged(_never_logged(config, options, snapshot, log))
+            progress("outputs compared", done, total)
+        # 7
+        since = Since(options.since_ms or 0, options.since_offset or 0)
+        audit.never_logged(lost_records(log, snapshot.sources, since, ports.reader))
     return audit.report()
 
 
-def read_log(config: Config, progress: ReportStage) -> PlainLog:
+def read_log(config: Config, ports: AuditPorts, progress: ReportStage) -> PlainLog:
     """Read the whole log up to its present end.
 
     Raises:
         UserError: there is no log.
+        RefusedError: the log was cut while it was read.
+        CorruptError: a log record cannot be read.
+        UnavailableError: the broker did not answer or refused.
     """
-    with closing(make_admin(config.kafka)) as admin:
-        if config.log_topic not in patiently(config.kafka, "topics", lambda: topic_ids(admin, [config.log_topic])):
-            msg = f"there is no log {config.log_topic}; name the group whose work is meant with --group"
-            raise UserError(msg)
-    log = PlainLog()
-    for record in read_whole_log(config, progress):
-        log.append_record(record)
-    return log
+    patience = _Patience(config, ports)
+    _refuse_no_log(config, patience, ports)
+    return _plain_log(config, ports, patience("the log", ports.log.bounds), progress)
 
 
-def _snapshot(admin: KafkaAdminClient, config: Config) -> _Snapshot:
+def _refuse_no_log(config: Config, patience: _Patience, ports: AuditPorts) -> None:
+    if config.log_topic not in patience("topics", lambda: ports.offsets.topic_ids([config.log_topic])):
+        msg = f"there is no log {config.log_topic}; name the group whose work is meant with --group"
+        raise UserError(msg)
+
+
+def _snapshot(config: Config, ports: AuditPorts) -> _Snapshot:
+    patience = _Patience(config, ports)
+    _refuse_no_log(config, patience, ports)
     # 1
-    raw = committed_offsets(admin, config.kafka.group)
-    names = sorted({*config.topics.input, *(partition.topic for partition in raw)})
-    ids = topic_ids(admin, names)
-    known = {at: (offset, named or ids.get(at.topic)) for at, (offset, named) in raw.items()}
-    committed = {at: (offset, topic_id) for at, (offset, topic_id) in known.items() if topic_id is not None}
+    _, settled = patience("the log", ports.log.bounds)
     # 2
-    outputs = offset_bounds(admin, partitions_of(admin, list(dict.fromkeys(_output_topics(config).values()))))
-    there = set(partitions_of(admin, names))
-    sources = offset_bounds(admin, [partition for partition in committed if partition in there])
-    return _Snapshot(committed, ids, outputs, sources)
+    committed = patience("committed offsets", ports.offsets.committed)
+    # 3
+    outputs = patience("output topics", lambda: _bounds(ports.reader, _output_topics(config).values()))
+    # 4
+    log = patience("the log", ports.log.bounds)
+    # Of the source topics, no order is asked for: what is read of them was committed before step 2.
+    names = sorted({*config.topics.input, *(partition.topic for partition in committed)})
+    ids = patience("topics", lambda: ports.offsets.topic_ids(names))
+    bounds = patience("source topics", lambda: _bounds(ports.reader, names))
+    sources = {
+        partition: Source(ids[partition.topic], *found, _belonging(committed.get(partition), ids[partition.topic]))
+        for partition, found in bounds.items()
+        if partition.topic in ids
+    }
+    return _Snapshot(settled, committed, ids, outputs, sources, log)
+
+
+def _bounds(reader: TopicReader, names: Iterable[str]) -> dict[Partition, tuple[int, int]]:
+    return reader.bounds(reader.partitions(dict.fromkeys(names)))
+
+
+def _belonging(committed: CommittedOffset | None, topic_id: bytes) -> int | None:
+    """Return a committed offset, if there is one and it belongs to the topic with this id."""
+    if committed is None or committed.topic_id not in {None, topic_id}:
+        return None
+    return committed.offset
 
 
 def _output_topics(config: Config) -> dict[Verdict, str]:
@@ -129,115 +183,76 @@ def _output_topics(config: Config) -> dict[Verdict, str]:
     return {Verdict.UNIQUE: topics.unique, Verdict.DUPLICATE: topics.duplicate, Verdict.REJECTED: topics.rejected}
 
 
-def _scope(config: Config, options: AuditOptions, snapshot: _Snapshot, kept_since_ms: int | None) -> Scope:
+def _plain_log(
+    config: Config, ports: AuditPorts, bounds: tuple[LogOffset, LogOffset], progress: ReportStage
+) -> PlainLog:
+    log = PlainLog()
+    for record in _log_records(config, ports, bounds, progress):
+        log.append_record(record)
+    return log
+
+
+def _log_records(
+    config: Config, ports: AuditPorts, bounds: tuple[LogOffset, LogOffset], progress: ReportStage
+) -> Iterator[LogRecord]:
+    first, end = bounds
+    ports.log.seek(first)
+    deadline = ports.clock.monotonic() + config.kafka.broker_wait_s
+    while (position := ports.log.position()) < end:
+        try:
+            records = ports.log.poll(LOG_POLL_S)
+        except OffsetGoneError as error:
+            msg = f"the log {config.log_topic} was trimmed while it was read: start the audit again"
+            raise RefusedError(msg) from error
+        yield from (record for record in records if record.offset < end)
+        if ports.log.position() > position:
+            deadline = ports.clock.monotonic() + config.kafka.broker_wait_s
+            progress("log records read", min(ports.log.position(), end) - first, end - first)
+        elif ports.clock.monotonic() > deadline:
+            limit_s = config.kafka.broker_wait_s
+            msg = f"the log {config.log_topic}: offset {position} of {end} did not arrive within {limit_s:g} s"
+            raise UnavailableError(msg)
+
+
+def _scope(config: Config, options: AuditOptions, snapshot: _Snapshot) -> Scope:
+    ids = {at: found.topic_id or snapshot.ids.get(at.topic) for at, found in snapshot.committed.items()}
     committed: dict[SourcePartition, int] = {
-        (topic_id, partition.partition): offset for partition, (offset, topic_id) in snapshot.committed.items()
+        (topic_id, at.number): snapshot.committed[at].offset for at, topic_id in ids.items() if topic_id is not None
     }
+    limits_s = config.kafka.transaction_timeout_s + config.kafka.broker_wait_s + config.worker.clock_allowance_s
     return Scope(
         topics=_output_topics(config),
         committed=committed,
         current=frozenset(snapshot.ids.values()),
+        begins={partition: begin for partition, (begin, _) in snapshot.outputs.items()},
         since_ms=options.since_ms,
         since_offset=options.since_offset,
-        kept_since_ms=kept_since_ms,
+        settled=snapshot.settled,
+        allowance_ms=int(limits_s * 1000),
         allow_repeats=options.allow_repeats,
     )
 
 
-def _kept_since(config: Config, consumer: KafkaConsumer, outputs: Bounds) -> int | None:
-    """Return the time before which the output topics have deleted records, or None if they have deleted none."""
-    times = []
-    for partition, (begin, end) in outputs.items():
-        if begin == 0:
-            continue
-        first = next(_read(config, consumer, {partition: (begin, end)}), None)
-        times.append(NEVER_KEPT if first is None else int(first.timestamp))
-    return max(times, default=None)
+def _recomputed(log: PlainLog, scope: Scope, options: AuditOptions, progress: ReportStage) -> Audit:
+    audit = Audit(log, scope)
+    wanted = to_recompute(log, audited(log, scope), options.sample, options.seed)
+    for done, (index, judgement) in enumerate(log.judgements(wanted), 1):
+        audit.expect(index, judgement)
+        progress("verdicts recomputed", done, len(wanted))
+    return audit
 
 
-def _outputs(config: Config, consumer: KafkaConsumer, outputs: Bounds, progress: ReportStage) -> Iterator[OutputRecord]:
-    total = sum(end - begin for begin, end in outputs.values())
-    for done, record in enumerate(_read(config, consumer, outputs), 1):
-        progress("outputs compared", done, total)
-        yield OutputRecord(
-            record.topic,
-            record.partition,
-            record.offset,
-            record.timestamp,
-            record.key,
-            record.value,
-            record.headers,
-        )
-
-
-def _read(config: Config, consumer: KafkaConsumer, ranges: Bounds) -> Iterator[Any]:
-    """Yield the committed records of each range. Waits for transactions that are open in a range.
-
-    Raises:
-        UnavailableError: the positions did not move for longer than a transaction may stay open.
-    """
-    limit_s = config.kafka.transaction_timeout_s + config.kafka.broker_wait_s
-    left = {partition: end for partition, (begin, end) in ranges.items() if begin < end}
-    consumer.assign(list(left))
-    for partition in left:
-        consumer.seek(partition, ranges[partition][0])
-    moved_at, before = time.monotonic(), dict[TopicPartition, int]()
-    while left:
-        for partition, records in consumer.poll(timeout_ms=OUTPUT_POLL_MS).items():
-            yield from (record for record in records if record.offset < ranges[partition][1])
-        positions = {partition: consumer.position(partition, timeout_ms=POSITION_MS) for partition in left}
-        if positions != before:
-            moved_at, before = time.monotonic(), positions
-        elif time.monotonic() - moved_at > limit_s:
-            raise _stuck(config, positions, left, limit_s)
-        for partition in [partition for partition, end in left.items() if positions[partition] >= end]:
-            del left[partition]
-            consumer.pause(partition)
-    consumer.assign([])
-
-
-def _stuck(
-    config: Config, positions: Mapping[TopicPartition, int], left: Mapping[TopicPartition, int], limit_s: float
-) -> UnavailableError:
-    partition, end = next(iter(left.items()))
-    return UnavailableError(
-        f"{partition.topic}-{partition.partition}: nothing came from offset {positions[partition]} of {end} on for "
-        f"{limit_s:g} s: is the broker at {config.kafka.brokers} up, or does a transaction hang "
-        "(kafka-transactions.sh find-hanging)?"
-    )
-
-
-def _never_logged(
-    config: Config, options: AuditOptions, snapshot: _Snapshot, log: PlainLog
-) -> Iterator[tuple[str, Coordinates]]:
-    """Yield the committed records of source topics that were never logged."""
-    settings = {"max_partition_fetch_bytes": GAP_FETCH_BYTES, "fetch_max_wait_ms": OUTPUT_POLL_MS}
-    with closing(make_consumer(config.kafka, **settings)) as consumer:
-        for partition, (offset, topic_id) in snapshot.committed.items():
-            if snapshot.ids.get(partition.topic) != topic_id or partition not in snapshot.sources:
-                continue
-            source = (topic_id, partition.partition)
-            begin, end = snapshot.sources[partition]
-            start = _first_audited(log, source, options, begin)
-            for first, last in log.ever_logged.gaps(source, start, min(offset, end)):
-                for found in _in_gap(config, consumer, partition, first, last):
-                    yield partition.topic, Coordinates(*source, found)
-
-
-def _first_audited(log: PlainLog, source: SourcePartition, options: AuditOptions, begin: int) -> int:
-    """Return the source offset from which on every record must have been logged.
-
-    If the log was cut, or only a newer part of it is audited, this is where that part begins.
-    """
-    if not log.first_offset and options.since_ms is None and options.since_offset is None:
-        return begin
-    first = log.ever_logged.first_since(source, options.since_ms or 0, options.since_offset or 0)
-    return max(begin, first) if first is not None else NEVER_KEPT
-
-
-def _in_gap(config: Config, consumer: KafkaConsumer, partition: TopicPartition, first: int, last: int) -> Iterator[int]:
+@contextmanager
+def _reading(config: Config) -> Iterator[None]:
+    """Raise the errors of the ports as errors of the program, with what to do."""
     try:
-        for record in _read(config, consumer, {partition: (first, last + 1)}):
-            yield record.offset
-    except OffsetOutOfRangeError:
-        return  # the record was deleted while the audit ran
+        yield
+    except OffsetGoneError as error:
+        msg = f"retention deleted records of {error} while the audit read them: start the audit again"
+        raise UnavailableError(msg) from error
+    except PassingError as error:
+        msg = f"the broker at {config.kafka.brokers} did not deliver what the audit reads: {error}"
+        raise UnavailableError(msg) from error
+    except RefusedByBrokerError as error:
+        msg = f"the broker at {config.kafka.brokers} does not let this client read the topics: {error}"
+        raise UnavailableError(msg) from error

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stream_dedup.audit.report import COUNT_KINDS, FAULT_KINDS, AuditReport
 from stream_dedup.cli.options import FLAGS, OFFSET_DIGITS, config_options
 from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
@@ -18,7 +19,6 @@ from stream_dedup.config.model import Config
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
 
 if TYPE_CHECKING:
-    from stream_dedup.audit.audit import AuditReport
     from stream_dedup.audit.run import AuditOptions
 
 SEED_BITS = 32
@@ -71,13 +71,17 @@ def command(
     half a millisecond for 300,000 articles (three times as long with 16 tables). For a long log, give --sample (N
     verdicts are recomputed; missing and repeated ones are still found everywhere) or --since.
     """
-    from stream_dedup.audit.run import AuditOptions, run_audit  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.audit.run import AuditOptions, run_audit  # noqa: PLC0415 - loads numpy
+    from stream_dedup.broker.adapter import kafka_audit_ports  # noqa: PLC0415 - loads the Kafka client
 
     seed = secrets.randbits(SEED_BITS) if seed is None else seed
     options = AuditOptions(*since, sample, seed, allow_repeats)
-    with ProgressLine() as line:
+    with ProgressLine() as line, kafka_audit_ports(config) as ports:
         report = run_audit(
-            config, options, lambda stage, done, total: line.show(lambda _elapsed: f"{stage}: {done:,} of {total:,}")
+            config,
+            options,
+            ports,
+            lambda stage, done, total: line.show(lambda _elapsed: f"{stage}: {done:,} of {total:,}"),
         )
     if as_json:
         write_json(_values(report, options))
@@ -87,15 +91,14 @@ def command(
 
 
 def _rows(report: AuditReport) -> list[tuple[str, int]]:
-    from stream_dedup.audit.audit import COUNTS, FAULTS  # noqa: PLC0415 - loads numpy
 
     head = [
         ("articles in the log", report.articles),
         ("verdicts recomputed", report.recomputed),
         ("output records", report.outputs),
     ]
-    faults = [(kind, report.found[kind]) for kind in FAULTS]
-    return head + faults + [(kind, report.found[kind]) for kind in COUNTS if report.found[kind]]
+    faults = [(kind, report.found[kind]) for kind in FAULT_KINDS]
+    return head + faults + [(kind, report.found[kind]) for kind in COUNT_KINDS if report.found[kind]]
 
 
 def _table(report: AuditReport, options: AuditOptions) -> list[str]:

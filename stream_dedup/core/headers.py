@@ -55,6 +55,25 @@ REASON = "dedup.reason"
 VALUE_LENGTH = "dedup.value.length"
 VALUE_XXH3 = "dedup.value.xxh3"
 
+_NAMES = frozenset(
+    {
+        VERDICT,
+        SCHEME,
+        FINGERPRINT,
+        SOURCE,
+        SOURCE_TOPIC_ID,
+        SOURCE_TIMESTAMP,
+        MATCH_ID,
+        MATCH_DISTANCE,
+        MATCH_SIMILARITY,
+        MATCH_SOURCE,
+        MATCH_TOPIC_ID,
+        MATCH_TIME,
+        REASON,
+        VALUE_LENGTH,
+        VALUE_XXH3,
+    }
+)
 _METADATA = "topic_id="
 
 Headers = list[tuple[str, bytes]]
@@ -136,7 +155,7 @@ def parse_headers(headers: Iterable[tuple[str, bytes | None]]) -> Stamp:
     """Read the ``dedup.*`` headers of an output record.
 
     Raises:
-        CorruptError: a header is missing, occurs twice, is malformed, or contradicts the verdict.
+        CorruptError: a header is missing, unknown, malformed, occurs twice, or contradicts the verdict.
     """
     texts = _texts(headers)
     try:
@@ -212,6 +231,9 @@ def _texts(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, str]:
     for name, value in headers:
         if not name.startswith(PREFIX):
             continue
+        if name not in _NAMES:
+            msg = f"output record with the unknown header {name}"
+            raise CorruptError(msg)
         if name in texts:
             msg = f"output record with the header {name} twice"
             raise CorruptError(msg)

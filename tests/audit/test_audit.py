@@ -2,87 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import xxhash
 
-from stream_dedup.audit.audit import Audit, AuditReport, OutputRecord, Scope, audited, to_recompute
+from stream_dedup.audit.audit import audited, to_recompute
 from stream_dedup.audit.reference import PlainLog
-from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import MATCH_DISTANCE, SOURCE, OmittedValue, output_headers
-from stream_dedup.core.model import Coordinates, Judgement, Match, Verdict
+from stream_dedup.core.model import Judgement, Match, Verdict
+from stream_dedup.ports import Partition
+from tests.audit.comparing import (
+    FAR,
+    SOURCE_0,
+    A,
+    OutputRecord,
+    counts,
+    outputs_of,
+    report,
+    scope,
+    three_articles,
+    value_of,
+    with_values,
+)
 from tests.logs import REJECTED, SCHEME, TOPIC, Entry, LogOfTest, at, batch, entries_batch, rules
-
-A = 0xFFFF_0000_FFFF_0000
-FAR = 0x0123_4567_89AB_CDEF
-TOPICS = {Verdict.UNIQUE: "unique", Verdict.DUPLICATE: "duplicate", Verdict.REJECTED: "rejected"}
-SOURCE_0 = (TOPIC, 0)
-
-
-def value_of(offset: int) -> bytes:
-    return f"value {offset}".encode()
-
-
-def with_values(made: Batch) -> Batch:
-    """The batch with the checksums of ``value_of``."""
-    checksums = [xxhash.xxh3_64_intdigest(value_of(int(offset))) for offset in made.offsets]
-    return replace(made, checksums=np.array(checksums, np.uint64))
-
-
-def three_articles() -> LogOfTest:
-    """Unique, duplicate of it, rejected."""
-    log = LogOfTest()
-    log.add(rules())
-    log.add(with_values(batch([0, 1, 2], [A, A ^ 1, REJECTED])))
-    return log
-
-
-def outputs_of(log: PlainLog, omitted: OmittedValue | None = None) -> list[OutputRecord]:
-    """What a worker without faults writes for this log, where nothing is observed only."""
-    found = []
-    for index, judgement in log.judgements():
-        coordinates = log.coordinates(index)
-        headers = output_headers(
-            judgement,
-            int(log.entries.fingerprints[index]),
-            SCHEME.id,
-            "articles",
-            coordinates,
-            1234,
-            omitted=omitted,
-        )
-        value = b"" if omitted else value_of(coordinates.offset)
-        found.append(OutputRecord(TOPICS[judgement.verdict], 0, index, 5000, b"key", value, [("own", b"1"), *headers]))
-    return found
-
-
-def scope(**settings: object) -> Scope:
-    given: dict[str, object] = {"topics": TOPICS, "committed": {SOURCE_0: 3}, "current": frozenset([TOPIC])}
-    return Scope(**given | settings)  # type: ignore[arg-type]
-
-
-def report(
-    log: PlainLog,
-    outputs: Iterable[OutputRecord],
-    asked: Scope | None = None,
-    lost: Iterable[tuple[str, Coordinates]] = (),
-    sample: int | None = None,
-) -> AuditReport:
-    asked = asked or scope()
-    audit = Audit(log, asked)
-    for index, judgement in log.judgements(to_recompute(log, audited(log, asked), sample, seed=1)):
-        audit.expect(index, judgement)
-    for output in outputs:
-        audit.add(output)
-    audit.never_logged(lost)
-    return audit.report()
-
-
-def counts(found: AuditReport) -> dict[str, int]:
-    return {kind: count for kind, count in found.found.items() if count}
 
 
 def test_nothing_is_wrong() -> None:
@@ -122,9 +67,23 @@ def test_never_logged() -> None:
 
 
 def test_not_kept() -> None:
-    """What the output topics have deleted by age cannot be asked for."""
+    """Retention excuses no more articles than it removed records, and only those of the topic that it removed from."""
     log = three_articles().plain()
-    assert counts(report(log, [], scope(kept_since_ms=log.entries.times[0] + 1))) == {"not kept": 3}
+    begins = {Partition("unique", 0): 1}
+    found = report(log, [], scope(begins=begins))
+    assert counts(found) == {"not kept": 1, "missing": 2}
+    begins |= {Partition("duplicate", 3): 9, Partition("rejected", 1): 1}
+    assert counts(report(log, [], scope(begins=begins))) == {"not kept": 3}
+
+
+def test_a_removed_rejected_record_excuses_no_unique_one() -> None:
+    """One old rejected record was removed by retention, and 20 unique outputs were lost: 20 are missing."""
+    made = LogOfTest()
+    made.add(rules())
+    made.add(with_values(batch(range(21), [REJECTED, *(0x1234_5678_9ABC_DEF1 * n % 2**64 for n in range(1, 21))])))
+    log = made.plain()
+    found = report(log, [], scope(committed={SOURCE_0: 21}, begins={Partition("rejected", 0): 1}))
+    assert counts(found) == {"not kept": 1, "missing": 20}
 
 
 def test_twice() -> None:
@@ -142,8 +101,8 @@ def test_allowed_repeats() -> None:
     outputs = outputs_of(log)
     again = outputs[1]._replace(offset=9, timestamp=6000)
     assert counts(report(log, [*outputs, again], scope(allow_repeats=True))) == {"repeats": 1}
-    other = again._replace(key=b"other")
-    assert counts(report(log, [*outputs, other], scope(allow_repeats=True))) == {"twice": 1}
+    for other in (again._replace(key=b"other"), again._replace(headers=[("own", b"2"), *again.headers[1:]])):
+        assert counts(report(log, [*outputs, other], scope(allow_repeats=True))) == {"twice": 1}
 
 
 def as_unique(output: OutputRecord) -> OutputRecord:
@@ -178,6 +137,7 @@ def without_header(name: str) -> Callable[[OutputRecord], OutputRecord]:
         (with_header(SOURCE, b"others-0-1"), "source topic others, should be articles"),
         (with_header(MATCH_DISTANCE, b"two"), "a header that cannot be read"),
         (without_header(SOURCE), "without the header dedup.source"),
+        (lambda output: output._replace(headers=[*output.headers, ("dedup.other", b"")]), "unknown header dedup.other"),
     ],
 )
 def test_wrong(change: Callable[[OutputRecord], OutputRecord], message: str) -> None:
@@ -291,9 +251,36 @@ def test_value_that_no_topic_holds() -> None:
     """Where the value was left out, its length and hash stand for it; the hash must be the log's."""
     log = three_articles().plain()
     digest = xxhash.xxh3_64_intdigest(value_of(2))
-    right, wrong = (outputs_of(log, OmittedValue(7, xxh3))[2] for xxh3 in (digest, 1))
+    right, wrong = (bare(outputs_of(log, OmittedValue(7, xxh3))[2]) for xxh3 in (digest, 1))
     assert counts(report(log, [*outputs_of(log)[:2], right])) == {}
     assert counts(report(log, [*outputs_of(log)[:2], wrong])) == {"wrong": 1}
+    with_key = right._replace(key=b"key", headers=[("own", b"1"), *right.headers])
+    found = report(log, [*outputs_of(log)[:2], with_key])
+    assert found.examples["wrong"] == [
+        "rejected-0-2: articles-0-2: key b'key', should be None; headers of its own [('own', b'1')], should be []"
+    ]
+
+
+def bare(output: OutputRecord) -> OutputRecord:
+    """The output of a record that is too large: neither key nor headers are copied."""
+    return output._replace(key=None, headers=[(name, value) for name, value in output.headers if name != "own"])
+
+
+def test_outputs_in_another_order() -> None:
+    """In one output partition, outputs of one source partition come in source order; others may come in any order."""
+    made = LogOfTest()
+    made.add(rules())
+    made.add(with_values(batch([0, 1, 2], [A, FAR, FAR << 1 & 2**64 - 1])))
+    made.add(with_values(batch([0], [~A & 2**64 - 1], partition=1)))
+    log = made.plain()
+    first, second, third, other = outputs_of(log)
+    asked = scope(committed={SOURCE_0: 3, (TOPIC, 1): 1})
+    assert counts(report(log, [first, other, second, third], asked)) == {}
+    found = report(log, [second, other, third, first], asked)
+    assert counts(found) == {"out of order": 1}
+    assert found.examples["out of order"] == ["unique-0-0: articles-0-0 comes after offset 2"]
+    assert counts(report(log, [second, third, other, first._replace(partition=1)], asked)) == {}
+    assert counts(report(log, [second, third, first, other], replace(asked, allow_repeats=True))) == {}
 
 
 def test_since() -> None:
@@ -349,11 +336,14 @@ def test_trimmed_articles_are_not_recomputed() -> None:
     assert counts(report(log, outputs, asked)) == {"trimmed": 1}
     assert counts(report(log, outputs[1:], asked)) == {"trimmed": 1, "missing": 1}
     stranger = with_header(SOURCE, b"articles-0-0")(outputs[0])
-    assert counts(report(log, [*outputs, stranger], asked)) == {"trimmed": 2}
+    assert counts(report(log, [stranger, *outputs], asked)) == {"trimmed": 2}
 
 
-def test_article_that_comes_again_after_a_trim() -> None:
-    """After its coordinates were forgotten an article stands twice, and has two outputs."""
+def test_article_that_is_logged_again_after_a_trim() -> None:
+    """Under coordinates that a trim of version 2 forgot, the log holds a second article: its entry is a ghost.
+
+    Each has an output of its own.
+    """
     made = LogOfTest()
     made.add(rules(window_ms=1000))
     anchor = made.add(rules(window_ms=1000))
@@ -365,9 +355,11 @@ def test_article_that_comes_again_after_a_trim() -> None:
     outputs = outputs_of(log)
     assert [output.topic for output in outputs] == ["unique", "unique", "unique", "duplicate"]
     asked = scope(committed={SOURCE_0: 3})
-    assert counts(report(log, outputs, asked)) == {}
-    assert counts(report(log, reversed(outputs), asked)) == {}
-    assert counts(report(log, [*outputs, outputs[0]], asked)) == {"twice": 1}
+    found = report(log, outputs, asked)
+    assert counts(found) == {"logged again": 1}
+    assert found.examples["logged again"] == ["articles-0-0: in the log at offset 2, and again at 5"]
+    assert counts(report(log, reversed(outputs), asked)) == {"logged again": 1, "out of order": 1}
+    assert counts(report(log, [*outputs, outputs[0]], asked)) == {"logged again": 1, "twice": 1}
 
 
 @pytest.mark.parametrize(("value", "wrong"), [(None, {}), (b"", {}), (b"x", {"wrong": 1})])

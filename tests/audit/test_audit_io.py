@@ -13,8 +13,9 @@ import pytest
 import xxhash
 from kafka import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicPartition
 
-from stream_dedup.audit.audit import AuditReport
+from stream_dedup.audit.report import AuditReport
 from stream_dedup.audit.run import AuditOptions, read_log, run_audit
+from stream_dedup.broker.adapter import kafka_audit_ports
 from stream_dedup.broker.client import make_producer
 from stream_dedup.broker.log import LogAppender
 from stream_dedup.broker.retry import patiently
@@ -76,7 +77,8 @@ class World:
         """What a worker without faults writes: topic, value, headers."""
         topics = self.config.topics
         names = {Verdict.UNIQUE: topics.unique, Verdict.DUPLICATE: topics.duplicate, Verdict.REJECTED: topics.rejected}
-        log = read_log(self.config, quiet)
+        with kafka_audit_ports(self.config) as ports:
+            log = read_log(self.config, ports, quiet)
         for index, judged in log.judgements():
             at = log.coordinates(index)
             print_ = int(log.entries.fingerprints[index])
@@ -103,7 +105,8 @@ class World:
         patiently(self.config.kafka, "offsets", lambda: self.admin.alter_group_offsets(group, request))
 
     def audit(self, **options: object) -> AuditReport:
-        return run_audit(self.config, AuditOptions(**options), quiet)  # type: ignore[arg-type]
+        with kafka_audit_ports(self.config) as ports:
+            return run_audit(self.config, AuditOptions(**options), ports, quiet)  # type: ignore[arg-type]
 
 
 def send(producer: KafkaProducer, outputs: list[tuple[str, bytes, Headers]]) -> None:

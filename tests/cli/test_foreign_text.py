@@ -10,6 +10,7 @@ import sys
 import tomllib
 import unicodedata
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +18,7 @@ import pytest
 from kafka import TopicPartition
 
 from stream_dedup import cli as cli_package
-from stream_dedup.audit.audit import COUNTS, FAULTS
+from stream_dedup.audit.report import COUNT_KINDS, FAULT_KINDS
 from stream_dedup.broker.offsets import PartitionOffsets
 from stream_dedup.cli import progress, run
 from stream_dedup.cli.logs import set_up_logging
@@ -162,11 +163,12 @@ def test_messages_of_several_lines_are_indented(
 
 def test_audit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Examples name articles by their ids."""
-    found = Counter(dict.fromkeys([*FAULTS, *COUNTS], 0) | {FAULTS[0]: 1})
+    found = Counter(dict.fromkeys([*FAULT_KINDS, *COUNT_KINDS], 0) | {FAULT_KINDS[0]: 1})
     report = SimpleNamespace(
-        articles=1, recomputed=1, outputs=1, found=found, faults=1, examples={FAULTS[0]: [f"id {HOSTILE}"]}
+        articles=1, recomputed=1, outputs=1, found=found, faults=1, examples={FAULT_KINDS[0]: [f"id {HOSTILE}"]}
     )
     monkeypatch.setattr("stream_dedup.audit.run.run_audit", lambda *_: report)
+    monkeypatch.setattr("stream_dedup.broker.adapter.kafka_audit_ports", nullcontext)
     assert_harmless(output(capsys, "audit", code=3))
     assert_harmless(output(capsys, "audit", "--json", code=3))
 

@@ -14,6 +14,7 @@ from typing import Any
 from kafka import TopicPartition
 
 from stream_dedup.audit.run import AuditOptions, run_audit
+from stream_dedup.broker.adapter import kafka_audit_ports
 from stream_dedup.broker.client import make_admin, make_consumer, make_producer
 from stream_dedup.broker.group_offsets import committed_offsets
 from stream_dedup.broker.retry import patiently
@@ -209,8 +210,10 @@ class Pipeline:
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
 
     def assert_sound(self, *, allow_repeats: bool = False) -> None:
-        """Nothing missing, twice, wrong or self-matched."""
-        report = run_audit(self.config(), AuditOptions(allow_repeats=allow_repeats), lambda *_: None)
+        """The audit finds no fault."""
+        config = self.config()
+        with kafka_audit_ports(config) as ports:
+            report = run_audit(config, AuditOptions(allow_repeats=allow_repeats), ports, lambda *_: None)
         assert not report.faults, report
 
 

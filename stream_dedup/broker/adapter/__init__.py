@@ -1,11 +1,14 @@
 """The ports on kafka-python: every call of the worker and the audit to Kafka goes through this package.
 
-``kafka_ports`` makes the ports of one worker. No error of the client leaves a port: ``port_errors`` maps each to the
-error of ``ports`` that names the reaction. ``Partition`` and the client's ``TopicPartition`` are converted here alone.
+``kafka_ports`` makes the ports of one worker, ``kafka_audit_ports`` those of an audit. No error of the client leaves a
+port: ``port_errors`` maps each to the error of ``ports`` that names the reaction. ``Partition`` and the client's
+``TopicPartition`` are converted here alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING
 
 from stream_dedup.broker.adapter.clock import SystemClock
@@ -14,12 +17,21 @@ from stream_dedup.broker.adapter.group import KafkaOffsets
 from stream_dedup.broker.adapter.sink import KafkaSink
 from stream_dedup.broker.adapter.source import KafkaSource
 from stream_dedup.broker.adapter.topic_reader import KafkaTopicReader
-from stream_dedup.ports import WorkerPorts
+from stream_dedup.ports import AuditPorts, WorkerPorts
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
 
-__all__ = ["KafkaLog", "KafkaOffsets", "KafkaSink", "KafkaSource", "KafkaTopicReader", "SystemClock", "kafka_ports"]
+__all__ = [
+    "KafkaLog",
+    "KafkaOffsets",
+    "KafkaSink",
+    "KafkaSource",
+    "KafkaTopicReader",
+    "SystemClock",
+    "kafka_audit_ports",
+    "kafka_ports",
+]
 
 
 def kafka_ports(config: Config, member_id: str) -> WorkerPorts:
@@ -36,3 +48,19 @@ def kafka_ports(config: Config, member_id: str) -> WorkerPorts:
         watch_offsets=KafkaOffsets(config.kafka),
         clock=SystemClock(),
     )
+
+
+@contextmanager
+def kafka_audit_ports(config: Config) -> Iterator[AuditPorts]:
+    """Connect the ports of an audit, and close them.
+
+    Raises:
+        UnavailableError: no broker can be reached, or it refuses this client.
+    """
+    with ExitStack() as stack:
+        yield AuditPorts(
+            log=stack.enter_context(closing(KafkaLog(config.kafka, config.log_topic))),
+            offsets=stack.enter_context(closing(KafkaOffsets(config.kafka))),
+            reader=stack.enter_context(closing(KafkaTopicReader(config.kafka))),
+            clock=SystemClock(),
+        )

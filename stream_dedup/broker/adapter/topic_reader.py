@@ -1,4 +1,8 @@
-"""Reads topics from offset to offset, outside any group, for the audit."""
+"""Reads topics from offset to offset, outside any group, for the audit.
+
+Two consumers share the work. One fetches much at once; it reads the long ranges. The other one fetches little; it reads
+ranges of a few offsets, for each of which the broker would otherwise send a megabyte. Each connects at its first use.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,10 @@ READ_POLL_MS = 50
 """One wait for records. After it the positions are checked, because transaction markers arrive as no record."""
 POSITION_MS = 5_000
 """One wait for a position, which the client knows without a request."""
+SHORT_RANGE = 64
+"""Most offsets of a range that is read with small fetches."""
+SHORT_FETCH_BYTES = 64 << 10
+"""Bytes of one small fetch; the broker sends a larger record all the same."""
 
 
 class KafkaTopicReader:
@@ -30,7 +38,7 @@ class KafkaTopicReader:
         """Connect at the first request."""
         self._kafka = kafka
         self._admin = AdminConnection(kafka)
-        self._made: KafkaConsumer | None = None
+        self._consumers: dict[bool, KafkaConsumer] = {}
 
     def partitions(self, names: Iterable[str]) -> list[Partition]:
         """Return every partition of those topics that exist."""
@@ -65,20 +73,23 @@ class KafkaTopicReader:
     def close(self) -> None:
         """Close the connections."""
         self._admin.close()
-        consumer, self._made = self._made, None
-        if consumer is not None:
+        for consumer in self._consumers.values():
             consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1_000))
+        self._consumers.clear()
 
     def _consumer(self, wanted: Mapping[TopicPartition, tuple[int, int]]) -> KafkaConsumer:
-        """Return the consumer at the beginning of each range; what an earlier read left over is dropped."""
+        """Return a consumer at the beginning of each range; what an earlier read left over is dropped."""
+        short = all(end - begin <= SHORT_RANGE for begin, end in wanted.values())
         with port_errors():
-            if self._made is None:
-                self._made = make_consumer(self._kafka)
-            self._made.assign([])
-            self._made.assign(list(wanted))
+            if short not in self._consumers:
+                small = {"max_partition_fetch_bytes": SHORT_FETCH_BYTES, "fetch_max_wait_ms": READ_POLL_MS}
+                self._consumers[short] = make_consumer(self._kafka, **(small if short else {}))
+            consumer = self._consumers[short]
+            consumer.assign([])
+            consumer.assign(list(wanted))
             for at, (begin, _) in wanted.items():
-                self._made.seek(at, begin)
-        return self._made
+                consumer.seek(at, begin)
+        return consumer
 
     def _poll(self, consumer: KafkaConsumer) -> dict[TopicPartition, list[Any]]:
         try:

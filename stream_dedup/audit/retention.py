@@ -1,0 +1,107 @@
+"""What retention can have deleted from the output topics: which missing outputs it excuses, and how many.
+
+Pure. Retention deletes the first records of a partition and nothing else, so the output of an article can have been
+deleted from a partition of its verdict's topic only if none of these rules excludes it:
+
+    1  Begin. The partition has deleted records: its first offset is above 0.
+    2  Order. Outputs of one source partition are written in source order. If the partition still has the output of an
+       earlier article of the same source partition, a later one was written after it, hence is kept.
+    3  Time. An output is written after its article was logged. If the article was logged after a record that is still
+       kept was written, its output was written later still. The two times are of different clocks and of different
+       steps, so they are compared with an allowance.
+    4  Room. So many articles at most have been deleted from a partition as there are offsets before its first.
+
+Rule 4 concerns all articles together: the most outputs that can have been deleted are a maximum flow from the articles
+to the partitions. Everything beyond it is missing for certain. Which articles are missing is then not known: the older
+ones are excused first, because retention deletes old records first.
+
+The key of an article would name its partition, but not for certain: partitions may have been added to the topic since.
+
+Rule 2 does not hold where offsets were set back: outputs of earlier articles are then written again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import pairwise
+
+from stream_dedup.audit.reference import SourcePartition
+from stream_dedup.ports import Partition
+
+Choice = frozenset[Partition]
+"""Partitions from which one and the same output can have been deleted."""
+
+
+class Retention:
+    """Learns what the output partitions still hold, then tells where an output can have been deleted."""
+
+    def __init__(self, begins: Mapping[Partition, int], allowance_ms: int, *, ordered: bool) -> None:
+        """Take the first offset of each output partition; ``ordered``: rule 2 holds."""
+        self.room = {partition: begin for partition, begin in begins.items() if begin > 0}
+        self._allowance_ms = allowance_ms
+        self._ordered = ordered
+        self._written: dict[Partition, int] = {}
+        self._first: dict[tuple[SourcePartition, Partition], int] = {}
+
+    def add(self, partition: Partition, time: int, source: SourcePartition, offset: int) -> None:
+        """Take a kept output, and the source offset of its article."""
+        if partition in self.room:
+            self._written[partition] = min(time, self._written.get(partition, time))
+            where = (source, partition)
+            self._first[where] = min(offset, self._first.get(where, offset))
+
+    def may_have_deleted(self, topics: frozenset[str], time: int, source: SourcePartition, offset: int) -> Choice:
+        """Return the partitions of these topics from which the output of an article can have been deleted."""
+        return frozenset(
+            partition
+            for partition in self.room
+            if partition.topic in topics
+            and not (self._ordered and self._first.get((source, partition), offset) < offset)
+            and time <= self._written.get(partition, time) + self._allowance_ms
+        )
+
+
+def most_deleted(wanted: Mapping[Choice, int], room: Mapping[Partition, int]) -> dict[Choice, int]:
+    """Return how many outputs of each choice were deleted, where as many as possible were.
+
+    ``wanted`` has the number of missing outputs of each choice, ``room`` the number of deleted records. Each round
+    finds the shortest chain of moves that makes room for one more (Edmonds and Karp 1972).
+    """
+    left = dict(room)
+    flow: Counter[tuple[Choice, Partition]] = Counter()
+    deleted: dict[Choice, int] = {}
+    for choice in sorted(wanted, key=sorted):
+        count = wanted[choice]
+        while count and (chain := _chain(choice, flow, left)):
+            last = chain[-1][1]
+            moved = [(to, was) for (_, was), (to, _) in pairwise(chain)]
+            step = min(count, left[last], *(flow[pair] for pair in moved))
+            for pair in chain:
+                flow[pair] += step
+            for pair in moved:
+                flow[pair] -= step
+            left[last] -= step
+            count -= step
+        deleted[choice] = wanted[choice] - count
+    return deleted
+
+
+def _chain(
+    start: Choice, flow: Mapping[tuple[Choice, Partition], int], left: Mapping[Partition, int]
+) -> list[tuple[Choice, Partition]]:
+    """Return who moves where so that ``start`` gets a place: the shortest chain, empty if there is none.
+
+    Each pair is a choice and the partition that it moves to; the next choice of the chain leaves that partition.
+    """
+    queue: list[list[tuple[Choice, Partition]]] = [[(start, to)] for to in sorted(start)]
+    seen = set(start)
+    for chain in queue:
+        full = chain[-1][1]
+        if left[full]:
+            return chain
+        for other in sorted({other for (other, at), count in flow.items() if at == full and count}, key=sorted):
+            for to in sorted(other - seen):
+                seen.add(to)
+                queue.append([*chain, (other, to)])
+    return []

@@ -1,0 +1,125 @@
+"""Reads again what the source topics still have: records that should have been logged.
+
+A record should have been logged if its offset is below the committed one, or inside the span of a logged batch. Most
+offsets without an entry hold no record for consumers, but a transaction marker or an aborted record; so the source is
+read at these offsets, and what is there is lost. Ranges that lie close together are read in one go.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from stream_dedup.audit.reference import PlainLog, SourcePartition
+from stream_dedup.core.model import Coordinates
+from stream_dedup.ports import OffsetGoneError, Partition, SourceRecord, TopicReader
+
+JOIN_OFFSETS = 500
+"""Ranges of source offsets with at most so many others between them are read together: a new read costs more."""
+
+Range = tuple[int, int]
+"""First offset, and the one after the last."""
+
+
+class Source(NamedTuple):
+    """A source partition: the id of its topic, its first and its end offset, and the group's committed offset."""
+
+    topic_id: bytes
+    begin: int
+    end: int
+    committed: int | None
+
+
+class Since(NamedTuple):
+    """The part of the log that is audited: records of at least this log time and log offset."""
+
+    time: int
+    log_offset: int
+
+
+def lost_records(
+    log: PlainLog, sources: Mapping[Partition, Source], since: Since, reader: TopicReader
+) -> Iterator[tuple[str, Coordinates]]:
+    """Yield topic and coordinates of the records that should have been logged and were not."""
+    wanted = {partition: list(_unlogged(log, partition, source, since)) for partition, source in sources.items()}
+    for record in read_ranges(reader, wanted):
+        topic_id = sources[Partition(record.topic, record.partition)].topic_id
+        yield record.topic, Coordinates(topic_id, record.partition, record.offset)
+
+
+def read_ranges(reader: TopicReader, wanted: Mapping[Partition, Iterable[Range]]) -> Iterator[SourceRecord]:
+    """Yield the records in these ranges, which rise in each partition, if they are still there."""
+    ranges = {partition: list(found) for partition, found in wanted.items()}
+    joined = {partition: list(_joined(found)) for partition, found in ranges.items()}
+    for number in range(max(map(len, joined.values()), default=0)):
+        together = {partition: found[number] for partition, found in joined.items() if number < len(found)}
+        for record in _read_kept(reader, together):
+            if _within(ranges[Partition(record.topic, record.partition)], record.offset):
+                yield record
+
+
+def _unlogged(log: PlainLog, partition: Partition, source: Source, since: Since) -> Iterator[Range]:
+    """Yield the offsets without an entry: those that no batch covers and, below the last of them, those inside one."""
+    known: SourcePartition = (source.topic_id, partition.number)
+    start = _first_audited(log, known, source.begin, since)
+    if start is None:
+        return
+    stop = min(source.committed or 0, source.end)
+    gaps = [(first, last + 1) for first, last in log.ever_logged.gaps(known, start, stop)] if start < stop else []
+    holes = [(first, last + 1) for first, last in log.holes.get(known, []) if first >= start and last < source.end]
+    yield from sorted(gaps + holes)
+
+
+def _first_audited(log: PlainLog, source: SourcePartition, begin: int, since: Since) -> int | None:
+    """Return the source offset from which on every record must have been logged, None of none.
+
+    If the log was cut, or only a newer part of it is audited, this is where that part begins.
+    """
+    if not log.first_offset and since == Since(0, 0):
+        return begin
+    first = log.ever_logged.first_since(source, since.time, since.log_offset)
+    return None if first is None else max(begin, first)
+
+
+def _joined(ranges: Iterable[Range]) -> Iterator[Range]:
+    """Yield ranges that contain these, and that lie further apart."""
+    begin = end = None
+    for first, stop in ranges:
+        if begin is None or end is None:
+            begin, end = first, stop
+        elif first - end <= JOIN_OFFSETS:
+            end = max(end, stop)
+        else:
+            yield begin, end
+            begin, end = first, stop
+    if begin is not None and end is not None:
+        yield begin, end
+
+
+def _within(ranges: list[Range], offset: int) -> bool:
+    at = bisect_right(ranges, offset, key=lambda one: one[0]) - 1
+    return at >= 0 and offset < ranges[at][1]
+
+
+def _read_kept(reader: TopicReader, ranges: Mapping[Partition, Range]) -> Iterator[SourceRecord]:
+    """Yield the records of ranges; those that are deleted meanwhile are left out."""
+    left = dict(ranges)
+    while left:
+        reached = dict(left)
+        try:
+            for record in reader.read(left):
+                partition = Partition(record.topic, record.partition)
+                reached[partition] = (record.offset + 1, left[partition][1])
+                yield record
+        except OffsetGoneError:
+            left = _kept(reader, reached)
+        else:
+            return
+
+
+def _kept(reader: TopicReader, ranges: Mapping[Partition, Range]) -> dict[Partition, Range]:
+    """Return the parts of ranges that the partitions still have."""
+    bounds = reader.bounds(ranges)
+    parts = {at: (max(begin, bounds[at][0]), min(end, bounds[at][1])) for at, (begin, end) in ranges.items()}
+    return {at: (begin, end) for at, (begin, end) in parts.items() if begin < end}

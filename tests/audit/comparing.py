@@ -1,0 +1,100 @@
+"""A log with its outputs, as a worker without faults writes them, and the audit of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import xxhash
+
+from stream_dedup.audit.audit import Audit, Scope, audited, to_recompute
+from stream_dedup.audit.reference import PlainLog
+from stream_dedup.audit.report import AuditReport
+from stream_dedup.core.entry import Batch
+from stream_dedup.core.headers import OmittedValue, output_headers
+from stream_dedup.core.model import Coordinates, Verdict
+from tests.logs import REJECTED, SCHEME, TOPIC, LogOfTest, batch, rules
+
+A = 0xFFFF_0000_FFFF_0000
+FAR = 0x0123_4567_89AB_CDEF
+TOPICS = {Verdict.UNIQUE: "unique", Verdict.DUPLICATE: "duplicate", Verdict.REJECTED: "rejected"}
+SOURCE_0 = (TOPIC, 0)
+
+
+class OutputRecord(NamedTuple):
+    """A record of an output topic."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+    leader_epoch: int = 0
+
+
+def value_of(offset: int) -> bytes:
+    return f"value {offset}".encode()
+
+
+def with_values(made: Batch) -> Batch:
+    """The batch with the checksums of ``value_of``."""
+    checksums = [xxhash.xxh3_64_intdigest(value_of(int(offset))) for offset in made.offsets]
+    return replace(made, checksums=np.array(checksums, np.uint64))
+
+
+def three_articles() -> LogOfTest:
+    """Unique, duplicate of it, rejected."""
+    log = LogOfTest()
+    log.add(rules())
+    log.add(with_values(batch([0, 1, 2], [A, A ^ 1, REJECTED])))
+    return log
+
+
+def outputs_of(log: PlainLog, omitted: OmittedValue | None = None) -> list[OutputRecord]:
+    """What a worker without faults writes for this log, where nothing is observed only."""
+    found = []
+    for index, judgement in log.judgements():
+        coordinates = log.coordinates(index)
+        headers = output_headers(
+            judgement,
+            int(log.entries.fingerprints[index]),
+            SCHEME.id,
+            "articles",
+            coordinates,
+            1234,
+            omitted=omitted,
+        )
+        value = b"" if omitted else value_of(coordinates.offset)
+        found.append(OutputRecord(TOPICS[judgement.verdict], 0, index, 5000, b"key", value, [("own", b"1"), *headers]))
+    return found
+
+
+def scope(**settings: object) -> Scope:
+    usual = {"committed": {SOURCE_0: 3}, "current": frozenset([TOPIC]), "allowance_ms": 60_000}
+    given: dict[str, object] = {"topics": TOPICS} | usual
+    return Scope(**given | settings)  # type: ignore[arg-type]
+
+
+def report(
+    log: PlainLog,
+    outputs: Iterable[OutputRecord],
+    asked: Scope | None = None,
+    lost: Iterable[tuple[str, Coordinates]] = (),
+    sample: int | None = None,
+) -> AuditReport:
+    asked = asked or scope()
+    audit = Audit(log, asked)
+    for index, judgement in log.judgements(to_recompute(log, audited(log, asked), sample, seed=1)):
+        audit.expect(index, judgement)
+    for output in outputs:
+        audit.add(output)
+    audit.never_logged(lost)
+    return audit.report()
+
+
+def counts(found: AuditReport) -> dict[str, int]:
+    return {kind: count for kind, count in found.found.items() if count}

@@ -1,0 +1,159 @@
+"""Retention excuses missing outputs exactly as far as it can have deleted them."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_dedup.audit.reference import SourcePartition
+from stream_dedup.audit.retention import Choice, Retention, most_deleted
+from stream_dedup.ports import Partition
+from tests.logs import TOPIC
+
+UNIQUE = frozenset(["unique"])
+FIRST, SECOND = Partition("unique", 0), Partition("unique", 1)
+SOURCES: list[SourcePartition] = [(TOPIC, 0), (TOPIC, 1)]
+ALLOWANCE_MS = 50
+
+
+class Written(NamedTuple):
+    """An article and its output."""
+
+    source: SourcePartition
+    offset: int
+    logged: int
+    topic: str
+    partition: Partition
+    written: int
+
+
+def history(rng: random.Random) -> list[Written]:
+    """Articles of two source partitions, in the order in which their outputs were appended.
+
+    The worker of each source partition has a clock of its own, which is wrong by up to half the allowance, and a record
+    is appended up to half the allowance after its time was taken.
+    """
+    now, found, offsets = 1000, [], Counter[SourcePartition]()
+    wrong = {source: rng.randint(-ALLOWANCE_MS // 2, ALLOWANCE_MS // 2) for source in SOURCES}
+    for _ in range(rng.randint(1, 30)):
+        now += rng.randint(0, 40)
+        source = rng.choice(SOURCES)
+        topic = rng.choice(["unique", "unique", "duplicate"])
+        partition = Partition(topic, rng.randrange(2))
+        waited, sending = rng.choice([0, 0, 5, 300]), rng.randint(0, ALLOWANCE_MS // 2)
+        logged, stamped = now - sending - waited, now - sending + wrong[source]
+        found.append(Written(source, offsets[source], logged, topic, partition, stamped))
+        offsets[source] += rng.randint(1, 2)
+    return found
+
+
+def excused(retention: Retention, articles: Sequence[Written], topics: Mapping[str, frozenset[str]]) -> int:
+    """How many of these articles without an output retention excuses."""
+    choices = (retention.may_have_deleted(topics[one.topic], one.logged, one.source, one.offset) for one in articles)
+    wanted = Counter(choice for choice in choices if choice)
+    return sum(most_deleted(wanted, retention.room).values())
+
+
+def after_retention(outputs: Sequence[Written], deleted: Mapping[Partition, int]) -> tuple[Retention, list[Written]]:
+    """What the audit learns where the first records of each partition were deleted; and the deleted ones."""
+    retention = Retention(deleted, ALLOWANCE_MS, ordered=True)
+    gone, seen = [], Counter[Partition]()
+    for one in outputs:
+        seen[one.partition] += 1
+        if seen[one.partition] <= deleted[one.partition]:
+            gone.append(one)
+        else:
+            retention.add(one.partition, one.written, one.source, one.offset)
+    return retention, gone
+
+
+def deletions(rng: random.Random, outputs: Sequence[Written]) -> dict[Partition, int]:
+    """The number of first records that retention deletes of each partition: often none, sometimes all."""
+    sizes = Counter(one.partition for one in outputs)
+    everywhere = [Partition(topic, number) for topic in ("unique", "duplicate") for number in range(2)]
+    return {at: rng.choice([0, rng.randint(0, sizes[at]), sizes[at]]) for at in everywhere}
+
+
+KNOWN = {"unique": UNIQUE, "duplicate": frozenset(["duplicate"])}
+SAMPLED = dict.fromkeys(KNOWN, UNIQUE | {"duplicate"})
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_retention_deleted_is_never_missing(seed: int) -> None:
+    """Whatever retention deletes, it excuses all of it: whether the topic of a missing output is known or not."""
+    rng = random.Random(seed)
+    outputs = history(rng)
+    retention, gone = after_retention(outputs, deletions(rng, outputs))
+    assert [excused(retention, gone, topics) for topics in (KNOWN, SAMPLED)] == [len(gone), len(gone)]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_lost_output_is_missing_unless_retention_can_have_deleted_it(seed: int) -> None:
+    """The number of excused outputs is the largest that the four rules allow, by trial of every assignment."""
+    rng = random.Random(seed)
+    outputs = history(rng)
+    kept = [one for one in outputs if rng.random() > 0.15]
+    lost = [one for one in outputs if one not in kept][:5]
+    retention, gone = after_retention(kept, deletions(rng, kept))
+    missing = [*lost, *gone[: 6 - len(lost)]]
+    choices = [retention.may_have_deleted(KNOWN[one.topic], one.logged, one.source, one.offset) for one in missing]
+    assert excused(retention, missing, KNOWN) == by_trial(choices, retention.room)
+
+
+def by_trial(choices: Sequence[Choice], room: Mapping[Partition, int]) -> int:
+    """The most articles that can have a place each."""
+    most = 0
+    for places in product(*([None, *sorted(choice)] for choice in choices)):
+        used = Counter(place for place in places if place is not None)
+        if all(count <= room[place] for place, count in used.items()):
+            most = max(most, used.total())
+    return most
+
+
+@given(st.lists(st.frozensets(st.integers(0, 3)), max_size=6), st.lists(st.integers(0, 3), min_size=4, max_size=4))
+def test_most_deleted(choices: list[frozenset[int]], sizes: list[int]) -> None:
+    """The flow is a maximum one."""
+    room = {Partition("unique", number): size for number, size in enumerate(sizes)}
+    wanted = [frozenset(Partition("unique", number) for number in choice) for choice in choices]
+    deleted = most_deleted(Counter(wanted), room)
+    assert sum(deleted.values()) == by_trial(wanted, room)
+    assert all(deleted[choice] <= count for choice, count in Counter(wanted).items())
+
+
+def test_begin() -> None:
+    """A partition from which nothing was deleted excuses nothing."""
+    retention = Retention({FIRST: 0, SECOND: 3, Partition("rejected", 0): 5}, ALLOWANCE_MS, ordered=True)
+    assert retention.may_have_deleted(UNIQUE, 1000, SOURCES[0], 5) == {SECOND}
+
+
+def test_order() -> None:
+    """A kept output of an earlier article of the same source partition proves that a later one was not deleted."""
+    retention = Retention({FIRST: 3, SECOND: 3}, ALLOWANCE_MS, ordered=True)
+    retention.add(FIRST, 2000, SOURCES[0], 5)
+    assert [retention.may_have_deleted(UNIQUE, 1000, SOURCES[0], offset) for offset in (4, 6)] == [
+        {FIRST, SECOND},
+        {SECOND},
+    ]
+    assert retention.may_have_deleted(UNIQUE, 1000, SOURCES[1], 6) == {FIRST, SECOND}
+
+
+def test_order_where_offsets_were_set_back() -> None:
+    """A repeat of an earlier article proves nothing."""
+    retention = Retention({FIRST: 3}, ALLOWANCE_MS, ordered=False)
+    retention.add(FIRST, 2000, SOURCES[0], 5)
+    assert retention.may_have_deleted(UNIQUE, 1000, SOURCES[0], 6) == {FIRST}
+
+
+def test_time() -> None:
+    """What was logged after a kept record was written, allowance included, was not deleted."""
+    retention = Retention({FIRST: 3}, ALLOWANCE_MS, ordered=True)
+    retention.add(FIRST, 2000, SOURCES[1], 5)
+    found = [retention.may_have_deleted(UNIQUE, time, SOURCES[0], 6) for time in (2050, 2051)]
+    assert found == [{FIRST}, frozenset()]
