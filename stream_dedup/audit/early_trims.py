@@ -25,12 +25,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stream_dedup.audit.plain_near import Bools
 from stream_dedup.audit.reference import PlainLog, ValidTrim
 from stream_dedup.core.arrays import I64
 
-Bools = NDArray[np.bool_]
 NO_WINDOW_MS = 1 << 61
 """Longer than any difference of log times."""
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, TypeVar
 from stream_dedup.audit.audit import Audit, Scope, audited, to_recompute
 from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.audit.report import AuditReport
-from stream_dedup.audit.sources import Since, Source, lost_records
+from stream_dedup.audit.sources import AuditedSource, Since, lost_records
 from stream_dedup.core.entry import LogRecord
 from stream_dedup.core.model import LogOffset, Verdict
 from stream_dedup.core.progress import ReportStage
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-RETRY_S = 0.1
+REQUEST_RETRY_S = 0.1
 """Seconds between two tries of a request."""
 LOG_POLL_S = 1.0
 """One wait for log records that are known to be there."""
@@ -68,7 +68,7 @@ class _Snapshot:
     committed: dict[Partition, CommittedOffset]
     ids: dict[str, bytes]
     outputs: dict[Partition, tuple[int, int]]
-    sources: dict[Partition, Source]
+    sources: dict[Partition, AuditedSource]
     log: tuple[LogOffset, LogOffset]
 
 
@@ -94,7 +94,7 @@ class _Patience:
                 if isinstance(error, RefusedByBrokerError) or self._clock.monotonic() > deadline:
                     msg = f"the broker at {self._brokers} gave no answer about {about} ({error}); is it up?"
                     raise UnavailableError(msg) from error
-            self._clock.sleep(RETRY_S)
+            self._clock.sleep(REQUEST_RETRY_S)
 
 
 def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress: ReportStage) -> AuditReport:
@@ -160,7 +160,9 @@ def _snapshot(config: Config, ports: AuditPorts) -> _Snapshot:
     ids = patience("topics", lambda: ports.offsets.topic_ids(names))
     bounds = patience("source topics", lambda: _bounds(ports.reader, names))
     sources = {
-        partition: Source(ids[partition.topic], *found, _belonging(committed.get(partition), ids[partition.topic]))
+        partition: AuditedSource(
+            ids[partition.topic], *found, _belonging(committed.get(partition), ids[partition.topic])
+        )
         for partition, found in bounds.items()
         if partition.topic in ids
     }

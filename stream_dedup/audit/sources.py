@@ -22,7 +22,7 @@ Range = tuple[int, int]
 """First offset, and the one after the last."""
 
 
-class Source(NamedTuple):
+class AuditedSource(NamedTuple):
     """A source partition: the id of its topic, its first and its end offset, and the group's committed offset."""
 
     topic_id: bytes
@@ -39,7 +39,7 @@ class Since(NamedTuple):
 
 
 def lost_records(
-    log: PlainLog, sources: Mapping[Partition, Source], since: Since, reader: TopicReader
+    log: PlainLog, sources: Mapping[Partition, AuditedSource], since: Since, reader: TopicReader
 ) -> Iterator[tuple[str, Coordinates]]:
     """Yield topic and coordinates of the records that should have been logged and were not."""
     wanted = {partition: list(_unlogged(log, partition, source, since)) for partition, source in sources.items()}
@@ -59,7 +59,7 @@ def read_ranges(reader: TopicReader, wanted: Mapping[Partition, Iterable[Range]]
                 yield record
 
 
-def _unlogged(log: PlainLog, partition: Partition, source: Source, since: Since) -> Iterator[Range]:
+def _unlogged(log: PlainLog, partition: Partition, source: AuditedSource, since: Since) -> Iterator[Range]:
     """Yield the offsets without an entry: those that no batch covers and, below the last of them, those inside one."""
     known: SourcePartition = (source.topic_id, partition.number)
     start = _first_audited(log, known, source.begin, since)
