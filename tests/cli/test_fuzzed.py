@@ -1,25 +1,40 @@
 """Lines that nobody would write, through `filter`: one right line for each, and ordinary records judged as ever."""
 
 import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
 from tests.amount import FULL
-from tests.cli.fuzzed import SETTINGS, Fuzzer, are_judged_alike, faults, filtered_by
+from tests.cli.fuzzed import SETTINGS, Fuzzer, are_judged_alike, faults
+from tests.forks import forks
 
 SEED = 20261122
 LINES = 1_500 if FULL else 500
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
+def filtered_by(flags: Sequence[str], folder: Path) -> Callable[[bytes], bytes]:
+    """`filter` with these flags, as a forked process."""
+
+    def call(content: bytes) -> bytes:
+        path, out = folder / "in.jsonl", folder / "out.jsonl"
+        path.write_bytes(content)
+        with out.open("wb") as file:
+            args = ["{}", "filter", *flags, str(path)]
+            process = forks().start("tests.files.dying_filter:main", args, [0, file.fileno(), 2])
+        assert process.wait(120) in {0, 3}
+        return out.read_bytes()
+
+    return call
+
+
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_each_line_has_one_right_answer(setting: str) -> None:
+def test_each_line_has_one_right_answer(setting: str, tmp_path: Path) -> None:
     """Each that is not blank comes out once, in its place, as it was, with a verdict; none changes another's."""
     lines = list(Fuzzer(SEED).lines(LINES))
-    filtered = filtered_by(SETTINGS[setting])
-    assert list(faults(lines, filtered(b"\n".join(lines)))) == []
-    assert are_judged_alike(lines, filtered)
+    assert list(faults(lines, filtered_by(SETTINGS[setting], tmp_path)(b"\n".join(lines)))) == []
+    assert are_judged_alike(lines, filtered_by([*SETTINGS[setting], "--processes", "0"], tmp_path))
 
 
 RECORD = b'{"id":1,"text":"the ferry runs"}'

@@ -59,7 +59,7 @@ def _set_up(wanted: SetUp) -> None:
     if "ignores" in wanted:
         signal.signal(wanted["ignores"], signal.SIG_IGN)
     if wanted.get("unbuffered"):
-        sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), write_through=True)  # type: ignore[type-var]
+        sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), write_through=True)
 
 
 def die_at(number: int) -> None:
