@@ -35,6 +35,12 @@ KINDS = tuple(status.name.lower() for status in Status)
 RECORD_KINDS = ("batch", "rules", "trim")
 """Kinds of log records."""
 OUTCOMES = ("committed", "aborted", "unknown")
+RestartCause = Literal["late", "killed", "idle", "loading"]
+RESTART_CAUSES: tuple[RestartCause, ...] = get_args(RestartCause)
+"""How a fingerprinting process ended: at work, by the time limit or otherwise; without work; while it loaded."""
+PoisonCode = Literal["late", "killed"]
+POISON_CODES: tuple[PoisonCode, ...] = get_args(PoisonCode)
+"""What an article did to its fingerprinting process: took longer than the limit, or had it killed twice."""
 
 STAGE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Seconds. One stage takes some ms; the target latency is between 0.05 and 0.25; 60 is the watchdog's limit."""
@@ -145,6 +151,20 @@ class Metrics:
         "rejected articles, by reason",
         "A rise: the format of a producer changed; read the records in the rejected topic.",
         labels={"reason": ()},
+    )
+    poisoned = Declaration(
+        Counter,
+        "articles",
+        "articles rejected for what they did to their fingerprinting process, by code: late, killed",
+        "late: see worker.article_limit_s. killed: memory ran out, or a library crashed; report the article.",
+        labels={"code": POISON_CODES},
+    )
+    process_restarts = Declaration(
+        Counter,
+        "processes",
+        "fingerprinting processes that ended and were replaced, by cause: late, killed, idle, loading",
+        "Follows poisoned. killed or idle without poisoned articles: memory runs out; use fewer worker.processes.",
+        labels={"cause": RESTART_CAUSES},
     )
     stage_seconds = Declaration(
         Histogram,
@@ -287,6 +307,14 @@ class Metrics:
             else:
                 self._reasons.add(label)
         self.rejected.labels(label).inc()
+
+    def count_poisoned(self, code: PoisonCode) -> None:
+        """Counts an article that was rejected for what it did to its fingerprinting process."""
+        self.poisoned.labels(code).inc()
+
+    def count_restart(self, cause: RestartCause) -> None:
+        """Counts a fingerprinting process that ended and is replaced."""
+        self.process_restarts.labels(cause).inc()
 
     def count_lookups(self, lookups: int, lists: int, candidates: int) -> None:
         """Counts the look-ups of a batch, its posting lists and its candidates."""

@@ -1,15 +1,14 @@
-"""The pool: a queue of records, one thread for each child, and the pool of 0 processes."""
+"""The pool: a queue of tasks, its drivers, and the pool of 0 processes."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Hashable, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as WaitedTooLong
 from functools import partial
-from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self
 
 from stream_dedup.article_limit import ARTICLE_LIMIT_S, LateError, interrupted_after
 from stream_dedup.core.columns import Columns
@@ -17,22 +16,30 @@ from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.errors import StreamDedupError, UnavailableError
 from stream_dedup.pool import process
-from stream_dedup.pool.process import ChildProcess
+from stream_dedup.pool.driver import Driver, complete
+from stream_dedup.pool.isolation import Isolation, PoolObserver
 from stream_dedup.pool.recipe import Recipe
+from stream_dedup.pool.tasks import Task, TaskQueue
 
-START_LIMIT_S = 60
-"""Longest wait for children to load: part of a second, longer where all cores are busy."""
-
-_T = TypeVar("_T")
+RELIEF_FACTOR = 2
+"""Most children, while some are slow, for each that is wanted: slow articles cannot start children without limit."""
 
 
-class _Task(NamedTuple):
-    records: Sequence[RawRecord]
-    future: Future[Columns]
+class Uncounted:
+    """The observer of a pool that nobody watches."""
+
+    def count_restart(self, cause: str) -> None:
+        """Do nothing."""
+
+    def count_poisoned(self, code: str) -> None:
+        """Do nothing."""
 
 
 class FingerprintPool:
-    """Makes the columns of records, in ``processes`` children or, with 0, in the caller's thread."""
+    """Makes the columns of records, in ``processes`` children or, with 0, in the caller's thread.
+
+    Any thread may call any method.
+    """
 
     def __init__(
         self,
@@ -40,47 +47,47 @@ class FingerprintPool:
         settings: FingerprintSettings | None = None,
         fmt: InputFormat | None = None,
         article_limit_s: float = ARTICLE_LIMIT_S,
+        observer: PoolObserver | None = None,
     ) -> None:
         """Start the children; they load while the caller goes on."""
-        self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
+        self._tasks = TaskQueue()
         self._broken: StreamDedupError | None = None
         self._closed = False
-        recipe = Recipe(settings, fmt, article_limit_s)
-        self._in_process = _InProcess(recipe) if processes == 0 else None
+        self._processes = processes
+        self._isolation = Isolation(Recipe(settings, fmt, article_limit_s), observer or Uncounted())
+        self._in_process = _InProcess(self._isolation.recipe) if processes == 0 else None
         self._lifeline = os.pipe()
-        self._children = [ChildProcess(self._lifeline[0], recipe) for _ in range(processes)]
-        self._drivers = [threading.Thread(target=self._drive, args=(child,), daemon=True) for child in self._children]
-        for driver in self._drivers:
-            driver.start()
+        self._changing = threading.Lock()
+        self._drivers: list[Driver] = []
+        self._most_drivers = RELIEF_FACTOR * processes
+        for _ in range(processes):
+            self._add_driver()
 
     @property
     def pids(self) -> list[int]:
         """Process ids of the children."""
-        return [child.process.pid for child in self._children]
+        return [pid for driver in list(self._drivers) if (pid := driver.pid()) is not None]
 
     def warm(self) -> None:
         """Wait until everything is loaded.
 
         Raises:
             UserError: a package or its data are missing.
-            UnavailableError: a child died, or did not load within ``START_LIMIT_S``.
+            UnavailableError: no child could be started, or loaded in time.
         """
         if self._in_process is not None:
             self._in_process.warm()
-        for child in self._children:
-            try:
-                child.ready.result(START_LIMIT_S)
-            except WaitedTooLong as error:
-                msg = f"fingerprinting process {child.process.pid} did not load within {START_LIMIT_S} s: start again"
-                raise UnavailableError(msg) from error
+        for driver in list(self._drivers):
+            driver.ready.result()
 
-    def submit(self, records: Sequence[RawRecord]) -> Future[Columns]:
+    def submit(self, records: Sequence[RawRecord], lane: Hashable = None) -> Future[Columns]:
         """Return a future of the columns of these records, in order. Does not block, except with 0 processes.
 
-        The future may raise ``UnavailableError`` (the child died) or ``UserError`` (as ``warm``).
+        While a task of a lane is slow, no other of the same lane begins. Cancelling the future drops the records.
+        The future may raise ``UnavailableError`` (no child could be started) or ``UserError`` (as ``warm``).
 
         Raises:
-            UnavailableError: the pool is closed, or a child died before.
+            UnavailableError: the pool is closed, or no child could be started before.
             UserError: as ``warm``.
         """
         if self._closed:
@@ -88,33 +95,34 @@ class FingerprintPool:
             raise UnavailableError(msg)
         if self._broken is not None:
             raise type(self._broken)(*self._broken.args)
-        task = _Task(records, Future())
+        task = Task(records, Future(), lane)
         if self._in_process is None:
             self._tasks.put(task)
         else:
-            _complete(task.future, partial(_columns, self._in_process, records))
+            complete(task.future, partial(self._isolation.columns, self._in_process.columns, records))
         return task.future
 
     def close(self) -> None:
         """End the children. Tasks that have not begun are cancelled; a second call does nothing.
 
-        1. Refuse new tasks; cancel the queued ones.
-        2. Each thread ends its child when its task is done, within ``CLOSE_WAIT_S``.
-        3. Kill a child whose task is not done by then.
+        1. Refuse new tasks; cancel the queued ones; start no other child.
+        2. Each driver ends its child when its task is done, within ``CLOSE_WAIT_S``.
+        3. Kill the children whose tasks are not done by then.
         """
-        if self._closed:
-            return
-        self._closed = True
         # 1
-        self._cancel_queued()
-        # 2, 3
-        for _ in self._drivers:
-            self._tasks.put(None)
-        for child, driver in zip(self._children, self._drivers, strict=True):
-            driver.join(process.CLOSE_WAIT_S)
-            child.kill()
+        with self._changing:
+            if self._closed:
+                return
+            self._closed = True
+        self._tasks.close()
+        # 2
+        until = time.monotonic() + process.CLOSE_WAIT_S
+        for driver in self._drivers[:]:
+            driver.join(max(0.0, until - time.monotonic()))
+        # 3
+        for driver in self._drivers[:]:
+            driver.kill()
             driver.join()
-        self._cancel_queued()
         for end in self._lifeline:
             os.close(end)
 
@@ -124,26 +132,68 @@ class FingerprintPool:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _cancel_queued(self) -> None:
-        try:
-            while (task := self._tasks.get_nowait()) is not None:
-                task.future.cancel()
-        except Empty:
-            return
+    def _add_driver(self) -> None:
+        driver = Driver(self._lifeline[0], self._isolation.recipe, self._isolation.observer)
+        self._drivers.append(driver)
+        driver.run(self._drive)
 
-    def _drive(self, child: ChildProcess) -> None:
-        """Give one child its tasks, one after the other; runs in a thread of its own."""
-        _complete(child.ready, child.receive)
-        self._note_error(child.ready)
-        while (task := self._tasks.get()) is not None:
-            if not task.future.set_running_or_notify_cancel():
-                continue
-            if self._broken is not None:
-                task.future.set_exception(self._broken)
-                continue
-            _complete(task.future, partial(_columns, child, task.records))
-            self._note_error(task.future)
-        child.end()
+    def _drive(self, driver: Driver) -> None:
+        """Give one child its tasks, one after the other; runs in the driver's thread."""
+        if driver.ready.exception() is not None and self._dismiss_relief(driver):
+            return
+        self._note_error(driver.ready)
+        goes_on = True
+        while goes_on:  # each task in a call of its own: no local variable keeps its records afterwards
+            goes_on = self._do_next(driver)
+
+    def _do_next(self, driver: Driver) -> bool:
+        """Do the next task; return whether the driver goes on."""
+        task = self._tasks.take()
+        if task is None:
+            return False
+        if not task.future.set_running_or_notify_cancel():
+            return True
+        if self._broken is not None:
+            task.future.set_exception(self._broken)
+            return True
+        make = partial(driver.columns, when_slow=partial(self._hold, driver, task))
+        complete(task.future, partial(self._isolation.columns, make, task.records))
+        self._note_error(task.future)
+        return not self._release(driver, task)
+
+    def _hold(self, driver: Driver, task: Task) -> None:
+        """Note that a task is slow: no other of its lane begins, and another child takes the place of this one."""
+        with self._changing:
+            if driver.is_slow:
+                return
+            driver.is_slow = True
+            if self._quick() < self._processes and len(self._drivers) < self._most_drivers and not self._closed:
+                self._add_driver()
+        self._tasks.hold(task.lane)
+
+    def _release(self, driver: Driver, task: Task) -> bool:
+        """Note that a task is done; return whether its driver is one too many."""
+        if not driver.is_slow:
+            return False
+        self._tasks.release(task.lane)
+        with self._changing:
+            driver.is_slow = False
+            surplus = self._quick() > self._processes
+            if surplus:
+                self._drivers.remove(driver)
+        return surplus
+
+    def _dismiss_relief(self, driver: Driver) -> bool:
+        """Remove a driver whose process could not be started, if it is one more than were wanted; return whether."""
+        with self._changing:
+            surplus = len(self._drivers) > self._processes
+            if surplus:
+                self._drivers.remove(driver)
+        return surplus
+
+    def _quick(self) -> int:
+        """Return the number of drivers without a slow task."""
+        return sum(not driver.is_slow for driver in self._drivers)
 
     def _note_error(self, done: Future[Any]) -> None:
         """Keep the first error after which this pool cannot be used any more."""
@@ -156,7 +206,7 @@ class _InProcess:
     """The pool of 0 processes: makes columns in the caller's thread."""
 
     def __init__(self, recipe: Recipe) -> None:
-        self.recipe = recipe
+        self._recipe = recipe
         self._maker = recipe.maker()
 
     def warm(self) -> None:
@@ -170,36 +220,10 @@ class _InProcess:
         """
         if threading.current_thread() is not threading.main_thread():
             return self._maker(records)
-        with interrupted_after(self.recipe.article_limit_s):
-            return self._maker(records)
-
-    def renew(self) -> None:
-        """Make a new maker: the old one may have been interrupted while it changed its caches."""
-        self._maker = self.recipe.maker()
-
-
-def _columns(source: _InProcess | ChildProcess, records: Sequence[RawRecord]) -> Columns:
-    """Return the columns of these records; a record that takes too long is rejected.
-
-    1. All records are done together.
-    2. If that took longer than the limit of one article, each record is done by itself.
-    3. A record that takes too long by itself is rejected.
-
-    Raises:
-        UnavailableError: as ``ChildProcess.columns``.
-    """
-    try:
-        return source.columns(records)
-    except LateError:
-        source.renew()
-    if len(records) == 1:
-        return source.recipe.rejected_for_time(records[0])
-    return Columns.concat([_columns(source, [record]) for record in records])
-
-
-def _complete(future: Future[_T], work: Callable[[], _T]) -> None:
-    """Set the future to the result of the work, or to the exception that it raised."""
-    try:
-        future.set_result(work())
-    except Exception as error:  # noqa: BLE001 - raised again where the result is asked for
-        future.set_exception(error)
+        try:
+            with interrupted_after(self._recipe.article_limit_s):
+                return self._maker(records)
+        except LateError:
+            # The maker may have been interrupted while it changed its caches.
+            self._maker = self._recipe.maker()
+            raise

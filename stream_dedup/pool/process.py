@@ -1,4 +1,4 @@
-"""The parent's end of one child process."""
+"""The parent's end of one child process, from its start to its end."""
 
 from __future__ import annotations
 
@@ -6,141 +6,146 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Pipe
 from typing import Any
 
-from stream_dedup.article_limit import LIMIT_SIGNAL, LateError
+from stream_dedup.article_limit import LIMIT_SIGNAL
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UnavailableError
 from stream_dedup.pool.recipe import Recipe
 
+START_LIMIT_S = 60
+"""Longest wait for a process to load: part of a second, longer where all cores are busy."""
 CLOSE_WAIT_S = 5
 """Longest wait for work under way when the pool closes: a batch takes a fraction of it."""
 CHILD_CODE = """\
-import signal, sys
+import ctypes, os, signal, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL + 0, 0, 0, 0)  # PR_SET_PDEATHSIG
+    if os.getppid() != {parent}:
+        os._exit(0)
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 sys.path[:] = {path!r}
 from stream_dedup.pool.child import serve
 serve({connection}, {lifeline})
 """
+"""The kernel kills the child when the thread that started it ends. If the parent ended before the child asked for that,
+the child has another parent by now."""
 _THREAD_SETTINGS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
+class DeathError(Exception):
+    """The process ended; the message says which one, and how."""
+
+    def __init__(self, pid: int, exit_code: int) -> None:
+        how = f"by {signal.Signals(-exit_code).name}" if exit_code < 0 else f"with exit code {exit_code}"
+        super().__init__(f"fingerprinting process {pid} ended {how}")
+        self.late = exit_code == -LIMIT_SIGNAL
+        """Whether its timer ended it, if it was at work."""
+
+
 class ChildProcess:
-    """A child process and the connection to it. After ``renew`` it is another process."""
+    """A child process and the connection to it.
+
+    The thread that makes it must live until ``end`` has returned: the kernel kills the process when the thread ends.
+    """
 
     def __init__(self, lifeline: int, recipe: Recipe) -> None:
-        """Start the process.
+        """Start the process; it loads while the caller goes on.
 
         Raises:
-            UnavailableError: the process could not be started, or ended at once.
+            UnavailableError: it could not be started.
         """
-        self.ready: Future[None] = Future()
-        self.recipe = recipe
-        self._lifeline = lifeline
-        self._killed = False
-        self._start = threading.Lock()
-        self._spawn()
-
-    def _spawn(self) -> None:
+        self._recipe = recipe
         try:
-            self._start_process()
+            self._start(lifeline)
         except OSError as error:
             msg = f"a fingerprinting process could not be started: {error.strerror or error}"
             raise UnavailableError(msg) from error
 
-    def _start_process(self) -> None:
+    def _start(self, lifeline: int) -> None:
         self._connection, theirs = Pipe()
-        code = CHILD_CODE.format(path=_import_path(), connection=theirs.fileno(), lifeline=self._lifeline)
-        self.process = subprocess.Popen(  # noqa: S603 - this program itself
-            [sys.executable, "-P", "-c", code],  # -P: nothing is imported from the current folder
-            env=os.environ | dict.fromkeys(_THREAD_SETTINGS, "1"),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(), self._lifeline),
-            # A group of its own, out of a terminal's reach from the first moment.
-            process_group=0,
-        )
-        theirs.close()
-        self._connection.send(self.recipe)
+        code = CHILD_CODE.format(path=_import_path(), connection=theirs.fileno(), lifeline=lifeline, parent=os.getpid())
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - this program itself
+                [sys.executable, "-P", "-c", code],  # -P: nothing is imported from the current folder
+                env=os.environ | dict.fromkeys(_THREAD_SETTINGS, "1"),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(), lifeline),
+                # A group of its own, out of a terminal's reach from the first moment.
+                process_group=0,
+            )
 
-    def renew(self) -> None:
-        """Start a process in place of the one that ended, and wait until it has loaded.
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    def load(self) -> None:
+        """Wait until the process has loaded. Call it once, before ``columns``.
 
         Raises:
-            UnavailableError: the pool is closing, or the new process could not be started or died.
+            DeathError: the process died.
+            UserError: a package or its data are missing.
+            UnavailableError: the process did not load within ``START_LIMIT_S``; it is killed.
         """
-        with self._start:
-            if self._killed:
-                raise self._death()
-            self._connection.close()
-            self._spawn()
-        self.receive()
+        self._exchange(self._recipe, START_LIMIT_S, self._give_up)
 
-    def kill(self) -> None:
-        """Kill the process, and start no other."""
-        with self._start:
-            self._killed = True
-            self.process.kill()
+    def has_died(self) -> bool:
+        """Return whether the process has ended; only while it has no work, for then it sends nothing else."""
+        return self._connection.poll(0)
 
-    def columns(self, records: Sequence[RawRecord]) -> Columns:
-        """Return the columns of these records; blocks.
+    def columns(self, records: Sequence[RawRecord], slow_s: float, when_slow: Callable[[], None]) -> Columns:
+        """Return the columns of these records; blocks. Calls ``when_slow`` if they take longer than ``slow_s``.
 
         Raises:
-            LateError: the records took longer than the limit, and the process has ended.
-            UnavailableError: the process died otherwise.
-        """
-        try:
-            self._connection.send(records)
-        except OSError as error:
-            raise self._death() from error
-        try:
-            columns: Columns = self.receive()
-        except UnavailableError as error:
-            # Only here: a child without work has no timer, and nothing was late.
-            if self.process.returncode == -LIMIT_SIGNAL and not self._killed:
-                raise LateError from error
-            raise
-        return columns
-
-    def receive(self) -> Any:  # noqa: ANN401 - what the child's next answer holds
-        """Return the child's next answer; blocks.
-
-        Raises:
-            UnavailableError: the process died.
+            DeathError: the process died.
             Exception: what the child raised.
         """
-        try:
-            ok, answer = self._connection.recv()
-        except (EOFError, OSError) as error:
-            raise self._death() from error
-        if not ok:
-            raise answer
-        return answer
+        columns: Columns = self._exchange(records, slow_s, when_slow)
+        return columns
+
+    def kill(self) -> None:
+        """Kill the process. Any thread."""
+        self._process.kill()
 
     def end(self) -> None:
         """Close the connection and wait until the process has ended."""
         self._connection.close()
-        self.process.wait()
+        self._process.wait()
 
-    def _death(self) -> UnavailableError:
-        """Return the error that says how the process ended; waits for its end."""
+    def death(self) -> DeathError:
+        """Return how the process ended; wait for its end."""
+        self._connection.close()
         try:
-            code = self.process.wait(CLOSE_WAIT_S)
+            code = self._process.wait(CLOSE_WAIT_S)
         except subprocess.TimeoutExpired:
             # The connection is closed but the process runs on: nobody can use it.
-            self.process.kill()
-            code = self.process.wait()
-        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-        return UnavailableError(
-            f"fingerprinting process {self.process.pid} ended {how}: start again (if it was killed, see whether "
-            "memory ran out)"
-        )
+            self._process.kill()
+            code = self._process.wait()
+        return DeathError(self.pid, code)
+
+    def _exchange(self, message: object, wait_s: float, when_late: Callable[[], None]) -> Any:  # noqa: ANN401 - what the child answers
+        """Send a message and return the answer, or raise the exception that is the answer."""
+        try:
+            self._connection.send(message)
+            if not self._connection.poll(wait_s):
+                when_late()
+            ok, answer = self._connection.recv()
+        except (EOFError, OSError) as error:
+            raise self.death() from error
+        if not ok:
+            raise answer
+        return answer
+
+    def _give_up(self) -> None:
+        self._process.kill()
+        msg = f"fingerprinting process {self.pid} did not load within {START_LIMIT_S} s: start again"
+        raise UnavailableError(msg)
 
 
 def _import_path() -> list[str]:

@@ -10,6 +10,8 @@ from stream_dedup.core.fingerprint.entry_maker import EntryMaker, rejected_colum
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.decode import InputFormat, RawRecord
 
+KILLED_TWICE = "its fingerprinting process was killed twice"
+
 
 class Recipe(NamedTuple):
     """Settings of the fingerprint and the input, and the limit of one article in seconds of processor time."""
@@ -24,5 +26,11 @@ class Recipe(NamedTuple):
 
     def rejected_for_time(self, record: RawRecord) -> Columns:
         """Return the columns of a record that takes longer than the limit."""
-        tables = (self.settings or FingerprintSettings()).tables
-        return rejected_columns(record, TOO_SLOW.format(limit=self.article_limit_s), tables)
+        return self._rejected(record, TOO_SLOW.format(limit=self.article_limit_s))
+
+    def rejected_for_kills(self, record: RawRecord) -> Columns:
+        """Return the columns of a record whose process was killed again and again."""
+        return self._rejected(record, KILLED_TWICE)
+
+    def _rejected(self, record: RawRecord, reason: str) -> Columns:
+        return rejected_columns(record, reason, (self.settings or FingerprintSettings()).tables)

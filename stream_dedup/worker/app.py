@@ -108,7 +108,7 @@ def _start(
     wait_for_broker(config.kafka, stop.is_set)
     processes = _processes(config)
     pool = FingerprintPool(
-        processes, fingerprint_settings_of(config), input_format_of(config), config.worker.article_limit_s
+        processes, fingerprint_settings_of(config), input_format_of(config), config.worker.article_limit_s, metrics
     )
     stack.callback(pool.close)
     opened = open_log(

@@ -54,12 +54,12 @@ class BatchFingerprinter:
                 fitting.append(raw)
                 continue
             if fitting:
-                yield self._pool.submit(fitting)
+                yield self._pool.submit(fitting, lane=batch.partition)
                 fitting = []
             reason = f"record too large: {size} bytes with key and headers, {self._max_record_bytes} fit"
             yield _completed(rejected_columns(raw, reason, self._tables))
         if fitting:
-            yield self._pool.submit(fitting)
+            yield self._pool.submit(fitting, lane=batch.partition)
 
 
 def _raw(batch: PolledBatch, record: SourceRecord) -> RawRecord:

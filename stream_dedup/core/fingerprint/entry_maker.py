@@ -20,6 +20,9 @@ from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, Rejection, decode, key_id
 from stream_dedup.core.text_column import Texts
 
+SENTENCE = "渡口的船今天早上开了。 The ferry left this morning."
+"""Fingerprinted when everything is loaded: what the libraries do at their first call is done, or has crashed, then."""
+
 
 class EntryMaker:
     """Makes log entries from records. Use one instance per thread."""
@@ -31,12 +34,13 @@ class EntryMaker:
         self._tables = self._fingerprinter.settings.tables
 
     def warm(self) -> None:
-        """Load dictionaries and tables now.
+        """Load dictionaries and tables now, and fingerprint a sentence.
 
         Raises:
             UserError: a package or its data are missing or differ from what the scheme names.
         """
         self._fingerprinter.warm()
+        self._fingerprinter.fingerprint([SENTENCE])
 
     def __call__(self, records: Sequence[RawRecord]) -> Columns:
         """Make the entries of these records; an entry depends on its own record alone.

@@ -1,0 +1,124 @@
+"""The pool of fingerprinting processes: real processes, really killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future
+
+import pytest
+
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.scheme import FingerprintSettings
+from stream_dedup.core.text.decode import InputFormat, RawRecord
+from stream_dedup.errors import UnavailableError
+from stream_dedup.pool import FingerprintPool, process
+from tests.pool.children import ENDLESS, RECORDS, SLOW_STEP, same, take_step, wait_until_gone
+
+LONG_WORK = [RawRecord(None, json.dumps({"text": "不同的文字 some more words " * 20_000}).encode(), "t-0-3")] * 200
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[FingerprintPool]:
+    with FingerprintPool(2) as pool:
+        pool.warm()
+        yield pool
+
+
+@pytest.mark.parametrize("processes", [0, 1, 2])
+def test_columns_are_those_of_the_core(processes: int) -> None:
+    """The columns are the same in this process and in children."""
+    with FingerprintPool(processes) as pool:
+        assert same(pool.submit(RECORDS).result(), EntryMaker()(RECORDS))
+
+
+def test_settings_and_format_reach_the_children() -> None:
+    """Children use the configured weights and fields."""
+    settings, fmt = FingerprintSettings().with_features(weights="tf"), InputFormat(kind="text")
+    with FingerprintPool(1, settings, fmt) as pool:
+        assert same(pool.submit(RECORDS).result(), EntryMaker(settings, fmt)(RECORDS))
+
+
+def test_each_future_has_the_result_of_its_own_records(shared: FingerprintPool) -> None:
+    """Many pieces of work under way at once, over two children."""
+    work = [[RawRecord(str(i).encode(), b'{"text": "a"}', "t-0-0")] * (i % 3 + 1) for i in range(100)]
+    futures = [shared.submit(records) for records in work]
+    assert [list(future.result().ids) for future in futures] == [[str(i)] * (i % 3 + 1) for i in range(100)]
+
+
+def test_children_do_not_hear_ctrl_c_and_sigterm(shared: FingerprintPool) -> None:
+    """The parent decides when they end; they are in no group that a terminal would send to."""
+    for pid in shared.pids:
+        os.kill(pid, signal.SIGINT)
+        os.kill(pid, signal.SIGTERM)
+        assert os.getpgid(pid) != os.getpgid(0)
+    futures = [shared.submit(RECORDS) for _ in range(10)]
+    assert [len(future.result()) for future in futures] == [3] * 10
+
+
+def test_what_work_raises_comes_out_of_its_future(shared: FingerprintPool) -> None:
+    """A programming error in a child is an error of that work alone, and the child lives on."""
+    broken: Future[Columns] = shared.submit([None])  # type: ignore[list-item]
+    assert isinstance(broken.exception(), AttributeError)
+    assert len(shared.submit(RECORDS).result()) == 3
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_close_ends_the_children_and_refuses_work(processes: int) -> None:
+    """``close`` may be called twice."""
+    pool = FingerprintPool(processes)
+    pids = pool.pids
+    assert len(pids) == processes
+    pool.close()
+    pool.close()
+    wait_until_gone(pids)
+    with pytest.raises(UnavailableError, match="closed"):
+        pool.submit(RECORDS)
+
+
+def test_close_cancels_what_is_queued_and_gives_up_on_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``close`` returns within its time limit."""
+    monkeypatch.setattr(process, "CLOSE_WAIT_S", 0.2)
+    pool = FingerprintPool(1)
+    pool.warm()
+    futures = [pool.submit(LONG_WORK), *(pool.submit(RECORDS) for _ in range(5))]
+    while not futures[0].running():
+        assert not futures[0].done()
+    pids = pool.pids
+    pool.close()
+    wait_until_gone(pids)
+    assert isinstance(futures[0].exception(), UnavailableError)
+    assert all(future.cancelled() for future in futures[1:])
+
+
+def test_a_pool_that_closes_starts_no_other_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that is late while the pool closes fails."""
+    take_step(monkeypatch, SLOW_STEP)
+    monkeypatch.setattr(process, "CLOSE_WAIT_S", 0.2)
+    pool = FingerprintPool(1, article_limit_s=3600)
+    pool.warm()
+    future = pool.submit([ENDLESS])
+    while not future.running():
+        assert not future.done()
+    pids = pool.pids
+    pool.close()
+    wait_until_gone(pids)
+    assert isinstance(future.exception(), UnavailableError)
+
+
+def test_children_load_nothing_but_the_core() -> None:
+    """No Kafka, no RocksDB, no command line, and the parent's main module is not run again."""
+    code = "import sys, stream_dedup.pool as p; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout.split()
+    assert {"kafka", "rocksdict", "click", "pydantic", "prometheus_client"} & set(loaded) == set()
+    done = subprocess.run(
+        [sys.executable, "-"],
+        input="print('main runs')\nimport stream_dedup.pool\nwith stream_dedup.pool.FingerprintPool(1) as p: p.warm()",
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("main runs\n", "")
