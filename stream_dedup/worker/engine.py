@@ -195,7 +195,12 @@ class Engine:
         for run in _spans(unlogged):
             rows = slice(span.rows.start + run.start, span.rows.start + run.stop)
             entries = make_batch(
-                columns.rows(run), batch.topic_id, batch.partition.topic, batch.partition.number, batch.offsets[rows]
+                columns.rows(run),
+                batch.topic_id,
+                batch.partition.topic,
+                batch.partition.number,
+                batch.offsets[rows],
+                read_to=self._parts.index.next_offset,
             )
             span.appends.append(self._parts.log.append(entries))
 

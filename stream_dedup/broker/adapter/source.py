@@ -261,7 +261,6 @@ class KafkaSource:
     def _hold(self) -> None:
         """Pause every partition, with a position: a partition without one makes the client look for an offset."""
         self._next.clear()
-        self._paused = False
         for at in self._consumer.assignment():
             self._consumer.pause(at)
             self._consumer.seek(at, 0)
