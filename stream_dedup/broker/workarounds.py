@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from kafka import OffsetAndMetadata
 from kafka.coordinator.base import BaseCoordinator
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.net.compat import KafkaNetClient
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
@@ -28,6 +28,7 @@ from stream_dedup.errors import UserError
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+    from kafka.structs import ConsumerGroupMetadata
 
 log = logging.getLogger(__name__)
 
@@ -251,6 +252,24 @@ def forget_offset_fetches(consumer: KafkaConsumer) -> None:
     may be from before a commit that the caller has waited for.
     """
     _private(consumer, "_coordinator", "_offset_fetch_futures").clear()
+
+
+def send_offsets_within(
+    producer: KafkaProducer,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    membership: ConsumerGroupMetadata,
+    limit_s: float,
+) -> None:
+    """Add offsets to the transaction, within a limit: the client has none, and tries for ever where a topic is gone.
+
+    Raises:
+        KafkaError: not within the limit, or refused.
+    """
+    result = _private(producer, "_transaction_manager", "send_offsets_to_transaction")(offsets, membership)
+    _private(producer, "_sender", "wakeup")()
+    if not result.wait(timeout_ms=limit_s * 1_000):
+        msg = f"the group did not take the offsets within {limit_s:g} s"
+        raise KafkaTimeoutError(msg)
 
 
 def drop_refused_offsets(producer: KafkaProducer) -> None:

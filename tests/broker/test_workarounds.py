@@ -13,6 +13,7 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``seek_with_epoch``: contract/test_source.py::test_a_start_of_another_leader_epoch_is_a_changed_source
 * ``forget_offset_fetches``: test_a_late_answer_about_offsets_is_forgotten below
 * ``drop_refused_offsets``: contract/test_sink.py::test_refused_offsets_are_not_committed_later
+* ``send_offsets_within``: contract/test_sink.py::test_offsets_of_a_topic_that_is_gone_do_not_block_for_ever
 * ``error_of_producer``, ``initialise_producer``: test_adapter.py
 """
 
@@ -34,6 +35,7 @@ from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.structs import ConsumerGroupMetadata
 
 from stream_dedup.broker import client as client_module
 from stream_dedup.broker import workarounds
@@ -64,6 +66,7 @@ def test_the_version_is_the_one_that_was_verified() -> None:
         workarounds.forget_offset_fetches,
         workarounds.drop_refused_offsets,
         workarounds.error_of_producer,
+        lambda producer: workarounds.send_offsets_within(producer, {}, ConsumerGroupMetadata("group"), 1),
     ],
 )
 def test_a_name_that_is_gone_is_an_error(workaround: Callable[[Any], None]) -> None:

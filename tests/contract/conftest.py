@@ -13,6 +13,7 @@ from stream_dedup.dev.broker import DevBroker
 from stream_dedup.ports import Partition, WorkerPorts
 from tests.contract.kafka_world import KafkaWorld
 from tests.contract.world import World
+from tests.memory.world import MemoryWorld
 
 
 @pytest.fixture
@@ -21,7 +22,12 @@ def kafka_world(broker: DevBroker) -> Iterator[World]:
         yield KafkaWorld(broker.bootstrap, stack)
 
 
-@pytest.fixture(params=["kafka"])
+@pytest.fixture
+def memory_world() -> World:
+    return MemoryWorld()
+
+
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.broker)])
 def world(request: pytest.FixtureRequest) -> World:
     """Each test runs in each world."""
     made: World = request.getfixturevalue(f"{request.param}_world")

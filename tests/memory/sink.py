@@ -5,13 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from stream_dedup.ports import CommittedOffset, FencedError, Membership, Output, Partition, PassingError, PortError
+from stream_dedup.ports import (
+    CommittedOffset,
+    FencedError,
+    Membership,
+    NotAMemberError,
+    Output,
+    Partition,
+    PassingError,
+    PortError,
+    RefusedByBrokerError,
+)
 from tests.memory.broker import Cluster
 from tests.memory.partition import Message
 from tests.memory.runtime import Connection, hooked
 from tests.memory.transactions import Session
 
 UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+LONGEST_TRANSACTION_S = 900.0
+"""The broker's default for ``transaction.max.timeout.ms``, in seconds."""
 START_WAIT_S = 10.0
 """The longest wait for a coordinator."""
 COMPLETING_S = 60.0
@@ -64,6 +76,9 @@ class MemorySink:
     @hooked("sink.send_offsets")
     def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
         session = self._open_session()
+        if membership.generation < 0:
+            msg = "the membership has no generation"
+            raise NotAMemberError(msg)
         self._await_completed(session)
         if session.fenced:
             raise FencedError(self._id)
@@ -120,6 +135,9 @@ class MemorySink:
     @hooked("sink.renew")
     def _begin_renew(self) -> None:
         """Fence the producers before and abort what is open: the coordinator's part of ``renew``."""
+        if self._timeout_s > LONGEST_TRANSACTION_S:
+            msg = "the transaction timeout is larger than the broker's maximum"
+            raise RefusedByBrokerError(msg)
         known = self._cluster.transactions.renew(self._id, self._timeout_s)
         self._session = Session(known, known.epoch)
         self._is_open = False

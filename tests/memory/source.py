@@ -93,9 +93,7 @@ class MemorySource:
 
     @hooked("source.begin")
     def begin(self, partition: Partition, start: CommittedOffset) -> None:
-        if self._membership is None or partition not in self._membership.partitions:
-            msg = f"{partition} is not assigned"
-            raise NotAMemberError(msg)
+        self._check_assigned(partition)
         topic = self._cluster.topics.get(partition.topic)
         log = None if topic is None else topic.partitions[partition.number]
         changed = (
@@ -114,6 +112,7 @@ class MemorySource:
 
     @hooked("source.commit_start")
     def commit_start(self, partition: Partition, start: CommittedOffset) -> None:
+        self._check_assigned(partition)
         self._group.check(self._proof())
         self._group.commit(partition, start)
 
@@ -127,6 +126,11 @@ class MemorySource:
             end = reading.offset if reading.log is None else reading.log.end
             lags[partition.topic] = lags.get(partition.topic, 0) + max(0, end - reading.offset)
         return lags
+
+    def _check_assigned(self, partition: Partition) -> None:
+        if self._membership is None or partition not in self._membership.partitions:
+            msg = f"{partition} is not assigned"
+            raise NotAMemberError(msg)
 
     @hooked("source.close")
     def close(self) -> None:

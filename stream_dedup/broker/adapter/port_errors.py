@@ -87,7 +87,7 @@ def port_error(error: BaseException) -> PortError:
     named = _named(error)
     for kind, clients in _KINDS:
         if issubclass(named, clients):
-            return kind(text_of(error))
+            return kind(_described(named) if named is not type(error) else text_of(error))
     return PassingError(text_of(error))
 
 
@@ -109,12 +109,17 @@ def out_of_range(error: KafkaError) -> list[Partition]:
 
 
 def text_of(error: BaseException) -> str:
-    """Return the text of an error with its class, where the text does not name it."""
-    name, text = type(error).__name__, str(error)
-    description = getattr(error, "description", None) or ""
-    if name in text and description in text:
-        return text
-    return ": ".join(part for part in (name, text, description) if part and part != name)
+    """Return the text of an error, and what its class says, where the text does not."""
+    text = str(error)
+    described = _described(type(error))
+    parts = [part for part in described.split(": ", 1) if part not in text]
+    return ": ".join([*parts, text] if text else parts)
+
+
+def _described(kind: type[BaseException]) -> str:
+    """Return the name of a class of errors, with the description that the broker's errors have."""
+    description = getattr(kind, "description", None)
+    return f"{kind.__name__}: {description}" if description else kind.__name__
 
 
 def _named(error: BaseException) -> type[BaseException]:

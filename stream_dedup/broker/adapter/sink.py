@@ -26,7 +26,12 @@ from stream_dedup.broker.adapter.port_errors import port_error, port_errors
 from stream_dedup.broker.client import REQUEST_TIMEOUT_MS, discard, make_producer
 from stream_dedup.broker.hanging_transactions import abort_hanging
 from stream_dedup.broker.retry import RETRY_S
-from stream_dedup.broker.workarounds import drop_refused_offsets, error_of_producer, initialise_producer
+from stream_dedup.broker.workarounds import (
+    drop_refused_offsets,
+    error_of_producer,
+    initialise_producer,
+    send_offsets_within,
+)
 from stream_dedup.ports import (
     CommittedOffset,
     FencedError,
@@ -48,7 +53,7 @@ log = logging.getLogger(__name__)
 PRODUCER_BATCH_BYTES = 256 << 10
 """Size of the producer's batches: a few requests for each transaction, not hundreds."""
 DELIVERY_MS = REQUEST_TIMEOUT_MS + 1_000
-"""A record that is not acknowledged in this time fails its transaction; a new producer tries again."""
+"""Records or offsets that are not acknowledged in this time fail their transaction; a new producer tries again."""
 
 
 class KafkaSink:
@@ -88,7 +93,7 @@ class KafkaSink:
         committed = {TopicPartition(*at): offset_and_metadata(offset) for at, offset in offsets.items()}
         try:
             with self._failures():
-                self._connected().send_offsets_to_transaction(committed, membership.proof)
+                send_offsets_within(self._connected(), committed, membership.proof, DELIVERY_MS / 1_000)
         except NotAMemberError:
             drop_refused_offsets(self._connected())
             raise

@@ -1,0 +1,263 @@
+"""The contract of ``ArticleSource``: membership, and the records of partitions that have begun."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from stream_dedup.ports import (
+    ArticleSource,
+    NotAMemberError,
+    OffsetGoneError,
+    Partition,
+    PassingError,
+    PortError,
+    SourceChangedError,
+)
+from tests.contract.conftest import Group
+from tests.contract.members import is_quiet, join, read, start_at, values, wait_for_members
+from tests.contract.world import World
+
+
+def joined(world: World, group: Group) -> ArticleSource:
+    """The source of the one member of a group."""
+    source = group.member().source
+    join(world, source, [group.partition])
+    return source
+
+
+def reading(world: World, group: Group, offset: int = 0) -> ArticleSource:
+    """The same, with the partition begun."""
+    source = joined(world, group)
+    source.begin(group.partition, start_at(offset, group.topic_id))
+    return source
+
+
+def poll_until_error(world: World, source: ArticleSource) -> PortError:
+    """Poll until it raises; return the error."""
+    raised: list[PortError] = []
+
+    def fails() -> bool:
+        try:
+            source.poll(0.1)
+        except PortError as error:
+            raised.append(error)
+        return bool(raised)
+
+    world.wait_until(fails, "poll raises an error")
+    return raised[0]
+
+
+# Membership.
+
+
+def test_one_member_is_given_every_partition(world: World, make_group: Callable[..., Group]) -> None:
+    """Before its first assignment it has no membership, and its generation is not below 0."""
+    group = make_group(partitions=2)
+    source = group.member().source
+    assert source.membership() is None
+    membership = join(world, source, [Partition(group.topic, 0), Partition(group.topic, 1)])
+    assert membership.generation >= 0
+    assert source.membership() is membership
+
+
+def test_two_members_share_the_partitions_under_a_later_generation(
+    world: World, make_group: Callable[..., Group]
+) -> None:
+    """No partition is with both; when one leaves, the other has all again, under a still later generation."""
+    group = make_group(partitions=2)
+    partitions = [Partition(group.topic, 0), Partition(group.topic, 1)]
+    one, other = group.member().source, group.member().source
+    alone = join(world, one, partitions)
+    other.join([group.topic])
+    first, second = wait_for_members(world, [one, other], partitions)
+    assert len(first.partitions) == len(second.partitions) == 1
+    assert first.generation == second.generation > alone.generation
+    other.close()
+    assert other.membership() is None
+    assert wait_for_members(world, [one], partitions)[0].generation > first.generation
+
+
+def test_a_revocation_ends_the_membership_before_the_next_begins(world: World, group: Group) -> None:
+    """Another member joins: the membership of the first one ends, and its next is another."""
+    one, other = group.member().source, group.member().source
+    first = join(world, one, [group.partition])
+    other.join([group.topic])
+    world.wait_until(lambda: not other.poll(0.1) and not one.poll(0) and one.membership() is not first, "it ends")
+    wait_for_members(world, [one, other], [group.partition])
+
+
+def test_topics_that_are_made_later_are_waited_for(world: World, group: Group) -> None:
+    """A member of a topic that does not exist yet is given its partitions once it does."""
+    source, topic = group.member().source, world.name("later")
+    source.join([group.topic, topic])
+    wait_for_members(world, [source], [group.partition])
+    world.make_topic(topic)
+    wait_for_members(world, [source], [group.partition, Partition(topic, 0)])
+
+
+# Records.
+
+
+def test_a_partition_is_held_until_it_begins(world: World, group: Group) -> None:
+    """It yields nothing, and then everything from its start on, in order."""
+    world.write(group.partition, [b"0", b"1", b"2"])
+    source = joined(world, group)
+    assert is_quiet(source)
+    source.begin(group.partition, start_at(1, group.topic_id))
+    assert [(record.offset, record.value) for record in read(world, source, 2)] == [(1, b"1"), (2, b"2")]
+
+
+def test_only_committed_records_are_seen(world: World, group: Group) -> None:
+    """Records of an aborted transaction never come; markers and aborted records leave gaps in the offsets."""
+    world.write(group.partition, [b"before"])
+    world.open_transaction(group.partition, [b"aborted"]).abort()
+    world.open_transaction(group.partition, [b"committed"]).commit()
+    world.write(group.partition, [b"after"])
+    found = read(world, reading(world, group), 3)
+    assert values(found) == [b"before", b"committed", b"after"]
+    assert [record.offset for record in found] == [0, 3, 5]
+
+
+def test_an_open_transaction_holds_back_what_is_behind_it(world: World, group: Group) -> None:
+    """Its records and all later ones come when it ends."""
+    world.write(group.partition, [b"before"])
+    transaction = world.open_transaction(group.partition, [b"open"])
+    world.write(group.partition, [b"behind"])
+    source = reading(world, group)
+    assert values(read(world, source, 1)) == [b"before"]
+    assert is_quiet(source)
+    transaction.commit()
+    assert values(read(world, source, 2)) == [b"open", b"behind"]
+
+
+def test_records_of_another_rebalance_are_held_too(world: World, group: Group) -> None:
+    """A partition that has begun is held again by the next membership, though the same member keeps it."""
+    one, other = group.member().source, group.member().source
+    join(world, one, [group.partition])
+    one.begin(group.partition, start_at(0, group.topic_id))
+    other.join([group.topic])
+    wait_for_members(world, [one, other], [group.partition])
+    other.close()
+    wait_for_members(world, [one], [group.partition])
+    world.write(group.partition, [b"0"])
+    assert is_quiet(one)
+    one.begin(group.partition, start_at(0, group.topic_id))
+    assert values(read(world, one, 1)) == [b"0"]
+
+
+def test_hold_stops_and_begin_goes_back(world: World, group: Group) -> None:
+    world.write(group.partition, [b"0", b"1"])
+    source = reading(world, group)
+    read(world, source, 2)
+    world.write(group.partition, [b"2"])
+    source.hold()
+    assert is_quiet(source)
+    source.begin(group.partition, start_at(1, group.topic_id))
+    assert values(read(world, source, 2)) == [b"1", b"2"]
+
+
+def test_pause_stops_fetching_and_keeps_the_membership_and_the_position(world: World, group: Group) -> None:
+    world.write(group.partition, [b"0"])
+    source = reading(world, group)
+    read(world, source, 1)
+    membership = source.membership()
+    source.pause(paused=True)
+    world.write(group.partition, [b"1"])
+    assert is_quiet(source)
+    source.pause(paused=False)
+    assert values(read(world, source, 1)) == [b"1"]
+    assert source.membership() is membership
+
+
+def test_the_lag_is_none_when_everything_was_returned(world: World, group: Group) -> None:
+    world.write(group.partition, [b"0", b"1"])
+    source = reading(world, group)
+    read(world, source, 2)
+    assert source.lag() == {group.topic: 0}
+
+
+def test_deleted_records_that_come_next_are_an_error(world: World, group: Group) -> None:
+    """The error names the partition; its beginning is then where records are."""
+    world.write(group.partition, [b"0", b"1", b"2"])
+    world.delete_records(group.partition, 2)
+    source = reading(world, group)
+    error = poll_until_error(world, source)
+    assert isinstance(error, OffsetGoneError)
+    assert error.partitions == {group.partition}
+    assert source.beginning(group.partition) == 2
+    source.begin(group.partition, start_at(2, group.topic_id))
+    assert values(read(world, source, 1)) == [b"2"]
+
+
+def test_a_start_past_the_end_is_an_error(world: World, group: Group) -> None:
+    world.write(group.partition, [b"0"])
+    assert isinstance(poll_until_error(world, reading(world, group, offset=9)), OffsetGoneError)
+
+
+def test_a_start_that_its_leader_epoch_never_reached_is_a_changed_source(world: World, group: Group) -> None:
+    """The partition was truncated below the committed offset: its epoch ends before it."""
+    world.write(group.partition, [b"0"])
+    source = joined(world, group)
+    epoch = 0
+    source.begin(group.partition, start_at(9, group.topic_id, epoch))
+    assert isinstance(poll_until_error(world, source), SourceChangedError)
+
+
+def test_a_start_under_the_leader_epoch_of_the_record_before_it_is_read_from(world: World, group: Group) -> None:
+    world.write(group.partition, [b"0", b"1"])
+    source = reading(world, group)
+    before = read(world, source, 2)[0]
+    source.hold()
+    source.begin(group.partition, start_at(before.offset + 1, group.topic_id, before.leader_epoch))
+    assert values(read(world, source, 1)) == [b"1"]
+
+
+def test_a_partition_of_another_member_does_not_begin(world: World, group: Group) -> None:
+    """Nor is an offset committed for it, nor before the first assignment."""
+    source = group.member().source
+    with pytest.raises(NotAMemberError):
+        source.begin(group.partition, start_at(0, group.topic_id))
+    join(world, source, [group.partition])
+    other = Partition(group.topic, 7)
+    with pytest.raises(NotAMemberError):
+        source.begin(other, start_at(0, group.topic_id))
+    with pytest.raises(NotAMemberError):
+        source.commit_start(other, start_at(0, group.topic_id))
+
+
+# Committed offsets.
+
+
+def test_there_is_no_committed_offset_at_first_and_then_the_one_that_was_committed(world: World, group: Group) -> None:
+    source = joined(world, group)
+    assert source.committed(group.partition) is None
+    start = start_at(3, group.topic_id, epoch=0)
+    source.commit_start(group.partition, start)
+    assert source.committed(group.partition) == start
+
+
+def test_an_offset_that_was_set_by_hand_has_no_topic_id(world: World, group: Group) -> None:
+    world.set_offset(group.name, group.partition, start_at(5))
+    assert joined(world, group).committed(group.partition) == start_at(5)
+
+
+def test_an_offset_in_an_open_transaction_is_waited_for(world: World, group: Group) -> None:
+    """It is not known until the transaction ends; then it is the one that was committed."""
+    ports = group.member()
+    membership = join(world, ports.source, [group.partition])
+    ports.sink.renew()
+    ports.sink.begin()
+    ports.sink.send_offsets({group.partition: start_at(4, group.topic_id)}, membership)
+    with pytest.raises(PassingError):
+        ports.source.committed(group.partition)
+    ports.sink.commit()
+    world.wait_until(lambda: _committed(ports.source, group) == start_at(4, group.topic_id), "the offset is known")
+
+
+def _committed(source: ArticleSource, group: Group) -> object:
+    try:
+        return source.committed(group.partition)
+    except PassingError:
+        return None
