@@ -1,0 +1,236 @@
+"""What the source makes of each error of its client, and of a topic that was made again, without a broker."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from stream_dedup.config.load import load_config
+from stream_dedup.core.model import SourceOffset
+from stream_dedup.errors import RefusedError, StreamDedupError, UserError
+from stream_dedup.ports import (
+    ArticleSource,
+    CommittedOffset,
+    Membership,
+    NotAMemberError,
+    OffsetGoneError,
+    Partition,
+    PassingError,
+    PortError,
+    RefusedByBrokerError,
+    SourceChangedError,
+    SourceRecord,
+    UnreadableError,
+)
+from stream_dedup.worker.assignments import AssignmentOwner, AssignmentState
+from stream_dedup.worker.batches import PolledBatch
+from stream_dedup.worker.source import BatchSource
+from stream_dedup.worker.topic_watch import TopicWatch
+from tests.worker.clocks import ManualClock
+
+AT, OTHER = Partition("articles", 0), Partition("articles", 1)
+TOPIC_ID, NEW_ID = uuid.UUID(int=1).bytes, uuid.UUID(int=2).bytes
+WAIT_S = 0.1
+
+
+class Client:
+    """A client of two partitions; ``error`` is raised by the next poll, ``offsets`` are the committed ones."""
+
+    def __init__(self) -> None:
+        self.member: Membership | None = Membership(frozenset({AT, OTHER}), 1, "proof")
+        self.error: PortError | None = None
+        self.offsets: dict[Partition, CommittedOffset | PortError] = {}
+        self.begun: dict[Partition, CommittedOffset] = {}
+        self.records: dict[Partition, Sequence[SourceRecord]] = {}
+        self.committed_starts: dict[Partition, CommittedOffset] = {}
+
+    def join(self, topics: Sequence[str]) -> None:
+        assert topics == ["articles"]
+
+    def membership(self) -> Membership | None:
+        return self.member
+
+    def poll(self, wait_s: float) -> Mapping[Partition, Sequence[SourceRecord]]:
+        assert wait_s == WAIT_S
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+        records, self.records = self.records, {}
+        return records
+
+    def hold(self) -> None:
+        self.begun.clear()
+
+    def begin(self, partition: Partition, start: CommittedOffset) -> None:
+        self.begun[partition] = start
+
+    def pause(self, *, paused: bool) -> None:
+        raise AssertionError(paused)
+
+    def committed(self, partition: Partition) -> CommittedOffset | None:
+        found = self.offsets.get(partition)
+        if isinstance(found, PortError):
+            raise found
+        return found
+
+    def commit_start(self, partition: Partition, start: CommittedOffset) -> None:
+        self.committed_starts[partition] = start
+
+    def beginning(self, partition: Partition) -> SourceOffset:
+        return SourceOffset(10 + partition.number)
+
+    def lag(self) -> dict[str, int]:
+        return {}
+
+    def close(self) -> None:
+        self.member = None
+
+
+class World:
+    """A source with that client; the world itself is the watch of its topic ids."""
+
+    def __init__(self) -> None:
+        self.client = Client()
+        self.ids = {"articles": TOPIC_ID}
+        self.latest_ids = dict(self.ids)
+        self.logged: frozenset[tuple[bytes, int]] = frozenset()
+        self.owner = AssignmentOwner(self.client.membership, 100, 1 << 20)
+        self.source = BatchSource(
+            load_config(None, {"topics": {"input": ["articles"]}}, {}),
+            client=cast("ArticleSource", self.client),
+            clock=ManualClock(),
+            watch=cast("TopicWatch", self),
+            assignments=self.owner,
+            logged_partitions=lambda: self.logged,
+        )
+
+    def fresh_ids(self, names: Sequence[str]) -> dict[str, bytes]:
+        return {name: self.ids[name] for name in names}
+
+    def poll(self) -> list[PolledBatch]:
+        return self.source.poll(WAIT_S)
+
+    def records(self, *offsets: int) -> None:
+        records: Any = [
+            SimpleNamespace(offset=offset, key=None, value=b"{}", headers=[], timestamp=0) for offset in offsets
+        ]
+        self.client.records = {AT: records}
+
+
+@pytest.fixture
+def world() -> World:
+    """A source that works: both partitions have begun."""
+    made = World()
+    made.poll()
+    assert made.owner.state is AssignmentState.WORKING
+    assert set(made.client.begun) == {AT, OTHER}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "message"),
+    [
+        (OffsetGoneError([AT]), RefusedError, "articles-0: the source no longer has the articles that come next"),
+        (SourceChangedError("articles-0"), RefusedError, "lost records that were read"),
+        (UnreadableError("bad checksum"), RefusedError, "cannot be read on: bad checksum"),
+        (RefusedByBrokerError("no right to read"), UserError, "refuses this client: no right to read"),
+    ],
+)
+def test_each_error_is_told_as_what_it_is(
+    world: World, error: PortError, raised: type[StreamDedupError], message: str
+) -> None:
+    """With the remedy, where there is one."""
+    world.client.error = error
+    with pytest.raises(raised, match=message):
+        world.poll()
+
+
+@pytest.mark.parametrize("error", [OffsetGoneError([AT]), SourceChangedError("articles-0")])
+def test_a_topic_that_was_made_again_is_no_lost_record(world: World, error: PortError) -> None:
+    """A topic made again may show as an offset out of range, or as a truncation: the assignment begins anew."""
+    former = world.owner.current
+    world.ids = {"articles": NEW_ID}
+    world.client.error = error
+    world.poll()
+    world.latest_ids = world.ids
+    world.poll()
+    assert world.owner.current is not former
+    assert {at: start.topic_id for at, start in world.client.begun.items()} == {AT: NEW_ID, OTHER: NEW_ID}
+
+
+def test_an_error_of_an_assignment_that_is_over_counts_for_nothing(world: World) -> None:
+    """Settling sets another offset."""
+    world.client.member = None
+    world.client.error = OffsetGoneError([AT])
+    assert world.poll() == []
+
+
+def test_a_topic_made_again_drops_what_was_polled(world: World) -> None:
+    """The look-up has seen another id: the records of this poll may be of either topic."""
+    world.records(10, 11)
+    world.latest_ids = {"articles": NEW_ID}
+    assert world.poll() == []
+    assert world.owner.state is AssignmentState.IDLE
+
+
+def test_records_of_a_lost_membership_are_dropped(world: World) -> None:
+    """A poll during which the partitions are given back, or given anew, yields no batch."""
+    world.records(10, 11)
+    world.client.member = Membership(frozenset({AT}), 2, "proof")
+    assert world.poll() == []
+    assert world.owner.state is AssignmentState.IDLE
+    world.poll()
+    assert set(world.client.begun) == {AT}
+
+
+def test_nothing_begins_before_every_batch_is_released(world: World) -> None:
+    """While a batch of the former assignment is in flight, nothing is held, settled or polled."""
+    world.records(10, 11)
+    (batch,) = world.poll()
+    world.client.member = Membership(frozenset({AT}), 2, "proof")
+    begun = dict(world.client.begun)
+    for _ in range(3):
+        assert world.poll() == []
+    assert (world.owner.state, world.client.begun) == (AssignmentState.ENDING, begun)
+    world.owner.release(batch)
+    world.poll()
+    assert set(world.client.begun) == {AT}
+
+
+@pytest.mark.expect_log("cannot be read yet")
+@pytest.mark.parametrize("error", [PassingError("an open transaction"), NotAMemberError("generation 1")])
+def test_a_partition_that_cannot_settle_holds_up_no_other(error: PortError) -> None:
+    """It is tried again in the next poll."""
+    world = World()
+    world.client.offsets[AT] = error
+    world.poll()
+    assert set(world.client.begun) == {OTHER}
+    world.client.offsets[AT] = CommittedOffset(SourceOffset(5), TOPIC_ID, 3)
+    world.poll()
+    assert world.client.begun[AT] == CommittedOffset(SourceOffset(5), TOPIC_ID, 3)
+
+
+@pytest.mark.expect_log("made again; begins at its beginning")
+def test_where_a_partition_begins() -> None:
+    """At its committed offset; at its beginning, which is committed at once, where that is of another topic."""
+    world = World()
+    world.client.offsets = {
+        AT: CommittedOffset(SourceOffset(5), None),
+        OTHER: CommittedOffset(SourceOffset(500), NEW_ID),
+    }
+    world.poll()
+    beginning = CommittedOffset(SourceOffset(11), TOPIC_ID)
+    assert world.client.begun == {AT: CommittedOffset(SourceOffset(5), None), OTHER: beginning}
+    assert world.client.committed_starts == {OTHER: beginning}
+
+
+def test_lost_offsets_are_refused() -> None:
+    """The log has articles of the partition, and the group has no offset of it."""
+    world = World()
+    world.logged = frozenset({(TOPIC_ID, 1)})
+    with pytest.raises(RefusedError, match="no committed offset for articles-1"):
+        world.poll()
