@@ -80,6 +80,8 @@ class PartitionLog:
     start: int = 0
     leader_epoch: int = 0
     records: list[StoredRecord] = field(default_factory=list)
+    deleted: list[StoredRecord] = field(default_factory=list)
+    """What retention has deleted: nobody reads it but the checks of the simulation."""
     changed: list[Signal] = field(default_factory=list)
     """Fired when there may be more to read: by readers that wait."""
     open: list[PartitionTransaction] = field(default_factory=list)
@@ -130,6 +132,7 @@ class PartitionLog:
     def delete_before(self, offset: int) -> None:
         """Delete the records before an offset."""
         if offset > self.start:
+            self.deleted += self.records[: offset - self.start]
             del self.records[: offset - self.start]
             self.start = offset
 

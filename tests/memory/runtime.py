@@ -81,8 +81,6 @@ class Connection:
     """Whether the process sends heartbeats now: it lives, is not frozen, and reaches the cluster."""
     delivery: Callable[[str], Delivery] = lambda _call: Delivery()
     """Draws what becomes of an append."""
-    late: Callable[[str], float | None] = lambda _call: None
-    """Draws in how many seconds a request that the hook lost at its begin is carried out after all; None for never."""
     most_records: Callable[[], int] = lambda: 500
     """Draws the most records of one poll."""
     notices: Callable[[], bool] = lambda: False

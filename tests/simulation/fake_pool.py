@@ -1,0 +1,84 @@
+"""A pool of fingerprinting processes that takes virtual time, and whose fingerprints are trivial.
+
+The value of an article is text:
+
+    story.variant.serial    for example ``7.1.42``
+
+Articles of one story are near: their signatures differ in as many bits as their variants. Those of different stories
+are far. The serial number makes each value another one. A value that begins with ``!`` cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+
+import numpy as np
+import xxhash
+
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.fingerprint.entry_maker import checksum
+from stream_dedup.core.model import SIGNATURE_BYTES, TABLE_MARGIN_BYTES, Status
+from stream_dedup.core.text.decode import RawRecord
+
+UNREADABLE = "not readable"
+"""The reason of every rejected record."""
+
+
+def value_of(story: int, variant: int, serial: int, *, readable: bool = True) -> bytes:
+    """Return the value of an article."""
+    return f"{'' if readable else '!'}{story}.{variant}.{serial}".encode()
+
+
+def columns_of(records: Sequence[RawRecord], tables: int) -> Columns:
+    """Return the entries of these records."""
+    readable = [record.value is not None and not record.value.startswith(b"!") for record in records]
+    empty = bytes(SIGNATURE_BYTES)
+    signatures = [_signature(record.value) if good else empty for record, good in zip(records, readable, strict=True)]
+    margins = np.zeros((len(records), TABLE_MARGIN_BYTES * tables), np.uint8)
+    margins[readable] = 0xFF
+    return Columns.of(
+        checksums=np.array([checksum(record.value) for record in records], np.uint64),
+        statuses=[Status.LONG if good else Status.REJECTED for good in readable],
+        groups=np.zeros(len(records), np.uint64),
+        signatures=np.frombuffer(b"".join(signatures), np.uint8).reshape(len(records), -1),
+        margins=margins,
+        ids=[(record.key or record.fallback_id.encode()).decode() for record in records],
+        reasons=["" if good else UNREADABLE for good in readable],
+    )
+
+
+def _signature(value: bytes | None) -> bytes:
+    story, variant, _ = (value or b"").decode().split(".")
+    halves = (xxhash.xxh3_128_digest(f"{story}/{half}") for half in "ab")
+    number = int.from_bytes(b"".join(halves), "big")
+    for bit in range(int(variant)):
+        number ^= 1 << (255 - 16 * bit)
+    return number.to_bytes(SIGNATURE_BYTES, "big")
+
+
+class FakePool:
+    """Completes each chunk after a delay that ``delay_s`` draws, in whatever order that gives."""
+
+    def __init__(self, later: Callable[[float, Callable[[], None]], None], delay_s: Callable[[], float], tables: int):
+        """``later`` calls a function in so many seconds."""
+        self._later = later
+        self._delay_s = delay_s
+        self._tables = tables
+
+    def submit(self, records: Sequence[RawRecord]) -> Future[Columns]:
+        """Return a future of the columns of these records."""
+        future: Future[Columns] = Future()
+
+        def complete() -> None:
+            if future.set_running_or_notify_cancel():
+                future.set_result(columns_of(records, self._tables))
+
+        self._later(self._delay_s(), complete)
+        return future
+
+    def warm(self) -> None:
+        """Everything is loaded."""
+
+    def close(self) -> None:
+        """No process is to be ended."""

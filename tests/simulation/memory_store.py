@@ -1,0 +1,148 @@
+"""The store of an index in memory: what RocksDB keeps of the writes of a killed process, at no cost.
+
+Stands in for ``stream_dedup.index.store.Store``. A disk outlives the processes: a killed process leaves on it a prefix
+of the batches that were written after its last flush, cut between two of them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import ClassVar
+
+from stream_dedup.errors import CorruptError
+from stream_dedup.index.settings import IndexSettings
+
+Change = tuple[bytes, bytes | None]
+"""A key and its new value; None deletes it."""
+
+
+@dataclass(slots=True)
+class MemoryDisk:
+    """The folders of all stores, by path."""
+
+    folders: dict[Path, dict[bytes, bytes]] = field(default_factory=dict)
+    stores: list[MemoryStore] = field(default_factory=list)
+    """Those that are open."""
+
+    def kill(self, folder: Path, rng: Random) -> None:
+        """Let the process die that has opened a store below this folder."""
+        for store in [store for store in self.stores if folder in store.path.parents]:
+            store.die(rng)
+
+    def remove(self, folder: Path) -> None:
+        """Remove every store below this folder."""
+        self.folders = {path: data for path, data in self.folders.items() if folder not in path.parents}
+
+
+class MemoryBatch:
+    """Writes that are made together."""
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self.changes.append((key, value))
+
+    def delete(self, key: bytes) -> None:
+        self.changes.append((key, None))
+
+
+class MemoryStore:
+    """An open store."""
+
+    disk: ClassVar[MemoryDisk] = MemoryDisk()
+
+    def __init__(
+        self,
+        path: Path,
+        _settings: IndexSettings,
+        *,
+        create: bool,
+        on_corrupt: Callable[[str], None],
+        read_only: bool = False,
+    ) -> None:
+        assert not read_only
+        if create:
+            self.disk.folders[path] = {}
+        self.path = path
+        self._on_corrupt = on_corrupt
+        self._data = dict(self.disk.folders[path])
+        self._keys = sorted(self._data)
+        self._unflushed: list[list[Change]] = []
+        self._is_open = True
+        self.disk.stores.append(self)
+
+    @property
+    def name(self) -> str:
+        return str(self.path.parent)
+
+    def get(self, keys: Sequence[bytes]) -> list[bytes]:
+        return [self._data.get(key, b"") for key in keys]
+
+    def batch(self) -> MemoryBatch:
+        return MemoryBatch()
+
+    def write(self, batch: MemoryBatch) -> None:
+        for key, value in batch.changes:
+            if value is None:
+                if self._data.pop(key, None) is not None:
+                    del self._keys[bisect_left(self._keys, key)]
+                continue
+            if key not in self._data:
+                insort(self._keys, key)
+            self._data[key] = value
+        self._unflushed.append(batch.changes)
+
+    def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        keys = self._keys[bisect_left(self._keys, start) : bisect_left(self._keys, end)]
+        found = [(key, self._data[key]) for key in keys]
+        yield from found
+
+    def last(self, start: bytes, end: bytes) -> tuple[bytes, bytes] | None:
+        index = bisect_right(self._keys, end) - 1
+        if index < 0 or self._keys[index] < start:
+            return None
+        return self._keys[index], self._data[self._keys[index]]
+
+    def flush(self, *, wait: bool) -> None:
+        assert wait in {True, False}
+        if self._is_open:
+            self.disk.folders[self.path] = dict(self._data)
+            self._unflushed.clear()
+
+    def compact(self, ranges: Sequence[tuple[bytes, bytes]]) -> None:
+        """Deleted entries take no space."""
+
+    def finish_compaction(self) -> None:
+        """Nothing runs."""
+
+    def number(self, name: str) -> int:
+        return len(name) * 0
+
+    def corrupt(self, reason: str) -> CorruptError:
+        self._on_corrupt(reason)
+        return CorruptError(f"index {self.name}: {reason}")
+
+    def close(self) -> None:
+        self.flush(wait=True)
+        self._end()
+
+    def die(self, rng: Random) -> None:
+        """Keep a prefix of what was not flushed, as a killed process does."""
+        kept = self.disk.folders[self.path]
+        for changes in self._unflushed[: rng.randint(0, len(self._unflushed))]:
+            for key, value in changes:
+                if value is None:
+                    kept.pop(key, None)
+                else:
+                    kept[key] = value
+        self._end()
+
+    def _end(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self.disk.stores.remove(self)

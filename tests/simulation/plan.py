@@ -1,0 +1,190 @@
+"""What happens in one schedule, drawn from its seed: the topology, the articles, and the events.
+
+The order in which the actors take their turns, the delays and the faults of single calls are drawn while the schedule
+runs, from another generator of the same seed: a plan with fewer events is run with the same generator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from random import Random
+from typing import Any
+
+from tests.simulation.fake_pool import value_of
+
+LENGTH_S = 12.0
+"""Virtual seconds in which articles are written and events happen."""
+SESSION_S = 6.0
+"""``kafka.session_timeout_s`` of every worker."""
+TRANSACTION_S = 8.0
+"""``kafka.transaction_timeout_s`` of every worker."""
+
+
+class Kind(StrEnum):
+    """What may happen to a worker, to the broker, or to a topic."""
+
+    CRASH = "crash"
+    CRASH_AT_STEP = "crash-at-step"
+    LOSE_INDEX = "lose-index"
+    FREEZE = "freeze"
+    STOP = "stop"
+    STALL = "stall"
+    AWAY = "away"
+    FAULTS = "faults"
+    TWIN = "twin"
+    REMAKE = "remake"
+    RETAIN_OUTPUTS = "retain-outputs"
+    RETAIN_SOURCE = "retain-source"
+    LOSE_OFFSETS = "lose-offsets"
+    RULES = "rules"
+    BROKER_CLOCK = "broker-clock"
+    WORKER_CLOCK = "worker-clock"
+
+
+WEIGHTS = {
+    Kind.CRASH: 4,
+    Kind.CRASH_AT_STEP: 5,
+    Kind.LOSE_INDEX: 2,
+    Kind.FREEZE: 6,
+    Kind.STOP: 3,
+    Kind.STALL: 6,
+    Kind.AWAY: 3,
+    Kind.FAULTS: 6,
+    Kind.TWIN: 3,
+    Kind.REMAKE: 3,
+    Kind.RETAIN_OUTPUTS: 2,
+    Kind.RETAIN_SOURCE: 2,
+    Kind.LOSE_OFFSETS: 1,
+    Kind.RULES: 3,
+    Kind.BROKER_CLOCK: 2,
+    Kind.WORKER_CLOCK: 2,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happens: when, to which of the workers, nodes or topics, and how much of it."""
+
+    at: float
+    kind: Kind
+    target: int
+    amount: float
+    """Seconds, mostly; otherwise a number from 0 to 1 times 10 that the kind reads as it needs."""
+    choice: int
+    """A number that the kind reads as it needs."""
+
+    def __str__(self) -> str:
+        """Return it as one line."""
+        return f"{self.at:6.2f} s  {self.kind} of {self.target}: {self.amount:.2f} ({self.choice})"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Records that a producer writes to one partition at once."""
+
+    at: float
+    topic: int
+    partition: int
+    values: tuple[tuple[bytes | None, bytes | None], ...]
+    """Keys and values."""
+    outcome: str
+    """``plain``: outside any transaction; ``committed`` or ``aborted`` after ``open_s``."""
+    open_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A schedule before it runs."""
+
+    seed: int
+    workers: int
+    topics: tuple[int, ...]
+    """Partitions of each input topic."""
+    output_partitions: int
+    nodes: int
+    window_s: float | None
+    rules: dict[str, Any]
+    """Keys of ``match`` in the configuration."""
+    worker: dict[str, Any]
+    """Keys of ``worker`` in the configuration."""
+    switching: float
+    """Probability that an actor gives up its turn at a point."""
+    slow: float
+    """Probability that a call of a port is held up."""
+    marker_s: float
+    """Longest delay of a control record."""
+    delivery_s: float
+    """Longest delay of an append."""
+    real_store: bool
+    writes: tuple[Write, ...]
+    events: tuple[Event, ...]
+
+    def without(self, dropped: frozenset[int]) -> Plan:
+        """Return the plan without some of its events."""
+        return replace(self, events=tuple(event for i, event in enumerate(self.events) if i not in dropped))
+
+
+def plan_of(seed: int) -> Plan:
+    """Draw the plan of a seed."""
+    rng = Random(f"plan {seed}")
+    topics = tuple(rng.randint(1, 3) for _ in range(rng.choice((1, 1, 1, 2, 2, 3))))
+    workers = rng.choice((1, 2, 2, 2, 3))
+    window_s = rng.choice((None, None, 2.0, 5.0))
+    return Plan(
+        seed=seed,
+        workers=workers,
+        topics=topics,
+        output_partitions=rng.randint(1, 2),
+        nodes=rng.randint(1, 2),
+        window_s=window_s,
+        rules=_rules(rng, window_s),
+        worker={"batch_records": rng.choice((1, 3, 10)), "max_inflight_batches": rng.choice((1, 4, 32))},
+        switching=rng.choice((0.05, 0.3, 1.0)),
+        slow=rng.choice((0.0, 0.001, 0.01)),
+        marker_s=rng.choice((0.0, 0.05, 1.0)),
+        delivery_s=rng.choice((0.0, 0.05, 0.5)),
+        real_store=seed % 10 == 0,
+        writes=_writes(rng, topics),
+        events=_events(rng, workers, len(topics)),
+    )
+
+
+def _rules(rng: Random, window_s: float | None) -> dict[str, Any]:
+    rules: dict[str, Any] = {"profile": rng.choice(("simhash", "simhash", "article"))}
+    if window_s is not None:
+        rules["window"] = f"{window_s:g}s"
+    if rng.random() < 0.2:
+        rules["observe"] = True
+    if rng.random() < 0.2:
+        rules["recrawl"] = "update"
+    return rules
+
+
+def _writes(rng: Random, topics: tuple[int, ...]) -> tuple[Write, ...]:
+    writes, serial = [], 0
+    stories = rng.choice((4, 10, 40))
+    for _ in range(rng.randint(12, 24)):
+        topic = rng.randrange(len(topics))
+        values: list[tuple[bytes | None, bytes | None]] = []
+        for _ in range(rng.choice((1, 1, 2, 4))):
+            serial += 1
+            value = value_of(rng.randrange(stories), rng.randrange(3), serial, readable=rng.random() > 0.08)
+            key = f"id{rng.randrange(6)}".encode() if rng.random() < 0.5 else None
+            values.append((key, None if rng.random() < 0.02 else value))
+        outcome = rng.choice(("plain", "plain", "plain", "committed", "aborted"))
+        at = rng.random() ** 2 * LENGTH_S
+        writes.append(Write(at, topic, rng.randrange(topics[topic]), tuple(values), outcome, rng.random() * 2))
+    return tuple(sorted(writes, key=lambda write: write.at))
+
+
+def _events(rng: Random, workers: int, topics: int) -> tuple[Event, ...]:
+    kinds = rng.choices(list(WEIGHTS), list(WEIGHTS.values()), k=rng.choice((0, 1, 2, 3, 4, 5, 8)))
+    events = [_event(rng, kind, workers, topics) for kind in kinds]
+    return tuple(sorted(events, key=lambda event: event.at))
+
+
+def _event(rng: Random, kind: Kind, workers: int, topics: int) -> Event:
+    many = topics if kind in {Kind.REMAKE, Kind.RETAIN_SOURCE} else workers
+    amount = rng.choice((0.2, 1.0, 3.0, 10.0)) * (0.5 + rng.random())
+    return Event(0.3 + rng.random() * LENGTH_S, kind, rng.randrange(many), amount, rng.randrange(1 << 16))
