@@ -1,7 +1,8 @@
 """The port ``FingerprintLog`` in memory.
 
 An append is a request on its way: the broker carries it out when it arrives, and its answer comes later; either may be
-lost. The requests of one producer arrive in the order in which they were sent. ``renew`` gives up those on their way.
+lost. The requests of one producer arrive in the order in which they were sent. ``renew`` gives up those on their way,
+which may arrive nevertheless.
 """
 
 from __future__ import annotations
@@ -67,7 +68,6 @@ class MemoryAppend:
 class _Producer:
     """An idempotent producer; ``free_at`` is when the request sent last has arrived."""
 
-    is_given_up: bool = False
     free_at: float = 0.0
     sent: list[MemoryAppend] = field(default_factory=list)
 
@@ -129,14 +129,13 @@ class MemoryLog:
         arrives_s = delivery.arrives_s
         if arrives_s is not None:
             arrives = producer.free_at = max(runtime.now() + arrives_s, producer.free_at)
-            runtime.call_at(arrives, lambda: self._arrive(producer, append, message, delivery.answered_s))
+            runtime.call_at(arrives, lambda: self._arrive(append, message, delivery.answered_s))
         if arrives_s is None or delivery.answered_s is None:
             self._fail(append, runtime.now() + DELIVERY_TIMEOUT_S)
         return append
 
     @hooked("log.renew")
     def renew(self) -> None:
-        self._producer.is_given_up = True
         for append in self._producer.sent:
             append.settle(None, PassingError("given up"))
         self._producer = _Producer()
@@ -147,7 +146,7 @@ class MemoryLog:
 
     @hooked("log.close")
     def close(self) -> None:
-        self._producer.is_given_up = True
+        """There is no connection to close."""
 
     # Reading.
 
@@ -170,10 +169,8 @@ class MemoryLog:
 
     # Appending.
 
-    def _arrive(self, producer: _Producer, append: MemoryAppend, message: Message, answered_s: float | None) -> None:
-        """Carry out an append, unless it was given up; then send the answer."""
-        if producer.is_given_up:
-            return
+    def _arrive(self, append: MemoryAppend, message: Message, answered_s: float | None) -> None:
+        """Carry out an append, whatever has become of its producer; then send the answer."""
         runtime = self._cluster.runtime
         offset: int | None = None
         error: PortError | None = None
