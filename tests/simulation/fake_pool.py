@@ -50,7 +50,7 @@ def columns_of(records: Sequence[RawRecord], tables: int) -> Columns:
 
 def _signature(value: bytes | None) -> bytes:
     story, variant, _ = (value or b"").decode().split(".")
-    halves = (xxhash.xxh3_128_digest(f"{story}/{half}") for half in "ab")
+    halves = (xxhash.xxh3_128_digest(f"{story}/{half}".encode()) for half in "ab")
     number = int.from_bytes(b"".join(halves), "big")
     for bit in range(int(variant)):
         number ^= 1 << (255 - 16 * bit)
@@ -60,7 +60,9 @@ def _signature(value: bytes | None) -> bytes:
 class FakePool:
     """Completes each chunk after a delay that ``delay_s`` draws, in whatever order that gives."""
 
-    def __init__(self, later: Callable[[float, Callable[[], None]], None], delay_s: Callable[[], float], tables: int):
+    def __init__(
+        self, later: Callable[[float, Callable[[], None]], None], delay_s: Callable[[], float], tables: int
+    ) -> None:
         """``later`` calls a function in so many seconds."""
         self._later = later
         self._delay_s = delay_s

@@ -16,8 +16,13 @@ from typing import ClassVar
 from stream_dedup.errors import CorruptError
 from stream_dedup.index.settings import IndexSettings
 
+
+class Until(bytes):
+    """The end of a range of keys that is deleted."""
+
+
 Change = tuple[bytes, bytes | None]
-"""A key and its new value; None deletes it."""
+"""A key and its new value; None deletes it, ``Until`` every key from it to an end."""
 
 
 @dataclass(slots=True)
@@ -49,6 +54,9 @@ class MemoryBatch:
 
     def delete(self, key: bytes) -> None:
         self.changes.append((key, None))
+
+    def delete_range(self, start: bytes, end: bytes) -> None:
+        self.changes.append((start, Until(end)))
 
 
 class MemoryStore:
@@ -87,14 +95,8 @@ class MemoryStore:
         return MemoryBatch()
 
     def write(self, batch: MemoryBatch) -> None:
-        for key, value in batch.changes:
-            if value is None:
-                if self._data.pop(key, None) is not None:
-                    del self._keys[bisect_left(self._keys, key)]
-                continue
-            if key not in self._data:
-                insort(self._keys, key)
-            self._data[key] = value
+        for change in batch.changes:
+            self._change(*change)
         self._unflushed.append(batch.changes)
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -133,14 +135,27 @@ class MemoryStore:
 
     def die(self, rng: Random) -> None:
         """Keep a prefix of what was not flushed, as a killed process does."""
-        kept = self.disk.folders[self.path]
-        for changes in self._unflushed[: rng.randint(0, len(self._unflushed))]:
-            for key, value in changes:
-                if value is None:
-                    kept.pop(key, None)
-                else:
-                    kept[key] = value
+        written = self._unflushed[: rng.randint(0, len(self._unflushed))]
+        self._data = self.disk.folders[self.path]
+        self._keys = sorted(self._data)
+        for changes in written:
+            for change in changes:
+                self._change(*change)
         self._end()
+
+    def _change(self, key: bytes, value: bytes | None) -> None:
+        if isinstance(value, Until):
+            first, last = bisect_left(self._keys, key), bisect_left(self._keys, value)
+            for deleted in self._keys[first:last]:
+                del self._data[deleted]
+            del self._keys[first:last]
+        elif value is None:
+            if self._data.pop(key, None) is not None:
+                del self._keys[bisect_left(self._keys, key)]
+        else:
+            if key not in self._data:
+                insort(self._keys, key)
+            self._data[key] = value
 
     def _end(self) -> None:
         if self._is_open:

@@ -1,0 +1,141 @@
+"""One process of a worker: opens its index and its log, and runs until it is stopped, killed, or ends with an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from stream_dedup.config.effective import rules_of
+from stream_dedup.config.model import Config
+from stream_dedup.errors import UnavailableError
+from stream_dedup.index import LogIndex
+from stream_dedup.metrics.metrics import Metrics
+from stream_dedup.ports import WorkerPorts
+from stream_dedup.worker.fingerprinting import BatchFingerprinter
+from stream_dedup.worker.opening import open_log, worker_id
+from stream_dedup.worker.steps import Step, TrimStep
+from stream_dedup.worker.watchdog import Watchdog
+from stream_dedup.worker.worker import Worker, WorkerParts
+from tests.memory.broker import Cluster
+from tests.memory.log import MemoryLog
+from tests.memory.offsets import MemoryOffsets
+from tests.memory.sink import MemorySink
+from tests.memory.source import MemberSettings, MemorySource
+from tests.simulation.fake_pool import FakePool
+from tests.simulation.link import Link
+from tests.simulation.memory_store import MemoryStore
+from tests.simulation.plan import SESSION_S, TRANSACTION_S, Plan
+from tests.simulation.scheduler import Actor, Process, Scheduler, VirtualClock
+
+POOL_S = 0.3
+"""Longest time of a task of the pool."""
+
+
+@cache
+def metrics() -> Metrics:
+    """Return metrics that all workers share: nobody reads them."""
+    return Metrics(CollectorRegistry())
+
+
+class WorkerProcess:
+    """A process of one worker, from its start to its end."""
+
+    def __init__(self, name: str, plan: Plan, scheduler: Scheduler, cluster: Cluster, config: Config) -> None:
+        self.process = Process(name)
+        self.link = Link(plan, scheduler, self.process)
+        self.config = config
+        self.error: BaseException | None = None
+        self.steps_left: dict[Step | TrimStep, int] = {}
+        """Kills the process when it has come to a step so many times."""
+        self.kill: Callable[[], None] = lambda: None
+        self.worker: Worker | None = None
+        self._plan = plan
+        self._scheduler = scheduler
+        self._cluster = cluster
+        self._clock = VirtualClock(scheduler, self.process)
+        self._index: LogIndex | None = None
+        self.stop = self._clock.event()
+        self.main: Actor = scheduler.spawn(self.process, name, self._run)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has neither ended nor been killed."""
+        return self.main.is_alive
+
+    @property
+    def folder(self) -> Path:
+        """Its index folder."""
+        return self.config.index.path
+
+    def die(self) -> None:
+        """End at once; does not return to an actor of this process."""
+        MemoryStore.disk.kill(self.folder, self._scheduler.rng)
+        if self._index is not None:
+            self._index._folder.release()
+        self._scheduler.kill(self.process)
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:  # noqa: BLE001 - the world looks at it
+            self.error = error
+        finally:
+            if self._index is not None and not self.process.is_dead:
+                self._index.close()
+
+    def _work(self) -> None:
+        config, ports = self.config, self._ports(worker_id(self.config))
+        log_ids = ports.watch_offsets.topic_ids([config.log_topic])
+        opened = open_log(config, ports.log, log_ids[config.log_topic], lambda _done, _whole: None)
+        self._index = opened.index
+        pool: Any = FakePool(self._later, self._pool_s, rules_of(config).scheme.tables)
+        self.worker = Worker(
+            WorkerParts(
+                config=config,
+                ports=ports,
+                opened=opened,
+                transactional_id=worker_id(config),
+                fingerprinter=BatchFingerprinter(pool, 1, config.kafka.max_record_bytes, config.features.tables),
+                watchdog=Watchdog(self._clock, self._end_by_watchdog),
+                metrics=metrics(),
+                stop=self.stop,
+                on_step=self._on_step,
+            )
+        )
+        self.worker.run()
+
+    def _ports(self, member: str) -> WorkerPorts:
+        cluster, connection, group = self._cluster, self.link.connection, self.config.kafka.group
+        sink = MemorySink(cluster, connection, group, member, TRANSACTION_S)
+        self.link.end_late = lambda: sink.end_request(committed=True)
+        return WorkerPorts(
+            source=MemorySource(cluster, connection, MemberSettings(group, member, SESSION_S)),
+            log=MemoryLog(cluster, connection, self.config.log_topic),
+            sink=sink,
+            offsets=MemoryOffsets(cluster, connection, group),
+            watch_offsets=MemoryOffsets(cluster, connection, group),
+            clock=self._clock,
+        )
+
+    def _on_step(self, step: Step | TrimStep) -> None:
+        self._scheduler.point(step.value)
+        left = self.steps_left.get(step)
+        if left is None:
+            return
+        self.steps_left[step] = left - 1
+        if not left:
+            self.kill()
+
+    def _end_by_watchdog(self, code: int) -> None:
+        self.error = UnavailableError(f"the watchdog ended the process with code {code}")
+        self.die()
+
+    def _later(self, delay_s: float, run: Callable[[], None]) -> None:
+        self._scheduler.call_at(self._scheduler.now() + delay_s, run)
+
+    def _pool_s(self) -> float:
+        return POOL_S * self._scheduler.rng.random() ** 2
