@@ -14,14 +14,14 @@ from stream_dedup.config.model import Config
 from stream_dedup.errors import UnavailableError
 from stream_dedup.index import LogIndex
 from stream_dedup.metrics.metrics import Metrics
-from stream_dedup.ports import WorkerPorts
+from stream_dedup.ports import FingerprintLog, WorkerPorts
 from stream_dedup.worker.fingerprinting import BatchFingerprinter
 from stream_dedup.worker.opening import open_log, worker_id
 from stream_dedup.worker.steps import Step, TrimStep
 from stream_dedup.worker.watchdog import Watchdog
 from stream_dedup.worker.worker import Worker, WorkerParts
 from tests.memory.broker import Cluster
-from tests.memory.log import MemoryLog
+from tests.memory.log_topic import MemoryLogTopic
 from tests.memory.offsets import MemoryOffsets
 from tests.memory.sink import MemorySink
 from tests.memory.source import MemberSettings, MemorySource
@@ -88,15 +88,15 @@ class WorkerProcess:
                 self._index.close()
 
     def _work(self) -> None:
-        config, ports = self.config, self._ports(worker_id(self.config))
-        log_ids = ports.watch_offsets.topic_ids([config.log_topic])
-        opened = open_log(config, ports.log, log_ids[config.log_topic], lambda _done, _whole: None)
+        config, connection = self.config, self.link.connection
+        topic = MemoryLogTopic(self._cluster, connection, config.kafka.group, config.log_topic)
+        opened = open_log(config, topic, lambda _done, _whole: None)
         self._index = opened.index
         pool: Any = FakePool(self._later, self._pool_s, rules_of(config).scheme.tables)
         self.worker = Worker(
             WorkerParts(
                 config=config,
-                ports=ports,
+                ports=self._ports(worker_id(config), opened.log),
                 opened=opened,
                 transactional_id=worker_id(config),
                 fingerprinter=BatchFingerprinter(pool, 1, config.kafka.max_record_bytes, config.features.tables),
@@ -108,13 +108,13 @@ class WorkerProcess:
         )
         self.worker.run()
 
-    def _ports(self, member: str) -> WorkerPorts:
+    def _ports(self, member: str, log: FingerprintLog) -> WorkerPorts:
         cluster, connection, group = self._cluster, self.link.connection, self.config.kafka.group
         sink = MemorySink(cluster, connection, group, member, TRANSACTION_S)
         self.link.end_late = lambda: sink.end_request(committed=True)
         return WorkerPorts(
             source=MemorySource(cluster, connection, MemberSettings(group, member, SESSION_S)),
-            log=MemoryLog(cluster, connection, self.config.log_topic),
+            log=log,
             sink=sink,
             offsets=MemoryOffsets(cluster, connection, group),
             watch_offsets=MemoryOffsets(cluster, connection, group),

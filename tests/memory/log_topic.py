@@ -1,0 +1,49 @@
+"""The topic of a log in memory, before it is read (``worker.opening.LogTopic``)."""
+
+from __future__ import annotations
+
+import uuid
+
+from kafka import TopicPartition
+
+from stream_dedup.broker.lost_log import FoundLog
+from stream_dedup.errors import UnavailableError
+from stream_dedup.ports import FingerprintLog
+from tests.memory.broker import Cluster
+from tests.memory.log import MemoryLog
+from tests.memory.runtime import Connection, hooked
+
+
+class MemoryLogTopic:
+    """The log topic of one group."""
+
+    def __init__(self, cluster: Cluster, connection: Connection, group: str, topic: str) -> None:
+        self.connection = connection
+        self._cluster = cluster
+        self._group = group
+        self._topic = topic
+
+    @hooked("log-topic.find")
+    def find(self) -> FoundLog:
+        offsets = self._cluster.group(self._group).committed
+        committed = {TopicPartition(*at): int(found.offset) for at, found in offsets.items()}
+        topic = self._cluster.topics.get(self._topic)
+        if topic is None:
+            return FoundLog(self._topic, None, 0, 0, committed)
+        log = topic.partitions[0]
+        return FoundLog(self._topic, topic.id, log.start, log.end, committed)
+
+    @hooked("log-topic.prepare")
+    def prepare(self) -> bytes:
+        if self._topic not in self._cluster.topics:
+            msg = f"topic {self._topic} is gone"
+            raise UnavailableError(msg)
+        return self._cluster.topics[self._topic].id
+
+    @hooked("log-topic.exists")
+    def exists(self, topic_id: uuid.UUID) -> bool:
+        return any(topic.id == topic_id.bytes for topic in self._cluster.topics.values())
+
+    @hooked("log-topic.connect")
+    def connect(self) -> FingerprintLog:
+        return MemoryLog(self._cluster, self.connection, self._topic)
