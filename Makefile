@@ -4,7 +4,8 @@
 # make lint   all lint rules, the format, strict types
 # make bench  figures beside peers (benchmarks/README.md)
 # make quality  whether the verdicts are right, beside peers: writes benchmarks/quality.md (STREAM_DEDUP_DATA: the texts)
-# make fuzz   200,000 lines that nobody would write through filter (ARGS="--lines 5000 --seed 3")
+# make fuzz   200,000 lines that nobody would write through filter (ARGS="--lines 5000 --seed 3"), or records through
+#             decoding and fingerprinting, and through a worker (ARGS="--records 1000000 --worker 20000")
 # make image  the worker's container image; make kafka-image: Kafka's, where apache/kafka cannot be pulled
 
 PYTHON ?= python3
@@ -65,7 +66,7 @@ quality: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks.quality $(ARGS)
 
 fuzz: setup
-	@$(BIN)/python -m tests.cli.fuzzed $(ARGS)
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 # deploy/certs/README: what to do where the network puts its own certificates before PyPI's.
 image:

@@ -1,6 +1,6 @@
 """Lines that nobody would write, and what must come out of `filter` for each of them.
 
-    python -m tests.cli.fuzzed [--lines 200000] [--seed 7]
+    python -m tests.fuzz [--lines 200000] [--seed 7]
 
 The command runs them through `filter` under four settings and says what is wrong; the suite does the same with few.
 What must come out is said here by other means than the product's: the standard library's JSON, and splitting.
@@ -8,7 +8,6 @@ What must come out is said here by other means than the product's: the standard 
 
 from __future__ import annotations
 
-import argparse
 import base64
 import json
 import random
@@ -203,8 +202,8 @@ def filtered_by(flags: Sequence[str]) -> Callable[[bytes], bytes]:
     return call
 
 
-def _report(lines: Sequence[bytes], name: str) -> int:
-    """Run one setting, write what is found, and give the number of faults."""
+def _report(lines: Sequence[bytes], name: str) -> list[str]:
+    """Run one setting, print what came out, and return the faults."""
     begun, filtered = time.monotonic(), filtered_by(SETTINGS[name])
     out = filtered(b"\n".join(lines))
     found = list(faults(lines, out))
@@ -213,22 +212,12 @@ def _report(lines: Sequence[bytes], name: str) -> int:
     verdicts = Counter(verdict.decode() for verdict in re.findall(rb'"dedup":{"verdict":"(\w+)"[^\n]*\n', out))
     took = time.monotonic() - begun
     sys.stdout.write(f"{name}: {dict(verdicts)}, {len(found)} faults, {took:.0f} s\n")
-    sys.stdout.writelines(f"  {fault}\n" for fault in found[:10])
-    return len(found)
+    return [f"{name}: {fault}" for fault in found]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--lines", type=int, default=200_000)
-    parser.add_argument("--seed", type=int, default=7)
-    args = parser.parse_args()
-    lines = list(Fuzzer(args.seed).lines(args.lines))
+def fuzz_lines(count: int, seed: int) -> list[str]:
+    """Take lines through `filter` in every setting; print what came out, and return the faults."""
+    lines = list(Fuzzer(seed).lines(count))
     blank = sum(not line.strip() for line in lines)
-    sys.stdout.write(
-        f"{len(lines):,} lines, {blank:,} of them blank, {sum(map(len, lines)):,} bytes, seed {args.seed}\n"
-    )
-    return 1 if sum([_report(lines, name) for name in SETTINGS]) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.write(f"{len(lines):,} lines, {blank:,} of them blank, {sum(map(len, lines)):,} bytes, seed {seed}\n")
+    return [fault for name in SETTINGS for fault in _report(lines, name)]
