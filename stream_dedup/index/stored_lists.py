@@ -98,9 +98,12 @@ class StoredLists:
     def append(self, shard: int, rows: Run, before: int) -> None:
         """Append entries to the lists of a shard, which then stores every entry before this document number."""
         state = self.shards[shard]
-        after = state.after.copy()
+        if not len(rows) and state.stored_before >= before:
+            return
+        after = state.after
         batch = self._store.batch()
         if len(rows):
+            after = after.copy()
             self._append_rows(batch, shard, rows, after)
         # After a restart memory may be empty: stored entries stay stored.
         appended = Shard(max(state.stored_before, before), state.first, after)

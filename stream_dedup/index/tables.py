@@ -173,10 +173,12 @@ class Tables:
         table, part = divmod(shard, RANGES)
         run = self.memory.older[table]
         rows = run.part(part * SHARD_BLOCKS, (part + 1) * SHARD_BLOCKS)
-        self.stored.append(shard, run.take(rows), self.memory.older_end)
-        self.memory.older[table] = run.without(rows)
+        merged = run.take(rows)
+        self.stored.append(shard, merged, self.memory.older_end)
+        if len(merged):
+            self.memory.older[table] = run.without(rows)
         if self.image.holds(shard):
-            self.image.merge(shard, run.take(rows))
+            self.image.merge(shard, merged)
         else:
             self.image.hold_shard(shard, lambda: self.source(shard), spare=2)
         self.counters.folds += 1

@@ -1,7 +1,6 @@
 """The plain loop and the index give the same answers for random logs: each is the other's judge.
 
-The index is asked at several times, in several orders, with and without folding, with and without an image, with
-compiled functions and without.
+The index is asked at several times, in several orders, with and without folding, with and without an image.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from stream_dedup.core.entry import LogRecord, Trim, encode
 from stream_dedup.core.model import Judgement, log_offset_of
 from stream_dedup.core.rules import Rules, Scheme
 from stream_dedup.index import IndexSettings, LogIndex
-from tests.amount import examples, sampled
+from tests.amount import FULL, examples, sampled
 from tests.index.checks import check_standing
 from tests.logs import SCHEME, batch, directed_rules
 from tests.random_logs import random_log
@@ -35,7 +34,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 def opened(path: str, seed: int, scheme: Scheme) -> Iterator[LogIndex]:
     """An index of one of several makes; every make must give the same answers."""
     draw = random.Random(seed)
-    settings = IndexSettings(fold_entries=draw.choice([1, 3, 10, 100_000]), image_mib=draw.choice([0, 0, 1, 2, 64]))
+    settings = IndexSettings(fold_entries=draw.choice([1, 30, 200, 100_000]), image_mib=draw.choice([0, 0, 1, 2, 64]))
     with LogIndex.open(Path(path), scheme=scheme, settings=settings) as index:
         if index.log_id is None:
             index.begin("log")
@@ -183,17 +182,21 @@ def verdict_of(judged: Judgement, moved: dict[int, int] | None) -> object:
     return replace(judged, match=replace(judged.match, position=position))
 
 
+LENGTH = 600 if FULL else 250
+"""Entries of a flood: many times the bucket limit."""
+
+
 @pytest.mark.parametrize("seed", sampled(range(5), 2))
 def test_flood_beyond_the_bucket_limit(seed: int) -> None:
     """A long run of a few variants, with lists that are cut off, under every radius of masks and length of plan."""
     draw = random.Random(seed)
     centre = draw.getrandbits(64) | 1
-    prints = [centre ^ (1 << draw.randrange(64)) if draw.random() < 0.5 else centre for _ in range(600)]
+    prints = [centre ^ (1 << draw.randrange(64)) if draw.random() < 0.5 else centre for _ in range(LENGTH)]
     exact = [Rules(SCHEME, distance=distance, bucket_limit=40) for distance in (0, 3, 4, 7, 8, 11)]
     directed = [directed_rules(scheme=SCHEME, probes=probes, bucket_limit=40) for probes in (1, 4, 20, 64, 600)]
     for rules in exact + directed:
         records = [LogRecord(0, 0, rules, b"")]
-        for first in range(0, 600, 50):
+        for first in range(0, LENGTH, 50):
             offsets = range(first, first + 50)
             records.append(LogRecord(len(records), 1000, batch(offsets, prints[first : first + 50]), b""))
         records = [record._replace(raw=encode(record.payload)) for record in records]

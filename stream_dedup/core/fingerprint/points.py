@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import U8, U32
+from stream_dedup.core.arrays import I64, U8, U32
 from stream_dedup.core.fingerprint.features import SINGLES
 from stream_dedup.core.text import clean, spam
 from stream_dedup.core.text.normalise import marks, nfkc_casefold
@@ -80,15 +82,12 @@ class CodePointTables(NamedTuple):
 def code_point_tables() -> CodePointTables:
     """Return the tables, which are made at the first call."""
     made = CodePointTables(_raw(), np.arange(SIZE, dtype=np.uint32), np.ones(SIZE, np.uint8), _kinds())
-    characters = _inert()
-    known = made.kinds & Kind.MARK == 0
-    # One call for all characters: nothing composes with a newline.
-    for character, normalised in zip(characters, nfkc_casefold("\n".join(characters)).split("\n"), strict=True):
-        became, point = " " if normalised.isspace() else normalised, ord(character)
-        if len(became) <= MOST_TIMES and became == became[:1] * len(became) and known[min(ord(became[0]), SIZE - 1)]:
-            made.normalised[point], made.times[point] = ord(became[0]), len(became)
-            closer = Raw.CLOSER if _CLOSER.match(became) else 0
-            made.raw[point] ^= np.uint8((Raw.CLOSER ^ closer) | (Raw.SEVERAL if len(became) > 1 else 0))
+    points, becomes, times = _plain()
+    known = made.kinds[np.minimum(becomes, SIZE - 1)] & Kind.MARK == 0
+    points, becomes, times = points[known], becomes[known], times[known]
+    made.normalised[points], made.times[points] = becomes, times
+    made.raw[points] ^= np.where(_where(_CLOSER.pattern)[becomes], 0, Raw.CLOSER).astype(np.uint8)
+    made.raw[points[times > 1]] |= np.uint8(Raw.SEVERAL)
     made.normalised[ord("\n")] = ord(" ")
     made.raw[ord("\n")] = 0
     # A dropped character needs no other look; under steps that do not drop it, it needs a closer look.
@@ -113,44 +112,67 @@ def _raw() -> U8:
 
 def _kinds() -> U8:
     kinds = np.zeros(SIZE, np.uint8)
-    for flag, pattern in (
-        (Kind.LETTER, f"(?![{SINGLES}])[^\\W_]"),
-        (Kind.SINGLE, f"[{SINGLES}]"),
-        (Kind.MARK, f"[{marks()}]"),
-        (Kind.FIXED, r"[\d\s_]"),
-        (Kind.APART, f"[{spam.UNIT}]"),
-        (Kind.JOINED, "[a-z0-9\u4e00-\u9fd5]"),
-        (Kind.LATIN, "[a-z]"),
-        (Kind.LEET, "[0-9@$]"),
+    single = _where(f"[{SINGLES}]")
+    for flag, where in (
+        (Kind.LETTER, _where(r"[^\W_]") & ~single),
+        (Kind.SINGLE, single),
+        (Kind.FIXED, _where(r"[\d\s_]")),
+        (Kind.APART, _where(f"[{spam.UNIT}]")),
+        (Kind.JOINED, _where("[a-z0-9\u4e00-\u9fd5]")),
+        (Kind.LATIN, _where("[a-z]")),
+        (Kind.LEET, _where("[0-9@$]")),
+        (Kind.MARK, [point for point in map(ord, marks()) if point < SIZE]),
     ):
-        kinds[_where(pattern)] |= np.uint8(flag)
+        kinds[where] |= np.uint8(flag)
     kinds[-1] |= np.uint8(Kind.MARK)
     # The zero character ends each text, and there may be several in a row.
     kinds[0] = Kind.FIXED
     return kinds
 
 
-def _where(pattern: str) -> list[int]:
-    """Return the code points that a pattern of one character, or of a run of characters, finds."""
-    return [point for found in re.finditer(pattern, _EVERY) for point in range(*found.span())]
+def _where(pattern: str) -> NDArray[np.bool_]:
+    """Return for each code point whether a pattern of one character, or of a run of characters, finds it."""
+    found = np.zeros(SIZE, np.bool_)
+    # Runs, for there are many characters and few runs.
+    for run in re.finditer(f"(?:{pattern})+", _EVERY):
+        found[run.start() : run.end()] = True
+    return found
+
+
+def _plain() -> tuple[U32, U32, I64]:
+    """Return the code points that become one character, or several times the same; which one, and how many times."""
+    inert = _inert()
+    # One call for all characters: nothing composes with a newline.
+    normalised = nfkc_casefold("\n".join(inert)).split("\n")
+    plain = [
+        (character, " " if became.isspace() else became)
+        for character, became in zip(inert, normalised, strict=True)
+        if len(became) == 1 or (len(became) <= MOST_TIMES and len(set(became)) == 1)
+    ]
+    times = np.array([len(became) for _, became in plain], np.int64)
+    return _points([character for character, _ in plain]), _points([became[0] for _, became in plain]), times
+
+
+def _points(characters: Iterable[str]) -> U32:
+    return np.frombuffer("".join(characters).encode("utf-32-le"), "<u4").astype(np.uint32, copy=False)
 
 
 def _inert() -> list[str]:
     """Return the characters that never compose with the one before them, without the newline."""
-    missing, seconds = unassigned(), _seconds()
-    characters = (chr(point) for first, last in _PLAIN_RANGES for point in range(first, last + 1))
+    ranges = np.concatenate([np.arange(first, last + 1) for first, last in _PLAIN_RANGES])
+    known = ranges[~unassigned()[ranges] & (ranges != ord("\n"))]
+    characters = list(known.astype("<u4").tobytes().decode("utf-32-le"))
+    decomposed = unicodedata.normalize("NFKD", "\n".join(characters)).split("\n")
+    seconds = _seconds()
     return [
         character
-        for character in characters
-        if not missing[ord(character)]
-        and character != "\n"
-        and not unicodedata.combining(first := unicodedata.normalize("NFKD", character)[0])
-        and first not in seconds
+        for character, parts in zip(characters, decomposed, strict=True)
+        if parts[0] not in seconds and not unicodedata.combining(parts[0])
     ]
 
 
 def _seconds() -> frozenset[str]:
     """Return the characters that may compose with the one before: second ones of a pair, medial and final jamo."""
-    pairs = (unicodedata.decomposition(character).split() for character in _EVERY)
+    pairs = (pair.split() for pair in map(unicodedata.decomposition, _EVERY) if pair)
     found = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2 and not pair[0].startswith("<")}  # noqa: PLR2004
     return frozenset(found | set(map(chr, (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)))))

@@ -110,8 +110,9 @@ def other_words(text: str, *, marked: bool = False) -> list[str]:
 @cache
 def marks() -> str:
     """Return the combining marks that belong to words, for use in a character class; enclosing marks do not."""
-    known = (chr(point) for point in np.flatnonzero(~unassigned()).tolist())
-    return "".join(mark for mark in known if unicodedata.category(mark) in {"Mn", "Mc"})
+    known = np.flatnonzero(~unassigned()).astype("<u4").tobytes().decode("utf-32-le")
+    kinds = map(unicodedata.category, known)
+    return "".join([character for character, kind in zip(known, kinds, strict=True) if kind in {"Mn", "Mc"}])
 
 
 @cache
@@ -175,8 +176,7 @@ def _unit_kinds() -> U8:
     kinds[[_EMOJI_LEAD, *range(0xDC00, 0xE000)]] = _SPACE
     others = [chr(c) for c in (*range(128, _HAN_FIRST), *range(_HAN_LAST + 1, 0xD800), *range(0xE000, 1 << 16))]
     # One call for all characters: nothing composes with a newline.
-    for character, normalised in zip(others, nfkc_casefold("\n".join(others)).split("\n"), strict=True):
-        kinds[ord(character)] = _kind_of(normalised)
+    kinds[list(map(ord, others))] = list(map(_kind_of, nfkc_casefold("\n".join(others)).split("\n")))
     kinds.setflags(write=False)
     return kinds
 
@@ -194,6 +194,7 @@ def _kind_of(normalised: str) -> int:
     """Return the kind of a unit that becomes this text, if nothing composes with it."""
     if normalised.isascii() and len(normalised) == 1:
         return _ASCII_KINDS[ord(normalised)]
-    if unicodedata.combining(normalised[0]) or any(character.isalnum() for character in normalised):
+    # Most are letters and nothing else: the quick test first.
+    if normalised.isalnum() or unicodedata.combining(normalised[0]) or any(map(str.isalnum, normalised)):
         return _CLOSER_LOOK
     return _SPACE
