@@ -1,4 +1,4 @@
-"""Writes the generated parts of the README: commands, flags, keys, profiles, metrics and exit codes.
+"""Writes the generated parts of the README: commands, flags, keys, profiles, metrics, findings, exit codes.
 
     python -m tests.make_readme
 
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click
 
+from stream_dedup.audit.report import COUNTS, FAULTS
 from stream_dedup.cli import cli
 from stream_dedup.cli.options import ALL_FLAGS
 from stream_dedup.config.effective import of_profile
@@ -116,6 +117,13 @@ def metrics_part() -> str:
     return table(("metric", "kind", "labels", "meaning", "when it moves"), rows)
 
 
+def audit_findings_part() -> str:
+    """Returns the tables of what an audit finds: faults, and what it counts beside them."""
+    faults = table(("fault", "meaning", "what to do"), ((f"`{one.kind}`", one.meaning, one.remedy) for one in FAULTS))
+    counts = table(("count", "meaning"), ((f"`{one.kind}`", one.meaning) for one in COUNTS))
+    return f"{faults}\n\n{counts}"
+
+
 def exit_codes_part() -> str:
     """Returns the table of the exit codes."""
     return table(("code", "meaning"), ((str(int(code)), meaning) for code, meaning in MEANINGS.items()))
@@ -124,6 +132,7 @@ def exit_codes_part() -> str:
 PARTS: dict[str, Callable[[], str]] = {
     "profiles": profiles_part,
     "commands": commands_part,
+    "audit findings": audit_findings_part,
     "exit codes": exit_codes_part,
     "keys": keys_part,
     "metrics": metrics_part,

@@ -26,6 +26,7 @@ from stream_dedup.audit.early_trims import Owed, early_trims
 from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.audit.report import AuditReport
 from stream_dedup.audit.retention import Choice, Retention, most_deleted
+from stream_dedup.audit.texts import Compared, CopiedParts
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.headers import PREFIX, Headers, Stamp, StampedMatch, parse_headers, source_text, without_ours
 from stream_dedup.core.model import Coordinates, Judgement, Match, Status, Verdict
@@ -45,7 +46,8 @@ class Scope:
     for which it is known; trims before the log offset ``settled`` were appended before it was read. ``current`` holds
     the ids of the topics that exist now. ``since_ms`` excludes articles of an earlier log time, ``since_offset`` those
     of earlier log records. ``begins`` has the first offset of each output partition. ``allowance_ms`` is the difference
-    that the clocks of a broker and of a worker may have, and the time between the steps that they measure.
+    that the clocks of a broker and of a worker may have, and the time between the steps that they measure. With
+    ``texts``, articles are compared with their source records.
     """
 
     topics: Mapping[Verdict, str]
@@ -57,6 +59,7 @@ class Scope:
     settled: int = 0
     allowance_ms: int = 0
     allow_repeats: bool = False
+    texts: bool = False
 
 
 def audited(log: PlainLog, scope: Scope) -> NDArray[np.bool_]:
@@ -83,17 +86,20 @@ class Audit:
 
     def __init__(self, log: PlainLog, scope: Scope) -> None:
         """Audit this log."""
+        self.copied = CopiedParts(len(log.entries) if scope.texts else 0)
+        """What the outputs copy from their source records."""
         self._log = log
         self._scope = scope
-        self._chosen = audited(log, scope)
+        self.chosen = audited(log, scope)
+        """Which articles are audited."""
         self._expected: dict[int, Judgement] = {}
         self._written: I64 = np.full(len(log.entries), NO_OUTPUT, np.int64)
         self._digests: U64 = np.zeros(len(log.entries), np.uint64)
         self._retention = Retention(scope.begins, scope.allowance_ms, ordered=not scope.allow_repeats)
         self._last_output: dict[SourcePartition, int] = {}
         self._last_in: dict[tuple[SourcePartition, Partition], int] = {}
-        self._report = AuditReport(articles=int(self._chosen.sum()))
-        self._report.found["trimmed"] = int((self._chosen & ~log.recomputable).sum())
+        self._report = AuditReport(articles=int(self.chosen.sum()))
+        self._report.found["trimmed"] = int((self.chosen & ~log.recomputable).sum())
 
     def expect(self, index: int, judgement: Judgement) -> None:
         """Record the recomputed verdict of an article."""
@@ -116,7 +122,7 @@ class Audit:
             self._unknown(output, stamp)
             return
         index = self._answered(indices, output, stamp)
-        if self._chosen[index]:
+        if self.chosen[index]:
             self._compare(index, output, stamp)
 
     def never_logged(self, lost: Iterable[tuple[str, Coordinates]]) -> None:
@@ -124,12 +130,23 @@ class Audit:
         for topic, coordinates in lost:
             self._report.add("missing", f"{source_text(topic, coordinates)}: {self._why_missing(coordinates)}")
 
+    def compared(self, wanted: int, found: Iterable[Compared]) -> None:
+        """Report how articles differ from their source records; ``wanted`` is the number of those asked for."""
+        for one in found:
+            self._report.texts += 1
+            if one.entry:
+                self._report.add("wrong entry", f"{self._log.name(one.article)}: {'; '.join(one.entry)}")
+            if one.output:
+                parts = ", ".join(one.output)
+                self._report.add("wrong", f"the output of {self._log.name(one.article)}: {parts} not as in the source")
+        self._report.found["not compared"] = wanted - self._report.texts
+
     def report(self) -> AuditReport:
         """Return the report, after the last output."""
         behind = self._behind()
-        for index in np.flatnonzero(self._chosen & behind).tolist():
+        for index in np.flatnonzero(self.chosen & behind).tolist():
             self._report.add("pending" if self._is_current(index) else "source gone")
-        self._without_output(np.flatnonzero(self._chosen & ~self._has_output & ~behind))
+        self._without_output(np.flatnonzero(self.chosen & ~self._has_output & ~behind))
         self._logged_again()
         self._trimmed_early(behind)
         return self._report
@@ -177,6 +194,8 @@ class Audit:
             if stamp.update and not differences:
                 self._report.add("updates")
             self._digests[index] = digest
+            if self._scope.texts:
+                self.copied.add(index, output, stamp)
         elif self._scope.allow_repeats and digest == self._digests[index]:
             self._report.add("repeats")
         else:
@@ -257,7 +276,7 @@ class Audit:
     def _logged_again(self) -> None:
         at = self._log.entries.log_offsets
         for first, index in self._log.again:
-            if self._chosen[index]:
+            if self.chosen[index]:
                 text = f"{self._log.name(index)}: in the log at offset {at[first]}, and again at {at[index]}"
                 self._report.add("logged again", text)
 

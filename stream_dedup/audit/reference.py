@@ -200,6 +200,10 @@ class PlainLog:
         """Return topic, partition and offset of an article as one text."""
         return source_text(self.topic(index), self.coordinates(index))
 
+    def batch_of(self, index: int) -> Batch:
+        """Return the batch that logged an article: its ids, its reasons and, in directed search, its margins."""
+        return self._record(index).batch
+
     def rules_at(self, index: int) -> Rules:
         """Return the rules in force at an article's log position."""
         return self._record(index).rules

@@ -25,7 +25,7 @@ FAULTS = (
     Finding(
         "missing",
         "an article before the committed offset is in no output topic, and retention cannot have deleted its output; "
-        "or a record of the source was never logged",
+        "or a record of the source should be in the log and is not",
         "if an offset was moved past it by hand, send the record again; otherwise set the offset back to it "
         "(`offsets set`) and audit with `--allow-repeats`",
     ),

@@ -15,19 +15,25 @@ An audit writes nothing and joins no group, so it may run beside workers.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from stream_dedup.audit.audit import Audit, Scope, audited, to_recompute
+import numpy as np
+
+from stream_dedup.audit.audit import Audit, Scope, to_recompute
 from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.audit.report import AuditReport
 from stream_dedup.audit.sources import AuditedSource, Since, lost_records
+from stream_dedup.audit.texts import Compared, compare_texts, records_of
+from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
 from stream_dedup.core.entry import LogRecord
 from stream_dedup.core.model import LogOffset, Verdict
 from stream_dedup.core.progress import ReportStage
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
+from stream_dedup.pool import FingerprintPool
 from stream_dedup.ports import (
     AuditPorts,
     CommittedOffset,
@@ -58,6 +64,7 @@ class AuditOptions:
     sample: int | None = None
     seed: int = 0
     allow_repeats: bool = False
+    texts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +108,7 @@ def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress
     """Run an audit.
 
     Raises:
-        UserError: there is no log.
+        UserError: there is no log; or, with ``texts``, it has another scheme than the configuration.
         RefusedError: the log lost its beginning, or was cut while it was read.
         CorruptError: a log record cannot be read.
         UnavailableError: the broker did not answer or refused; an output stayed in an open transaction; or retention
@@ -111,7 +118,13 @@ def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress
     snapshot = _snapshot(config, ports)
     # 5
     log = _plain_log(config, ports, snapshot.log, progress)
-    audit = _recomputed(log, _scope(config, options, snapshot), options, progress)
+    if options.texts:
+        _refuse_another_scheme(config, log)
+    audit = Audit(log, _scope(config, options, snapshot))
+    wanted = to_recompute(log, audit.chosen, options.sample, options.seed)
+    for done, (index, judgement) in enumerate(log.judgements(wanted), 1):
+        audit.expect(index, judgement)
+        progress("verdicts recomputed", done, len(wanted))
     with _reading(config):
         # 6
         total = sum(end - begin for begin, end in snapshot.outputs.values())
@@ -121,6 +134,12 @@ def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress
         # 7
         since = Since(options.since_ms or 0, options.since_offset or 0)
         audit.never_logged(lost_records(log, snapshot.sources, since, ports.reader))
+        if options.texts:
+            texts = np.flatnonzero(audit.chosen) if options.sample is None else wanted
+            records = records_of(log, texts, snapshot.sources, ports.reader)
+            with closing(_pool(config)) as pool:
+                compared = compare_texts(log, texts, records, pool, audit.copied)
+                audit.compared(len(texts), _counted(compared, len(texts), progress))
     return audit.report()
 
 
@@ -232,16 +251,31 @@ def _scope(config: Config, options: AuditOptions, snapshot: _Snapshot) -> Scope:
         settled=snapshot.settled,
         allowance_ms=int(limits_s * 1000),
         allow_repeats=options.allow_repeats,
+        texts=options.texts,
     )
 
 
-def _recomputed(log: PlainLog, scope: Scope, options: AuditOptions, progress: ReportStage) -> Audit:
-    audit = Audit(log, scope)
-    wanted = to_recompute(log, audited(log, scope), options.sample, options.seed)
-    for done, (index, judgement) in enumerate(log.judgements(wanted), 1):
-        audit.expect(index, judgement)
-        progress("verdicts recomputed", done, len(wanted))
-    return audit
+def _refuse_another_scheme(config: Config, log: PlainLog) -> None:
+    configured = rules_of(config).scheme
+    if log.rules is not None and log.rules.scheme != configured:
+        msg = (
+            f"the log has entries of the scheme {log.rules.scheme.id}, and the configuration names {configured.id}: "
+            "--texts needs the configuration of the workers (--config, --profile)"
+        )
+        raise UserError(msg)
+
+
+def _pool(config: Config) -> FingerprintPool:
+    processes = (os.cpu_count() or 1) if config.worker.processes is None else config.worker.processes
+    return FingerprintPool(
+        processes, fingerprint_settings_of(config), input_format_of(config), config.worker.article_limit_s
+    )
+
+
+def _counted(compared: Iterable[Compared], total: int, progress: ReportStage) -> Iterator[Compared]:
+    for done, one in enumerate(compared, 1):
+        progress("source records compared", done, total)
+        yield one
 
 
 @contextmanager

@@ -165,7 +165,13 @@ def test_audit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     """Examples name articles by their ids."""
     found = Counter(dict.fromkeys([*FAULT_KINDS, *COUNT_KINDS], 0) | {FAULT_KINDS[0]: 1})
     report = SimpleNamespace(
-        articles=1, recomputed=1, outputs=1, found=found, faults=1, examples={FAULT_KINDS[0]: [f"id {HOSTILE}"]}
+        articles=1,
+        recomputed=1,
+        outputs=1,
+        texts=1,
+        found=found,
+        faults=1,
+        examples={FAULT_KINDS[0]: [f"id {HOSTILE}"]},
     )
     monkeypatch.setattr("stream_dedup.audit.run.run_audit", lambda *_: report)
     monkeypatch.setattr("stream_dedup.broker.adapter.kafka_audit_ports", nullcontext)
