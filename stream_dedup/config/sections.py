@@ -334,7 +334,9 @@ class WorkerConfig(Section):
         le=86_400,
         allow_inf_nan=False,
     )
-    watchdog_s: _Seconds = key(60, "time limit of a call to the broker; a longer call stops the worker", form="seconds")
+    watchdog_s: _Seconds = key(
+        60, "time limit of a call to the broker, and of no progress; a longer call stops the worker", form="seconds"
+    )
 
 
 class MetricsConfig(Section):
