@@ -3,6 +3,7 @@
 * ``broker``: one real broker for the whole run, shared by every process of it (pytest-xdist): the process that the
   others belong to starts it. It may not be stopped or frozen; use names of ``topic_name``.
 * ``own_broker``: one for a single test, which may do with it what it likes.
+* ``cluster``: three nodes for the tests of this process that ask for it; each test leaves all of them running, in sync.
 
 On a machine with Docker or Java, a broker that does not start fails the tests that need it. Only where there is
 neither are they skipped, with that reason.
@@ -29,6 +30,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.dev.broker import (
     BrokerSettings,
     DevBroker,
+    DevCluster,
     NoMachineryError,
     can_run_broker,
     find_broker,
@@ -39,7 +41,7 @@ from stream_dedup.errors import StreamDedupError
 from tests.amount import FULL, examples
 from tests.forks import ForkedProcess, forks
 
-BROKER_FIXTURES = {"broker", "own_broker", "secured", "way"}
+BROKER_FIXTURES = {"broker", "own_broker", "cluster", "secured", "way"}
 """Fixtures that start a broker, or a function that does."""
 MEMORY_FOLDER = "/dev/shm"
 MEMORY_FREE_BYTES = 4 << 30
@@ -110,6 +112,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _needs_broker(item):
             item.add_marker("broker")
+        if "cluster" in getattr(item, "fixturenames", ()):
+            item.add_marker("cluster")
     items.sort(key=_shortness)
 
 
@@ -139,6 +143,13 @@ def broker() -> Iterator[DevBroker]:
 @pytest.fixture
 def own_broker() -> Iterator[DevBroker]:
     with _found(BrokerSettings(heap_mib=SMALL_HEAP_MIB, short_lived=True), own=True) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[DevCluster]:
+    with _found(BrokerSettings(heap_mib=SMALL_HEAP_MIB, nodes=3), own=True) as started:
+        assert isinstance(started, DevCluster)
         yield started
 
 

@@ -15,28 +15,42 @@ from stream_dedup.errors import UnavailableError
 LOOK_S = 1.0
 """Between two looks whether the broker still runs, seconds; Ctrl-C is noticed at once."""
 MAX_PORT = 65_535
+MAX_NODES = 5
+"""Each takes some 350 MB; more than five show nothing that three do not."""
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(1, MAX_PORT), help="Port on 127.0.0.1; a free one where not given.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, MAX_PORT),
+    help="Port on 127.0.0.1; a free one where not given. Several nodes have this one and the next.",
+)
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder that keeps topics and records for the next time; where not given, they go with the broker.",
 )
-def command(port: int | None, data: Path | None) -> None:
+@click.option(
+    "--nodes",
+    type=click.IntRange(1, MAX_NODES),
+    default=1,
+    show_default=True,
+    help="Nodes; several are a cluster that replicates every topic to all of them, with min.insync.replicas of 2.",
+)
+def command(port: int | None, data: Path | None, nodes: int) -> None:
     """Start a Kafka broker for development; Ctrl-C ends it.
 
     It is Apache Kafka 4.3.1 on 127.0.0.1: in a container where a Docker engine answers and the image is
     there or can be pulled (STREAM_DEDUP_BROKER_IMAGE names another than apache/kafka:4.3.1), else from
-    Maven's jars, which needs Java 17. When it answers, its address is printed.
+    Maven's jars, which needs Java 17, as several nodes always do. When it answers, its address is printed:
+    of several nodes all addresses, with commas.
 
-    One node, no replication, no security: not for data that matters.
+    One machine, no security: not for data that matters.
     """
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
-    with find_broker(BrokerSettings(port=port, data=data), own=True) as broker:
+    with find_broker(BrokerSettings(port=port, data=data, nodes=nodes), own=True) as broker:
         write_lines(broker.bootstrap)
         write_lines(f"Kafka is ready at {broker.bootstrap}, {broker.description}; Ctrl-C ends it.", err=True)
         _wait(broker, stopped)

@@ -8,10 +8,11 @@ Rules:
 4. A machine that could run a broker and fails to is an error. A machine with neither Docker nor Java raises
    ``NoMachineryError``, so that a caller may go on without a broker.
 
-It must never be used for data that matters: one node, no replication, no security.
+It must never be used for data that matters: one machine, no security. One node unless several are asked for.
 """
 
 from stream_dedup.dev.broker.base import DevBroker
+from stream_dedup.dev.broker.cluster import DevCluster
 from stream_dedup.dev.broker.settings import BROKERS_VARIABLE, IMAGE_VARIABLE, KAFKA_VERSION, BrokerSettings
 from stream_dedup.dev.broker.ways import NoMachineryError, can_run_broker, find_broker, prepare_broker
 
@@ -21,6 +22,7 @@ __all__ = [
     "KAFKA_VERSION",
     "BrokerSettings",
     "DevBroker",
+    "DevCluster",
     "NoMachineryError",
     "can_run_broker",
     "find_broker",

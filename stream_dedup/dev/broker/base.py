@@ -23,7 +23,9 @@ class DevBroker(ABC):
     """A broker for development. Use it as a context manager, or call ``start`` and ``close``."""
 
     bootstrap: str
-    """The address for clients, ``127.0.0.1:PORT``."""
+    """The address for clients, ``127.0.0.1:PORT``; of a cluster those of all nodes, with commas."""
+    nodes: int = 1
+    """The number of nodes that must answer before it counts as started."""
     description: str
     """For messages: ``Kafka 4.3.1 from Maven's jars``."""
 
@@ -34,7 +36,7 @@ class DevBroker(ABC):
             UnavailableError: the broker ended, or did not answer in time; the message shows the end of its log.
         """
         self.launch()
-        if not wait_until_ready(self.bootstrap, self.running, READY_LIMIT_S):
+        if not wait_until_ready(self.bootstrap, self.running, READY_LIMIT_S, self.nodes):
             what = f"did not answer within {READY_LIMIT_S} s" if self.running() else "ended before it was ready"
             msg = f"the development broker ({self.description}) at {self.bootstrap} {what}; its log ends:\n"
             raise UnavailableError(msg + self.log_tail())

@@ -48,6 +48,7 @@ class JvmBroker(DevBroker):
         self._java += [QUICK_START] if settings.short_lived else []
         self._java += [f"-Dlog4j2.configurationFile={LOG_CONFIGURATION}", TOKEN_ARGUMENT + self._keeper.token]
         self._java += ["-cp", f"{jars}/*"]  # Java expands the star
+        self._cluster_id = settings.cluster_id or new_cluster_id()
         self._process: subprocess.Popen[bytes] | None = None
 
     def launch(self) -> None:
@@ -116,7 +117,7 @@ class JvmBroker(DevBroker):
     def _format(self) -> None:
         self._data.mkdir(parents=True, exist_ok=True)
         command = [self._java[0], QUICK_START, *self._java[1:], "kafka.tools.StorageTool", "format"]
-        command += ["-t", new_cluster_id(), "-c", str(self._properties)]
+        command += ["-t", self._cluster_id, "-c", str(self._properties)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_LIMIT_S, check=False)
         if done.returncode != 0:
             said = (done.stdout + done.stderr).strip()[-2000:]

@@ -8,11 +8,12 @@ import contextlib
 import socket
 import struct
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
+
+from stream_dedup.broker.workarounds import close_abandoned_sockets, closed_when_not_made
 
 POLL_S = 0.1
 """Seconds between two tries: short beside a start of 7 s, long enough to leave the cores to the broker."""
@@ -25,15 +26,16 @@ _API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 """Length, request ApiVersions, version 0, correlation 1, no client id: answered by every Kafka."""
 
 
-def wait_until_ready(bootstrap: str, running: Callable[[], bool], limit_s: float) -> bool:
-    """Wait for an answer to an admin request.
+def wait_until_ready(bootstrap: str, running: Callable[[], bool], limit_s: float, nodes: int = 1) -> bool:
+    """Wait for an answer to an admin request that lists at least so many nodes.
 
     Returns:
         False if the broker ended (``running`` returned false) or the time ran out.
     """
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline and running():
-        if any(_answers_probe(address) for address in bootstrap.split(",")) and _answers_admin(bootstrap):
+        answers = sum(_answers_probe(address) for address in bootstrap.split(","))
+        if answers >= min(nodes, bootstrap.count(",") + 1) and _answers_admin(bootstrap, nodes):
             return True
         time.sleep(POLL_S)
     return False
@@ -49,18 +51,27 @@ def _answers_probe(address: str) -> bool:
         return False
 
 
-def _answers_admin(bootstrap: str) -> bool:
-    admin: Any = None
+def _answers_admin(bootstrap: str, nodes: int) -> bool:
     try:
+        with admin_of(bootstrap) as admin:
+            return len(admin.describe_cluster()["brokers"]) >= nodes
+    except KafkaError:
+        return False
+
+
+@contextlib.contextmanager
+def admin_of(bootstrap: str) -> Iterator[KafkaAdminClient]:
+    """Yield an admin client for the block; nothing of it is left, not even if a node is away."""
+    close_abandoned_sockets()
+    with closed_when_not_made() as make:
         admin = KafkaAdminClient(
             bootstrap_servers=bootstrap.split(","),
             request_timeout_ms=ADMIN_LIMIT_MS,
             bootstrap_timeout_ms=ADMIN_LIMIT_MS,
+            kafka_client=make,
         )
-        return bool(admin.describe_cluster()["brokers"])
-    except KafkaError:
-        return False
+    try:
+        yield admin
     finally:
-        if admin is not None:
-            with contextlib.suppress(KafkaError):
-                admin.close()
+        with contextlib.suppress(KafkaError):
+            admin.close()

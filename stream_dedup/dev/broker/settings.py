@@ -19,6 +19,8 @@ IMAGE_VARIABLE = "STREAM_DEDUP_BROKER_IMAGE"
 
 READY_LIMIT_S = 90
 """Start to first answer, seconds: 7 to 10 are usual on two idle cores; the rest is for busy ones."""
+IN_SYNC_LIMIT_S = 60
+"""A node that is back until its replicas have caught up, seconds: 1 to 5 are usual after a short absence."""
 STOP_LIMIT_S = 30
 """Orderly stop, seconds: a broker flushes its logs in 1 to 5; after that it is killed."""
 FORMAT_LIMIT_S = 60
@@ -43,7 +45,8 @@ class BrokerSettings:
 
     ``port`` on loopback, None for a free one. ``data`` is the folder that keeps topics and records after the
     end; None for a temporary one. ``properties`` are added to Kafka's, by Kafka's names, and win over ours.
-    A ``short_lived`` broker starts with less processor time, and is slower later.
+    A ``short_lived`` broker starts with less processor time, and is slower later. ``nodes`` above 1 are a cluster;
+    ``cluster_id`` is the one that a node of it is formatted with, None for an own one.
     """
 
     port: int | None = None
@@ -51,6 +54,8 @@ class BrokerSettings:
     heap_mib: int = HEAP_MIB
     properties: Mapping[str, str] = field(default_factory=dict)
     short_lived: bool = False
+    nodes: int = 1
+    cluster_id: str | None = None
 
 
 def new_cluster_id() -> str:

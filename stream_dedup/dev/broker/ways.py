@@ -1,4 +1,7 @@
-"""Chooses the development broker of this machine: external, container, or Java, in this order."""
+"""Chooses the development broker of this machine: external, container, or Java, in this order.
+
+The nodes of a cluster are Java processes always: containers could not reach each other on loopback.
+"""
 
 import logging
 import os
@@ -8,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from stream_dedup.dev.broker.base import DevBroker, ExternalBroker
+from stream_dedup.dev.broker.cluster import DevCluster
 from stream_dedup.dev.broker.container import ContainerBroker, engine_answers, has_client, missing_image
 from stream_dedup.dev.broker.jars import find_java, install_jars
 from stream_dedup.dev.broker.jvm import JvmBroker
@@ -42,7 +46,8 @@ def find_broker(settings: BrokerSettings | None = None, *, own: bool = False) ->
     external = os.environ.get(BROKERS_VARIABLE)
     if external and not own:
         return ExternalBroker(external)
-    return prepare_broker()(settings or BrokerSettings())
+    chosen = settings or BrokerSettings()
+    return _prepare_cluster()(chosen) if chosen.nodes > 1 else prepare_broker()(chosen)
 
 
 def prepare_broker() -> Callable[[BrokerSettings], DevBroker]:
@@ -62,6 +67,13 @@ def prepare_broker() -> Callable[[BrokerSettings], DevBroker]:
         msg = f"no broker can be started: {no_container}, and there is no Java 17 with Maven to do without"
         raise UnavailableError(msg)
     msg = "neither Docker nor Java 17 is on this machine, so no Kafka broker can run: install one of them"
+    raise NoMachineryError(msg)
+
+
+def _prepare_cluster() -> Callable[[BrokerSettings], DevBroker]:
+    if java := find_java():
+        return partial(DevCluster, java=java, jars=install_jars())
+    msg = "several nodes of Kafka run on Java 17, which is not on this machine: install it, with Maven"
     raise NoMachineryError(msg)
 
 
