@@ -6,6 +6,7 @@
 # make quality  whether the verdicts are right, beside peers: writes benchmarks/quality.md (STREAM_DEDUP_DATA: the texts)
 # make fuzz   200,000 lines that nobody would write through filter (ARGS="--lines 5000 --seed 3"), or records through
 #             decoding and fingerprinting, and through a worker (ARGS="--records 1000000 --worker 20000")
+# make simulate  10,000 schedules of several workers in virtual time (ARGS="--seeds 10000 --first 0")
 # make image  the worker's container image; make kafka-image: Kafka's, where apache/kafka cannot be pulled
 
 PYTHON ?= python3
@@ -24,7 +25,7 @@ PROMETHEUS_IMAGE ?= stream-dedup/prometheus
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-full lint bench quality fuzz image kafka-image prometheus-image clean
+.PHONY: help setup run test test-full lint bench quality fuzz simulate image kafka-image prometheus-image clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -64,6 +65,9 @@ bench: $(VENV)/.bench
 
 quality: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks.quality $(ARGS)
+
+simulate: setup
+	@$(BIN)/python -m tests.simulation $(ARGS)
 
 fuzz: setup
 	@$(BIN)/python -m tests.fuzz $(ARGS)

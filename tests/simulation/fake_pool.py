@@ -68,7 +68,7 @@ class FakePool:
         self._delay_s = delay_s
         self._tables = tables
 
-    def submit(self, records: Sequence[RawRecord]) -> Future[Columns]:
+    def submit(self, records: Sequence[RawRecord], lane: object = None) -> Future[Columns]:  # noqa: ARG002 - as the pool's
         """Return a future of the columns of these records."""
         future: Future[Columns] = Future()
 

@@ -1,0 +1,41 @@
+"""Schedules of several workers, run in virtual time: every promise holds at the end of each."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from tests.amount import FULL
+from tests.simulation.plan import plan_of
+from tests.simulation.run import run_plan
+from tests.simulation.shrink import command_of, shrink
+
+SEEDS = 3_000 if FULL else 300
+SHARE = 25
+"""Seeds of one test: the processes of a run share them out."""
+
+
+@pytest.fixture(autouse=True)
+def silence() -> Iterator[None]:
+    """Workers warn of what is done to them; nobody reads it, and it takes time."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, SHARE))
+def test_every_article_leaves_once_with_the_verdict_of_the_log(first: int) -> None:
+    """Whatever crashes, freezes, is lost, comes late, is made again, deleted or set (``checker`` has the promises)."""
+    for seed in range(first, first + SHARE):
+        if run_plan(plan_of(seed)).found:
+            smallest, dropped = shrink(plan_of(seed))
+            story = "\n".join([*smallest.notes, *smallest.found])
+            pytest.fail(f"seed {seed}; run it again: {command_of(seed, dropped)}\n{story}")
+
+
+def test_a_seed_gives_one_schedule() -> None:
+    """The same points in the same order, whichever schedule ran before."""
+    first = run_plan(plan_of(3))
+    run_plan(plan_of(4))
+    assert run_plan(plan_of(3)).trace == first.trace
+    assert first.trace
