@@ -14,42 +14,25 @@ transactions can be compared with the list of members.
 
 from __future__ import annotations
 
-import logging
 import re
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from kafka.errors import KafkaError
-
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S, make_admin, make_producer
-from stream_dedup.errors import StreamDedupError
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
     from stream_dedup.config.model import KafkaConfig
 
-log = logging.getLogger(__name__)
-
 _UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-
-
-def abort_hanging_transactions(kafka: KafkaConfig, own_id: str) -> list[str]:
-    """Abort them; return their transactional ids, or none after a failure, which is logged.
-
-    After a failure the next rebalance tries again, or the broker aborts the transactions at their time-out.
-    """
-    try:
-        return abort_hanging(kafka, own_id)
-    except (KafkaError, OSError, StreamDedupError) as error:
-        log.warning("hanging transactions could not be aborted (%r); the broker aborts them at their time-out", error)
-        return []
 
 
 def abort_hanging(kafka: KafkaConfig, own_id: str) -> list[str]:
     """Abort the open transactions of workers that are no longer members; return their transactional ids.
 
-    Several workers may call this at once.
+    Several workers may call this at once. After a failure the next rebalance tries again, or the broker aborts the
+    transactions at their time-out.
 
     Raises:
         KafkaError, UnavailableError: not all of them are aborted.
@@ -87,6 +70,5 @@ def _abort(kafka: KafkaConfig, transactional_id: str) -> None:
     producer = make_producer(kafka, transactional_id=transactional_id)
     try:
         producer.init_transactions()
-        log.info("the hanging transaction of a dead worker (%s) is aborted", transactional_id)
     finally:
         producer.close(timeout=CLOSE_TIMEOUT_S)

@@ -59,7 +59,7 @@ LEAST_MILLISECONDS = 100_000_000_000
 MAX_TIME_MS = 253_402_300_800_000
 """The year 10000, the end of ISO 8601."""
 
-Clock = Callable[[], int]
+ReadTime = Callable[[], int]
 """Milliseconds since 1970."""
 
 
@@ -93,7 +93,7 @@ class _SubmittedBatch(NamedTuple):
 def filter_files(
     config: Config,
     options: FilterOptions,
-    clock: Clock,
+    clock: ReadTime,
     report: Callable[[Tally], None],
     written: Callable[[], None] = lambda: None,
 ) -> Tally:
@@ -184,7 +184,7 @@ def _index(config: Config, path: Path | None) -> Iterator[LogIndex]:
 class _Log:
     """The log that this call writes into the index."""
 
-    def __init__(self, index: LogIndex, config: Config, clock: Clock) -> None:
+    def __init__(self, index: LogIndex, config: Config, clock: ReadTime) -> None:
         self._index = index
         self.clock = clock
         rules, current = rules_of(config), index.rules

@@ -17,7 +17,7 @@ from stream_dedup.core.entry import Batch
 from stream_dedup.index.layout import Head, Segment, read_segment, segment_key
 from stream_dedup.index.store import Store, WriteBatch
 
-Partition = tuple[bytes, int]
+SourceKey = tuple[bytes, int]
 
 _LAST_OFFSET = (1 << 64) - 1
 
@@ -36,7 +36,7 @@ class Coverage:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.last: dict[Partition, int] = {}
+        self.last: dict[SourceKey, int] = {}
         self.load()
 
     def load(self) -> None:
@@ -50,7 +50,7 @@ class Coverage:
             self.last[topic_id, partition] = read_segment(*last)[2].last
             cursor = end + b"\0"
 
-    def overlapping(self, where: Partition, first: int, last: int) -> list[Segment]:
+    def overlapping(self, where: SourceKey, first: int, last: int) -> list[Segment]:
         """Return the ranges that have an offset from ``first`` to ``last``, in order."""
         if first > self.last.get(where, -1):
             return []
@@ -113,7 +113,7 @@ class Coverage:
                 for rest in _later_than(segment, horizon, *read(segment.log_offset)):
                     writes.put(segment_key(topic_id, partition, rest.first), rest.encode())
 
-    def all(self) -> Iterator[tuple[Partition, Segment]]:
+    def all(self) -> Iterator[tuple[SourceKey, Segment]]:
         """Yield every range, by partition and offset."""
         for key, value in self._store.scan(b"S", b"T"):
             topic_id, partition, segment = read_segment(key, value)

@@ -9,19 +9,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.broker.adapter import KafkaOffsets, KafkaSink, KafkaSource, SystemClock
+from stream_dedup.broker.adapter import kafka_ports
 from stream_dedup.broker.client import unavailable_on_kafka_error, wait_for_broker
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.index.scan import warm as warm_search
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.metrics.server import MetricsServer
 from stream_dedup.pool import FingerprintPool
-from stream_dedup.ports import Clock, FingerprintLog, WorkerPorts
 from stream_dedup.worker.fingerprinting import BatchFingerprinter
 from stream_dedup.worker.opening import KafkaLogTopic, open_log, worker_id
 from stream_dedup.worker.steps import Step, TrimStep
@@ -124,15 +123,17 @@ def _start(
     pool.warm()
     metrics.identify(_version(), opened.scheme_id)
     transactional_id = worker_id(config)
-    clock = SystemClock()
+    ports = kafka_ports(config, transactional_id, opened.log)
+    stack.callback(ports.offsets.close)
+    stack.callback(ports.watch_offsets.close)
     worker = Worker(
         WorkerParts(
             config=config,
-            ports=_ports(config, opened.log, transactional_id, clock, stack),
+            ports=ports,
             opened=opened,
             transactional_id=transactional_id,
             fingerprinter=BatchFingerprinter(pool, processes, config.kafka.max_record_bytes, config.features.tables),
-            watchdog=Watchdog(clock),
+            watchdog=Watchdog(ports.clock),
             metrics=metrics,
             stop=stop,
             on_step=on_step,
@@ -140,20 +141,6 @@ def _start(
     )
     workers.append(worker)
     return worker
-
-
-def _ports(
-    config: Config, fingerprints: FingerprintLog, transactional_id: str, clock: Clock, stack: ExitStack
-) -> WorkerPorts:
-    """Connect the ports of a worker; the worker itself closes its source and its sink."""
-    return WorkerPorts(
-        source=KafkaSource(config, transactional_id),
-        log=fingerprints,
-        sink=KafkaSink(config, transactional_id),
-        offsets=stack.enter_context(closing(KafkaOffsets(config.kafka))),
-        watch_offsets=stack.enter_context(closing(KafkaOffsets(config.kafka))),
-        clock=clock,
-    )
 
 
 def _health(workers: list[Worker]) -> tuple[bool, str]:

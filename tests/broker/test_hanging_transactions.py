@@ -12,12 +12,10 @@ import pytest
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from stream_dedup.broker import hanging_transactions
 from stream_dedup.broker.client import discard, make_consumer, make_producer
-from stream_dedup.broker.hanging_transactions import abort_hanging_transactions
+from stream_dedup.broker.hanging_transactions import abort_hanging
 from stream_dedup.config.model import KafkaConfig
 from stream_dedup.dev.broker import DevBroker
-from stream_dedup.errors import UnavailableError
 from stream_dedup.worker.steps import Step
 from tests.waiting import wait_until
 from tests.worker.mixture import records
@@ -107,8 +105,8 @@ def test_only_transactions_of_dead_workers_are_aborted(made: Pipeline, stack: Ex
     )
     join_as(stack, kafka, made, alive)
     open_ones = {name: open_transaction(stack, made, name) for name in (dead, alive, own, other_group, odd)}
-    assert abort_hanging_transactions(kafka, own) == [dead]
-    assert abort_hanging_transactions(kafka, own) == []
+    assert abort_hanging(kafka, own) == [dead]
+    assert abort_hanging(kafka, own) == []
     with pytest.raises(KafkaError):
         open_ones.pop(dead).commit_transaction()
     for producer in open_ones.values():
@@ -123,15 +121,4 @@ def test_member_of_another_group_is_dead_here(made: Pipeline, stack: ExitStack) 
     dead = member(made.name)
     join_as(stack, kafka.model_copy(update={"group": f"{made.name}-more"}), made, dead)
     open_transaction(stack, made, dead)
-    assert abort_hanging_transactions(kafka, member(made.name)) == [dead]
-
-
-@pytest.mark.expect_log("hanging transactions could not be aborted")
-def test_broker_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failure is logged as a warning, and the worker goes on."""
-
-    def away(_kafka: KafkaConfig) -> None:
-        raise UnavailableError("no broker")  # noqa: EM101, TRY003 - any text
-
-    monkeypatch.setattr(hanging_transactions, "make_admin", away)
-    assert abort_hanging_transactions(KafkaConfig(), member("group")) == []
+    assert abort_hanging(kafka, member(made.name)) == [dead]

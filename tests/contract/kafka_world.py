@@ -12,7 +12,7 @@ from unittest.mock import patch
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.errors import KafkaTimeoutError
 
-from stream_dedup.broker.adapter import KafkaOffsets, KafkaSink, KafkaTopicReader, kafka_ports
+from stream_dedup.broker.adapter import KafkaLog, KafkaOffsets, KafkaSink, KafkaTopicReader, kafka_ports
 from stream_dedup.broker.adapter.group import offset_and_metadata
 from stream_dedup.broker.client import make_admin, make_consumer, make_producer
 from stream_dedup.broker.retry import patiently
@@ -126,7 +126,8 @@ class KafkaWorld:
         self._admin.alter_group_offsets(group, {TopicPartition(*partition): offset_and_metadata(start)})
 
     def ports(self, group: str, member: str, transaction_timeout_s: float = TRANSACTION_S) -> WorkerPorts:
-        made = kafka_ports(self._config(group, transaction_timeout_s=transaction_timeout_s), member)
+        config = self._config(group, transaction_timeout_s=transaction_timeout_s)
+        made = kafka_ports(config, member, KafkaLog(config.kafka, config.log_topic))
         for port in (made.source, made.log, made.sink, made.offsets, made.watch_offsets):
             self._stack.callback(port.close)
         return made

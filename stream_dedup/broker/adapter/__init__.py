@@ -17,7 +17,7 @@ from stream_dedup.broker.adapter.group import KafkaOffsets
 from stream_dedup.broker.adapter.sink import KafkaSink
 from stream_dedup.broker.adapter.source import KafkaSource
 from stream_dedup.broker.adapter.topic_reader import KafkaTopicReader
-from stream_dedup.ports import AuditPorts, WorkerPorts
+from stream_dedup.ports import AuditPorts, FingerprintLog, WorkerPorts
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
@@ -34,15 +34,17 @@ __all__ = [
 ]
 
 
-def kafka_ports(config: Config, member_id: str) -> WorkerPorts:
+def kafka_ports(config: Config, member_id: str, log: FingerprintLog) -> WorkerPorts:
     """Connect the ports of a worker; ``member_id`` is its client id in the group and its transactional id.
+
+    ``log`` is the one that the index was opened with.
 
     Raises:
         UnavailableError: no broker can be reached, or it refuses this client.
     """
     return WorkerPorts(
         source=KafkaSource(config, member_id),
-        log=KafkaLog(config.kafka, config.log_topic),
+        log=log,
         sink=KafkaSink(config, member_id),
         offsets=KafkaOffsets(config.kafka),
         watch_offsets=KafkaOffsets(config.kafka),

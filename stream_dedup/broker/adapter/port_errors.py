@@ -50,6 +50,7 @@ _KINDS: tuple[tuple[type[PortError], tuple[type[KafkaError], ...]], ...] = (
     ),
     (RecordTooLargeError, (kafka_errors.MessageSizeTooLargeError, kafka_errors.RecordListTooLargeError)),
     (SourceChangedError, (kafka_errors.LogTruncationError,)),
+    (UnreadableError, (kafka_errors.CorruptRecordError, kafka_errors.UnsupportedCodecError)),
     (
         RefusedByBrokerError,
         (
@@ -82,8 +83,6 @@ def port_error(error: BaseException) -> PortError:
         return error
     if isinstance(error, kafka_errors.OffsetOutOfRangeError):
         return OffsetGoneError(out_of_range(error))
-    if isinstance(error, kafka_errors.CorruptRecordError | kafka_errors.UnsupportedCodecError):
-        return UnreadableError(text_of(error))
     named = _named(error)
     for kind, clients in _KINDS:
         if issubclass(named, clients):

@@ -12,7 +12,6 @@ What the client leaves to its caller:
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,7 +24,6 @@ from stream_dedup.broker.adapter.group import offset_and_metadata
 from stream_dedup.broker.adapter.port_errors import port_error, port_errors
 from stream_dedup.broker.client import REQUEST_TIMEOUT_MS, discard, make_producer
 from stream_dedup.broker.hanging_transactions import abort_hanging
-from stream_dedup.broker.retry import RETRY_S
 from stream_dedup.broker.workarounds import (
     drop_refused_offsets,
     error_of_producer,
@@ -41,6 +39,8 @@ from stream_dedup.ports import (
     Partition,
     PassingError,
     PortError,
+    RecordTooLargeError,
+    RefusedByBrokerError,
 )
 
 if TYPE_CHECKING:
@@ -48,12 +48,14 @@ if TYPE_CHECKING:
 
     from stream_dedup.config.model import Config
 
-log = logging.getLogger(__name__)
-
 PRODUCER_BATCH_BYTES = 256 << 10
 """Size of the producer's batches: a few requests for each transaction, not hundreds."""
 DELIVERY_MS = REQUEST_TIMEOUT_MS + 1_000
 """Records or offsets that are not acknowledged in this time fail their transaction; a new producer tries again."""
+LEAST_START_S = 1.0
+"""The least time for a producer to be initialised, when connecting has used up the wait for a broker."""
+REFUSALS = (NotAMemberError, RecordTooLargeError, RefusedByBrokerError)
+"""Errors that leave the outcome of a commit or an abort unknown."""
 
 
 class KafkaSink:
@@ -106,29 +108,20 @@ class KafkaSink:
 
     def commit(self) -> None:
         """Commit."""
-        with self._unknown_outcomes():
+        with self._passing_for(*REFUSALS):
             self._connected().commit_transaction()
 
     def abort(self) -> None:
         """Abort."""
-        with self._unknown_outcomes():
+        with self._passing_for(*REFUSALS):
             self._connected().abort_transaction()
 
     def renew(self) -> None:
         """Start again under the same transactional id; blocks up to ``broker_wait_s``."""
+        self._discard()
         deadline = time.monotonic() + self._kafka.broker_wait_s
-        while True:
-            self._discard()
-            try:
-                self._connect(deadline)
-            except (PassingError, FencedError) as error:
-                if time.monotonic() > deadline:
-                    msg = f"the transactional producer cannot start within {self._kafka.broker_wait_s:g} s: {error}"
-                    raise PassingError(msg) from error
-                log.debug("the transactional producer: %s", error)
-            else:
-                return
-            time.sleep(RETRY_S)
+        with self._passing_for(FencedError):
+            self._connect(deadline)
 
     def abort_hanging(self) -> list[str]:
         """Abort the open transactions of this group's workers that are no members any more; return their ids."""
@@ -152,7 +145,7 @@ class KafkaSink:
             )
         try:
             with self._failures():
-                initialise_producer(self._producer, max(RETRY_S, deadline - time.monotonic()))
+                initialise_producer(self._producer, max(LEAST_START_S, deadline - time.monotonic()))
         except PortError:
             self._discard()
             raise
@@ -165,6 +158,7 @@ class KafkaSink:
 
     def _discard(self) -> None:
         producer, self._producer = self._producer, None
+        self._sent = []
         if producer is not None:
             discard(producer)
 
@@ -177,14 +171,12 @@ class KafkaSink:
             raise self._cause(error) from error
 
     @contextmanager
-    def _unknown_outcomes(self) -> Iterator[None]:
-        """Raise ``PassingError`` for whatever went wrong; a refusal shows again in ``renew``."""
+    def _passing_for(self, *kinds: type[PortError]) -> Iterator[None]:
+        """Raise ``PassingError`` for errors whose reason shows in the next ``renew``."""
         try:
             with self._failures():
                 yield
-        except (FencedError, PassingError):
-            raise
-        except PortError as error:
+        except kinds as error:
             raise PassingError(str(error)) from error
 
     def _cause(self, error: KafkaError) -> PortError:

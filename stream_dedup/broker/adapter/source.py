@@ -179,7 +179,6 @@ class KafkaSource:
                 msg = f"{partition} is not assigned to this worker any more"
                 raise NotAMemberError(msg) from error
             self._next[at] = start.offset
-        log.info("%s: begins at offset %d", partition, start.offset)
 
     def pause(self, *, paused: bool) -> None:
         """Stop or go on fetching the partitions that have begun; the membership continues."""
