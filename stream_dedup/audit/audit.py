@@ -19,17 +19,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.audit.early_trims import Owed, early_trims
+from stream_dedup.audit.outputs import Logged, differences, digest_of
 from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.audit.report import AuditReport
 from stream_dedup.audit.retention import Choice, Retention, most_deleted
 from stream_dedup.audit.texts import Compared, CopiedParts
 from stream_dedup.core.arrays import I64, U64
-from stream_dedup.core.headers import PREFIX, Headers, Stamp, StampedMatch, parse_headers, source_text, without_ours
-from stream_dedup.core.model import Coordinates, Judgement, Match, Status, Verdict
+from stream_dedup.core.headers import Stamp, parse_headers, source_text
+from stream_dedup.core.model import Coordinates, Judgement, Status, Verdict
 from stream_dedup.core.rules import REJECTED
 from stream_dedup.errors import CorruptError
 from stream_dedup.ports import Partition, SourceRecord
@@ -100,6 +100,11 @@ class Audit:
         self._last_in: dict[tuple[SourcePartition, Partition], int] = {}
         self._report = AuditReport(articles=int(self.chosen.sum()))
         self._report.found["trimmed"] = int((self.chosen & ~log.recomputable).sum())
+
+    def log_faults(self, found: Iterable[tuple[str, str]]) -> None:
+        """Report faults of log records: kind and description of each."""
+        for kind, text in found:
+            self._report.add(kind, text)
 
     def expect(self, index: int, judgement: Judgement) -> None:
         """Record the recomputed verdict of an article."""
@@ -185,13 +190,13 @@ class Audit:
         return next((index for index in order if not self._differences(index, output, stamp)), order[0])
 
     def _compare(self, index: int, output: SourceRecord, stamp: Stamp) -> None:
-        differences = self._differences(index, output, stamp)
-        if differences:
-            self._report.add("wrong", f"{_where(output)}: {_article(stamp)}: {'; '.join(differences)}")
-        digest = _digest(output)
+        found = self._differences(index, output, stamp)
+        if found:
+            self._report.add("wrong", f"{_where(output)}: {_article(stamp)}: {'; '.join(found)}")
+        digest = digest_of(output)
         if self._written[index] == NO_OUTPUT:
             self._written[index] = max(output.timestamp, 0)
-            if stamp.update and not differences:
+            if stamp.update and not found:
                 self._report.add("updates")
             self._digests[index] = digest
             if self._scope.texts:
@@ -202,24 +207,7 @@ class Audit:
             self._report.add("twice", f"{_where(output)}: {_article(stamp)} has another output")
 
     def _differences(self, index: int, output: SourceRecord, stamp: Stamp) -> list[str]:
-        """Return the differences of an output from the log, each as text."""
-        log, logged = self._log, int(self._log.entries.checksums[index])
-        rows: list[tuple[str, object, object]] = [
-            ("topic", output.topic, self._topic(index, stamp.verdict)),
-            ("scheme", stamp.scheme, log.scheme_id()),
-            ("source topic", stamp.topic, log.topic(index)),
-            ("checksum of the value", _checksum(output, stamp, logged), logged),
-        ]
-        if stamp.omitted is not None:
-            rows += [("key", output.key, None), ("headers of its own", without_ours(_headers(output)), [])]
-        expected = self._expected.get(index)
-        if expected is not None:
-            rows += _judged_rows(stamp, expected, int(log.entries.fingerprints[index]))
-        return [f"{name} {said!s}, should be {should!s}" for name, said, should in rows if said != should]
-
-    def _topic(self, index: int, verdict: Verdict) -> str:
-        """Return the topic that the output of an article with this verdict belongs in."""
-        return self._scope.topics[Verdict.UNIQUE if self._log.observed(index) else verdict]
+        return differences(Logged(self._log, index, self._expected.get(index)), self._scope.topics, output, stamp)
 
     # articles without an output
 
@@ -292,53 +280,6 @@ class Audit:
         if self._log.ever_logged.logged_at(source, coordinates.offset) is None:
             return "committed, but never logged"
         return "inside a logged batch, but without an entry"
-
-
-def _judged_rows(stamp: Stamp, expected: Judgement, fingerprint: int) -> list[tuple[str, object, object]]:
-    rejected = expected.verdict is Verdict.REJECTED
-    return [
-        ("verdict", stamp.verdict, expected.verdict),
-        ("fingerprint", _hex(stamp.fingerprint), None if rejected else _hex(fingerprint)),
-        ("match", stamp.match, None if expected.match is None else _stamped(expected.match)),
-        ("reason", stamp.reason, expected.reason),
-    ]
-
-
-def _stamped(match: Match) -> StampedMatch:
-    return StampedMatch(
-        id=match.id,
-        distance=match.distance,
-        similarity=f"{match.similarity:.4f}",
-        topic=match.topic,
-        coordinates=match.coordinates,
-        time=match.time,
-    )
-
-
-def _hex(fingerprint: int | None) -> str | None:
-    return None if fingerprint is None else f"{fingerprint:016x}"
-
-
-def _checksum(output: SourceRecord, stamp: Stamp, logged: int) -> int:
-    """Return the checksum of the source record's value: of its bytes, or from the header where they were omitted.
-
-    A tombstone without a key is written with an empty value, because the client sends no record without both.
-    """
-    if stamp.omitted is not None and not output.value:
-        return stamp.omitted.xxh3
-    tombstone = output.value is None or (not output.value and output.key is None and logged == 0)
-    return 0 if tombstone else xxhash.xxh3_64_intdigest(output.value or b"")
-
-
-def _headers(record: SourceRecord) -> Headers:
-    return [(name, value or b"") for name, value in record.headers]
-
-
-def _digest(output: SourceRecord) -> int:
-    """Return a hash of an output's topic, key, value and headers, without its time."""
-    own = _headers(output)
-    ours = sorted(pair for pair in own if pair[0].startswith(PREFIX))
-    return xxhash.xxh3_64_intdigest(repr((output.topic, output.key, output.value, without_ours(own), ours)).encode())
 
 
 def _where(output: SourceRecord) -> str:

@@ -64,7 +64,8 @@ FAULTS = (
     ),
     Finding(
         "wrong entry",
-        "with `--texts`: the source record gives another entry than the logged one",
+        "with `--texts`: the source record gives another entry than the logged one; or a record claims that its author "
+        "had read the log beyond it",
         "see whether the workers and the audit have the same release and configuration (`input`), and whether "
         "records of the source were replaced",
     ),

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from stream_dedup.audit.audit import Audit, Scope, to_recompute
-from stream_dedup.audit.reference import PlainLog, SourcePartition
+from stream_dedup.audit.authors import author_faults
+from stream_dedup.audit.reference import PlainLog, SourcePartition, plain_log
 from stream_dedup.audit.report import AuditReport
 from stream_dedup.audit.sources import AuditedSource, Since, lost_records
 from stream_dedup.audit.texts import Compared, compare_texts, records_of
@@ -117,10 +118,14 @@ def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress
     # 1 to 4
     snapshot = _snapshot(config, ports)
     # 5
-    log = _plain_log(config, ports, snapshot.log, progress)
+    log, faults = PlainLog(), list[tuple[str, str]]()
+    for record in _log_records(config, ports, snapshot.log, progress):
+        faults += author_faults(log, record)
+        log.append_record(record)
     if options.texts:
         _refuse_another_scheme(config, log)
     audit = Audit(log, _scope(config, options, snapshot))
+    audit.log_faults(faults)
     wanted = to_recompute(log, audit.chosen, options.sample, options.seed)
     for done, (index, judgement) in enumerate(log.judgements(wanted), 1):
         audit.expect(index, judgement)
@@ -154,7 +159,7 @@ def read_log(config: Config, ports: AuditPorts, progress: ReportStage) -> PlainL
     """
     patience = _Patience(config, ports)
     _refuse_no_log(config, patience, ports)
-    return _plain_log(config, ports, patience("the log", ports.log.bounds), progress)
+    return plain_log(_log_records(config, ports, patience("the log", ports.log.bounds), progress))
 
 
 def _refuse_no_log(config: Config, patience: _Patience, ports: AuditPorts) -> None:
@@ -202,15 +207,6 @@ def _belonging(committed: CommittedOffset | None, topic_id: bytes) -> int | None
 def _output_topics(config: Config) -> dict[Verdict, str]:
     topics = config.topics
     return {Verdict.UNIQUE: topics.unique, Verdict.DUPLICATE: topics.duplicate, Verdict.REJECTED: topics.rejected}
-
-
-def _plain_log(
-    config: Config, ports: AuditPorts, bounds: tuple[LogOffset, LogOffset], progress: ReportStage
-) -> PlainLog:
-    log = PlainLog()
-    for record in _log_records(config, ports, bounds, progress):
-        log.append_record(record)
-    return log
 
 
 def _log_records(
