@@ -1,0 +1,340 @@
+"""A whole audit through ports in memory: what it reads, in which order, and what it makes of the answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from random import Random
+
+import numpy as np
+import pytest
+import xxhash
+
+from stream_dedup.audit.reference import PlainLog, plain_log
+from stream_dedup.audit.report import AuditReport
+from stream_dedup.audit.run import AuditOptions, run_audit
+from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
+from stream_dedup.config.load import load_config
+from stream_dedup.config.model import Config
+from stream_dedup.core.entry import Batch, LogRecord, Payload, Trim, decode, encode, make_batch
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.headers import output_headers
+from stream_dedup.core.model import SourceOffset
+from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.errors import RefusedError, UnavailableError, UserError
+from stream_dedup.ports import AuditPorts, CommittedOffset, Partition, PassingError, RefusedByBrokerError
+from tests.audit.comparing import FAR, A, counts
+from tests.logs import REJECTED, batch
+from tests.memory.broker import Cluster
+from tests.memory.log import MemoryLog
+from tests.memory.offsets import MemoryOffsets, MemoryTopicReader
+from tests.memory.partition import Message
+from tests.memory.runtime import Connection, Phase
+from tests.simulation.scheduler import Process, Scheduler, VirtualClock
+
+GROUP = "g"
+SOURCE, UNIQUE, REJECTED_TOPIC = Partition("articles", 0), Partition("unique", 0), Partition("rejected", 0)
+KEYS = {
+    "kafka": {"group": GROUP, "brokers": "memory:1"},
+    "topics": {"input": ["articles"], "unique": "unique", "duplicate": "duplicate", "rejected": "rejected"},
+    "worker": {"processes": 0},
+}
+
+
+def quiet(_stage: str, _done: int, _total: int) -> None:
+    """No progress."""
+
+
+def configured() -> Config:
+    return load_config(None, KEYS, {})
+
+
+@dataclass
+class World:
+    """A group's topics, and the steps of a worker done by hand."""
+
+    config: Config = field(default_factory=configured)
+    connection: Connection = field(default_factory=Connection)
+
+    def __post_init__(self) -> None:
+        self._scheduler = Scheduler(Random(0))
+        self.cluster = Cluster(self._scheduler)
+        self.topic_id = self.cluster.make_topic(SOURCE.topic)
+        for topic in ("unique", "duplicate", "rejected"):
+            self.cluster.make_topic(topic)
+        self.cluster.make_topic(self.config.log_topic, has_append_time=True)
+
+    def produce(self, *values: bytes) -> None:
+        """Records of the source, each with a key and a header."""
+        for value in values:
+            message = Message(b"key", value, [("own", b"1")], 1234)
+            self.cluster.append(self.cluster.partition(SOURCE), message)
+
+    def produce_marker(self) -> None:
+        """An offset without a record: an aborted transaction of one record, and its control record."""
+        source = self.cluster.partition(SOURCE)
+        transaction = source.begin_transaction()
+        source.append(Message(b"key", b"aborted"), self.cluster.time_ms(), transaction)
+        source.end_transaction(transaction, self.cluster.time_ms(), committed=False)
+
+    def append(self, *payloads: Payload) -> None:
+        """Records of the log."""
+        log = self.cluster.partition(Partition(self.config.log_topic, 0))
+        for payload in payloads:
+            self.cluster.append(log, Message(None, encode(payload)))
+
+    def plain(self) -> PlainLog:
+        """The log as the reference reads it."""
+        records = self.cluster.partition(Partition(self.config.log_topic, 0)).records
+        raws = [(one, one.value or b"") for one in records]
+        return plain_log(LogRecord(one.offset, one.timestamp, decode(raw), raw) for one, raw in raws)
+
+    def batch(self, offsets: list[int], prints: list[int | None]) -> Batch:
+        """A batch of entries of the records ``value N``."""
+        made = batch(offsets, prints, topic_id=self.topic_id)
+        sums = [xxhash.xxh3_64_intdigest(b"value %d" % offset) for offset in offsets]
+        return replace(made, checksums=np.array(sums, np.uint64))
+
+    def write(self, committed: int, *, only: Callable[[int], bool] = lambda _offset: True) -> None:
+        """The outputs of the articles at these source offsets, and the committed offset."""
+        plain = self.plain()
+        values = {record.offset: record.value for record in self.cluster.partition(SOURCE).records}
+        for index, judged in sorted(plain.judgements(), key=lambda one: plain.coordinates(one[0]).offset):
+            at = plain.coordinates(index)
+            if at.offset >= committed or not only(at.offset):
+                continue
+            print_ = int(plain.entries.fingerprints[index])
+            headers = output_headers(judged, print_, plain.scheme_id(), SOURCE.topic, at, 1234)
+            message = Message(b"key", values[at.offset], [("own", b"1"), *headers], self.cluster.time_ms())
+            self.cluster.append(self.cluster.partition(Partition(str(judged.verdict), 0)), message)
+        self.commit(committed)
+
+    def commit(self, offset: int) -> None:
+        self.cluster.group(GROUP).commit(SOURCE, CommittedOffset(SourceOffset(offset), self.topic_id))
+
+    def audit(self, **options: object) -> AuditReport:
+        cluster, connection = self.cluster, self.connection
+        ports = AuditPorts(
+            log=MemoryLog(cluster, connection, self.config.log_topic),
+            offsets=MemoryOffsets(cluster, connection, GROUP),
+            reader=MemoryTopicReader(cluster, connection),
+            clock=VirtualClock(self._scheduler, Process("audit")),
+        )
+        return run_audit(self.config, AuditOptions(**options), ports, quiet)  # type: ignore[arg-type]
+
+    @contextmanager
+    def at(self, call: str, phase: Phase, act: Callable[[], None]) -> Iterator[list[str]]:
+        """Do something at the first such call; the list has the names of all calls."""
+        calls: list[str] = []
+
+        def hook(name: str, when: Phase) -> None:
+            calls.append(name)
+            if (name, when) == (call, phase) and calls.count(name) == (1 if phase is Phase.BEGIN else 2):
+                act()
+
+        self.connection.hook = hook
+        yield calls
+        self.connection.hook = lambda _call, _phase: None
+
+
+def three_logged() -> World:
+    """Three records of the source in one batch: a unique article, another one, a rejected record."""
+    world = World()
+    world.produce(*(b"value %d" % number for number in range(3)))
+    world.append(rules_of(world.config), world.batch([0, 1, 2], [A, FAR, REJECTED]))
+    return world
+
+
+def test_nothing_is_wrong() -> None:
+    """Outputs as the log says them are no faults; nor are offsets without a record, inside a batch and behind it."""
+    world = World()
+    world.produce(b"value 0", b"value 1")
+    world.produce_marker()
+    world.produce(b"value 4", b"value 5")
+    world.produce_marker()
+    world.append(rules_of(world.config), world.batch([0, 1, 4], [A, FAR, A ^ 1]), world.batch([5], [REJECTED]))
+    world.write(8)
+    found = world.audit()
+    assert (counts(found), found.articles, found.recomputed, found.outputs) == ({}, 4, 4, 4)
+
+
+def test_a_record_inside_a_batch_without_an_entry() -> None:
+    """A poll that lost a record in the middle is found, even before the batch is committed."""
+    world = World()
+    world.produce(*(b"value %d" % number for number in range(5)))
+    world.append(rules_of(world.config), world.batch([0, 4], [A, FAR]))
+    lost = [f"articles-0-{offset}: inside a logged batch, but without an entry" for offset in (1, 2, 3)]
+    for committed in (0, 5):
+        world.write(committed)
+        assert world.audit().examples["missing"] == lost
+
+
+def test_a_batch_that_covers_what_another_one_logged() -> None:
+    """Offsets between the entries of a later batch that an earlier one covers are no holes of it."""
+    world = World()
+    world.produce(*(b"value %d" % number for number in range(3)))
+    world.append(rules_of(world.config), world.batch([1], [A]), world.batch([0, 2], [FAR, REJECTED]))
+    world.write(3)
+    assert counts(world.audit()) == {}
+
+
+def test_records_before_the_committed_offset_that_were_never_logged() -> None:
+    """An offset set past records that were not logged is found; what retention has deleted is not asked for."""
+    world = three_logged()
+    world.produce(b"value 3")
+    world.produce_marker()
+    world.produce(b"value 6", b"value 7")
+    world.write(3)
+    world.commit(7)
+    assert world.audit().examples["missing"] == [
+        f"articles-0-{offset}: committed, but never logged" for offset in (3, 6)
+    ]
+    world.cluster.partition(SOURCE).delete_before(4)
+    assert counts(world.audit()) == {"missing": 1}
+
+
+def test_ranges_far_apart() -> None:
+    """Ranges that are read one after the other: the first and the last record of a long source are lost."""
+    world = World()
+    world.produce(*(b"value %d" % number for number in range(1002)))
+    world.append(rules_of(world.config), world.batch(list(range(1, 1001)), [REJECTED] * 1000))
+    world.write(1002, only=lambda offset: 0 < offset < 1001)
+    assert world.audit().examples["missing"] == [
+        f"articles-0-{offset}: committed, but never logged" for offset in (0, 1001)
+    ]
+
+
+def test_retention_excuses_the_topic_that_it_deleted_from() -> None:
+    """A deleted rejected record excuses itself, and no lost unique output."""
+    world = three_logged()
+    world.write(3, only=lambda offset: offset == 2)
+    world.cluster.partition(REJECTED_TOPIC).delete_before(1)
+    assert counts(world.audit()) == {"not kept": 1, "missing": 2}
+
+
+def test_outputs_that_are_deleted_while_they_are_read() -> None:
+    """The audit asks to be started again: it cannot tell what was there."""
+    world = three_logged()
+    world.write(3)
+    delete = lambda: world.cluster.partition(UNIQUE).delete_before(1)  # noqa: E731 - one step
+    with world.at("reader.read", Phase.BEGIN, delete), pytest.raises(UnavailableError, match="start the audit again"):
+        world.audit()
+
+
+def test_source_records_that_are_deleted_while_they_are_read() -> None:
+    """Records that retention deletes meanwhile are left out; the others are read."""
+    world = three_logged()
+    world.produce(*(b"value %d" % number for number in range(3, 6)))
+    world.write(3)
+    world.commit(6)
+    calls = 0
+
+    def delete(call: str, phase: Phase) -> None:
+        nonlocal calls
+        calls += call == "reader.read" and phase is Phase.BEGIN
+        if calls == 3:  # one for each output topic that has records
+            world.cluster.partition(SOURCE).delete_before(5)
+
+    world.connection.hook = delete
+    assert world.audit().examples["missing"] == ["articles-0-5: committed, but never logged"]
+
+
+def test_a_log_that_is_trimmed_while_it_is_read() -> None:
+    """The audit asks to be started again."""
+    world = three_logged()
+    cut = lambda: world.cluster.partition(Partition(world.config.log_topic, 0)).delete_before(1)  # noqa: E731 - one step
+    with world.at("log.poll", Phase.BEGIN, cut), pytest.raises(RefusedError, match="start the audit again"):
+        world.audit()
+
+
+def test_progress_of_workers_is_no_fault() -> None:
+    """Articles that are committed, and trimmed behind, after the audit read the committed offsets: no fault."""
+    world = three_logged()
+    world.write(1)
+
+    def go_on() -> None:
+        world.write(3, only=lambda offset: offset > 0)
+        world.append(rules_of(world.config), Trim(2, 2_000_000_000_000))
+
+    with world.at("reader.bounds", Phase.END, go_on):
+        assert counts(world.audit()) == {"pending": 2}
+
+
+def test_the_same_trim_before_the_audit_began() -> None:
+    """The same trim is a fault where it came before the committed offsets that leave the articles owed."""
+    world = three_logged()
+    world.write(1)
+    world.append(rules_of(world.config), Trim(2, 2_000_000_000_000))
+    assert counts(world.audit()) == {"pending": 2, "trimmed early": 1}
+
+
+@pytest.mark.parametrize("call", ["log.bounds", "offsets.committed", "offsets.topic_ids", "reader.bounds"])
+def test_a_broker_that_is_away_for_a_moment(call: str) -> None:
+    """A request whose error passes is made again; one that is refused, or passes too late, ends the audit."""
+    world = three_logged()
+    world.write(3)
+
+    def fail(error: Exception) -> Callable[[], None]:
+        def act() -> None:
+            raise error
+
+        return act
+
+    with world.at(call, Phase.BEGIN, fail(PassingError("away"))) as calls:
+        assert counts(world.audit()) == {}
+    assert calls.count(call) > 2
+    refused = fail(RefusedByBrokerError("no right"))
+    with world.at(call, Phase.BEGIN, refused), pytest.raises(UnavailableError, match="no right"):
+        world.audit()
+
+
+def test_no_log() -> None:
+    """A group without a log is an error that names the remedy."""
+    world = World()
+    world.cluster.delete_topic(world.config.log_topic)
+    with pytest.raises(UserError, match="--group"):
+        world.audit()
+
+
+def fingerprinted() -> World:
+    """Articles that are logged as a worker does it."""
+    world = World()
+    texts = ["the ferry leaves at nine", "no boat will come today", "a storm is on its way"]
+    world.produce(*(json.dumps({"id": text[:2], "text": text}).encode() for text in texts))
+    records = world.cluster.partition(SOURCE).records
+    raw = [RawRecord(one.key, one.value, f"articles-0-{one.offset}") for one in records]
+    maker = EntryMaker(fingerprint_settings_of(world.config), input_format_of(world.config))
+    entries = make_batch(maker(raw), world.topic_id, SOURCE.topic, 0, range(3))
+    signatures = entries.signatures.copy()
+    signatures[1] ^= 1
+    world.append(rules_of(world.config), replace(entries, signatures=signatures))
+    world.write(3)
+    return world
+
+
+def test_texts() -> None:
+    """With ``texts``, a wrong signature is found; without, the log is taken as it is."""
+    world = fingerprinted()
+    assert counts(world.audit()) == {}
+    found = world.audit(texts=True)
+    assert (counts(found), found.texts) == ({"wrong entry": 1}, 3)
+    world.cluster.partition(SOURCE).delete_before(2)
+    found = world.audit(texts=True)
+    assert (counts(found), found.texts) == ({"not compared": 2}, 1)
+
+
+def test_texts_of_a_sample() -> None:
+    """A sample names the articles that are compared."""
+    found = [world.audit(texts=True, sample=1, seed=seed) for world in [fingerprinted()] for seed in range(8)]
+    assert {one.texts for one in found} == {1}
+    assert {one.found["wrong entry"] for one in found} == {0, 1}
+
+
+def test_texts_under_another_scheme() -> None:
+    """The configuration must name the scheme of the log."""
+    world = fingerprinted()
+    world.config = load_config(None, {**KEYS, "match": {"profile": "comment"}}, {})
+    with pytest.raises(UserError, match="needs the configuration of the workers"):
+        world.audit(texts=True)
