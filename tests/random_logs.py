@@ -12,8 +12,8 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stream_dedup.core.entry import LogRecord, Payload, Trim
-from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, Status, group_of
+from stream_dedup.core.entry import Basis, Forgotten, LogRecord, Payload, Trim
+from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, LogOffset, SourceOffset, Status, group_of
 from stream_dedup.core.rules import DIRECTED, Rules, Scheme
 from tests.logs import OTHER_TOPIC, SCHEME, START_TIME, TOPIC, Entry, entries_batch, record, scheme_of
 
@@ -100,9 +100,19 @@ class RandomLog:
         """Append rules; returns the offset of the record."""
         return self._append(Rules(self.scheme, **changes))
 
-    def append_trim(self, before: int, horizon: int) -> None:
-        """Append a trim."""
-        self._append(Trim(before, horizon))
+    def append_trim(self, before: int, horizon: int, basis: Basis | None = None) -> None:
+        """Append a trim, of version 3 if it has a basis."""
+        self._append(Trim(before, horizon, basis))
+
+    @property
+    def end(self) -> int:
+        """The log offset after the last record."""
+        return self.records[-1].offset + 1 if self.records else 0
+
+    def logged_before(self, source: tuple[bytes, int]) -> int:
+        """The offset after the last one that was logged of a source."""
+        logged = self._logged[source]
+        return self._offsets[source][logged - 1] + 1 if logged else 0
 
     def append_articles(self) -> None:
         """Append the next articles of some source."""
@@ -162,6 +172,7 @@ class RandomSteps:
         self._rng = self.log.rng
         self._rules = self._draw_rules(1)
         self._anchors = [self.log._append(self._rules)]
+        self._forgotten = dict.fromkeys(SOURCES, 0)
 
     def grow(self) -> list[LogRecord]:
         """Draw some steps and return the records."""
@@ -214,7 +225,21 @@ class RandomSteps:
         rng, records = self._rng, self.log.records
         anywhere = rng.randrange(records[-1].offset + 2)
         before = rng.choice(self._anchors[-3:]) if rng.random() < 0.8 else anywhere
-        self.log.append_trim(before, self.log.time - rng.randint(-1, 30) * self.log.step)
+        horizon = self.log.time - rng.randint(-1, 30) * self.log.step
+        self.log.append_trim(before, horizon, self._draw_basis() if rng.random() < 0.7 else None)
+
+    def _draw_basis(self) -> Basis:
+        """Mostly what an honest author would say; now and then of other rules, of an older log, or not all."""
+        rng = self._rng
+        for source in SOURCES:
+            logged = self.log.logged_before(source)
+            if rng.random() < 0.4 and logged:
+                self._forgotten[source] = max(self._forgotten[source], rng.randint(0, logged))
+        listed = {source: before for source, before in self._forgotten.items() if before and rng.random() < 0.97}
+        forgotten = [Forgotten(*source, SourceOffset(before)) for source, before in sorted(listed.items())]
+        revision = self._rules.revision - (rng.random() < 0.1)
+        read_to = self.log.end if rng.random() < 0.7 else rng.randrange(self.log.end)
+        return Basis(revision, LogOffset(read_to), tuple(forgotten))
 
 
 def random_log(

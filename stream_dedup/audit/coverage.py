@@ -1,7 +1,7 @@
 """Which source offsets each log record covers, as ranges.
 
-Pure, and used by the reference alone: the index has its own code for it. A range that overlaps covered offsets
-covers only those of its offsets that are not covered yet.
+Pure, and used by the audit alone: the index has its own code for it. A range that overlaps covered offsets
+covers only those of its offsets that are not covered yet. Offsets that are forgotten count as covered, by no record.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ class LoggedRanges:
     def __init__(self) -> None:
         """Start with no offset covered."""
         self._ranges: dict[tuple[bytes, int], list[LoggedRange]] = {}
+        self.forgotten: dict[tuple[bytes, int], int] = {}
+        """Of each source partition the offset below which everything is forgotten."""
 
     def logged_at(self, source: tuple[bytes, int], offset: int) -> int | None:
         """Return the offset of the log record that covers this source offset, or None."""
@@ -41,8 +43,20 @@ class LoggedRanges:
         for first, last in self.gaps(source, logged.first, logged.last + 1):
             ranges.insert(bisect_right(ranges, first, key=_first), logged._replace(first=first, last=last))
 
+    def forget(self, source: tuple[bytes, int], before: int) -> None:
+        """Forget every offset below ``before``: it counts as covered, and its record is not known any more."""
+        self.forgotten[source] = max(before, self.forgotten.get(source, 0))
+        ranges = self._ranges.get(source, [])
+        self._ranges[source] = [kept._replace(first=max(kept.first, before)) for kept in ranges if kept.last >= before]
+
+    def logged_since(self, log_offset: int) -> list[tuple[tuple[bytes, int], LoggedRange]]:
+        """Return the ranges that are covered by log records from a log offset on, each with its source partition."""
+        pairs = ((source, kept) for source, ranges in self._ranges.items() for kept in ranges)
+        return [(source, kept) for source, kept in pairs if kept.log_offset >= log_offset]
+
     def gaps(self, source: tuple[bytes, int], start: int, stop: int) -> list[tuple[int, int]]:
         """Return the ranges (first, last) from ``start`` to before ``stop`` that are not covered."""
+        start = max(start, self.forgotten.get(source, 0))
         ranges = self._ranges.get(source, [])
         found = []
         for logged in ranges[max(bisect_right(ranges, start, key=_first) - 1, 0) :]:

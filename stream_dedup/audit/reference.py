@@ -12,11 +12,9 @@ The definitions, each where it is used below:
 * ``plain_near`` defines which entries are near an article. An article with a near entry is a duplicate; where the
   rules make a re-crawl an update, an article near an entry of its own id is unique and has a match.
 * An entry is outside the window if the article's log time minus its own exceeds the window.
-* A trim removes the entries of log records before its X. Their coordinates, and those of articles
-  with a log time up to its horizon, are no longer covered: such an article is new when it comes again. A trim is void
-  if X is no rules record that took force or restates the rules, if a copy between X and the trim
-  repeats an article from before X, or if X lies before a void trim. A trim may always name an X that is trimmed
-  already: a log that was cut there has lost the records that could make it void.
+* A valid trim (``plain_trims``) removes the entries of log records before its X. Their coordinates, and those of
+  articles with a log time up to its horizon, are no longer covered: such an article is new when it comes again. But
+  what the trim lists as forgotten was logged once: it is no article when it comes again.
 
 Measured on one core, at 300,000 articles of random signatures, of which a fifth were duplicates: an article was
 compared with all before it in 0.4 ms in exact search, and in directed search in 0.5, 0.8 or 1.5 ms with 4, 8 or
@@ -37,6 +35,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.audit.coverage import LoggedRange, LoggedRanges
 from stream_dedup.audit.plain_near import PlainEntries, PlainMatch, PlainQuery, PlainSearch
+from stream_dedup.audit.plain_trims import PlainTrims
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.entry import Batch, LogRecord, Trim
 from stream_dedup.core.headers import source_text
@@ -98,18 +97,18 @@ class PlainLog:
         """Every source offset that was ever logged, trimmed or not."""
         self.logged = LoggedRanges()
         """Every source offset that is covered now."""
-        self.low_watermark = LogOffset(0)
-        """Entries at log offsets below this are trimmed."""
         self.valid_trims: list[ValidTrim] = []
-        self.void_trims_before = LogOffset(0)
-        """A trim that names an X below this is void, unless X is trimmed already."""
+        self.trims = PlainTrims(self.logged)
         self.holes: dict[SourcePartition, list[tuple[int, int]]] = {}
         """Source offsets (first, last) inside the span of the batch that logged them, but without an entry in it."""
         self._source_of: dict[SourcePartition, int] = {}
         self._records: list[_Record] = []
         self._parts: list[tuple[NDArray[Any], ...]] = []
-        self._anchors: set[int] = set()
-        self._copies: list[tuple[int, int]] = []
+
+    @property
+    def low_watermark(self) -> LogOffset:
+        """Entries at log offsets below this are trimmed."""
+        return self.trims.low_watermark
 
     def append_record(self, record: LogRecord) -> None:
         """Read the next log record.
@@ -119,6 +118,7 @@ class PlainLog:
         """
         if self.first_offset is None:
             self.first_offset = record.offset
+            self.trims.first_offset = LogOffset(record.offset)
         self.end = record.offset + 1
         payload = record.payload
         if isinstance(payload, Rules):
@@ -231,26 +231,14 @@ class PlainLog:
     def _append_rules(self, offset: int, rules: Rules) -> None:
         if rules.takes_force_after(self.rules):
             self.rules = rules
-            self._anchors.add(offset)
-        elif self.rules is not None and rules.restates(self.rules):
-            self._anchors.add(offset)
+        elif not rules.restates(self.rules):
+            return
+        self.trims.add_rules(offset)
 
     def _append_trim(self, record: LogRecord, trim: Trim) -> None:
-        if not self._may_name(trim.before):
-            self.void_trims_before = LogOffset(record.offset)
-            return
         window_ms = None if self.rules is None else self.rules.window_ms
-        self.valid_trims.append(ValidTrim(record.offset, int(record.time), trim, window_ms))
-        self.low_watermark = LogOffset(max(self.low_watermark, trim.before))
-        self.logged.drop_ranges(self.low_watermark, trim.horizon)
-
-    def _may_name(self, before: int) -> bool:
-        """Return whether a trim may name this log offset. It may name any that is trimmed already."""
-        if before < max(self.low_watermark, self.first_offset or 0):
-            return True
-        if before not in self._anchors or before < self.void_trims_before:
-            return False
-        return not any(first < before <= copy for copy, first in self._copies)
+        if self.trims.apply(record.offset, trim, self.rules):
+            self.valid_trims.append(ValidTrim(record.offset, int(record.time), trim, window_ms))
 
     def _append_batch(self, record: LogRecord, batch: Batch, rules: Rules) -> None:
         if batch.tables != rules.scheme.tables:
@@ -261,8 +249,8 @@ class PlainLog:
             raise CorruptError(msg)
         source = (batch.topic_id, batch.partition)
         offsets = batch.offsets
-        firsts = [self.logged.logged_at(source, int(offset)) for offset in offsets]
-        self._copies += [(record.offset, first) for first in set(firsts) if first is not None]
+        firsts = [self._known_since(source, int(offset)) for offset in offsets]
+        self.trims.add_copies(record.offset, {first for first in firsts if first is not None})
         is_new = np.array([first is None for first in firsts])
         times = np.broadcast_to(np.asarray(record.time, np.int64), offsets.shape)
         self.holes.setdefault(source, []).extend(self._new_holes(source, offsets))
@@ -271,6 +259,12 @@ class PlainLog:
             self.ever_logged.cover(source, logged)
         if is_new.any():
             self._append_entries(record.offset, times, batch, rules, np.flatnonzero(is_new))
+
+    def _known_since(self, source: SourcePartition, offset: int) -> int | None:
+        """Return the log offset of the record that says that a source offset is logged: a batch, or a trim; or None."""
+        if offset < self.logged.forgotten.get(source, 0):
+            return self.trims.complete_trim
+        return self.logged.logged_at(source, offset)
 
     def _new_holes(self, source: SourcePartition, offsets: I64) -> Iterator[tuple[int, int]]:
         """Yield the offsets between those of a batch, where no earlier batch covers them."""

@@ -5,8 +5,8 @@ A cache of the log: everything in it can be built again. Only ``store`` knows Ro
 
 from stream_dedup.index.folder import mark_corrupt
 from stream_dedup.index.kept import keep_aside
-from stream_dedup.index.log_index import LogIndex
+from stream_dedup.index.log_index import FORGOTTEN, UNLOGGED, LogIndex
 from stream_dedup.index.only_copy import only_copy_in
 from stream_dedup.index.settings import IndexSettings
 
-__all__ = ["IndexSettings", "LogIndex", "keep_aside", "mark_corrupt", "only_copy_in"]
+__all__ = ["FORGOTTEN", "UNLOGGED", "IndexSettings", "LogIndex", "keep_aside", "mark_corrupt", "only_copy_in"]

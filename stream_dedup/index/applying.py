@@ -24,8 +24,10 @@ from stream_dedup.index.settings import RANGES, IndexSettings
 from stream_dedup.index.state import State
 from stream_dedup.index.store import Store, WriteBatch
 from stream_dedup.index.tables import Tables
+from stream_dedup.index.trims import TrimEffect, Trims
 
 _ALL_RECORDS = [(family, family + b"\xff") for family in (b"E", b"R", b"S", b"W")]
+"""Key ranges of the families whose entries trims delete."""
 
 
 class Applied:
@@ -41,6 +43,7 @@ class Applied:
         self.history = History(store)
         self.coverage = Coverage(store)
         self.rows = StoredRecords(store)
+        self.trims = Trims(self.state, self.history, self.coverage, self.rows)
         self.unflushed = 0
         self.doubt: str | None = None
         self._check_state()
@@ -123,7 +126,7 @@ class Applied:
             record.offset, batch, Head(len(batch), record.time, uncovered.mask, self.state.next_doc_number), record.raw
         )
         numbered = row.table_rows()
-        voided = [] if uncovered.repeats is None else self.history.void_after(uncovered.repeats)
+        voided = self._voided_by(uncovered)
         self._advance(record)
         self.state.newest = max(self.state.newest or 0, row.head.time_range[1])
         self.state.next_doc_number += len(numbered)
@@ -147,6 +150,16 @@ class Applied:
         for mark in voided:
             mark.write(writes)
 
+    def _voided_by(self, uncovered: Uncovered) -> list[Mark]:
+        """Return the rules records that no trim may name from now on.
+
+        An index of a log that was cut there would take repeated or late entries of this batch for articles: it would
+        not know the record that they repeat, or the last trim that listed all that is forgotten.
+        """
+        known_at = [] if uncovered.repeats is None else [uncovered.repeats]
+        known_at += [self.state.complete_trim] * uncovered.late
+        return self.history.void_after(min(known_at)) if known_at else []
+
     def _keep_in_memory(self, row: StoredRecord, numbered: RowArray) -> None:
         self.rows.keep_decoded(row)
         self.unflushed += len(row.batch)
@@ -169,11 +182,15 @@ class Applied:
             self.tables = self._open_tables(rules.scheme.tables)
 
     def _apply_trim(self, record: LogRecord, trim: Trim) -> None:
+        effect = self.trims.effect_of(trim)
         self._advance(record)
-        if not self._may_trim(trim.before):
-            self.state.last_void_trim = record.offset
+        if effect is not TrimEffect.VALID:
+            if effect is TrimEffect.VOID:
+                self.state.last_void_trim = record.offset
             self._write()
             return
+        if self.trims.completes(trim):
+            self.state.complete_trim = record.offset
         low_watermark, horizon = (
             max(self.state.low_watermark, trim.before),
             max(self.state.horizon or trim.horizon, trim.horizon),
@@ -185,32 +202,20 @@ class Applied:
         self.state.first_doc_number = self.state.next_doc_number if first is None else first[1].first
         self.state.articles -= gone
         # 1. One atomic write: deletes trimmed entries, source ranges and rules; sets the applied position.
-        self._write(lambda writes: self._put_trim(writes, low_watermark, trim.horizon, marks))
+        self._write(lambda writes: self._put_trim(writes, trim, low_watermark, marks))
         # 2. The same in memory. Posting lists are purged in steps: until then the low watermark hides trimmed entries.
         self.history.drop_marks_before(low_watermark)
         self.rows.drop_decoded_before(low_watermark)
         self.coverage.load()
         self.tables.drop_entries_before(self.state.first_doc_number)
 
-    def _put_trim(self, writes: WriteBatch, low_watermark: int, horizon: int, marks: list[Mark]) -> None:
+    def _put_trim(self, writes: WriteBatch, trim: Trim, low_watermark: int, marks: list[Mark]) -> None:
         for family in (b"E", b"R"):
             writes.delete_range(offset_key(family, 0), offset_key(family, low_watermark))
         self.tables.rows.delete_rows_before(writes, self.state.first_doc_number)
         for mark in marks:
             writes.delete(offset_key(b"U", mark.offset))
-        self.coverage.delete_trimmed(writes, low_watermark, horizon, self._read_times)
-
-    def _read_times(self, log_offset: int) -> tuple[Batch, Head]:
-        row = self.rows.get(log_offset)
-        return row.batch, row.head
-
-    def _may_trim(self, before: int) -> bool:
-        """Whether a trim at this offset is valid: the same in an index built from a log that was cut before."""
-        if before < max(self.state.low_watermark, self.state.start or 0):
-            # That offset is trimmed. Earlier void trims and copies must not matter: a log that was cut has lost them.
-            return True
-        mark = self.history.mark(before)
-        return mark is not None and not mark.void and before >= self.state.last_void_trim
+        self.coverage.write_trim(writes, trim, self.rows.times_at)
 
     def _purge_shard(self) -> None:
         shard = self.state.purge

@@ -9,6 +9,8 @@ in values little-endian. One column family holds families of keys by their first
     R offset:8                         its head: flags u8, entries u32, originals u32, first number u32, then log time
                                        i64 (flag 1: one for every entry), with flag 2 a bit an entry, 1 = original
     S topic_id:16 partition:4 first:8  source range: last i64, log offset i64, least and greatest log time i64
+    L topic_id:16 partition:4          offsets of a source partition below this are forgotten, i64 (not there before
+                                       the first trim of version 3)
     U offset:8                         rules record that took force or restates, JSON
     W chunk:4                          rows ROW_CHUNK * chunk to before the next chunk's, 64 bytes each (below)
     P table:1 page:2                   tails of PAGE_BLOCKS neighbouring lists: how many entries each has, u16 x
@@ -70,6 +72,8 @@ _FLAG_COPIES = 2
 _RECORD_HEAD = struct.Struct("<BIII")
 _SEGMENT = struct.Struct("<qqqq")
 _SEGMENT_KEY = struct.Struct(">c16sIQ")
+_FORGOTTEN_KEY = struct.Struct(">c16sI")
+_FORGOTTEN_BYTES = 8
 
 
 def offset_key(family: bytes, offset: int) -> bytes:
@@ -162,6 +166,25 @@ def read_segment(key: bytes, value: bytes) -> tuple[bytes, int, Segment]:
     except struct.error as error:
         msg = f"source range of {len(key)} and {len(value)} bytes cannot be read"
         raise CorruptError(msg) from error
+
+
+def forgotten_key(topic_id: bytes, partition: int) -> bytes:
+    """Key of what is forgotten of a source partition."""
+    return _FORGOTTEN_KEY.pack(b"L", topic_id, partition)
+
+
+def forgotten_value(before: int) -> bytes:
+    """Bytes of the value."""
+    return before.to_bytes(_FORGOTTEN_BYTES, "little", signed=True)
+
+
+def read_forgotten(key: bytes, value: bytes) -> tuple[tuple[bytes, int], int]:
+    """Topic id and partition, and the offset below which everything is forgotten."""
+    if len(key) != _FORGOTTEN_KEY.size or len(value) != _FORGOTTEN_BYTES:
+        msg = f"forgotten offsets of {len(key)} and {len(value)} bytes cannot be read"
+        raise CorruptError(msg)
+    _, topic_id, partition = _FORGOTTEN_KEY.unpack(key)
+    return (topic_id, partition), int.from_bytes(value, "little", signed=True)
 
 
 def chunk_key(chunk: int) -> bytes:

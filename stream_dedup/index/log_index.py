@@ -13,7 +13,7 @@ After any error that leaves a write in doubt the index refuses every call: close
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,6 +29,7 @@ from stream_dedup.core.model import (
     DocNumber,
     Judgement,
     LogOffset,
+    SourceOffset,
     log_offset_of,
     log_position,
     row_of,
@@ -48,6 +49,11 @@ from stream_dedup.index.tables import Counters
 from stream_dedup.index.verify import verify
 
 LOG_KIND = "log"
+
+UNLOGGED = -1
+"""In place of a log position: the source offset is not in the log."""
+FORGOTTEN = -2
+"""In place of a log position: the source offset was logged once, and a trim has forgotten where."""
 
 
 class LogIndex:
@@ -173,12 +179,13 @@ class LogIndex:
             applied.in_doubt(lambda: applied.store.flush(wait=False))
 
     def logged_positions(self, topic_id: bytes, partition: int, offsets: I64) -> I64:
-        """Return the log position of each source offset, -1 where it is not covered.
+        """Return the log position of each source offset; UNLOGGED where it is not covered, or FORGOTTEN.
 
         Raises:
             RefusedError: an offset is covered by a logged batch that has no entry for it.
         """
-        positions = np.full(len(offsets), -1, np.int64)
+        before = self.forgotten_before(topic_id, partition)
+        positions: I64 = np.where(offsets < before, FORGOTTEN, UNLOGGED).astype(np.int64, copy=False)
         if not len(offsets):
             return positions
         for segment in self._applied.coverage.overlapping(
@@ -193,12 +200,12 @@ class LogIndex:
         return positions
 
     def partitions(self) -> dict[tuple[bytes, int], int]:
-        """Source partitions that the log covers, with the last covered offset of each."""
-        return dict(self._applied.coverage.last)
+        """Source partitions that were logged, with the last offset of each that is covered or forgotten."""
+        return self._applied.coverage.partitions
 
-    def knows(self, topic_id: bytes, partition: int) -> bool:
-        """Whether any offset of a source partition is covered."""
-        return (topic_id, partition) in self._applied.coverage.last
+    def forgotten_before(self, topic_id: bytes, partition: int) -> SourceOffset:
+        """Return the offset of a source partition below which everything is forgotten, 0 of none."""
+        return SourceOffset(self._applied.coverage.forgotten.get((topic_id, partition), 0))
 
     def entry(self, position: int) -> tuple[LogRecord, int]:
         """The record and the row of an entry; RefusedError where it is not held."""
@@ -242,15 +249,15 @@ class LogIndex:
 
     def restated_trim(self, owed_time: int) -> Trim | None:
         """Return the trim that removes most, if no article owed or to come has a log time below ``owed_time`` (ms)."""
-        trim = self._applied.history.best_trim(
-            owed_time, self._applied.state.low_watermark, self._applied.state.last_void_trim
-        )
-        if (
-            trim is None
-            or next(self._applied.rows.scan_heads(self._applied.state.low_watermark, trim.before), None) is None
-        ):
-            return None
-        return trim
+        return self._applied.trims.offered(owed_time)
+
+    def owed_time(self, committed: Mapping[tuple[bytes, int], int], latest: int) -> int:
+        """Return the least log time, ms, of articles that are owed or to come.
+
+        Those to come have a log time of ``latest`` or more. ``committed`` has the
+        committed offset of each source partition that can still be read, 0 of none.
+        """
+        return self._applied.trims.owed_time(committed, latest)
 
     def merge_all(self) -> None:
         """Merge all entries in memory into the stored posting lists; not needed for safety."""
@@ -328,9 +335,7 @@ class LogIndex:
 
     def owed_since(self, topic_id: bytes, partition: int, offset: int) -> int | None:
         """Return the least log time, ms, of a source partition's covered offsets from ``offset`` on, None of none."""
-        where = (topic_id, partition)
-        segments = self._applied.coverage.overlapping(where, offset, self._applied.coverage.last.get(where, -1))
-        return min((segment.time_min for segment in segments), default=None)
+        return self._applied.trims.owed_since((topic_id, partition), offset)
 
     @property
     def here(self) -> bool:

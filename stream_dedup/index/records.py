@@ -121,6 +121,11 @@ class StoredRecords:
         self.keep_decoded(row)
         return row
 
+    def times_at(self, offset: int) -> tuple[I64, Head]:
+        """Return the source offsets and the head of one record; RefusedError where it is not stored."""
+        row = self.get(offset)
+        return row.batch.offsets, row.head
+
     def last_offset(self) -> int:
         """Return the log offset of the last stored record, -1 of none."""
         last = self._store.last(layout.offset_key(b"R", 0), b"R\xff")

@@ -1,46 +1,65 @@
-"""Source ranges: the log record that covers each offset of a source partition.
+"""Source ranges: the log record that covers each offset of a source partition, and what is forgotten of it.
 
 A batch covers every offset from its first to its last. Entries at offsets that an earlier batch covers are copies and
-are ignored; the others are originals.
+are ignored, and so are entries at offsets that a trim has forgotten; the others are originals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64
-from stream_dedup.core.entry import Batch
-from stream_dedup.index.layout import Head, Segment, read_segment, segment_key
+from stream_dedup.core.entry import Batch, Forgotten, Trim
+from stream_dedup.core.model import SourceOffset
+from stream_dedup.index.layout import (
+    Head,
+    Segment,
+    forgotten_key,
+    forgotten_value,
+    read_forgotten,
+    read_segment,
+    segment_key,
+)
 from stream_dedup.index.store import Store, WriteBatch
 
 SourceKey = tuple[bytes, int]
+TimesAt = Callable[[int], tuple[I64, Head]]
+"""Returns the source offsets of the log record at a log offset, and its head."""
 
 _LAST_OFFSET = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Uncovered:
-    """Ranges of a batch that are not covered yet, a mask of its originals (None: all), the least offset repeated."""
+    """The part of a batch that is logged for the first time.
+
+    ``ranges`` are its source ranges, ``mask`` tells its originals (None: all). ``repeats`` is the least log offset of a
+    record that covers an entry of it, None of none; ``late`` is whether it has offsets that are forgotten.
+    """
 
     ranges: list[tuple[int, int]]
     mask: NDArray[np.bool_] | None
     repeats: int | None
+    late: bool
 
 
 class Coverage:
-    """The source ranges of every partition."""
+    """The source ranges of every partition; none of them begins below what is forgotten of it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.last: dict[SourceKey, int] = {}
+        self.forgotten: dict[SourceKey, int] = {}
+        """Offsets of a partition below this were logged once and are forgotten."""
         self.load()
 
     def load(self) -> None:
-        """Read the last covered offset of each partition, one look-up each."""
+        """Read what is forgotten, and the last covered offset of each partition, one look-up each."""
+        self.forgotten = dict(read_forgotten(*pair) for pair in self._store.scan(b"L", b"M"))
         self.last = {}
         cursor = b"S"
         while (first := next(self._store.scan(cursor, b"T"), None)) is not None:
@@ -49,6 +68,11 @@ class Coverage:
             last = self._store.last(first[0], end) or first
             self.last[topic_id, partition] = read_segment(*last)[2].last
             cursor = end + b"\0"
+
+    @property
+    def partitions(self) -> dict[SourceKey, int]:
+        """Every partition with the last of its offsets that is covered or forgotten."""
+        return {where: before - 1 for where, before in self.forgotten.items()} | self.last
 
     def overlapping(self, where: SourceKey, first: int, last: int) -> list[Segment]:
         """Return the ranges that have an offset from ``first`` to ``last``, in order."""
@@ -63,13 +87,16 @@ class Coverage:
 
     def uncovered(self, batch: Batch) -> Uncovered:
         """Return the part of a new batch that no earlier batch covers."""
-        first, last = int(batch.offsets[0]), int(batch.offsets[-1])
-        covered = self.overlapping((batch.topic_id, batch.partition), first, last)
-        if not covered:
-            return Uncovered([(first, last)], None, None)
+        where, last = (batch.topic_id, batch.partition), int(batch.offsets[-1])
+        forgotten = self.forgotten.get(where, 0)
+        first = max(int(batch.offsets[0]), forgotten)
+        late = first > int(batch.offsets[0])
+        covered = self.overlapping(where, first, last)
+        if not covered and not late:
+            return Uncovered([(first, last)], None, None, late)
         ranges = []
         repeated: list[int] = []
-        mask = np.ones(len(batch), bool)
+        mask: NDArray[np.bool_] = batch.offsets >= forgotten
         at = first
         for segment in covered:
             if segment.first > at:
@@ -81,7 +108,7 @@ class Coverage:
             at = segment.last + 1
         if at <= last:
             ranges.append((at, last))
-        return Uncovered(ranges, mask, min(repeated, default=None))
+        return Uncovered(ranges, mask, min(repeated, default=None), late)
 
     def write_ranges(
         self, writes: WriteBatch, batch: Batch, log_offset: int, ranges: list[tuple[int, int]], head: Head
@@ -97,21 +124,46 @@ class Coverage:
             where = (batch.topic_id, batch.partition)
             self.last[where] = max(self.last.get(where, -1), ranges[-1][1])
 
-    def delete_trimmed(
-        self, writes: WriteBatch, low_watermark: int, horizon: int, read: Callable[[int], tuple[Batch, Head]]
-    ) -> None:
-        """Add the deletion of ranges before ``low_watermark``, or of log times up to ``horizon``, to a batch of writes.
+    def listed_by(self, trim: Trim) -> dict[SourceKey, int]:
+        """Return what a trim lists as forgotten."""
+        forgotten = () if trim.basis is None else trim.basis.forgotten
+        return {(topic_id, partition): before for topic_id, partition, before in forgotten}
+
+    def raised_by(self, trim: Trim) -> dict[SourceKey, int]:
+        """Return where a trim forgets more than is forgotten."""
+        listed = self.listed_by(trim).items()
+        return {where: before for where, before in listed if before > self.forgotten.get(where, 0)}
+
+    def write_trim(self, writes: WriteBatch, trim: Trim, times_at: TimesAt) -> None:
+        """Add the deletion of what a trim drops, and what it forgets, to a batch of writes.
 
         Call ``load`` once it is written.
         """
-        for key, value in self._store.scan(b"S", b"T"):
-            topic_id, partition, segment = read_segment(key, value)
-            if segment.log_offset >= low_watermark and segment.time_min > horizon:
-                continue
-            writes.delete(key)
-            if segment.log_offset >= low_watermark and segment.time_max > horizon:
-                for rest in _later_than(segment, horizon, *read(segment.log_offset)):
-                    writes.put(segment_key(topic_id, partition, rest.first), rest.encode())
+        raised = self.raised_by(trim)
+        for where, before in raised.items():
+            writes.put(forgotten_key(*where), forgotten_value(before))
+        forgotten = self.forgotten | raised
+        for where, segment in self.all():
+            kept = list(_kept_of(segment, trim, forgotten.get(where, 0), times_at))
+            if kept != [segment]:
+                writes.delete(segment_key(*where, segment.first))
+                for part in kept:
+                    writes.put(segment_key(*where, part.first), part.encode())
+
+    def forgotten_after(self, trim: Trim, times_at: TimesAt) -> dict[SourceKey, int]:
+        """Return what would be forgotten if a trim forgot every offset up to the greatest that it drops."""
+        forgotten = dict(self.forgotten)
+        for where, segment in self.all():
+            dropped = _dropped_until(segment, trim, times_at)
+            if dropped is not None:
+                forgotten[where] = max(forgotten.get(where, 0), dropped + 1)
+        return forgotten
+
+    def covers_until(self, batch: Batch, log_offset: int, horizon: int, times_at: TimesAt) -> bool:
+        """Whether a log record covers coordinates of a log time up to a horizon."""
+        segments = self.overlapping((batch.topic_id, batch.partition), int(batch.offsets[0]), int(batch.offsets[-1]))
+        own = (segment for segment in segments if segment.log_offset == log_offset and segment.time_min <= horizon)
+        return any(part.time_min <= horizon for segment in own for part in _by_time(segment, times_at))
 
     def all(self) -> Iterator[tuple[SourceKey, Segment]]:
         """Yield every range, by partition and offset."""
@@ -120,11 +172,42 @@ class Coverage:
             yield (topic_id, partition), segment
 
 
-def _later_than(segment: Segment, horizon: int, batch: Batch, head: Head) -> Iterator[Segment]:
-    """Yield the parts of a range whose log times are after the horizon; a gap goes with the entry before it."""
-    inside = np.flatnonzero((batch.offsets >= segment.first) & (batch.offsets <= segment.last))
-    times = head.times_of(inside)
-    ends: I64 = np.append(batch.offsets[inside][1:] - 1, segment.last)
-    for row, (time, last) in enumerate(zip(times.tolist(), ends.tolist(), strict=True)):
-        if time > horizon:
-            yield Segment(int(batch.offsets[inside[row]]), last, segment.log_offset, time, time)
+def forgotten_list(forgotten: Mapping[SourceKey, int]) -> tuple[Forgotten, ...]:
+    """Return what is forgotten as a trim lists it."""
+    return tuple(Forgotten(*where, SourceOffset(before)) for where, before in sorted(forgotten.items()))
+
+
+def _kept_of(segment: Segment, trim: Trim, forgotten: int, times_at: TimesAt) -> Iterator[Segment]:
+    """Yield the parts of a range that a trim keeps."""
+    first = max(segment.first, forgotten)
+    if segment.log_offset < trim.before or first > segment.last:
+        return
+    if segment.time_min > trim.horizon and first == segment.first:
+        yield segment
+        return
+    for part in _by_time(segment, times_at):
+        if part.time_min > trim.horizon and part.last >= first:
+            yield part._replace(first=max(part.first, first))
+
+
+def _dropped_until(segment: Segment, trim: Trim, times_at: TimesAt) -> int | None:
+    """Return the last offset of a range that a trim drops by its X or by its horizon; None of none."""
+    if segment.log_offset < trim.before or segment.time_max <= trim.horizon:
+        return segment.last
+    if segment.time_min > trim.horizon:
+        return None
+    dropped = (part.last for part in _by_time(segment, times_at) if part.time_min <= trim.horizon)
+    return max(dropped, default=None)
+
+
+def _by_time(segment: Segment, times_at: TimesAt) -> Iterator[Segment]:
+    """Yield a range in parts of one log time each; a gap goes with the entry before it."""
+    if segment.time_min == segment.time_max:
+        yield segment
+        return
+    offsets, head = times_at(segment.log_offset)
+    start = int(np.searchsorted(offsets, segment.first, "right")) - 1
+    inside = np.arange(start, int(np.searchsorted(offsets, segment.last, "right")))
+    ends = [*(offsets[inside[1:]] - 1).tolist(), segment.last]
+    for offset, last, time in zip(offsets[inside].tolist(), ends, head.times_of(inside).tolist(), strict=True):
+        yield Segment(max(offset, segment.first), last, segment.log_offset, time, time)

@@ -34,6 +34,7 @@ _RANGES = {
     "start": (0, MAX_LOG_OFFSET),
     "low_watermark": (0, MAX_LOG_OFFSET),
     "last_void_trim": (-1, MAX_LOG_OFFSET),
+    "complete_trim": (-1, MAX_LOG_OFFSET),
     "horizon": (-MAX_TIME, MAX_TIME),
     "newest": (-MAX_TIME, MAX_TIME),
     "articles": (0, MAX_LOG_OFFSET),
@@ -48,8 +49,9 @@ class State:
     """The applied position and what trims removed.
 
     ``start`` is the first log offset applied; everything before the log offset ``low_watermark`` is trimmed;
-    ``last_void_trim`` is the log offset of the newest void trim, -1 of none; ``horizon`` the greatest of the valid
-    trims, and ``newest`` the greatest log time of a batch, both in ms; ``articles`` counts the originals that are not
+    ``last_void_trim`` is the log offset of the newest void trim, ``complete_trim`` that of the newest valid one that
+    listed all that was forgotten there (-1 of none); ``horizon`` is the greatest of the valid trims, and ``newest`` the
+    greatest log time of a batch, both in ms; ``articles`` counts the originals that are not
     trimmed; ``purge`` is the next shard to purge, None when done; ``next_doc_number`` is what the next signed original
     gets, ``first_doc_number`` that of the first one that is not trimmed.
     """
@@ -60,6 +62,7 @@ class State:
     start: int | None = None
     low_watermark: int = 0
     last_void_trim: int = -1
+    complete_trim: int = -1
     horizon: int | None = None
     newest: int | None = None
     articles: int = 0

@@ -41,7 +41,7 @@ def stats_of(applied: Applied) -> IndexStats:
         next_offset=state.next_offset,
         articles=state.articles,
         trimmed_before=state.low_watermark,
-        partitions=len(applied.coverage.last),
+        partitions=len(applied.coverage.partitions),
         tables=tables.count,
         entries_in_memory=len(tables.memory),
         image_bytes=tables.image.bytes,

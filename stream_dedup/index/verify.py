@@ -114,6 +114,8 @@ def _check_coverage(rows: StoredRecords, coverage: Coverage) -> Iterator[str]:
         name = f"source range {segment.first} to {segment.last} of {where[0].hex()}-{where[1]}"
         if segment.first <= end.get(where, -1) or segment.last < segment.first:
             yield f"{name} overlaps the one before it"
+        if segment.first < coverage.forgotten.get(where, 0):
+            yield f"{name} begins below {coverage.forgotten[where]}, and everything below is forgotten"
         end[where] = segment.last
         try:
             offsets = rows.get(segment.log_offset).batch.offsets

@@ -6,7 +6,7 @@ from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.core.entry import LogRecord, Trim
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
 from stream_dedup.core.model import Judgement
-from stream_dedup.index import LogIndex
+from stream_dedup.index import FORGOTTEN, UNLOGGED, LogIndex
 from stream_dedup.index.library import append_articles, signatures_of
 from stream_dedup.index.query import Near, Query
 
@@ -41,22 +41,27 @@ def check_verdicts(index: LogIndex, plain: PlainLog, positions: list[int]) -> No
 
 
 def check_standing(index: LogIndex, plain: PlainLog) -> None:
-    """The index knows the log position of every covered source offset, and that the others are not covered."""
+    """The index knows the log position of every covered source offset, which are forgotten, and which are neither."""
     numbers = dict(zip(plain.entries.positions.tolist(), range(len(plain.entries)), strict=True))
-    positions: dict[SourcePartition, dict[int, int]] = {source: {} for source in plain.sources}
+    forgotten = plain.logged.forgotten
+    positions: dict[SourcePartition, dict[int, int]] = {source: {} for source in [*plain.sources, *forgotten]}
     for position in covered_positions(plain):
         at = plain.coordinates(numbers[position])
         positions[at.topic_id, at.partition][at.offset] = position
     last = {}
     for source, logged in positions.items():
-        offsets = range(int(plain.entries.offsets.max()) + 3)
+        before = forgotten.get(source, 0)
+        assert index.forgotten_before(*source) == before
+        offsets = range(int(plain.entries.offsets.max(initial=0)) + 3)
         covered = [offset for offset in offsets if plain.logged.logged_at(source, offset) is not None]
         # A batch covers offsets without an entry too: the index refuses those.
         wanted = [offset for offset in offsets if offset in logged or offset not in covered]
-        expected = [logged.get(offset, -1) for offset in wanted]
+        expected = [logged.get(offset, FORGOTTEN if offset < before else UNLOGGED) for offset in wanted]
         assert index.logged_positions(*source, np.array(wanted, np.int64)).tolist() == expected
         if covered:
             last[source] = covered[-1]
+        elif before:
+            last[source] = before - 1
     assert index.partitions() == last
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from stream_dedup.audit.reference import PlainLog, plain_log
-from stream_dedup.core.entry import LogRecord, Trim
-from stream_dedup.core.model import Verdict, log_position
+from stream_dedup.core.entry import Basis, Forgotten, LogRecord, Trim
+from stream_dedup.core.model import LogOffset, SourceOffset, Verdict, log_position
 from stream_dedup.errors import RefusedError
 from stream_dedup.index import IndexSettings, LogIndex
 from tests.amount import sampled
@@ -19,6 +19,14 @@ from tests.random_logs import RandomLog, stepwise_log
 pytestmark = pytest.mark.usefixtures("small_limits")
 
 WINDOW = 20_000
+FORGETS = 3
+"""Version of trims that say what they forget."""
+
+
+def offered(index: LogIndex, owed_time: int) -> tuple[int, int] | None:
+    """X and the horizon of the trim that an index offers."""
+    trim = index.restated_trim(owed_time)
+    return None if trim is None else (trim.before, trim.horizon)
 
 
 def open_index(path: Path) -> LogIndex:
@@ -32,8 +40,8 @@ def restated(writer: RandomLog, rng: random.Random, *, copies: bool) -> None:
     writer.append_rules(distance=5, window_ms=WINDOW)
 
 
-def trimmed_log(seed: int, index: LogIndex, *, copies: bool) -> list[LogRecord]:
-    """A log that is trimmed whenever its index says it may be."""
+def trimmed_log(seed: int, index: LogIndex, version: int, *, copies: bool) -> list[LogRecord]:
+    """A log that is trimmed whenever its index says it may be, by trims of one version."""
     rng = random.Random(seed)
     writer = stepwise_log(seed)
     writer.append_rules(distance=5, window_ms=WINDOW)
@@ -46,7 +54,7 @@ def trimmed_log(seed: int, index: LogIndex, *, copies: bool) -> list[LogRecord]:
         # Everything before now is judged and committed: what is owed is only to come.
         trim = index.restated_trim(writer.time)
         if trim is not None:
-            writer.append_trim(trim.before, trim.horizon)
+            writer.append_trim(trim.before, trim.horizon, trim.basis if version == FORGETS else None)
         elif copies and rng.random() < 0.1:
             writer.append_trim(rng.randrange(writer.records[-1].offset), writer.time - WINDOW)  # nearly always void
         for _ in range(4):
@@ -61,22 +69,27 @@ def after_trims(records: list[LogRecord], plain: PlainLog) -> list[int]:
     return [position for position in covered_positions(plain) if position > log_position(last, 0)]
 
 
-@pytest.mark.parametrize("seed", sampled(range(10), 4))
-def test_a_trim_changes_no_verdict(tmp_path: Path, seed: int) -> None:
-    """As long as no forgotten article comes again, everything after the trims is judged as if there were none."""
+@pytest.mark.parametrize("seed", sampled(range(10), 3))
+@pytest.mark.parametrize(("version", "copies"), [(2, False), (FORGETS, True)])
+def test_a_trim_changes_no_verdict(tmp_path: Path, seed: int, version: int, copies: bool) -> None:
+    """Everything after the trims is judged as if there were none.
+
+    What comes again may be forgotten, too, where the trims say what they forget.
+    """
     index = open_index(tmp_path)
-    records = trimmed_log(seed, index, copies=False)
+    records = trimmed_log(seed, index, version, copies=copies)
     without = plain_log(without_trims(records))
     assert index.low_watermark > 0
     check_verdicts(index, without, after_trims(records, without))
     index.close()
 
 
-@pytest.mark.parametrize("seed", sampled(range(10), 4))
-def test_an_index_of_the_cut_log_is_the_same(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("seed", sampled(range(10), 3))
+@pytest.mark.parametrize("version", [2, FORGETS])
+def test_an_index_of_the_cut_log_is_the_same(tmp_path: Path, seed: int, version: int) -> None:
     """Trimmed as it went, or built from what the trims left of the log: the same verdicts, standing and next trim."""
     index = open_index(tmp_path / "whole")
-    records = trimmed_log(seed, index, copies=True)
+    records = trimmed_log(seed, index, version, copies=True)
     plain = plain_log(records)
     assert index.low_watermark == plain.low_watermark > 0
     later = after_trims(records, plain)
@@ -104,8 +117,8 @@ def test_a_trim_in_the_middle_of_what_is_owed(tmp_path: Path) -> None:
     index = build(open_index(tmp_path), records)
     owed = np.array([log_position(4, 0), log_position(4, 1)])
     before = index.judge(owed)
-    trim = index.restated_trim(START_TIME + 150)
-    assert trim == Trim(2, START_TIME + 100)
+    basis = Basis(1, LogOffset(5), (Forgotten(TOPICS[0], 0, SourceOffset(4)),))
+    assert index.restated_trim(START_TIME + 150) == Trim(2, START_TIME + 100, basis)
     index.apply([trim_record(5, START_TIME + 151, 2, START_TIME + 100)])
     assert index.judge(owed) == before
     assert index.partitions() == {(TOPICS[0], 0): 5}
@@ -149,7 +162,7 @@ def straddled(copy_of_first: list[int]) -> list[LogRecord]:
 def test_a_trim_that_a_copy_straddles_is_void(tmp_path: Path) -> None:
     """An index of the cut log would take the copy for the article: the trim does not count, and none like it."""
     index = build(open_index(tmp_path), straddled([4, 8]))
-    assert index.restated_trim(START_TIME + 10_000) == Trim(6, START_TIME + 400)
+    assert offered(index, START_TIME + 10_000) == (6, START_TIME + 400)
     index.apply([trim_record(7, START_TIME + 300, 3, START_TIME + 100)])
     assert index.low_watermark == 0
     # A void trim bars everything before it, also what was allowed.
@@ -157,9 +170,9 @@ def test_a_trim_that_a_copy_straddles_is_void(tmp_path: Path) -> None:
     index.apply([trim_record(8, START_TIME + 300, 6, START_TIME + 400)])
     assert index.low_watermark == 0
     index.apply([rules_record(9, START_TIME + 300, window_ms=100)])
-    assert index.restated_trim(START_TIME + 10_000) == Trim(9, START_TIME + 400)
+    assert offered(index, START_TIME + 10_000) == (9, START_TIME + 400)
     index.close()
-    assert open_index(tmp_path).restated_trim(START_TIME + 10_000) == Trim(9, START_TIME + 400)
+    assert offered(open_index(tmp_path), START_TIME + 10_000) == (9, START_TIME + 400)
 
 
 def test_a_copy_of_what_stands_later_bars_nothing(tmp_path: Path) -> None:
@@ -195,7 +208,7 @@ def test_there_is_no_trim_without_a_window_or_before_it_is_time(tmp_path: Path) 
     index.close()
     index = build(open_index(tmp_path / "b"), straddled([5, 6, 7])[:5])
     assert index.restated_trim(START_TIME + 100) is None
-    assert index.restated_trim(START_TIME + 101) == Trim(3, START_TIME + 100)
+    assert offered(index, START_TIME + 101) == (3, START_TIME + 100)
     index.close()
 
 
@@ -206,8 +219,8 @@ def test_a_longer_window_that_may_still_decide_holds_a_trim_back(tmp_path: Path)
     records += [rules_record(4, revision=2, window_ms=10), batch_record(5, START_TIME + 300, [3], [2])]
     index = build(open_index(tmp_path), records)
     assert index.restated_trim(START_TIME + 200) is None
-    assert index.restated_trim(START_TIME + 201) == Trim(2, START_TIME + 10)
-    assert index.restated_trim(START_TIME + 211) == Trim(4, START_TIME + 210)
+    assert offered(index, START_TIME + 201) == (2, START_TIME + 10)
+    assert offered(index, START_TIME + 211) == (4, START_TIME + 210)
     index.close()
 
 
