@@ -27,6 +27,7 @@ from stream_dedup.index.layout import (
 from stream_dedup.index.store import Store, WriteBatch
 
 SourceKey = tuple[bytes, int]
+"""Topic id and partition."""
 TimesAt = Callable[[int], tuple[I64, Head]]
 """Returns the source offsets of the log record at a log offset, and its head."""
 
