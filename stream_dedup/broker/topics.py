@@ -3,28 +3,40 @@
 Owns which settings a topic must have, and why:
 
 * The log is one partition (Kafka then gives it one total order), its times are set by the broker, and nothing
-  in it is deleted by age, size or key: every verdict is a function of all of it.
+  in it is deleted by age, size or key, or lost by an unclean election of a leader: every verdict is a function of all
+  of it.
 * An output topic holds the largest source record and its headers, and deletes nothing by key:
   an article's output must not replace another's.
 * An input topic takes no record larger than ``kafka.max_record_bytes``, else outputs could not hold it.
 
 The program never changes a topic that exists: the error for a wrong setting names the command that corrects it.
-Replication is the broker's default. Several workers may make the topics at once: a topic that another worker made in
-the meantime is no error.
+Replication is ``topics.replication``, or the broker's default (``replication`` owns what is checked). Several workers
+may make the topics at once: a topic that another worker made in the meantime is no error.
 """
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import kafka.errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES
 from stream_dedup.broker.record import MESSAGE_FRAME_BYTES
+from stream_dedup.broker.replication import (
+    MIN_IN_SYNC,
+    SAFE_REPLICAS,
+    UNCLEAN,
+    Replication,
+    TopicProblem,
+    log_warnings,
+    mend_command,
+    written_problems,
+)
 from stream_dedup.broker.retry import patiently
 from stream_dedup.errors import UserError
 
@@ -33,6 +45,8 @@ if TYPE_CHECKING:
 
     from stream_dedup.config.model import Config
 
+log = logging.getLogger(__name__)
+
 _T = TypeVar("_T")
 
 LOG_MESSAGE_BYTES = 8 << 20
@@ -40,19 +54,6 @@ LOG_MESSAGE_BYTES = 8 << 20
 an id of up to 512 and a reason."""
 READY_MS = 30_000
 """A new topic has leaders within milliseconds; a busy cluster is given half a minute."""
-
-
-@dataclass(frozen=True, slots=True)
-class TopicProblem:
-    """What is wrong with a topic, and the command that corrects it."""
-
-    topic: str
-    reason: str
-    remedy: str
-
-    def __str__(self) -> str:
-        """One line to be read by a person."""
-        return f"topic {self.topic}: {self.reason}; {self.remedy}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,11 @@ class _Setting:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A topic as it should be; with ``exactly`` another number of partitions is an error."""
+    """A topic as it should be."""
 
     name: str
     partitions: int
-    exactly: bool
+    role: Literal["log", "output", "input"]
     settings: tuple[_Setting, ...]
 
 
@@ -84,7 +85,10 @@ def ensure_topics(admin: KafkaAdminClient, config: Config) -> None:
     """
     if config.topics.create:
         create_topics(admin, config)
-    problems = check_topics(admin, config)
+    found = check_topics(admin, config)
+    for warning in (problem for problem in found if problem.is_warning):
+        log.warning("%s", warning)
+    problems = [problem for problem in found if not problem.is_warning]
     if problems:
         raise UserError("\n  ".join(["the topics are not as they must be:", *map(str, problems)]))
 
@@ -103,8 +107,8 @@ def create_topics(admin: KafkaAdminClient, config: Config) -> list[str]:
     request = {
         topic.name: {
             "num_partitions": topic.partitions,
-            "replication_factor": -1,
-            "configs": {setting.name: setting.made for setting in topic.settings},
+            "replication_factor": -1 if config.topics.replication is None else config.topics.replication,
+            "configs": _configs(config, topic),
         }
         for topic in missing
     }
@@ -120,6 +124,7 @@ def check_topics(admin: KafkaAdminClient, config: Config) -> list[TopicProblem]:
     found = {topic["name"]: topic for topic in _described(admin, config, [topic.name for topic in wanted])}
     present = [topic for topic in wanted if topic.name in found]
     values = _ask(config, lambda: _settings(admin, [topic.name for topic in present]))
+    brokers = _ask(config, lambda: [int(broker["broker_id"]) for broker in admin.describe_cluster()["brokers"]])
     problems = []
     for topic in wanted:
         if topic.name not in found:
@@ -127,6 +132,7 @@ def check_topics(admin: KafkaAdminClient, config: Config) -> list[TopicProblem]:
             continue
         problems += _partition_problems(config, topic, len(found[topic.name]["partitions"]))
         problems += _setting_problems(config, topic, values[topic.name])
+        problems += _replication_problems(config, topic, _replication(found[topic.name], values[topic.name], brokers))
     return problems
 
 
@@ -160,20 +166,23 @@ def partition_counts(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str,
 def _wanted(config: Config) -> list[_Wanted]:
     """Return every topic of a configuration as it should be."""
     largest = config.kafka.max_record_bytes
-    log = _Wanted(config.log_topic, 1, exactly=True, settings=_log_settings())
+    log = _Wanted(config.log_topic, 1, "log", _log_settings())
     outputs = dict.fromkeys((config.topics.unique, config.topics.duplicate, config.topics.rejected))
     output_settings: tuple[_Setting, ...] = (
         _not_compacted("outputs of one key must not replace each other"),
         _at_least(largest + HEADER_ALLOWANCE_BYTES),
     )
     input_settings: tuple[_Setting, ...] = (_at_most(largest + MESSAGE_FRAME_BYTES),)
-    roles = [(name, input_settings) for name in dict.fromkeys(config.topics.input)]
-    roles += [(name, output_settings) for name in outputs]
-    return [log, *(_Wanted(name, config.topics.partitions, exactly=False, settings=found) for name, found in roles)]
+    partitions = config.topics.partitions
+    inputs = [_Wanted(name, partitions, "input", input_settings) for name in dict.fromkeys(config.topics.input)]
+    return [log, *inputs, *(_Wanted(name, partitions, "output", output_settings) for name in outputs)]
 
 
 def _log_settings() -> tuple[_Setting, ...]:
     return (
+        _exactly(
+            UNCLEAN, "false", "a leader that is behind loses appends that were acknowledged, and verdicts with them"
+        ),
         _exactly("message.timestamp.type", "LogAppendTime", "log times are the broker's, never a worker's"),
         _not_compacted("a compacted log loses records, and with them verdicts"),
         _exactly("retention.ms", "-1", "nothing in the log may be deleted by age"),
@@ -205,7 +214,9 @@ def _at_most(size: int) -> _Setting:
 
 
 def _missing(config: Config, topic: _Wanted) -> TopicProblem:
-    settings = " ".join(f"--config {setting.name}={setting.made}" for setting in topic.settings)
+    settings = " ".join(f"--config {name}={value}" for name, value in _configs(config, topic).items())
+    if config.topics.replication is not None:
+        settings = f"--replication-factor {config.topics.replication} {settings}"
     command = (
         f"kafka-topics.sh --bootstrap-server {config.kafka.brokers} --create --topic {topic.name} "
         f"--partitions {topic.partitions} {settings}"
@@ -214,7 +225,7 @@ def _missing(config: Config, topic: _Wanted) -> TopicProblem:
 
 
 def _partition_problems(config: Config, topic: _Wanted, found: int) -> list[TopicProblem]:
-    if not topic.exactly or found == topic.partitions:
+    if topic.role != "log" or found == topic.partitions:
         return []
     remedy = (
         "partitions cannot be taken away: begin a new log with another --group, or, if no article was "
@@ -229,12 +240,30 @@ def _setting_problems(config: Config, topic: _Wanted, values: Mapping[str, str])
     if not wrong:
         return []
     reasons = [f"{setting.name} is {values[setting.name]}, but {setting.reason}" for setting in wrong]
-    changes = ",".join(f"{setting.name}={setting.made}" for setting in wrong)
-    command = (
-        f"kafka-configs.sh --bootstrap-server {config.kafka.brokers} --alter --entity-type topics "
-        f"--entity-name {topic.name} --add-config {changes}"
-    )
-    return [TopicProblem(topic.name, "; ".join(reasons), f"mend it: {command}")]
+    command = mend_command(config.kafka.brokers, topic.name, {setting.name: setting.made for setting in wrong})
+    return [TopicProblem(topic.name, "; ".join(reasons), command)]
+
+
+def _configs(config: Config, topic: _Wanted) -> dict[str, str]:
+    """Return the settings that a topic is made with."""
+    made = {setting.name: setting.made for setting in topic.settings}
+    replicas = config.topics.replication
+    if replicas == 1:
+        made[MIN_IN_SYNC] = "1"  # the brokers' default may be 2, with which nothing could be written
+    elif replicas is not None and replicas >= SAFE_REPLICAS and topic.role == "log":
+        made[MIN_IN_SYNC] = "2"
+    return made
+
+
+def _replication(topic: Mapping[str, Any], values: Mapping[str, str], brokers: list[int]) -> Replication:
+    replicas = min(len(partition["replica_nodes"]) for partition in topic["partitions"])
+    return Replication(topic["name"], replicas, int(values[MIN_IN_SYNC]), brokers)
+
+
+def _replication_problems(config: Config, topic: _Wanted, found: Replication) -> list[TopicProblem]:
+    bootstrap = config.kafka.brokers
+    problems = [] if topic.role == "input" else written_problems(found, bootstrap)
+    return problems + (log_warnings(found, bootstrap) if topic.role == "log" else [])
 
 
 def _described(admin: KafkaAdminClient, config: Config, names: list[str]) -> list[dict[str, Any]]:

@@ -48,7 +48,8 @@ def create(config: Config) -> None:
 def check(config: Config) -> int:
     """Report topics with wrong settings, and the command to correct each.
 
-    Exit code 0: all settings are correct; 3: one is wrong. No topic is changed.
+    Exit code 0: all settings are correct; 3: one is wrong. A warning, such as a log with one replica on a
+    cluster, does not change the exit code. No topic is changed.
     """
     from stream_dedup.broker.client import make_admin  # noqa: PLC0415 - loads the Kafka client
     from stream_dedup.broker.topics import check_topics  # noqa: PLC0415 - loads the Kafka client
@@ -56,8 +57,8 @@ def check(config: Config) -> int:
     with closing(make_admin(config.kafka)) as admin:
         problems = check_topics(admin, config)
     for problem in problems:
-        write_lines(str(problem))
-    if problems:
+        write_lines(f"warning: {problem}" if problem.is_warning else str(problem))
+    if not all(problem.is_warning for problem in problems):
         return EXIT_FOUND
     write_lines("all topics have the correct settings")
     return EXIT_OK

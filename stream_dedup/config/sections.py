@@ -27,6 +27,9 @@ MAX_MEMORY_MIB = 1 << 20
 MAX_RECORD_BYTES = 256 << 20
 """Bytes: beyond it, no broker takes a record."""
 
+MAX_REPLICATION = 9
+"""Replicas: more than nine are a mistake, for each takes every write."""
+
 _Topic = Annotated[str, AfterValidator(checks.topic_name)]
 _Topics = Annotated[list[_Topic], BeforeValidator(checks.split_list), Field(min_length=1)]
 _Seconds = Annotated[float, Field(ge=0.001, le=86_400, allow_inf_nan=False)]
@@ -106,6 +109,9 @@ class TopicsConfig(Section):
     rejected: _Topic = key("rejected", "output topic of unreadable records", form="a topic name")
     create: bool = key(default=True, meaning="create missing topics at the start")
     partitions: int = key(1, "partitions of the input and output topics that are created", ge=1, le=10_000)
+    replication: int | None = key(
+        None, "replicas of each topic that is created", unset="the brokers' default", ge=1, le=MAX_REPLICATION
+    )
 
 
 class InputConfig(Section):

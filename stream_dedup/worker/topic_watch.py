@@ -120,7 +120,7 @@ class TopicWatch:
         if ids.get(self._log_topic) not in (self._log_id, None):
             msg = (
                 f"topic {self._log_topic} was deleted and made again while this worker ran; start it again: "
-                "it rebuilds its index from the new log"
+                "it says what the log lost, and how to go on"
             )
             raise RefusedError(msg)
         if self._failing_since is not None:

@@ -12,9 +12,11 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from stream_dedup.broker.client import make_admin
+from stream_dedup.broker.replication import MIN_IN_SYNC, UNCLEAN
 from stream_dedup.broker.topics import check_topics, create_topics, ensure_topics, topic_ids
 from stream_dedup.cli import run
 from stream_dedup.config.model import Config
+from stream_dedup.dev.broker import DevCluster
 from stream_dedup.errors import UserError
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
 from tests.broker.deleting import delete_topic
@@ -37,8 +39,8 @@ def test_missing_topics_are_made_with_the_right_settings(config: Config, admin: 
     """The log keeps everything in broker time and one partition; outputs hold the largest record and more."""
     ensure_topics(admin, with_topics(config, partitions=3))
     log = settings_of(admin, config.log_topic)
-    names = ("message.timestamp.type", "cleanup.policy", "retention.ms", "retention.bytes")
-    assert [log[name] for name in names] == ["LogAppendTime", "delete", "-1", "-1"]
+    names = ("message.timestamp.type", "cleanup.policy", "retention.ms", "retention.bytes", UNCLEAN)
+    assert [log[name] for name in names] == ["LogAppendTime", "delete", "-1", "-1", "false"]
     assert int(settings_of(admin, config.topics.unique)["max.message.bytes"]) > config.kafka.max_record_bytes
     described = admin.describe_topics([config.log_topic, config.topics.input[0], config.topics.rejected])
     assert {topic["name"]: len(topic["partitions"]) for topic in described} == {
@@ -86,12 +88,18 @@ def test_topics_are_not_made_when_that_is_off(config: Config, admin: KafkaAdminC
 
 def test_everything_wrong_is_refused_at_once(config: Config, admin: KafkaAdminClient) -> None:
     """A compacted, ageing log in client time with two partitions, and outputs too small, in one message."""
-    wrong = {"cleanup.policy": "compact", "retention.ms": "1000", "retention.bytes": "1", "max.message.bytes": "1000"}
+    wrong = {
+        UNCLEAN: "true",
+        "cleanup.policy": "compact",
+        "retention.ms": "1000",
+        "retention.bytes": "1",
+        "max.message.bytes": "1000",
+    }
     admin.create_topics(
         {
             config.log_topic: {"num_partitions": 2, "configs": wrong},
             config.topics.unique: {"configs": {"max.message.bytes": "1000"}},
-            config.topics.duplicate: {"configs": {"cleanup.policy": "compact"}},
+            config.topics.duplicate: {"configs": {"cleanup.policy": "compact", MIN_IN_SYNC: "2"}},
             config.topics.input[0]: {"configs": {"max.message.bytes": "2000000"}},
         },
         wait_for_metadata=True,
@@ -107,6 +115,8 @@ def test_everything_wrong_is_refused_at_once(config: Config, admin: KafkaAdminCl
         "retention.bytes is 1",
         "max.message.bytes is 1000",
         "larger records than kafka.max_record_bytes",
+        "unclean.leader.election.enable is true",
+        "min.insync.replicas is 2, but it has 1 replicas",
     ):
         assert part in text
     assert config.topics.rejected not in text
@@ -128,6 +138,38 @@ def test_the_command_mends_what_is_wrong(config: Config, admin: KafkaAdminClient
         changes = dict(pair.split("=") for pair in words[words.index("--add-config") + 1].split(","))
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, changes)])
     assert check_topics(admin, config) == []
+
+
+def test_a_replication_that_the_cluster_cannot_give(config: Config, admin: KafkaAdminClient) -> None:
+    """``topics.replication`` is asked for as it is set; the broker's refusal is the message."""
+    with pytest.raises(UserError, match=r"cannot be made: .*replicas?.* 2"):
+        create_topics(admin, with_topics(config, replication=2))
+
+
+@pytest.mark.expect_log(r"it has one replica on a cluster of 3 brokers")
+def test_replication_on_a_cluster(cluster: DevCluster, config: Config) -> None:
+    """By default the cluster's own; a log with one replica is a warning, with the command that adds replicas."""
+    kafka = config.kafka.model_copy(update={"brokers": cluster.bootstrap})
+    config = config.model_copy(update={"kafka": kafka})
+    single = with_topics(config, replication=1, partitions=2)
+    single = single.model_copy(update={"kafka": kafka.model_copy(update={"group": f"{kafka.group}-single"})})
+    with closing(make_admin(kafka)) as admin:
+        ensure_topics(admin, config)
+        found = admin.describe_topics([config.log_topic])[0]["partitions"][0]
+        assert sorted(found["replica_nodes"]) == [1, 2, 3]
+        assert check_topics(admin, config) == []
+        ensure_topics(admin, single)
+    remedy = check_remedy(single, cluster)
+    assert '"replicas":[1,2,3]' in remedy
+
+
+def check_remedy(config: Config, cluster: DevCluster) -> str:
+    """The one warning about the log."""
+    assert cluster.running()
+    with closing(make_admin(config.kafka)) as admin:
+        (warning,) = check_topics(admin, config)
+    assert warning.is_warning
+    return warning.remedy
 
 
 def test_topic_ids(config: Config, admin: KafkaAdminClient) -> None:

@@ -1,0 +1,94 @@
+"""Whether a topic is replicated as it must be, and the errors and warnings that say how to correct it.
+
+An error is a setting by which records that were acknowledged are lost, or by which no record can be acknowledged:
+
+* ``unclean.leader.election.enable`` of the log: a replica that is behind may become its leader, and the appends that it
+  has not got are gone. Their articles have left, their source offsets are committed, and later articles that they match
+  become unique.
+* ``min.insync.replicas`` above the number of replicas, of the log and the outputs: every write is refused, for ever.
+
+A warning is a setting by which the loss of one disk is enough. It may be meant (a cluster for development, a topic that
+is restored from elsewhere), a group that has worked with it for years goes on, and no promise is broken yet:
+
+* one replica of the log, although the cluster has more brokers;
+* ``min.insync.replicas`` of 1 with three replicas or more of the log: while the others are away, an append is
+  acknowledged that is on one disk only. With two replicas 1 is right: 2 would stop every append while one is away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+UNCLEAN = "unclean.leader.election.enable"
+MIN_IN_SYNC = "min.insync.replicas"
+SAFE_REPLICAS = 3
+"""Replicas from which on two of them can be required without stopping when one is away."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicProblem:
+    """What is wrong with a topic, and the command that corrects it."""
+
+    topic: str
+    reason: str
+    remedy: str
+    is_warning: bool = False
+    """Whether a worker goes on with it."""
+
+    def __str__(self) -> str:
+        """One line to be read by a person."""
+        return f"topic {self.topic}: {self.reason}; {self.remedy}"
+
+
+@dataclass(frozen=True, slots=True)
+class Replication:
+    """How a topic is replicated."""
+
+    topic: str
+    replicas: int
+    """The least number of replicas of a partition."""
+    in_sync: int
+    """Its ``min.insync.replicas``."""
+    brokers: Sequence[int]
+    """Node ids of the cluster."""
+
+
+def log_warnings(found: Replication, bootstrap: str) -> list[TopicProblem]:
+    """Return the warnings about the replication of the log."""
+    problems = []
+    if found.replicas == 1 and len(found.brokers) > 1:
+        reason = f"it has one replica on a cluster of {len(found.brokers)} brokers: its disk is the only copy"
+        problems.append(TopicProblem(found.topic, reason, _reassign_command(bootstrap, found), is_warning=True))
+    if found.replicas >= SAFE_REPLICAS and found.in_sync == 1:
+        reason = f"{MIN_IN_SYNC} is 1: an append may be acknowledged that is on one disk only"
+        command = mend_command(bootstrap, found.topic, {MIN_IN_SYNC: "2"})
+        problems.append(TopicProblem(found.topic, reason, command, is_warning=True))
+    return problems
+
+
+def written_problems(found: Replication, bootstrap: str) -> list[TopicProblem]:
+    """Return why no record can be written to a topic at all."""
+    if found.in_sync <= found.replicas:
+        return []
+    reason = f"{MIN_IN_SYNC} is {found.in_sync}, but it has {found.replicas} replicas: every write is refused"
+    command = mend_command(bootstrap, found.topic, {MIN_IN_SYNC: str(max(1, found.replicas - 1))})
+    return [TopicProblem(found.topic, reason, command)]
+
+
+def mend_command(bootstrap: str, topic: str, changes: Mapping[str, str]) -> str:
+    """Return the words that name the command which changes settings of a topic."""
+    pairs = ",".join(f"{name}={value}" for name, value in changes.items())
+    return (
+        f"mend it: kafka-configs.sh --bootstrap-server {bootstrap} --alter --entity-type topics "
+        f"--entity-name {topic} --add-config {pairs}"
+    )
+
+
+def _reassign_command(bootstrap: str, found: Replication) -> str:
+    replicas = ",".join(map(str, sorted(found.brokers)[:SAFE_REPLICAS]))
+    return (
+        f"add replicas: kafka-reassign-partitions.sh --bootstrap-server {bootstrap} --execute "
+        '--reassignment-json-file FILE, with {"version":1,"partitions":[{"topic":'
+        f'"{found.topic}","partition":0,"replicas":[{replicas}]}}]}} in FILE'
+    )
