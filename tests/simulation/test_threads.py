@@ -1,0 +1,63 @@
+"""An error that nobody foresaw, in whatever thread of the worker, ends the worker: none of them dies unnoticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream_dedup.worker.committer import Committer
+from stream_dedup.worker.engine import Engine
+from stream_dedup.worker.health import Health
+from stream_dedup.worker.log_tail import LogTail
+from stream_dedup.worker.source import BatchSource
+from stream_dedup.worker.topic_watch import TopicWatch
+from stream_dedup.worker.watchdog import Watchdog
+from tests.simulation.plan import plan_of
+from tests.simulation.run import stores_in_memory
+from tests.simulation.world import SimulatedWorld, UnexpectedEndError
+
+SEED = 1
+LIMIT_S = 30.0
+"""Virtual seconds in which the worker must have ended."""
+UNFORESEEN = "an error of this test"
+CALLS = 5
+"""The call that raises: the worker has begun."""
+THREADS: dict[str, tuple[type, str]] = {
+    "source": (BatchSource, "poll"),
+    "engine": (Engine, "step"),
+    "committer": (Committer, "step"),
+    "log-tail": (LogTail, "_poll"),
+    "topic-watch": (TopicWatch, "_look_up"),
+    "health": (Health, "check"),
+    "watchdog": (Watchdog, "tick"),
+}
+"""What each thread of the worker calls again and again."""
+
+
+def failing(method: Callable[..., Any]) -> Callable[..., Any]:
+    calls = 0
+
+    def wrapped(*arguments: object, **named: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == CALLS:
+            raise RuntimeError(UNFORESEEN)
+        return method(*arguments, **named)
+
+    return wrapped
+
+
+@pytest.mark.parametrize("thread", THREADS)
+def test_an_unforeseen_error_ends_the_worker(thread: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With that error as its own."""
+    owner, name = THREADS[thread]
+    monkeypatch.setattr(owner, name, failing(getattr(owner, name)))
+    with stores_in_memory():
+        world = SimulatedWorld(replace(plan_of(SEED), workers=1, events=()), tmp_path)
+        world.start(world.slots[0])
+        with pytest.raises(UnexpectedEndError, match=rf"RuntimeError\('{UNFORESEEN}'\)"):
+            world.run_until(LIMIT_S)
