@@ -131,29 +131,30 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _needs_broker(item: pytest.Item) -> bool:
-    return not BROKER_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+    marked = item.get_closest_marker("broker") is not None
+    return marked or not BROKER_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[DevBroker]:
-    with _found(BrokerSettings(), own=False) as started:
+    with found_broker(BrokerSettings(), own=False) as started:
         yield started
 
 
 @pytest.fixture
 def own_broker() -> Iterator[DevBroker]:
-    with _found(BrokerSettings(heap_mib=SMALL_HEAP_MIB, short_lived=True), own=True) as started:
+    with found_broker(BrokerSettings(heap_mib=SMALL_HEAP_MIB, short_lived=True), own=True) as started:
         yield started
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[DevCluster]:
-    with _found(BrokerSettings(heap_mib=SMALL_HEAP_MIB, nodes=3), own=True) as started:
+    with found_broker(BrokerSettings(heap_mib=SMALL_HEAP_MIB, nodes=3), own=True) as started:
         assert isinstance(started, DevCluster)
         yield started
 
 
-def _found(settings: BrokerSettings, *, own: bool) -> DevBroker:
+def found_broker(settings: BrokerSettings, *, own: bool) -> DevBroker:
     try:
         return find_broker(settings, own=own)
     except NoMachineryError as error:

@@ -10,15 +10,17 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``take_finished_joins``: the same test beside three busy processes, some ten times
 * ``drop_fetched``: test_source.py::test_partition_in_hand_is_held
 * ``drop_fetched_of``: test_what_is_set_aside_of_a_partition_is_dropped below, which shows what the client keeps
-* ``seek_with_epoch``: contract/test_source.py::test_a_start_of_another_leader_epoch_is_a_changed_source
+* ``seek_with_epoch``: contract/test_truncated.py, where ``seek`` alone would read on
 * ``forget_offset_fetches``: test_a_late_answer_about_offsets_is_forgotten below
 * ``drop_refused_offsets``: contract/test_sink.py::test_refused_offsets_are_not_committed_later
 * ``send_offsets_within``: contract/test_sink.py::test_offsets_of_a_topic_that_is_gone_do_not_block_for_ever
-* ``error_of_producer``, ``initialise_producer``: test_adapter.py
+* ``error_of_producer``: contract/test_sink.py::test_a_second_sink_with_the_same_id_fences_the_first
+* ``initialise_producer``: no defect, but a limit that the client cannot be given for one call
 """
 
 import socket
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -90,6 +92,57 @@ def test_a_fetcher_that_keeps_records_elsewhere_is_an_error(gone: str) -> None:
     names = {name: value for name, value in FETCHER.items() if name != gone}
     with pytest.raises(UserError, match=gone):
         workarounds.drop_fetched(SimpleNamespace(_fetcher=SimpleNamespace(**names)))
+
+
+def test_what_is_set_aside_of_a_partition_is_dropped() -> None:
+    """Fetched records of one partition go, parsed or not; those of others stay."""
+    one, other = TopicPartition("articles", 0), TopicPartition("articles", 1)
+    fetches = {at: SimpleNamespace(topic_partition=at) for at in (one, other)}
+    fetcher = SimpleNamespace(
+        _paused_partition_records=dict(fetches),
+        _paused_completed_fetches=dict(fetches),
+        _completed_fetches=deque(fetches.values()),
+    )
+    workarounds.drop_fetched_of(SimpleNamespace(_fetcher=fetcher), one)
+    assert list(fetcher._paused_partition_records) == list(fetcher._paused_completed_fetches) == [other]
+    assert list(fetcher._completed_fetches) == [fetches[other]]
+
+
+def offsets_of_client(coordinator: SimpleNamespace, partition: TopicPartition) -> Any:  # noqa: ANN401 - the client's own
+    """What the client returns for a committed offset, when its requests are answered at once."""
+    request = ConsumerCoordinator.fetch_committed_offsets_async(coordinator, [partition], 1_000)
+    with pytest.raises(StopIteration) as returned:
+        request.send(None)
+    return returned.value.value
+
+
+def test_a_late_answer_about_offsets_is_forgotten() -> None:
+    """The client returns the answer to a request whose time ran out for the next one; this makes it ask again."""
+
+    async def at_once(*_args: object, **_named: object) -> bool:
+        return True
+
+    at = TopicPartition("articles", 0)
+    late, fresh = Future().success("late"), Future().success("fresh")
+    coordinator = SimpleNamespace(
+        ensure_coordinator_ready_async=at_once,
+        _send_offset_fetch_request=None,
+        _offset_fetch_futures={frozenset([at]): late},
+        _manager=SimpleNamespace(wait_for=at_once, call_soon=lambda *_: fresh),
+    )
+    assert offsets_of_client(coordinator, at) == "late"
+    coordinator._offset_fetch_futures = {frozenset([at]): late}
+    workarounds.forget_offset_fetches(SimpleNamespace(_coordinator=coordinator))
+    assert offsets_of_client(coordinator, at) == "fresh"
+
+
+def test_the_time_to_initialise_a_producer_is_its_own() -> None:
+    """The client's limit is another one, and is the same afterwards."""
+    limits: list[int] = []
+    config = {"max_block_ms": 60_000}
+    producer = SimpleNamespace(config=config, init_transactions=lambda: limits.append(config["max_block_ms"]))
+    workarounds.initialise_producer(producer, 2.5)
+    assert (limits, config) == ([2_500], {"max_block_ms": 60_000})
 
 
 def test_a_refused_connection_is_not_yet_a_connection() -> None:
