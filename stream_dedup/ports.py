@@ -14,7 +14,7 @@ Rules for every port:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -231,10 +231,10 @@ class ArticleSource(Protocol):
             NotAMemberError: it is not assigned any more.
         """
 
-    def pause(self, *, paused: bool) -> None:
-        """Stop or go on fetching the partitions that have begun; the membership continues.
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """Yield nothing of these partitions, and go on with the others that have begun; the membership continues.
 
-        A pause stays until it is lifted: partitions that begin meanwhile, of a later membership too, are paused.
+        A call replaces the one before. A pause holds for partitions that begin later, too, of a later membership too.
         """
 
     def committed(self, partition: Partition) -> CommittedOffset | None:

@@ -19,7 +19,9 @@ Rules:
 * Whoever holds a batch releases it exactly once: the committer after its transaction has an outcome, or the engine or
   the committer when they drop it. The engine cancels the batch's work in the pool before it releases the batch.
 * The batches in flight are limited by number and by bytes: that limits the memory of the producers, too, which hold
-  nothing that is not in flight.
+  nothing that is not in flight. A partition may have as much in flight as is left for all. However long the batches of
+  one partition, or of a few, stay in flight, there is room for the others: after ``n`` such partitions an (n + 1)th of
+  the limit.
 """
 
 from __future__ import annotations
@@ -28,12 +30,12 @@ import logging
 import threading
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from stream_dedup.ports import Membership
+    from stream_dedup.ports import Membership, Partition
 
 log = logging.getLogger(__name__)
 
@@ -62,23 +64,41 @@ class InFlight(Protocol):
         """The assignment that it was polled under."""
 
     @property
+    def partition(self) -> Partition:
+        """The partition that it was polled from."""
+
+    @property
     def size_bytes(self) -> int:
         """Size of its records, in bytes."""
+
+
+class _Amount(NamedTuple):
+    """Batches in flight."""
+
+    batches: int = 0
+    size_bytes: int = 0
+
+    def plus(self, size_bytes: int, batches: int) -> _Amount:
+        """Return the sum."""
+        return _Amount(self.batches + batches, self.size_bytes + size_bytes)
+
+    def reaches(self, other: _Amount) -> bool:
+        """Return whether this is as much as the other, by number or by bytes."""
+        return self.batches >= other.batches or self.size_bytes >= other.size_bytes
 
 
 class AssignmentOwner:
     """The only place that begins and ends assignments. Every method may be called from any thread; none blocks."""
 
     def __init__(self, membership: Callable[[], Membership | None], max_batches: int, max_bytes: int) -> None:
-        """``membership`` returns the present membership; polling pauses when either limit is reached."""
+        """``membership`` returns the present membership."""
         self._membership = membership
-        self._max_batches = max_batches
-        self._max_bytes = max_bytes
+        self._limit = _Amount(max_batches, max_bytes)
         self._lock = threading.Lock()
         self._state = AssignmentState.IDLE
         self._current: Assignment | None = None
-        self._batches = 0
-        self._bytes = 0
+        self._in_flight = _Amount()
+        self._in_flight_of: dict[Partition, _Amount] = {}
         self.released = 0
         """Batches released so far: it rises while there is progress."""
 
@@ -95,12 +115,13 @@ class AssignmentOwner:
     @property
     def batches(self) -> int:
         """Number of batches in flight."""
-        return self._batches
+        return self._in_flight.batches
 
-    @property
-    def full(self) -> bool:
-        """Whether polling should pause."""
-        return self._batches >= self._max_batches or self._bytes >= self._max_bytes
+    def crowded(self, partitions: Iterable[Partition]) -> frozenset[Partition]:
+        """Return those of these partitions of which nothing should be polled now: all of them at the limit."""
+        with self._lock:
+            left = self._limit.plus(-self._in_flight.size_bytes, -self._in_flight.batches)
+            return frozenset(at for at in partitions if self._in_flight_of.get(at, _Amount()).reaches(left))
 
     def is_working(self, assignment: Assignment) -> bool:
         """Return whether batches of this assignment may go on; once False, it stays False."""
@@ -138,19 +159,23 @@ class AssignmentOwner:
         with self._lock:
             if self._current is not batch.assignment or self._state is not AssignmentState.WORKING:
                 return False
-            self._batches += 1
-            self._bytes += batch.size_bytes
+            self._count(batch, 1)
             return True
 
     def release(self, batch: InFlight) -> None:
         """Count a batch as committed or dropped."""
         with self._lock:
-            self._batches -= 1
-            self._bytes -= batch.size_bytes
+            self._count(batch, -1)
             self.released += 1
             self._settle()
 
+    def _count(self, batch: InFlight, sign: int) -> None:
+        self._in_flight = self._in_flight.plus(sign * batch.size_bytes, sign)
+        amount = self._in_flight_of.pop(batch.partition, _Amount()).plus(sign * batch.size_bytes, sign)
+        if amount.batches:
+            self._in_flight_of[batch.partition] = amount
+
     def _settle(self) -> None:
-        if self._state is AssignmentState.ENDING and not self._batches:
+        if self._state is AssignmentState.ENDING and not self._in_flight.batches:
             self._state = AssignmentState.IDLE
             self._current = None

@@ -71,7 +71,7 @@ class BatchSource:
         self._assignments = assignments
         self._logged_partitions = logged_partitions
         self._settled: set[Partition] = set()
-        self._paused = False
+        self._paused: frozenset[Partition] = frozenset()
         self._warned: set[str] = set()
         self.begun = 0
         """Number of assignments begun."""
@@ -114,11 +114,11 @@ class BatchSource:
         self._client.close()
 
     def _pause(self) -> None:
-        """Pause or resume fetching; the membership continues."""
-        full = self._assignments.full
-        if full != self._paused:
-            self._client.pause(paused=full)
-            self._paused = full
+        """Pause the partitions that have enough in flight, and resume the others; the membership continues."""
+        crowded = self._assignments.crowded(self._settled)
+        if crowded != self._paused:
+            self._client.pause(crowded)
+            self._paused = crowded
 
     def _followed(self) -> Assignment | None:
         """Return the assignment that works: end it where it has to, or begin the next one, with nothing settled."""

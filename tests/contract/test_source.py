@@ -163,12 +163,32 @@ def test_pause_stops_fetching_and_keeps_the_membership_and_the_position(world: W
     source = reading(world, group)
     read(world, source, 1)
     membership = source.membership()
-    source.pause(paused=True)
+    source.pause([group.partition])
     world.write(group.partition, [b"1"])
     assert is_quiet(source)
-    source.pause(paused=False)
+    source.pause([])
     assert values(read(world, source, 1)) == [b"1"]
     assert source.membership() is membership
+
+
+def test_a_pause_of_one_partition_holds_up_no_other(world: World, make_group: Callable[..., Group]) -> None:
+    """Whether the partition begins before the pause or after it; the next call replaces the pause."""
+    group = make_group(partitions=2)
+    source, paused, other = group.member().source, Partition(group.topic, 0), Partition(group.topic, 1)
+    join(world, source, [paused, other])
+    source.pause([paused])
+    for partition in (paused, other):
+        source.begin(partition, start_at(0, group.topic_id))
+        world.write(partition, [str(partition.number).encode()])
+    assert values(read(world, source, 1)) == [b"1"]
+    assert is_quiet(source)
+    source.pause([other])
+    assert values(read(world, source, 1)) == [b"0"]
+    source.pause([paused])
+    for partition in (paused, other):
+        world.write(partition, [str(partition.number).encode()])
+    assert values(read(world, source, 1)) == [b"1"]
+    assert is_quiet(source)
 
 
 def test_the_lag_is_none_when_everything_was_returned(world: World, group: Group) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from stream_dedup.core.model import SourceOffset
@@ -59,7 +59,7 @@ class MemorySource:
         self._membership: Membership | None = None
         self._reading: dict[Partition, _Reading] = {}
         self._watched: list[PartitionLog] = []
-        self._is_paused = False
+        self._paused: frozenset[Partition] = frozenset()
         self._is_closed = False
         self._changed = Signal()
 
@@ -103,8 +103,8 @@ class MemorySource:
         self._watch()
 
     @hooked("source.pause")
-    def pause(self, *, paused: bool) -> None:
-        self._is_paused = paused
+    def pause(self, partitions: Collection[Partition]) -> None:
+        self._paused = frozenset(partitions)
 
     @hooked("source.committed")
     def committed(self, partition: Partition) -> CommittedOffset | None:
@@ -164,7 +164,6 @@ class MemorySource:
     def _give_up(self) -> None:
         self._membership = None
         self._reading.clear()
-        self._is_paused = False
 
     def _make_member(self, member_id: str) -> Member:
         now = self._cluster.runtime.now()
@@ -181,13 +180,15 @@ class MemorySource:
         if not self._topics or self._is_closed:
             return {}
         self._take_part()
-        return {} if self._is_paused else self._fetch()
+        return self._fetch()
 
     def _fetch(self) -> dict[Partition, Sequence[SourceRecord]]:
         found: dict[Partition, Sequence[SourceRecord]] = {}
         gone: list[Partition] = []
         left = self.connection.most_records()
         for partition, reading in self._reading.items():
+            if partition in self._paused:
+                continue
             log = self._current(partition, reading)
             if log is None:
                 continue

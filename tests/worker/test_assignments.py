@@ -31,9 +31,9 @@ def owner(group: Group) -> AssignmentOwner:
     return AssignmentOwner(lambda: group.membership, max_batches=2, max_bytes=100)
 
 
-def batch(assignment: Assignment, size_bytes: int = 10) -> PolledBatch:
+def batch(assignment: Assignment, size_bytes: int = 10, at: Partition = AT) -> PolledBatch:
     records: list[Any] = []
-    return PolledBatch(assignment, AT, b"t" * 16, records, np.empty(0, np.int64), size_bytes, 0.0)
+    return PolledBatch(assignment, at, b"t" * 16, records, np.empty(0, np.int64), size_bytes, 0.0)
 
 
 def begun(owner: AssignmentOwner, group: Group) -> Assignment:
@@ -109,10 +109,34 @@ def test_the_batches_in_flight_are_limited(owner: AssignmentOwner, group: Group)
     assignment = begun(owner, group)
     large, small = batch(assignment, 100), batch(assignment)
     assert owner.reserve(large)
-    full = [owner.full]
+    crowded = [owner.crowded([AT])]
     owner.release(large)
-    full.append(owner.full)
+    crowded.append(owner.crowded([AT]))
+    assert owner.reserve(small)
+    crowded.append(owner.crowded([AT]))
+    assert (crowded, owner.batches, owner.released) == ([{AT}, frozenset(), {AT}], 1, 1)
+
+
+def test_partitions_that_are_held_up_leave_room_for_the_others(group: Group) -> None:
+    """Batches of a partition may stay in flight for as long as an article takes: two leave a third of the limit."""
+    owner = AssignmentOwner(lambda: group.membership, max_batches=24, max_bytes=10_000)
+    assignment = begun(owner, group)
+    held_up, other = [Partition("articles", number) for number in (1, 2)], Partition("articles", 3)
+    for _ in range(100):
+        for at in {*held_up} - owner.crowded(held_up):
+            assert owner.reserve(batch(assignment, at=at))
+    assert owner.batches == 16
+    through = 0
+    while not owner.crowded([other]):
+        assert owner.reserve(batch(assignment, at=other))
+        through += 1
+    assert through == 4
+    assert owner.crowded([*held_up, other]) == {*held_up, other}
+
+
+def test_at_the_limit_nothing_of_any_partition_is_polled(owner: AssignmentOwner, group: Group) -> None:
+    """Not of those that have nothing in flight either."""
+    assignment, other = begun(owner, group), Partition("articles", 1)
     for _ in range(2):
-        assert owner.reserve(small)
-        full.append(owner.full)
-    assert (full, owner.batches, owner.released) == ([True, False, False, True], 2, 1)
+        assert owner.reserve(batch(assignment))
+    assert owner.crowded([AT, other]) == {AT, other}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -48,9 +48,8 @@ class Paused(AssignmentOwner):
 
     paused = False
 
-    @property
-    def full(self) -> bool:
-        return self.paused
+    def crowded(self, partitions: Iterable[Partition]) -> frozenset[Partition]:
+        return frozenset(partitions) if self.paused else frozenset()
 
 
 class Reader:

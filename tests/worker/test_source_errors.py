@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -68,8 +68,8 @@ class Client:
     def begin(self, partition: Partition, start: CommittedOffset) -> None:
         self.begun[partition] = start
 
-    def pause(self, *, paused: bool) -> None:
-        raise AssertionError(paused)
+    def pause(self, partitions: Collection[Partition]) -> None:
+        raise AssertionError(partitions)
 
     def committed(self, partition: Partition) -> CommittedOffset | None:
         found = self.offsets.get(partition)

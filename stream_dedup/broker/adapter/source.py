@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafka import ConsumerRebalanceListener, TopicPartition
@@ -99,7 +99,7 @@ class KafkaSource:
         self._lock = threading.Lock()
         self._membership: Membership | None = None
         self._next: dict[TopicPartition, SourceOffset] = {}
-        self._paused = False
+        self._paused: frozenset[Partition] = frozenset()
         self._consumer = make_consumer(
             config.kafka,
             group_id=config.kafka.group,
@@ -173,20 +173,20 @@ class KafkaSource:
             drop_fetched_of(self._consumer, at)
             try:
                 seek_with_epoch(self._consumer, at, int(start.offset), epoch_of(start))
-                if not self._paused:
+                if partition not in self._paused:
                     self._consumer.resume(at)
             except (IllegalStateError, KeyError, ValueError) as error:
                 msg = f"{partition} is not assigned to this worker any more"
                 raise NotAMemberError(msg) from error
             self._next[at] = start.offset
 
-    def pause(self, *, paused: bool) -> None:
-        """Stop or go on fetching the partitions that have begun; the membership continues."""
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """Yield nothing of these partitions, and go on with the others that have begun."""
         with self._lock:
-            if paused != self._paused:
-                begun = [at for at in self._consumer.assignment() if at in self._next]
-                (self._consumer.pause if paused else self._consumer.resume)(*begun)
-                self._paused = paused
+            before, self._paused = self._paused, frozenset(partitions)
+            begun = [at for at in self._consumer.assignment() if at in self._next]
+            self._consumer.pause(*(at for at in begun if Partition(*at) in self._paused - before))
+            self._consumer.resume(*(at for at in begun if Partition(*at) in before - self._paused))
 
     def committed(self, partition: Partition) -> CommittedOffset | None:
         """Return the group's committed offset, None of none."""
