@@ -12,6 +12,7 @@ Rules:
 * A batch is appended only after the topic's id was looked up by a request that began after the batch was polled.
 * Batches of one source partition leave in the order in which they were polled, so verdicts leave in source order. The
   batches of other partitions do not wait for them.
+* Articles that were logged once and that a trim has forgotten are never logged again.
 * A batch whose assignment has ended is dropped, at whatever step it is, and its work in the pool is cancelled.
 """
 
@@ -33,6 +34,7 @@ from stream_dedup.core.fingerprint.entry_maker import checksum
 from stream_dedup.core.model import ROW_BITS, LogOffset, log_offset_of
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, UnavailableError
+from stream_dedup.index import FORGOTTEN, UNLOGGED
 from stream_dedup.worker.batches import (
     JudgedBatch,
     LoggedBatch,
@@ -134,7 +136,7 @@ class Engine:
     def _receive_batches(self) -> None:
         while self._inbox:
             batch = self._inbox.popleft()
-            unlogged = self._positions(batch) < 0
+            unlogged = self._positions(batch) == UNLOGGED
             now = self._parts.clock.monotonic()
             spans = [
                 UnloggedSpan(rows, self._parts.fingerprinter.submit(batch, rows), now) for rows in _spans(unlogged)
@@ -190,7 +192,7 @@ class Engine:
         columns = Columns.concat([part.result() for part in span.columns])
         self._observe_stage("decode_fingerprint", span)
         self._parts.metrics.count_texts(columns.statuses)
-        unlogged = self._positions(batch)[span.rows] < 0
+        unlogged = self._positions(batch)[span.rows] == UNLOGGED
         span.appends = []
         for run in _spans(unlogged):
             rows = slice(span.rows.start + run.start, span.rows.start + run.stop)
@@ -364,8 +366,15 @@ class Engine:
             self._parts.assignments.release(pending.polled)
 
     def _positions(self, batch: PolledBatch) -> I64:
-        """Return the log position of each record, -1 for those that are not in the log."""
-        return self._parts.index.logged_positions(batch.topic_id, batch.partition.number, batch.offsets)
+        """Return the log position of each record, UNLOGGED or FORGOTTEN; end the assignment if any is forgotten.
+
+        A trim forgets only what is committed: the committed offset is behind these articles, and this worker polled
+        them before it was. It begins again at the committed offset.
+        """
+        positions = self._parts.index.logged_positions(batch.topic_id, batch.partition.number, batch.offsets)
+        if (positions == FORGOTTEN).any():
+            self._parts.assignments.end(batch.assignment, "its articles were committed and are forgotten")
+        return positions
 
 
 def _is_logged(append: Append) -> bool:

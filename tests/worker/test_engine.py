@@ -18,7 +18,7 @@ from stream_dedup.core.entry import Batch, LogRecord, encode, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import RefusedError
-from stream_dedup.index import LogIndex
+from stream_dedup.index import FORGOTTEN, UNLOGGED, LogIndex
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.ports import Membership, Partition, PassingError
 from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState
@@ -262,3 +262,15 @@ def test_another_article_than_was_logged_is_refused(world: World, assignment: As
     world.steps()
     with pytest.raises(RefusedError, match="not the article that was logged there"):
         world.poll(assignment, 0, b'{"text": "other"}')
+
+
+def test_articles_that_a_trim_has_forgotten_are_not_logged_again(
+    world: World, assignment: Assignment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that was frozen before its append holds them: its assignment ends; the committed offset is behind them."""
+    batch = world.poll(assignment, 0, b'{"text": "one"}', b'{"text": "two"}')
+    monkeypatch.setattr(world.index, "logged_positions", lambda *_: np.array([FORGOTTEN, UNLOGGED]))
+    world.fingerprint(batch)
+    world.steps()
+    assert [offset for offsets in world.appended for offset in offsets if offset == 0] == []
+    assert (world.judged, world.assignments.state) == ([], AssignmentState.IDLE)
