@@ -267,7 +267,7 @@ def test_another_article_than_was_logged_is_refused(world: World, assignment: As
 def test_articles_that_a_trim_has_forgotten_are_not_logged_again(
     world: World, assignment: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker that was frozen before its append holds them: its assignment ends; the committed offset is behind them."""
+    """A worker that was frozen before its append holds them: its assignment ends, and no row of them is appended."""
     batch = world.poll(assignment, 0, b'{"text": "one"}', b'{"text": "two"}')
     monkeypatch.setattr(world.index, "logged_positions", lambda *_: np.array([FORGOTTEN, UNLOGGED]))
     world.fingerprint(batch)
