@@ -197,6 +197,7 @@ def _rules(world: SimulatedWorld, event: Event) -> None:
     match = dict(world.plan.rules)
     changes: tuple[dict[str, Any], ...] = (
         {"window": "3s"},
+        {"window": "1s"},
         {"window": "20s"},
         {"observe": True},
         {"bucket_limit": 2},

@@ -6,6 +6,7 @@ runs, from another generator of the same seed: a plan with fewer events is run w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
@@ -15,9 +16,9 @@ from tests.simulation.fake_pool import value_of
 
 LENGTH_S = 12.0
 """Virtual seconds in which articles are written and events happen."""
-SESSION_S = 6.0
+SESSION_S = 3.0
 """``kafka.session_timeout_s`` of every worker."""
-TRANSACTION_S = 8.0
+TRANSACTION_S = 5.0
 """``kafka.transaction_timeout_s`` of every worker."""
 
 
@@ -42,7 +43,7 @@ class Kind(StrEnum):
     WORKER_CLOCK = "worker-clock"
 
 
-WEIGHTS = {
+USUAL = {
     Kind.CRASH: 4,
     Kind.CRASH_AT_STEP: 5,
     Kind.LOSE_INDEX: 2,
@@ -60,6 +61,55 @@ WEIGHTS = {
     Kind.BROKER_CLOCK: 2,
     Kind.WORKER_CLOCK: 2,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """What the events of a schedule are mostly about: interleavings of a few kinds go deeper than those of all."""
+
+    weights: Mapping[Kind, int]
+    windows: tuple[float | None, ...] = (None, None, 1.0, 4.0)
+    """Windows of the rules in seconds, of which one is drawn."""
+    fewest_topics: int = 1
+    fewest_workers: int = 1
+
+
+THEMES = (
+    Theme(USUAL),
+    Theme(
+        {
+            Kind.FREEZE: 6,
+            Kind.STALL: 4,
+            Kind.RULES: 4,
+            Kind.BROKER_CLOCK: 3,
+            Kind.WORKER_CLOCK: 1,
+            Kind.LOSE_OFFSETS: 2,
+            Kind.CRASH: 1,
+            Kind.LOSE_INDEX: 1,
+            Kind.FAULTS: 1,
+        },
+        windows=(1.0, 1.0, 2.0),
+        fewest_workers=2,
+    ),
+    Theme(
+        {Kind.REMAKE: 6, Kind.STALL: 5, Kind.FREEZE: 2, Kind.CRASH: 1, Kind.STOP: 1, Kind.FAULTS: 1},
+        fewest_topics=2,
+        fewest_workers=2,
+    ),
+    Theme(
+        {
+            Kind.FAULTS: 6,
+            Kind.TWIN: 3,
+            Kind.CRASH_AT_STEP: 5,
+            Kind.STALL: 4,
+            Kind.AWAY: 2,
+            Kind.FREEZE: 3,
+            Kind.STOP: 2,
+            Kind.LOSE_INDEX: 1,
+        },
+        fewest_workers=2,
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +178,10 @@ class Plan:
 def plan_of(seed: int) -> Plan:
     """Draw the plan of a seed."""
     rng = Random(f"plan {seed}")
-    topics = tuple(rng.randint(1, 3) for _ in range(rng.choice((1, 1, 1, 2, 2, 3))))
-    workers = rng.choice((1, 2, 2, 2, 3))
-    window_s = rng.choice((None, None, 2.0, 5.0))
+    theme = rng.choice(THEMES)
+    topics = tuple(rng.randint(1, 3) for _ in range(max(theme.fewest_topics, rng.choice((1, 1, 1, 2, 2, 3)))))
+    workers = max(theme.fewest_workers, rng.choice((1, 2, 2, 2, 3)))
+    window_s = rng.choice(theme.windows)
     return Plan(
         seed=seed,
         workers=workers,
@@ -146,7 +197,7 @@ def plan_of(seed: int) -> Plan:
         delivery_s=rng.choice((0.0, 0.05, 0.5)),
         real_store=seed % 10 == 0,
         writes=_writes(rng, topics),
-        events=_events(rng, workers, len(topics)),
+        events=_events(rng, theme, workers, len(topics)),
     )
 
 
@@ -164,6 +215,7 @@ def _rules(rng: Random, window_s: float | None) -> dict[str, Any]:
 def _writes(rng: Random, topics: tuple[int, ...]) -> tuple[Write, ...]:
     writes, serial = [], 0
     stories = rng.choice((4, 10, 40))
+    skew = rng.choice((1, 2))
     for _ in range(rng.randint(12, 24)):
         topic = rng.randrange(len(topics))
         values: list[tuple[bytes | None, bytes | None]] = []
@@ -173,13 +225,14 @@ def _writes(rng: Random, topics: tuple[int, ...]) -> tuple[Write, ...]:
             key = f"id{rng.randrange(6)}".encode() if rng.random() < 0.5 else None
             values.append((key, None if rng.random() < 0.02 else value))
         outcome = rng.choice(("plain", "plain", "plain", "committed", "aborted"))
-        at = rng.random() ** 2 * LENGTH_S
+        at = rng.random() ** skew * LENGTH_S
         writes.append(Write(at, topic, rng.randrange(topics[topic]), tuple(values), outcome, rng.random() * 2))
     return tuple(sorted(writes, key=lambda write: write.at))
 
 
-def _events(rng: Random, workers: int, topics: int) -> tuple[Event, ...]:
-    kinds = rng.choices(list(WEIGHTS), list(WEIGHTS.values()), k=rng.choice((0, 1, 2, 3, 4, 5, 8)))
+def _events(rng: Random, theme: Theme, workers: int, topics: int) -> tuple[Event, ...]:
+    weights = theme.weights
+    kinds = rng.choices(list(weights), list(weights.values()), k=rng.choice((0, 1, 2, 3, 4, 5, 8)))
     events = [_event(rng, kind, workers, topics) for kind in kinds]
     return tuple(sorted(events, key=lambda event: event.at))
 

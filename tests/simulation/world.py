@@ -30,7 +30,7 @@ QUIET_S = 240.0
 """Everything must be quiet so long after the last event, in virtual seconds."""
 LOOK_S = 0.25
 """Virtual seconds between two looks whether it is."""
-CLOCK_ALLOWANCE_S = 2.0
+CLOCK_ALLOWANCE_S = 1.0
 """``worker.clock_allowance_s``."""
 RESTARTED = (
     "has trimmed the log|was trimmed|no longer there|did not answer|no Kafka broker|not acknowledged|watchdog|"

@@ -1,0 +1,242 @@
+"""Planted defects: each breaks one rule of the program, and the simulation must notice.
+
+A plant patches the program (or, where the rule is the adapter's, the memory adapter) while a schedule runs. ``hint`` is
+a seed that found it; ``python -m tests.simulation --plants`` looks for the first seed that finds each, and writes
+docs/simulation.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from stream_dedup.core.model import LogOffset
+from stream_dedup.core.progress import ReportProgress
+from stream_dedup.ports import CommittedOffset, Partition, PassingError, PortError
+from stream_dedup.worker import opening
+from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState
+from stream_dedup.worker.batches import JudgedBatch
+from stream_dedup.worker.committer import Committer
+from stream_dedup.worker.engine import Engine
+from stream_dedup.worker.trimmer import Trimmer
+from tests.memory.group import Group
+from tests.memory.sink import MemorySink
+from tests.memory.source import MemorySource
+from tests.memory.transactions import TransactionalId, Transactions
+from tests.simulation.memory_store import MemoryStore
+
+MOST_SEEDS = 3_000
+"""A plant must be found within so many seeds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plant:
+    """A defect, what it breaks, and how it is planted."""
+
+    name: str
+    claim: str
+    make: Callable[[], AbstractContextManager[object]]
+    hint: int = 0
+
+
+def _patched(*patches: tuple[type, str, Any]) -> Callable[[], AbstractContextManager[object]]:
+    def make() -> AbstractContextManager[object]:
+        stack = ExitStack()
+        for owner, name, replacement in patches:
+            stack.enter_context(patch.object(owner, name, replacement))
+        return stack
+
+    return make
+
+
+# The worker.
+
+
+def _end_at_once(self: AssignmentOwner, assignment: object, _reason: str) -> None:
+    """End an assignment without waiting for its batches."""
+    if self._current is assignment and self._state is AssignmentState.WORKING:
+        self._state = AssignmentState.IDLE
+        self._current = None
+
+
+def _forget_ended(self: Engine) -> None:
+    """Drop the batches of ended assignments without releasing them."""
+    for pending in list(self._pending):
+        if not self._parts.assignments.is_working(pending.polled.assignment):
+            self._pending.remove(pending)
+
+
+_failed = Committer._failed
+
+
+def _send_again(self: Committer, assignment: Assignment, batches: list[JudgedBatch], error: Exception) -> None:
+    """Take an unknown outcome for a failure: send the same batches in another transaction."""
+    if not isinstance(error, PassingError):
+        _failed(self, assignment, batches, error)
+        return
+    self._renew()
+    self._queue.extendleft(reversed(batches))
+
+
+def _take_for_committed(self: Committer, assignment: Assignment, batches: list[JudgedBatch], error: Exception) -> None:
+    """Take an unknown outcome for a success."""
+    if not isinstance(error, PortError):
+        _failed(self, assignment, batches, error)
+        return
+    self._renew()
+    self._done(batches)
+
+
+def _skip_to_end(self: opening._Opening, progress: ReportProgress) -> LogOffset:
+    """Join the group without reading what was logged while the worker did not run."""
+    first, end = self._bounds()
+    if self.index.rules is None:
+        found: LogOffset = _read_to_end(self, progress)
+        return found
+    self.log.seek(end)
+    return LogOffset(first)
+
+
+_read_to_end = opening._Opening.read_to_end
+_step = Engine.step
+
+
+def _newest_first(self: Engine) -> list[JudgedBatch]:
+    """Hand over judged batches in the wrong order."""
+    return list(reversed(_step(self)))
+
+
+def _owing_nothing(self: Trimmer) -> int:
+    """Trim as if every logged article had left."""
+    return (self._index.newest_time or 0) - int(self._config.worker.clock_allowance_s * 1000)
+
+
+_committed = MemorySource.committed
+
+
+def _committed_of_any_topic(self: MemorySource, partition: Partition) -> CommittedOffset | None:
+    found = _committed(self, partition)
+    return None if found is None else found._replace(topic_id=None)
+
+
+# The adapter and the store.
+
+
+def _renew_unfenced(self: Transactions, name: str, _timeout_s: float) -> TransactionalId:
+    """Start a producer without a new epoch, and leave the open transaction open."""
+    return self._ids.setdefault(name, TransactionalId(name))
+
+
+def _settled_or_not(self: Group, partition: Partition) -> CommittedOffset | None:
+    return self.committed.get(partition)
+
+
+def _die_torn(self: MemoryStore, rng: Random) -> None:
+    """Lose one change of the last batch that was written."""
+    if self._unflushed:
+        changes = self._unflushed[-1]
+        del changes[rng.randrange(len(changes))]
+    _die(self, rng)
+
+
+_die = MemoryStore.die
+
+
+def _nothing(*_: object, **__: object) -> None:
+    """Do nothing."""
+
+
+def _yes(*_: object, **__: object) -> bool:
+    return True
+
+
+PLANTS = (
+    Plant(
+        "begin before the end",
+        "a new assignment begins while a transaction of the one before is open",
+        _patched((AssignmentOwner, "end", _end_at_once), (Committer, "_stop_if_ended", _nothing)),
+    ),
+    Plant(
+        "room not given back",
+        "batches of an ended assignment keep their room in flight",
+        _patched((Engine, "_drop_ended_batches", _forget_ended)),
+    ),
+    Plant(
+        "commit before the last acknowledgement",
+        "a transaction is committed though a record of it may have been given up",
+        _patched((MemorySink, "flush", _nothing)),
+    ),
+    Plant(
+        "judged before the log was read to its end",
+        "a worker joins before it has read what was logged meanwhile",
+        _patched((opening._Opening, "read_to_end", _skip_to_end)),
+    ),
+    Plant(
+        "append without a look at the topic's id",
+        "articles of a topic that was made again are logged under the id of the one before",
+        _patched((Engine, "_is_of_its_topic", _yes)),
+    ),
+    Plant(
+        "second start unfenced",
+        "a second producer with the same transactional id goes on in the open transaction of the first",
+        _patched((Transactions, "renew", _renew_unfenced)),
+    ),
+    Plant(
+        "offsets read while a transaction is open",
+        "a partition begins at a committed offset that an open transaction is about to move",
+        _patched((Group, "settled", _settled_or_not)),
+    ),
+    Plant(
+        "unknown outcome sent again",
+        "the articles of a transaction whose answer was lost are sent in another one",
+        _patched((Committer, "_failed", _send_again)),
+    ),
+    Plant(
+        "unknown outcome taken for a commit",
+        "the articles of a transaction that failed are never sent again",
+        _patched((Committer, "_failed", _take_for_committed)),
+    ),
+    Plant(
+        "offsets without a proof of membership",
+        "a worker that fell out of its group commits offsets of partitions that belong to another",
+        _patched((Group, "check", _nothing)),
+    ),
+    Plant(
+        "beginning not committed",
+        "a worker that dies before its first commit makes its successor believe that the group lost its offsets",
+        _patched((MemorySource, "commit_start", _nothing)),
+    ),
+    Plant(
+        "offset of another topic",
+        "a topic that was made again begins at the offset of the one before",
+        _patched((MemorySource, "committed", _committed_of_any_topic)),
+    ),
+    Plant(
+        "newest first",
+        "batches of one partition leave in another order than they were polled in",
+        _patched((Engine, "step", _newest_first)),
+    ),
+    Plant(
+        "trim of what is owed",
+        "a trim removes entries that an article may match which is logged and has not left",
+        _patched((Trimmer, "_earliest_time", _owing_nothing)),
+    ),
+    Plant(
+        "torn write",
+        "a killed process leaves part of a batch of writes in the index",
+        _patched((MemoryStore, "die", _die_torn)),
+    ),
+)
+
+
+def first_failing(plant: Plant, seeds: Iterable[int], fails: Callable[[int], bool]) -> int | None:
+    """Return the first of the seeds that finds a plant, None if no one does."""
+    for seed in seeds:
+        with plant.make():
+            if fails(seed):
+                return seed
+    return None
