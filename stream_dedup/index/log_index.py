@@ -204,7 +204,7 @@ class LogIndex:
         return self._applied.coverage.partitions
 
     def forgotten_before(self, topic_id: bytes, partition: int) -> SourceOffset:
-        """Return the offset of a source partition below which everything is forgotten, 0 of none."""
+        """Return the offset of a source partition below which everything is forgotten, 0 of none. Any thread."""
         return SourceOffset(self._applied.coverage.forgotten.get((topic_id, partition), 0))
 
     def entry(self, position: int) -> tuple[LogRecord, int]:

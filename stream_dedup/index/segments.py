@@ -60,6 +60,7 @@ class Coverage:
 
     def load(self) -> None:
         """Read what is forgotten, and the last covered offset of each partition, one look-up each."""
+        # Other threads read this dictionary: it is replaced whole.
         self.forgotten = dict(read_forgotten(*pair) for pair in self._store.scan(b"L", b"M"))
         self.last = {}
         cursor = b"S"

@@ -59,8 +59,6 @@ class PendingBatch:
 
     polled: PolledBatch
     spans: list[UnloggedSpan]
-    logged: LoggedBatch | None = None
-    """Set once the log, as far as it was read, holds every record of the batch."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

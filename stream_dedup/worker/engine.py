@@ -292,12 +292,12 @@ class Engine:
         return ready
 
     def _logged(self, pending: PendingBatch) -> LoggedBatch | None:
-        """Return the batch with its log positions, or None while a record of it is not in the log."""
-        if pending.logged is None:
-            positions = self._positions(pending.polled)
-            if (positions >= 0).all():
-                pending.logged = LoggedBatch(pending.polled, positions)
-        return pending.logged
+        """Return the batch with its log positions, or None while a record of it is not in the log.
+
+        Asked in every round: a trim may have forgotten a batch that waits for its topic to be looked up.
+        """
+        positions = self._positions(pending.polled)
+        return LoggedBatch(pending.polled, positions) if (positions >= 0).all() else None
 
     def _judge(self, positions: I64) -> list[Judgement]:
         counters = self._parts.index.counters

@@ -31,10 +31,10 @@ from stream_dedup.ports import (
 )
 from stream_dedup.worker.assignments import AssignmentState
 from stream_dedup.worker.batches import PolledBatch
-from stream_dedup.worker.start_offsets import StartOffsets
+from stream_dedup.worker.start_offsets import LoggedSources, StartOffsets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from stream_dedup.config.model import Config
     from stream_dedup.ports import ArticleSource, Clock, Membership, Partition, SourceRecord
@@ -60,16 +60,16 @@ class BatchSource:
         clock: Clock,
         watch: TopicWatch,
         assignments: AssignmentOwner,
-        logged_partitions: Callable[[], frozenset[tuple[bytes, int]]],
+        known: LoggedSources,
     ) -> None:
-        """``logged_partitions`` reads the log to its present end and returns the partitions in it."""
+        """``known`` is what the log says of the source."""
         self._kafka = config.kafka
         self._topics = config.topics.input
         self._client = client
         self._clock = clock
         self._watch = watch
         self._assignments = assignments
-        self._logged_partitions = logged_partitions
+        self._known = known
         self._settled: set[Partition] = set()
         self._paused: frozenset[Partition] = frozenset()
         self._warned: set[str] = set()
@@ -200,7 +200,7 @@ class BatchSource:
         if not waiting:
             return
         deadline = self._clock.monotonic() + SETTLE_S
-        start_offsets = StartOffsets(self._kafka, self._client, self._logged_partitions)
+        start_offsets = StartOffsets(self._kafka, self._client, self._known)
         ids = self._watch.fresh_ids(self._topics)
         for partition in waiting:
             if not self._assignments.is_working(assignment) or self._clock.monotonic() > deadline:

@@ -2,8 +2,10 @@
 
 * The committed offset, if its metadata names the topic's present id, or no id (the offset was set by hand).
 * The beginning, if the metadata names another id: that topic was deleted and made again.
-* Without a committed offset: the beginning, if the log has no article of the partition. Otherwise the group has lost
-  its offsets: stop, and say how to set them.
+* Without a committed offset: the beginning, if no article of the partition was ever logged. Otherwise the group has
+  lost its offsets: stop, and say how to set them.
+* A committed offset below what trims have forgotten: stop, and say how to set it. Those articles were logged and
+  judged; nothing says any more what their verdicts were.
 
 A beginning that was not read from a committed offset is committed at once, before anything is logged. If the worker
 dies after that, its successor does not conclude that the group lost its offsets.
@@ -12,6 +14,7 @@ dies after that, its successor does not conclude that the group lost its offsets
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stream_dedup.errors import RefusedError
@@ -21,9 +24,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stream_dedup.config.model import KafkaConfig
+    from stream_dedup.core.model import SourceOffset
     from stream_dedup.ports import ArticleSource, Partition
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedSources:
+    """What the log says of source partitions, each by its topic id and number."""
+
+    partitions: Callable[[], frozenset[tuple[bytes, int]]]
+    """Reads the log to its present end and returns the partitions that were logged; may block."""
+    forgotten_before: Callable[[bytes, int], SourceOffset]
+    """Returns at once the offset of a partition below which everything is forgotten, 0 of none."""
 
 
 class StartOffsets:
@@ -33,29 +47,33 @@ class StartOffsets:
         self,
         kafka: KafkaConfig,
         source: ArticleSource,
-        logged_partitions: Callable[[], frozenset[tuple[bytes, int]]],
+        known: LoggedSources,
     ) -> None:
-        """``logged_partitions`` reads the log to its present end and returns the partitions in it."""
+        """``known`` is what the log says of the source."""
         self._kafka = kafka
         self._source = source
-        self._ask = logged_partitions
+        self._ask = known.partitions
+        self._forgotten_before = known.forgotten_before
         self._logged: frozenset[tuple[bytes, int]] | None = None
 
     def start_of(self, partition: Partition, topic_id: bytes) -> CommittedOffset:
         """Return where a partition begins; blocks for some seconds at most.
 
         Raises:
-            RefusedError: the group lost its offsets.
+            RefusedError: the group lost its offsets, or its offset is below what is forgotten.
             PassingError: the broker did not answer; call again later.
             NotAMemberError: the partition is not assigned any more.
         """
         committed = self._source.committed(partition)
         if committed is not None:
             if committed.topic_id in (None, topic_id):
+                forgotten = self._forgotten_before(topic_id, partition.number)
+                if committed.offset < forgotten:
+                    raise RefusedError(self._forgotten(partition, committed.offset, forgotten))
                 return committed
             log.warning("%s: the topic was made again; begins at its beginning", partition)
         elif (topic_id, partition.number) in self._logged_partitions():
-            raise RefusedError(self._lost(partition))
+            raise RefusedError(self._lost(partition, self._forgotten_before(topic_id, partition.number)))
         start = CommittedOffset(self._source.beginning(partition), topic_id)
         self._source.commit_start(partition, start)
         return start
@@ -65,11 +83,21 @@ class StartOffsets:
             self._logged = self._ask()
         return self._logged
 
-    def _lost(self, partition: Partition) -> str:
-        group = self._kafka.group
+    def _lost(self, partition: Partition, forgotten: SourceOffset) -> str:
+        again = "--to beginning (judge everything again, the same verdicts) or " if not forgotten else ""
         return (
-            f"group {group} has no committed offset for {partition}, but its log has articles of it: the group "
-            "lost its offsets (an idle group's expire). Set them: "
-            f"stream-dedup offsets set --brokers {self._kafka.brokers} --group {group} --topic {partition.topic} "
-            "--to beginning (judge everything again, the same verdicts) or --to logged (go on behind what is logged)"
+            f"group {self._kafka.group} has no committed offset for {partition}, but its log has articles of it: the "
+            f"group lost its offsets (an idle group's expire). Set them: {self._command(partition)} "
+            f"{again}--to logged (go on behind what is logged)"
         )
+
+    def _forgotten(self, partition: Partition, committed: SourceOffset, forgotten: SourceOffset) -> str:
+        return (
+            f"the committed offset of group {self._kafka.group} for {partition} is {committed}, and every article "
+            f"below {forgotten} was logged, judged and trimmed: its verdict cannot be given again. Set the offset: "
+            f"{self._command(partition)} --to logged (go on behind what is logged)"
+        )
+
+    def _command(self, partition: Partition) -> str:
+        kafka = self._kafka
+        return f"stream-dedup offsets set --brokers {kafka.brokers} --group {kafka.group} --topic {partition.topic}"

@@ -29,6 +29,7 @@ from stream_dedup.worker.engine import Engine, EngineParts
 from stream_dedup.worker.health import Health
 from stream_dedup.worker.log_tail import LogTail
 from stream_dedup.worker.source import BatchSource
+from stream_dedup.worker.start_offsets import LoggedSources
 from stream_dedup.worker.steps import Step, TrimStep
 from stream_dedup.worker.topic_watch import TopicWatch
 from stream_dedup.worker.trimmer import Trimmer
@@ -98,7 +99,7 @@ class Worker:
             clock=ports.clock,
             watch=self._watch,
             assignments=self._assignments,
-            logged_partitions=self._logged_partitions,
+            known=LoggedSources(self._logged_partitions, parts.opened.index.forgotten_before),
         )
         self._committer = self._make_committer()
         self._engine = self._make_engine(wake)

@@ -14,8 +14,9 @@ from prometheus_client import CollectorRegistry
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.entry import Batch, LogRecord, encode, make_batch
+from stream_dedup.core.entry import Basis, Batch, Forgotten, LogRecord, Trim, encode, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import RefusedError
 from stream_dedup.index import FORGOTTEN, UNLOGGED, LogIndex
@@ -196,6 +197,25 @@ def test_a_batch_whose_assignment_ends_is_dropped_once(
     assert [judged.polled for judged in world.judged] == [following]
 
 
+@pytest.mark.parametrize("reach", [before_fingerprinting, before_the_look_up, before_judging])
+def test_a_batch_that_is_forgotten_meanwhile_is_neither_logged_nor_judged(
+    world: World, assignment: Assignment, reach: Callable[[World, PolledBatch], None]
+) -> None:
+    """A worker is held up; others log, judge and commit its articles, and a trim forgets them. It begins anew.
+
+    What it had appended by then comes behind the trim, and is no article.
+    """
+    late = world.poll(assignment, 0, b'{"text": "one"}')
+    trim = Trim(0, START_TIME, Basis(1, LogOffset(1), (Forgotten(TOPIC_ID, 0, SourceOffset(1)),)))
+    world.unread.append(LogRecord(1, START_TIME + 1, trim, encode(trim)))
+    world.appended.append([])
+    reach(world, late)
+    world.ids = {"articles": TOPIC_ID}
+    world.steps()
+    assert world.index.stats().articles == 0
+    assert (world.judged, world.assignments.state) == ([], AssignmentState.IDLE)
+
+
 def test_nothing_is_appended_before_the_topic_was_looked_up(world: World, assignment: Assignment) -> None:
     """A batch waits for a look-up that began after it was polled."""
     world.ids = None
@@ -262,6 +282,23 @@ def test_another_article_than_was_logged_is_refused(world: World, assignment: As
     world.steps()
     with pytest.raises(RefusedError, match="not the article that was logged there"):
         world.poll(assignment, 0, b'{"text": "other"}')
+
+
+def test_a_batch_that_is_forgotten_before_its_topic_was_looked_up_is_not_judged(
+    world: World, assignment: Assignment
+) -> None:
+    """It was in the log, and waited; the trim that forgets it ends its assignment, and not the worker."""
+    late = world.poll(assignment, 0, b'{"text": "one"}')
+    world.fingerprint(late)
+    world.engine._append_fingerprinted_spans()
+    world.ids = None
+    world.steps()
+    trim = Trim(0, START_TIME + 1, Basis(1, LogOffset(2), (Forgotten(TOPIC_ID, 0, SourceOffset(1)),)))
+    world.unread.append(LogRecord(2, START_TIME + 2, trim, encode(trim)))
+    world.ids = {"articles": TOPIC_ID}
+    world.steps()
+    assert world.index.forgotten_before(TOPIC_ID, 0) == 1
+    assert (world.judged, world.assignments.state) == ([], AssignmentState.IDLE)
 
 
 def test_articles_that_a_trim_has_forgotten_are_not_logged_again(

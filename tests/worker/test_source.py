@@ -26,7 +26,7 @@ from stream_dedup.ports import CommittedOffset, Partition, PassingError
 from stream_dedup.worker.assignments import Assignment, AssignmentOwner
 from stream_dedup.worker.batches import PolledBatch
 from stream_dedup.worker.source import BatchSource
-from stream_dedup.worker.start_offsets import StartOffsets
+from stream_dedup.worker.start_offsets import LoggedSources, StartOffsets
 from stream_dedup.worker.topic_watch import TopicWatch
 from tests.broker.deleting import delete_topic
 from tests.waiting import wait_until
@@ -72,7 +72,7 @@ class Reader:
             clock=clock,
             watch=self.watch,
             assignments=self.owner,
-            logged_partitions=lambda: logged,
+            known=LoggedSources(lambda: logged, lambda _topic_id, _partition: SourceOffset(0)),
         )
         self.left = stack.enter_context(ExitStack())
         self.left.callback(self.source.close)

@@ -29,6 +29,7 @@ from stream_dedup.ports import (
 from stream_dedup.worker.assignments import AssignmentOwner, AssignmentState
 from stream_dedup.worker.batches import PolledBatch
 from stream_dedup.worker.source import BatchSource
+from stream_dedup.worker.start_offsets import LoggedSources
 from stream_dedup.worker.topic_watch import TopicWatch
 from tests.worker.clocks import ManualClock
 
@@ -98,6 +99,7 @@ class World:
         self.ids = {"articles": TOPIC_ID}
         self.latest_ids = dict(self.ids)
         self.logged: frozenset[tuple[bytes, int]] = frozenset()
+        self.forgotten_before = SourceOffset(0)
         self.owner = AssignmentOwner(self.client.membership, 100, 1 << 20)
         self.source = BatchSource(
             load_config(None, {"topics": {"input": ["articles"]}}, {}),
@@ -105,7 +107,7 @@ class World:
             clock=ManualClock(),
             watch=cast("TopicWatch", self),
             assignments=self.owner,
-            logged_partitions=lambda: self.logged,
+            known=LoggedSources(lambda: self.logged, lambda _topic_id, _partition: self.forgotten_before),
         )
 
     def fresh_ids(self, names: Sequence[str]) -> dict[str, bytes]:
@@ -226,6 +228,29 @@ def test_where_a_partition_begins() -> None:
     beginning = CommittedOffset(SourceOffset(11), TOPIC_ID)
     assert world.client.begun == {AT: CommittedOffset(SourceOffset(5), None), OTHER: beginning}
     assert world.client.committed_starts == {OTHER: beginning}
+
+
+def test_an_offset_below_what_is_forgotten_is_refused() -> None:
+    """Those articles were judged; the error names the way out. The first offset that is not forgotten is taken."""
+    world = World()
+    world.client.offsets[AT] = CommittedOffset(SourceOffset(5), TOPIC_ID)
+    world.forgotten_before = SourceOffset(6)
+    with pytest.raises(RefusedError, match=r"every article below 6 was logged, judged and trimmed.* --to logged"):
+        world.poll()
+    assert AT not in world.client.begun
+    world.forgotten_before = SourceOffset(5)
+    world.poll()
+    assert world.client.begun[AT] == CommittedOffset(SourceOffset(5), TOPIC_ID)
+
+
+def test_lost_offsets_of_a_trimmed_partition_are_not_set_to_the_beginning() -> None:
+    """Where the beginning is forgotten the error offers only what would not be refused."""
+    world = World()
+    world.logged = frozenset({(TOPIC_ID, 1)})
+    world.forgotten_before = SourceOffset(6)
+    with pytest.raises(RefusedError, match=r"Set them: .* --to logged") as raised:
+        world.poll()
+    assert "--to beginning" not in str(raised.value)
 
 
 def test_lost_offsets_are_refused() -> None:
