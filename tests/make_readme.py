@@ -1,4 +1,4 @@
-"""Writes the generated parts of the README: commands, flags, keys, profiles, metrics, findings, exit codes.
+"""Writes the generated parts of the README (commands, flags, keys, profiles, metrics, findings, exit codes) and docs/.
 
     python -m tests.make_readme
 
@@ -25,8 +25,10 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.exit_codes import MEANINGS
 from stream_dedup.metrics.metrics import DECLARATIONS
+from tests.broker.rights import acls_part
 
 README = Path(__file__).resolve().parents[1] / "README.md"
+ACLS = README.parent / "docs" / "acls.md"
 EVERYWHERE = ("--config", "--log-level")
 """Flags that are described once, before the commands."""
 
@@ -137,23 +139,30 @@ PARTS: dict[str, Callable[[], str]] = {
     "keys": keys_part,
     "metrics": metrics_part,
 }
+ACL_PARTS = {"acls": acls_part}
 
 
 def part_of(text: str, name: str) -> re.Match[str]:
     """Finds a generated part; group 2 is its content."""
     pattern = rf"(<!-- generated: {name} -->\n\n)(.*?)(\n\n<!-- end of {name} -->)"
     found = re.search(pattern, text, re.DOTALL)
-    assert found is not None, f"README.md has no generated part {name!r}"
+    assert found is not None, f"the page has no generated part {name!r}"
     return found
 
 
 def main() -> None:
     """Writes every part anew."""
-    text = README.read_text("utf-8")
-    for name, make in PARTS.items():
+    write(README, PARTS)
+    write(ACLS, ACL_PARTS)
+
+
+def write(page: Path, parts: dict[str, Callable[[], str]]) -> None:
+    """Writes the parts of one page anew."""
+    text = page.read_text("utf-8")
+    for name, make in parts.items():
         found = part_of(text, name)
         text = f"{text[: found.start(2)]}{make()}{text[found.end(2) :]}"
-    README.write_text(text, "utf-8")
+    page.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from stream_dedup.config.keys import accepted_values, all_keys
 from stream_dedup.config.model import Config
 from stream_dedup.exit_codes import MEANINGS
 from stream_dedup.metrics.metrics import DECLARATIONS
-from tests.make_readme import EVERYWHERE, PARTS, README, all_commands, flags_of, part_of
+from tests.make_readme import ACL_PARTS, ACLS, EVERYWHERE, PARTS, README, all_commands, flags_of, part_of
 
 ALL = dict(all_commands())
 LEAVES = {name: command for name, command in ALL.items() if not isinstance(command, click.Group)}
@@ -40,6 +40,13 @@ def first_cells(name: str) -> list[str]:
 def test_a_generated_part_is_that_of_the_program(name: str) -> None:
     """Every table and every help text in the README equals the declarations in the code."""
     assert part(name) == PARTS[name](), "README.md differs from the program; write it with: python -m tests.make_readme"
+
+
+def test_the_page_of_rights_is_that_of_their_test() -> None:
+    """The rights that the page lists are those with which every command is tested."""
+    assert part_of(ACLS.read_text("utf-8"), "acls")[2] == ACL_PARTS["acls"](), (
+        "write it with: python -m tests.make_readme"
+    )
 
 
 def test_the_readme_has_every_command() -> None:

@@ -19,7 +19,7 @@ from kafka import TopicPartition
 
 from stream_dedup.broker.group_offsets import committed_offsets, offset_bounds
 from stream_dedup.broker.retry import patiently
-from stream_dedup.broker.topics import topic_ids
+from stream_dedup.broker.topics import DESCRIBE, topic_ids
 from stream_dedup.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -58,12 +58,14 @@ def find_log(admin: KafkaAdminClient, config: Config) -> FoundLog:
         UnavailableError: the broker did not answer.
     """
     kafka, topic = config.kafka, config.log_topic
-    committed = patiently(kafka, "committed offsets", lambda: committed_offsets(admin, kafka.group))
-    log_id = patiently(kafka, topic, lambda: topic_ids(admin, [topic])).get(topic)
+    committed = patiently(
+        kafka, "committed offsets", lambda: committed_offsets(admin, kafka.group), "Describe of the group"
+    )
+    log_id = patiently(kafka, topic, lambda: topic_ids(admin, [topic]), DESCRIBE).get(topic)
     first, end = 0, 0
     if log_id is not None:
         partition = TopicPartition(topic, 0)
-        first, end = patiently(kafka, topic, lambda: offset_bounds(admin, [partition]))[partition]
+        first, end = patiently(kafka, topic, lambda: offset_bounds(admin, [partition]), DESCRIBE)[partition]
     return FoundLog(topic, log_id, first, end, {at: offset for at, (offset, _) in committed.items()})
 
 

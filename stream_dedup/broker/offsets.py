@@ -82,7 +82,9 @@ def set_offsets(
     request = {at: OffsetAndMetadata(offset, metadata[at], -1) for at, offset in targets.items()}
     group = config.kafka.group
     with closing(make_admin(config.kafka)) as admin:
-        answer = patiently(config.kafka, "offsets", lambda: admin.alter_group_offsets(group, request))
+        answer = patiently(
+            config.kafka, "offsets", lambda: admin.alter_group_offsets(group, request), "Read of the group"
+        )
     failed = {at: kind for at, kind in answer.items() if kind is not NoError}
     if failed:
         at, kind = next(iter(failed.items()))

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from kafka.errors import KafkaError, RetriableError
+from kafka.errors import AuthorizationError, KafkaError, RetriableError
 
-from stream_dedup.errors import UnavailableError
+from stream_dedup.errors import UnavailableError, UserError
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import KafkaConfig
@@ -22,19 +22,34 @@ RETRY_S = 0.1
 """Seconds between two tries."""
 
 
-def patiently(kafka: KafkaConfig, about: str, ask: Callable[[], T]) -> T:
+def patiently(kafka: KafkaConfig, about: str, ask: Callable[[], T], right: str = "") -> T:
     """Return what ``ask`` returns, which may be called several times; blocks up to ``broker_wait_s``.
 
+    ``right`` names what an ACL must allow for it.
+
     Raises:
+        UserError: this client has no right to ask; at once.
         UnavailableError: the broker did not answer in that time, or answered with an error that does not pass.
     """
     deadline = time.monotonic() + kafka.broker_wait_s
     while True:
         try:
             return ask()
+        except AuthorizationError as error:
+            raise missing_right(kafka, about, error, right) from error
         except (KafkaError, OSError) as error:
             if not isinstance(error, RetriableError) or time.monotonic() > deadline:
                 reason = str(error) or type(error).__name__
                 msg = f"the broker at {kafka.brokers} gave no answer about {about} ({reason}); is it up?"
                 raise UnavailableError(msg) from error
         time.sleep(RETRY_S)
+
+
+def missing_right(kafka: KafkaConfig, about: str, error: KafkaError, right: str = "") -> UserError:
+    """Return the error for a request that the broker does not allow this client."""
+    client = f"user {kafka.sasl_username}" if kafka.sasl_username else "this client"
+    needed = f"it needs the right {right}" if right else "it lacks a right"
+    return UserError(
+        f"the broker at {kafka.brokers} does not allow {client} to ask about {about} "
+        f"({str(error) or type(error).__name__}): {needed}; docs/acls.md lists the rights of every command"
+    )

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import kafka.errors as kafka_errors
-from kafka.admin import ConfigResource, ConfigResourceType
 
 from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES
 from stream_dedup.broker.record import MESSAGE_FRAME_BYTES
@@ -38,6 +37,7 @@ from stream_dedup.broker.replication import (
     written_problems,
 )
 from stream_dedup.broker.retry import patiently
+from stream_dedup.broker.workarounds import describe_topic_settings
 from stream_dedup.errors import UserError
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ _T = TypeVar("_T")
 LOG_MESSAGE_BYTES = 8 << 20
 """Largest record of the log: 10,000 entries, the most that one batch can be set to, of 193 bytes each (with 16 tables),
 an id of up to 512 and a reason."""
+DESCRIBE = "Describe of the topic"
+"""The right to see whether a topic exists."""
 READY_MS = 30_000
 """A new topic has leaders within milliseconds; a busy cluster is given half a minute."""
 
@@ -100,7 +102,7 @@ def create_topics(admin: KafkaAdminClient, config: Config) -> list[str]:
         UnavailableError: the broker did not make a topic, or did not answer.
     """
     wanted = {topic.name: topic for topic in _wanted(config)}
-    present = _ask(config, lambda: topic_ids(admin, wanted))
+    present = _ask(config, lambda: topic_ids(admin, wanted), DESCRIBE)
     missing = [topic for name, topic in wanted.items() if name not in present]
     if not missing:
         return []
@@ -123,7 +125,10 @@ def check_topics(admin: KafkaAdminClient, config: Config) -> list[TopicProblem]:
     wanted = _wanted(config)
     found = {topic["name"]: topic for topic in _described(admin, config, [topic.name for topic in wanted])}
     present = [topic for topic in wanted if topic.name in found]
-    values = _ask(config, lambda: _settings(admin, [topic.name for topic in present]))
+    names = [topic.name for topic in present]
+    values = _ask(
+        config, lambda: describe_topic_settings(admin, names) if names else {}, "DescribeConfigs of the topic"
+    )
     brokers = _ask(config, lambda: [int(broker["broker_id"]) for broker in admin.describe_cluster()["brokers"]])
     problems = []
     for topic in wanted:
@@ -267,19 +272,7 @@ def _replication_problems(config: Config, topic: _Wanted, found: Replication) ->
 
 
 def _described(admin: KafkaAdminClient, config: Config, names: list[str]) -> list[dict[str, Any]]:
-    return _ask(config, lambda: [topic for topic in admin.describe_topics(names) if _exists(topic)])
-
-
-def _settings(admin: KafkaAdminClient, names: list[str]) -> dict[str, dict[str, str]]:
-    """Return every setting of each topic, defaults included."""
-    if not names:
-        return {}
-    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
-    answer = admin.describe_configs(resources, config_filter="all")["topic"]
-    if not all(answer.values()):
-        # The client drops errors: from a broker that does not know a new topic yet it returns no settings.
-        raise kafka_errors.UnknownTopicOrPartitionError
-    return {topic: {key: data["value"] for key, data in settings.items()} for topic, settings in answer.items()}
+    return _ask(config, lambda: [topic for topic in admin.describe_topics(names) if _exists(topic)], DESCRIBE)
 
 
 def _exists(topic: Mapping[str, Any]) -> bool:
@@ -303,7 +296,8 @@ def _made(topic: Mapping[str, Any]) -> bool:
     if error is kafka_errors.TopicAlreadyExistsError:
         return False
     if error is not kafka_errors.NoError:
-        msg = f"topic {topic['name']} cannot be made: {topic.get('error_message') or error.__name__}"
+        needed = " (it needs the right Create of the topic)" * issubclass(error, kafka_errors.AuthorizationError)
+        msg = f"topic {topic['name']} cannot be made: {topic.get('error_message') or error.__name__}{needed}"
         raise UserError(msg)
     return True
 
@@ -312,5 +306,5 @@ def _id_bytes(topic_id: object) -> bytes:
     return topic_id.bytes if isinstance(topic_id, uuid.UUID) else uuid.UUID(str(topic_id)).bytes
 
 
-def _ask(config: Config, ask: Callable[[], _T]) -> _T:
-    return patiently(config.kafka, "topics", ask)
+def _ask(config: Config, ask: Callable[[], _T], right: str = "") -> _T:
+    return patiently(config.kafka, "topics", ask, right)

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from kafka import OffsetAndMetadata
+from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.coordinator.base import BaseCoordinator
-from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.errors import KafkaError, KafkaTimeoutError, NoError, for_code
 from kafka.net.compat import KafkaNetClient
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
@@ -27,7 +28,7 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from stream_dedup.errors import UserError
 
 if TYPE_CHECKING:
-    from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.structs import ConsumerGroupMetadata
 
 log = logging.getLogger(__name__)
@@ -295,6 +296,26 @@ def initialise_producer(producer: KafkaProducer, limit_s: float) -> None:
         producer.init_transactions()
     finally:
         producer.config["max_block_ms"] = limit_ms
+
+
+def describe_topic_settings(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return every setting of each topic, defaults included.
+
+    ``describe_configs`` drops the error of each topic and returns no settings for it, whether the right is missing or
+    the broker does not know a new topic yet.
+
+    Raises:
+        KafkaError: the error of a topic.
+    """
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+    request = _private(admin, "_describe_configs_request")(resources)
+    response = admin._manager.run(_private(admin, "_manager", "send"), request)  # noqa: SLF001
+    for result in response.results:
+        error = for_code(result.error_code)
+        if error is not NoError:
+            msg = f"topic {result.resource_name}: {error.__name__}"
+            raise error(msg)
+    return {result.resource_name: {one.name: one.value for one in result.configs} for result in response.results}
 
 
 def _private(owner: object, *path: str) -> Any:  # noqa: ANN401 - the client is untyped

@@ -1,0 +1,128 @@
+"""The rights (ACLs) that each command needs on Kafka, declared once.
+
+``docs/acls.md`` is generated from this (``python -m tests.make_readme``), and ``test_acls`` runs every command with
+these rights and no others. A name in capitals stands for a name of the configuration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
+from kafka.admin import ACLResourcePatternType as PatternType
+
+from stream_dedup.config.model import Config
+
+INPUT, OUTPUT, LOG, GROUP, WORKERS = "input topics", "output topics", "GROUP.fingerprints", "GROUP", "GROUP-*"
+"""Resources; the last is a prefix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """An operation that is allowed on a resource."""
+
+    operation: ACLOperation
+    resource: str
+    why: str
+    condition: str = ""
+    """When it is needed; empty for always."""
+
+    @property
+    def kind(self) -> ResourceType:
+        """Type of the resource."""
+        return {GROUP: ResourceType.GROUP, WORKERS: ResourceType.TRANSACTIONAL_ID}.get(
+            self.resource, ResourceType.TOPIC
+        )
+
+    def acls(self, principal: str, config: Config) -> list[ACL]:
+        """Return the right as ACLs of a principal."""
+        topics = config.topics
+        names = {
+            INPUT: list(topics.input),
+            OUTPUT: [topics.unique, topics.duplicate, topics.rejected],
+            LOG: [config.log_topic],
+            GROUP: [config.kafka.group],
+            WORKERS: [f"{config.kafka.group}-"],
+        }[self.resource]
+        pattern = PatternType.PREFIXED if self.resource == WORKERS else PatternType.LITERAL
+        return [
+            ACL(principal, "*", self.operation, ACLPermissionType.ALLOW, ResourcePattern(self.kind, name, pattern))
+            for name in names
+        ]
+
+
+READ, WRITE, DESCRIBE = ACLOperation.READ, ACLOperation.WRITE, ACLOperation.DESCRIBE
+CREATE, DELETE, DESCRIBE_CONFIGS = ACLOperation.CREATE, ACLOperation.DELETE, ACLOperation.DESCRIBE_CONFIGS
+
+_EXISTS = Right(DESCRIBE, INPUT, "see whether the topics exist")
+_READ_LOG = Right(READ, LOG, "read the log")
+_OFFSETS = Right(DESCRIBE, GROUP, "read the committed offsets")
+_CHECK = tuple(Right(DESCRIBE_CONFIGS, of, "check the settings of the topics") for of in (INPUT, OUTPUT, LOG))
+_CREATE = tuple(
+    Right(CREATE, of, "create missing topics", "the topics do not exist yet") for of in (INPUT, OUTPUT, LOG)
+)
+
+RIGHTS: dict[str, tuple[Right, ...]] = {
+    "run": (
+        Right(READ, INPUT, "read the articles, commit their offsets"),
+        Right(WRITE, OUTPUT, "write the verdicts"),
+        Right(READ, LOG, "read the log"),
+        Right(WRITE, LOG, "append to the log"),
+        Right(DELETE, LOG, "cut the log behind a trim (DeleteRecords)", "`match.window` is set"),
+        Right(READ, GROUP, "join the group, commit offsets"),
+        Right(WRITE, WORKERS, "transactions, and ending those of dead workers"),
+        *_CHECK,
+        *_CREATE,
+    ),
+    "audit": (
+        Right(READ, INPUT, "find articles that were never logged"),
+        Right(READ, OUTPUT, "read the verdicts"),
+        _READ_LOG,
+        _OFFSETS,
+    ),
+    "produce": (Right(WRITE, INPUT, "write the articles"),),
+    "rules show": (_READ_LOG,),
+    "rules apply": (
+        _READ_LOG,
+        Right(WRITE, LOG, "append the rules"),
+        _OFFSETS,
+        _EXISTS,
+        replace(_EXISTS, resource=OUTPUT),
+        *_CHECK,
+        *_CREATE,
+    ),
+    "offsets show": (_EXISTS, _READ_LOG, _OFFSETS),
+    "offsets set": (
+        Right(READ, INPUT, "commit offsets of the topics"),
+        _READ_LOG,
+        Right(READ, GROUP, "commit the offsets"),
+    ),
+    "topics check": (*(replace(_EXISTS, resource=of) for of in (INPUT, OUTPUT, LOG)), *_CHECK),
+    "topics create": (
+        *(replace(_EXISTS, resource=of) for of in (INPUT, OUTPUT, LOG)),
+        _OFFSETS,
+        *_CHECK,
+        *_CREATE,
+    ),
+    "index rebuild": (
+        _READ_LOG,
+        _OFFSETS,
+        *(replace(_EXISTS, resource=of) for of in (INPUT, OUTPUT)),
+        *_CHECK,
+    ),
+}
+
+
+def acls_part() -> str:
+    """Return the table of each command, in Markdown."""
+    return "\n\n".join(f"## `{command}`\n\n{_table(rights)}" for command, rights in RIGHTS.items())
+
+
+def _table(rights: tuple[Right, ...]) -> str:
+    lines = ["| operation | resource | name | for | needed if |", "| --- | --- | --- | --- | --- |"]
+    for right in rights:
+        operation = right.operation.name.title().replace("_", "")
+        kind = {"TOPIC": "topic", "GROUP": "group"}.get(right.kind.name, "transactional id, by prefix")
+        name = right.resource.replace("-*", "-") if right.resource == WORKERS else right.resource
+        lines.append(f"| {operation} | {kind} | {name} | {right.why} | {right.condition} |")
+    return "\n".join(lines)
