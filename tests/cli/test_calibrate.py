@@ -2,10 +2,9 @@
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from threading import Thread
@@ -22,8 +21,7 @@ from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import signed
 from stream_dedup.core.text.decode import RawRecord
 from tests.calibrate.corpus import article, records, write
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.forks import ForkedProcess
 
 
 def calibrated(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
@@ -316,15 +314,20 @@ def test_a_named_pipe_says_what_the_file_says(
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_standard_input_says_what_the_file_says(long_texts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_standard_input_says_what_the_file_says(
+    long_texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], fork: Callable[..., ForkedProcess]
+) -> None:
     """And its page on standard output is the page alone."""
-    command = [sys.executable, "-m", "stream_dedup", "calibrate", "--processes", "0", "-"]
-    content = long_texts.read_bytes()
-    out = subprocess.run([*command, "--json"], input=content, capture_output=True, check=True, cwd=ROOT).stdout
-    assert without_time(json.loads(out)) == without_time(calibrated(capsys, str(long_texts)))
-    page = subprocess.run([*command, "--html", "-"], input=content, capture_output=True, check=True, cwd=ROOT)
-    assert page.stdout.startswith(b"<!DOCTYPE html>")
-    assert (page.stdout.endswith(b"</html>\n"), page.stderr) == (True, b"")
+    out = tmp_path / "out"
+    for flags in (["--json"], ["--html", "-"]):
+        with long_texts.open("rb") as given, out.open("wb") as file:
+            process = fork(["calibrate", "--processes", "0", *flags, "-"], file.fileno(), given.fileno())
+        _, said = process.communicate()
+        assert (process.returncode, said) == (0, b"")
+        if flags == ["--json"]:
+            assert without_time(json.loads(out.read_bytes())) == without_time(calibrated(capsys, str(long_texts)))
+    page = out.read_bytes()
+    assert (page.startswith(b"<!DOCTYPE html>"), page.endswith(b"</html>\n")) == (True, True)
 
 
 def test_blank_lines_are_no_articles(long_texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from tests.logs import scheme_of
 from tests.random_logs import RandomLog, stepwise_log
 
 SETTINGS = IndexSettings(fold_entries=2_000, flush_entries=150)
-BATCHES = 400
+BATCHES = 240
 SCHEME = scheme_of(8)
 RULES = {
     "search": DIRECTED,
@@ -35,8 +35,9 @@ def the_log() -> RandomLog:
     return writer
 
 
-def main() -> None:
-    index = LogIndex.open(Path(sys.argv[1]), scheme=SCHEME, settings=SETTINGS)
+def main(path: str) -> int:
+    """Called in a forked process; returns its exit code."""
+    index = LogIndex.open(Path(path), scheme=SCHEME, settings=SETTINGS)
     if index.log_id is None:
         index.begin("a log")
     for record in the_log().records:
@@ -46,7 +47,5 @@ def main() -> None:
             sys.stdout.flush()
     index.close()
     sys.stdout.write("done\n")
-
-
-if __name__ == "__main__":
-    main()
+    sys.stdout.flush()
+    return 0

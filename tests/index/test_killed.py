@@ -2,35 +2,29 @@
 
 import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 
 from stream_dedup.audit.reference import plain_log
 from stream_dedup.index import LogIndex
+from tests.forks import forks
 from tests.index.checks import build, check_standing, covered_positions
 from tests.index.killed import SCHEME, SETTINGS, the_log
-
-ROOT = Path(__file__).parents[2]
 
 
 def run_until(path: Path, lines: int) -> bool:
     """Start the process, kill it after so many records; whether it came to its end before."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.index.killed", str(path)],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )
-    with process:
-        assert process.stdout is not None
-        for _, line in zip(range(lines), process.stdout, strict=False):
+    reader, writer = os.pipe()
+    process = forks().start("tests.index.killed:main", [str(path)], [0, writer, 2])
+    os.close(writer)
+    with os.fdopen(reader) as told:
+        for _, line in zip(range(lines), told, strict=False):
             if line == "done\n":
+                assert process.wait() == 0
                 return True
         process.kill()
+        process.wait()
     return False
 
 
@@ -40,7 +34,7 @@ def test_a_killed_process_leaves_an_index_as_of_its_applied_position(tmp_path: P
     records = the_log().records
     kills = 0
     positions = []
-    while not run_until(tmp_path / "killed", rng.randint(20, 150)):
+    while not run_until(tmp_path / "killed", rng.randint(20, 100)):
         kills += 1
         index = LogIndex.open(tmp_path / "killed", scheme=SCHEME, settings=SETTINGS)
         assert index.verify() == []
