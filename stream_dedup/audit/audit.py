@@ -177,7 +177,10 @@ class Audit:
             self._report.add("out of order", f"{_where(output)}: {_article(stamp)} comes after offset {last}")
 
     def _unknown(self, output: SourceRecord, stamp: Stamp) -> None:
-        if self._log.first_offset:
+        source = (stamp.coordinates.topic_id, stamp.coordinates.partition)
+        # Where trims say what they forgot, the rest of a log that was cut is known to be whole.
+        forgotten = self._log.logged.forgotten.get(source)
+        if self._log.first_offset and (forgotten is None or stamp.coordinates.offset < forgotten):
             self._report.add("trimmed")
         else:
             self._report.add("wrong", f"{_where(output)}: {_article(stamp)} is not in the log")

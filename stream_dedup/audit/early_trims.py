@@ -93,12 +93,13 @@ def _itself(log: PlainLog, valid: ValidTrim, owed: Owed) -> str | None:
 
 def _dropped_coordinates(log: PlainLog, valid: ValidTrim) -> Bools:
     """Return of which articles a trim drops the entry or the coordinates."""
-    dropped: Bools = log.entries.log_offsets < valid.trim.before
-    if valid.trim.basis is None:
-        return dropped | (log.entries.times <= valid.trim.horizon)
-    before = {(one.topic_id, one.partition): one.before for one in valid.trim.basis.forgotten}
+    entries, trim = log.entries, valid.trim
+    dropped: Bools = (entries.log_offsets < trim.before) | (entries.times <= trim.horizon)
+    if trim.basis is None:
+        return dropped
+    before = {(one.topic_id, one.partition): one.before for one in trim.basis.forgotten}
     ends = np.array([before.get(source, 0) for source in log.sources], np.int64)
-    return dropped | (log.entries.offsets < ends[log.entries.sources])
+    return dropped | (entries.offsets < ends[entries.sources])
 
 
 def _owed_at(log: PlainLog, valid: ValidTrim, owed: Owed) -> Bools:

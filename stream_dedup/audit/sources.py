@@ -74,10 +74,13 @@ def _unlogged(log: PlainLog, partition: Partition, source: AuditedSource, since:
 def _first_audited(log: PlainLog, source: SourcePartition, begin: int, since: Since) -> int | None:
     """Return the source offset from which on every record must have been logged, None of none.
 
-    If the log was cut, or only a newer part of it is audited, this is where that part begins.
+    If the log was cut, this is where the trims of version 3 say that nothing is forgotten any more. If they do not say
+    it, or if only a newer part of the log is audited, this is where the audited part begins.
     """
-    if not log.first_offset and since == Since(0, 0):
-        return begin
+    if since == Since(0, 0):
+        known = log.logged.forgotten.get(source) if log.first_offset else begin
+        if known is not None:
+            return max(begin, known)
     first = log.ever_logged.first_since(source, since.time, since.log_offset)
     return None if first is None else max(begin, first)
 

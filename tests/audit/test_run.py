@@ -18,10 +18,10 @@ from stream_dedup.audit.run import AuditOptions, run_audit
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
-from stream_dedup.core.entry import Batch, LogRecord, Payload, Trim, decode, encode, make_batch
+from stream_dedup.core.entry import Basis, Batch, Forgotten, LogRecord, Payload, Trim, decode, encode, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.headers import output_headers
-from stream_dedup.core.model import SourceOffset
+from stream_dedup.core.model import Coordinates, Judgement, LogOffset, SourceOffset, Verdict
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.ports import AuditPorts, CommittedOffset, Partition, PassingError, RefusedByBrokerError
@@ -268,6 +268,40 @@ def test_the_same_trim_before_the_audit_began() -> None:
     world.write(1)
     world.append(rules_of(world.config), Trim(2, 2_000_000_000_000))
     assert counts(world.audit()) == {"pending": 2, "trimmed early": 1}
+
+
+def cut_world(forgotten: tuple[Forgotten, ...]) -> World:
+    """Five records of the source; the log of the first two was trimmed and cut, the third was never logged."""
+    world = World(load_config(None, {**KEYS, "match": {"window": "1s"}}, {}))
+    world.produce(*(b"value %d" % number for number in range(5)))
+    rules = rules_of(world.config)
+    world.append(rules, world.batch([0, 1], [A, FAR]), rules, world.batch([3, 4], [A, REJECTED]))
+    world.append(Trim(2, 0, Basis(rules.revision, LogOffset(4), forgotten)))
+    world.cluster.partition(Partition(world.config.log_topic, 0)).delete_before(2)
+    world.write(5)
+    return world
+
+
+def test_a_record_that_was_never_logged_before_a_log_that_was_cut() -> None:
+    """What trims forget says where the rest of the log begins: a record between both was never logged."""
+    world = cut_world(())
+    assert world.audit().found["missing"] == 0
+    world = cut_world((Forgotten(world.topic_id, 0, SourceOffset(2)),))
+    assert world.audit().examples["missing"] == ["articles-0-2: committed, but never logged"]
+
+
+def test_an_output_that_is_not_in_a_log_that_was_cut() -> None:
+    """An output of what the trims forgot cannot be checked; one of what they did not forget is wrong."""
+    world = cut_world((Forgotten(World().topic_id, 0, SourceOffset(2)),))
+    judged = Judgement(Verdict.REJECTED, reason="broken")
+    for offset in (1, 2):
+        at = Coordinates(world.topic_id, 0, offset)
+        headers = output_headers(judged, 0, world.plain().scheme_id(), SOURCE.topic, at, 1234)
+        message = Message(None, b"value %d" % offset, headers, world.cluster.time_ms())
+        world.cluster.append(world.cluster.partition(Partition("duplicate", 0)), message)
+    found = world.audit()
+    assert found.examples["wrong"] == ["duplicate-0-1: articles-0-2 is not in the log"]
+    assert found.found["trimmed"] == 1
 
 
 @pytest.mark.parametrize("call", ["log.bounds", "offsets.committed", "offsets.topic_ids", "reader.bounds"])

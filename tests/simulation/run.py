@@ -11,6 +11,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from stream_dedup.index import open_data
+from tests.simulation.auditing import audit_faults
 from tests.simulation.checker import faults
 from tests.simulation.happenings import happen
 from tests.simulation.memory_store import MemoryDisk, MemoryStore
@@ -74,7 +75,7 @@ def _unfold(world: SimulatedWorld) -> list[str]:
     world.heal()
     if not world.run_until_quiet():
         return ["the workers do not become quiet", *faults(world)]
-    found = faults(world)
+    found = faults(world) + audit_faults(world)
     if not world.stop():
         found.append("the workers do not stop in order")
     return found
