@@ -236,6 +236,20 @@ def drop_fetched_of(consumer: KafkaConsumer, partition: TopicPartition) -> None:
         completed.remove(fetch)
 
 
+def return_set_aside(consumer: KafkaConsumer) -> None:
+    """Let the next poll return what was set aside of partitions that are not paused any more.
+
+    The client sets the records of a paused partition aside and fetches no more of that partition. It returns them only
+    while no records of another partition are in line, and takes records that were all returned for such: where another
+    partition went on meanwhile, the resumed one would stay silent, without an error.
+    """
+    fetcher = _private(consumer, "_fetcher")
+    _private(fetcher, "_paused_partition_records")
+    in_line = _private(fetcher, "_next_partition_records")
+    if in_line is not None and not in_line:
+        fetcher._next_partition_records = None  # noqa: SLF001 - no public place to change this
+
+
 def seek_with_epoch(consumer: KafkaConsumer, partition: TopicPartition, offset: int, epoch: int) -> None:
     """Seek, and let the client compare the leader epoch of the record before the offset: ``seek`` takes no epoch.
 

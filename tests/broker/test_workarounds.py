@@ -10,6 +10,7 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``take_finished_joins``: the same test beside three busy processes, some ten times
 * ``drop_fetched``: test_source.py::test_partition_in_hand_is_held
 * ``drop_fetched_of``: test_what_is_set_aside_of_a_partition_is_dropped below, which shows what the client keeps
+* ``return_set_aside``: contract/test_source.py::test_what_was_fetched_before_a_pause_comes_after_it
 * ``seek_with_epoch``: contract/test_truncated.py, where ``seek`` alone would read on
 * ``forget_offset_fetches``: test_a_late_answer_about_offsets_is_forgotten below
 * ``drop_refused_offsets``: contract/test_sink.py::test_refused_offsets_are_not_committed_later
@@ -64,6 +65,7 @@ def test_the_version_is_the_one_that_was_verified() -> None:
         workarounds.keep_rejoining,
         workarounds.drop_fetched,
         lambda consumer: workarounds.drop_fetched_of(consumer, TopicPartition("articles", 0)),
+        workarounds.return_set_aside,
         lambda consumer: workarounds.seek_with_epoch(consumer, TopicPartition("articles", 0), 1, 1),
         workarounds.forget_offset_fetches,
         workarounds.drop_refused_offsets,

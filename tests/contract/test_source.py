@@ -19,6 +19,9 @@ from tests.contract.conftest import Group
 from tests.contract.members import is_quiet, join, read, start_at, values, wait_for_members
 from tests.contract.world import World
 
+MORE_THAN_A_POLL = 600
+"""Records; a poll returns at most ``worker.batch_records``, 500."""
+
 
 def joined(world: World, group: Group) -> ArticleSource:
     """The source of the one member of a group."""
@@ -189,6 +192,25 @@ def test_a_pause_of_one_partition_holds_up_no_other(world: World, make_group: Ca
         world.write(partition, [str(partition.number).encode()])
     assert values(read(world, source, 1)) == [b"1"]
     assert is_quiet(source)
+
+
+def test_what_was_fetched_before_a_pause_comes_after_it(world: World, make_group: Callable[..., Group]) -> None:
+    """Another partition goes on meanwhile, and is read to its end; a fetch has more records than a poll returns."""
+    group = make_group(partitions=2)
+    source, paused, other = group.member().source, Partition(group.topic, 0), Partition(group.topic, 1)
+    join(world, source, [paused, other])
+    written = [str(number).encode() for number in range(MORE_THAN_A_POLL)]
+    world.write(paused, written)
+    for partition in (paused, other):
+        source.begin(partition, start_at(0, group.topic_id))
+    found = values(read(world, source, 1))
+    source.pause([paused])
+    assert is_quiet(source)
+    world.write(other, [b"other"])
+    assert values(read(world, source, 1)) == [b"other"]
+    source.pause([])
+    found += values(read(world, source, MORE_THAN_A_POLL - len(found)))
+    assert found == written
 
 
 def test_the_lag_is_none_when_everything_was_returned(world: World, group: Group) -> None:

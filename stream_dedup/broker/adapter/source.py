@@ -40,6 +40,7 @@ from stream_dedup.broker.workarounds import (
     drop_fetched_of,
     forget_offset_fetches,
     keep_rejoining,
+    return_set_aside,
     seek_with_epoch,
 )
 from stream_dedup.core.model import SourceOffset
@@ -149,6 +150,7 @@ class KafkaSource:
     def poll(self, wait_s: float) -> Mapping[Partition, Sequence[SourceRecord]]:
         """Take part in the group, and return the next records of partitions that have begun."""
         keep_rejoining(self._consumer)
+        return_set_aside(self._consumer)
         before = self._membership
         polled = self._poll(wait_s)
         with self._lock:
