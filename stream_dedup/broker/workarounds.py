@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from kafka import OffsetAndMetadata
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.coordinator.base import BaseCoordinator
-from kafka.errors import KafkaError, KafkaTimeoutError, NoError, for_code
+from kafka.errors import KafkaError, KafkaTimeoutError, NoError, TopicAuthorizationFailedError, for_code
 from kafka.net.compat import KafkaNetClient
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
@@ -205,6 +205,17 @@ def keep_rejoining(consumer: KafkaConsumer) -> None:
     _private(consumer, "_coordinator", "_join_task")
     if _private(consumer, "_coordinator", "rejoining"):
         _private(consumer, "_coordinator", "request_rejoin")()
+
+
+def refuse_unauthorized_topics(consumer: KafkaConsumer) -> None:
+    """Raise for topics that the client may not describe: it leaves them out, and is given no partition of them.
+
+    Raises:
+        TopicAuthorizationFailedError: names the topics.
+    """
+    refused = _private(consumer, "_cluster", "unauthorized_topics") & (consumer.subscription() or set())
+    if refused:
+        raise TopicAuthorizationFailedError(", ".join(sorted(refused)))
 
 
 def drop_fetched(consumer: KafkaConsumer) -> None:

@@ -14,6 +14,7 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``seek_with_epoch``: contract/test_truncated.py, where ``seek`` alone would read on
 * ``forget_offset_fetches``: test_a_late_answer_about_offsets_is_forgotten below
 * ``drop_refused_offsets``: contract/test_sink.py::test_refused_offsets_are_not_committed_later
+* ``refuse_unauthorized_topics``: contract/test_refused.py::test_an_article_topic_that_may_not_be_read
 * ``send_offsets_within``: contract/test_sink.py::test_offsets_of_a_topic_that_is_gone_do_not_block_for_ever
 * ``error_of_producer``: contract/test_sink.py::test_a_second_sink_with_the_same_id_fences_the_first
 * ``initialise_producer``: no defect, but a limit that the client cannot be given for one call
@@ -68,6 +69,7 @@ def test_the_version_is_the_one_that_was_verified() -> None:
         workarounds.return_set_aside,
         lambda consumer: workarounds.seek_with_epoch(consumer, TopicPartition("articles", 0), 1, 1),
         workarounds.forget_offset_fetches,
+        workarounds.refuse_unauthorized_topics,
         workarounds.drop_refused_offsets,
         workarounds.error_of_producer,
         lambda producer: workarounds.send_offsets_within(producer, {}, ConsumerGroupMetadata("group"), 1),

@@ -82,13 +82,19 @@ def test_two_members_share_the_partitions_under_a_later_generation(
     assert wait_for_members(world, [one], partitions)[0].generation > first.generation
 
 
-def test_a_revocation_ends_the_membership_before_the_next_begins(world: World, group: Group) -> None:
-    """Another member joins: the membership of the first one ends, and its next is another."""
-    one, other = group.member().source, group.member().source
-    first = join(world, one, [group.partition])
-    other.join([group.topic])
-    world.wait_until(lambda: not other.poll(0.1) and not one.poll(0) and one.membership() is not first, "it ends")
-    wait_for_members(world, [one, other], [group.partition])
+def test_a_revocation_ends_the_membership_before_the_next_begins(
+    world: World, make_group: Callable[..., Group]
+) -> None:
+    """A third member joins: the first one has none until the second, which does not poll, gives its partitions back."""
+    group = make_group(partitions=3)
+    partitions = [Partition(group.topic, number) for number in range(3)]
+    one, silent, third = (group.member().source for _ in range(3))
+    for source in (one, silent):
+        source.join([group.topic])
+    wait_for_members(world, [one, silent], partitions)
+    third.join([group.topic])
+    world.wait_until(lambda: not third.poll(0.1) and not one.poll(0.1) and one.membership() is None, "it ends")
+    wait_for_members(world, [one, silent, third], partitions)
 
 
 def test_topics_that_are_made_later_are_waited_for(world: World, group: Group) -> None:

@@ -1,8 +1,8 @@
 """The article source on Kafka: a consumer of the group.
 
 The client joins the group and calls the listener on its own thread, during a poll or between two polls. The listener
-does two things, under the lock: it replaces the membership, and it holds every partition, before the client can fetch
-from it. All else happens on the worker's thread.
+replaces the membership, under the lock; when one begins, it holds every partition, before the client can fetch from it.
+All else happens on the worker's thread.
 
 * A membership is valid from ``on_partitions_assigned``, where the proof is taken, to ``on_partitions_revoked``. A proof
   that was taken later could be that of a later generation, and without a membership the client returns an empty one,
@@ -40,6 +40,7 @@ from stream_dedup.broker.workarounds import (
     drop_fetched_of,
     forget_offset_fetches,
     keep_rejoining,
+    refuse_unauthorized_topics,
     return_set_aside,
     seek_with_epoch,
 )
@@ -119,8 +120,10 @@ class KafkaSource:
         self._consumer.subscribe(list(topics), listener=_Listener(self))
         # With the topics' partitions known beforehand, the first assignment is not an empty one.
         for topic in topics:
-            with port_errors():
+            try:
                 self._consumer.partitions_for_topic(topic)
+            except KafkaError as error:
+                log.debug("topic %s: %r", topic, error)  # ``poll`` raises it, if it lasts
 
     def membership(self) -> Membership | None:
         """Return the present membership."""
@@ -132,7 +135,6 @@ class KafkaSource:
         """End the membership; the partitions stay the client's until it has joined again."""
         with self._lock:
             had_one, self._membership = self._membership is not None, None
-            self._hold()
         if had_one:
             log.info("partitions given back: %s", _names(revoked))
 
@@ -154,7 +156,7 @@ class KafkaSource:
         before = self._membership
         polled = self._poll(wait_s)
         with self._lock:
-            if self._membership is not before:
+            if before is None or self._membership is not before:
                 return {}
             begun = {at: records for at, records in polled.items() if records and at in self._next}
             for at, records in begun.items():
@@ -230,6 +232,7 @@ class KafkaSource:
     def _poll(self, wait_s: float) -> dict[TopicPartition, list[Any]]:
         try:
             polled: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=int(wait_s * 1_000))
+            refuse_unauthorized_topics(self._consumer)
         except NoOffsetForPartitionError:
             return {}  # revoked and assigned during this poll
         except OffsetOutOfRangeError as error:
