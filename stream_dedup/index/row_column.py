@@ -44,7 +44,12 @@ class RowColumn:
             RefusedError: there are no more document numbers.
         """
         if self.after + len(rows) > MAX_DOC_NUMBERS:
-            msg = f"an index numbers at most {MAX_DOC_NUMBERS} articles: rebuild it from its log, which trims have cut"
+            msg = (
+                f"the index {self._store.name} has numbered {self.after} articles, and numbers at most "
+                f"{MAX_DOC_NUMBERS}. Where match.window has trimmed the log, rebuild it: stream-dedup index rebuild "
+                "numbers the articles that are left from 0 on. Without a window, begin a new log with another --group; "
+                "for an index of filter or of the Python API, name another folder"
+            )
             raise RefusedError(msg)
         chunk = (self.after - len(self._tail)) // ROW_CHUNK
         raw = np.concatenate((self._tail, rows)).tobytes()

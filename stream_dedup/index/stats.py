@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stream_dedup.index import layout
 from stream_dedup.index.applying import Applied
 
 
@@ -15,6 +16,7 @@ class IndexStats:
     next_offset: int
     articles: int
     trimmed_before: int
+    numbers_used: float
     partitions: int
     tables: int
     entries_in_memory: int
@@ -41,6 +43,7 @@ def stats_of(applied: Applied) -> IndexStats:
         next_offset=state.next_offset,
         articles=state.articles,
         trimmed_before=state.low_watermark,
+        numbers_used=state.next_doc_number / layout.MAX_DOC_NUMBERS,
         partitions=len(applied.coverage.partitions),
         tables=tables.count,
         entries_in_memory=len(tables.memory),

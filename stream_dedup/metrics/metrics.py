@@ -187,6 +187,12 @@ class Metrics:
         "log records that this worker has not applied yet",
         "Growing: this worker cannot keep up with the log; give it a faster disk or core.",
     )
+    log_clock_ahead_seconds = Declaration(
+        Gauge,
+        "seconds",
+        "time by which the newest log record is ahead of this machine's clock; set where match.window is",
+        "Above worker.clock_allowance_s: nothing is trimmed. A broker's clock, or this machine's, is wrong.",
+    )
     log_records = Declaration(
         Counter,
         "records",
@@ -218,6 +224,12 @@ class Metrics:
         "articles",
         "articles in the index",
         "Grows with the stream; only a window bounds it.",
+    )
+    index_numbers_used = Declaration(
+        Gauge,
+        "ratio",
+        "part of the document numbers of the index that are used, 0 to 1",
+        "From 7/8 on: with a window, run stream-dedup index rebuild; without one, begin a new group. At 1 it is full.",
     )
     index_bytes = Declaration(
         Gauge,

@@ -3,16 +3,23 @@
 In order; each step may be repeated, and the worker may end after any:
 
     1  restate the rules in the log now and then: the log can be cut only before a rules record
-    2  find the earliest log time among logged articles whose output is not committed
-    3  append a trim record that names a log position X before the window of these articles and of all later ones
-    4  once the trim is applied to this worker's index: delete the log before X
+    2  compare the log's newest time with this machine's clock: where it is ahead by more than worker.clock_allowance_s,
+       a broker's clock, or this one, is wrong, and no trim is made
+    3  find the earliest log time among logged articles whose output is not committed
+    4  append a trim record that names a log position X before the window of these articles and of all later ones, and
+       what it was computed from
+    5  once the trim is applied to this worker's index: delete the log before X
 
 Every worker does this. A trim that would delete nothing is not made. Without a window nothing is trimmed.
+
+Articles to come are taken to have a log time of at least the log's newest time less the allowance, and never of more
+than this machine's time less the allowance: a broker's clock that was ahead for one record trims nothing that is young.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stream_dedup.core.model import SourceOffset
@@ -25,7 +32,8 @@ if TYPE_CHECKING:
 
     from stream_dedup.config.model import Config
     from stream_dedup.index import LogIndex
-    from stream_dedup.ports import FingerprintLog, GroupOffsets
+    from stream_dedup.metrics.metrics import Metrics
+    from stream_dedup.ports import Clock, FingerprintLog, GroupOffsets
 
 log = logging.getLogger(__name__)
 
@@ -36,26 +44,33 @@ LONGEST_ROUND_S = 600.0
 _NOTHING = CommittedOffset(SourceOffset(0), None)
 
 
+@dataclass(frozen=True, slots=True)
+class TrimmerParts:
+    """What a trimmer works with."""
+
+    index: LogIndex
+    log: FingerprintLog
+    offsets: GroupOffsets
+    clock: Clock
+    metrics: Metrics
+    on_step: Callable[[TrimStep], None]
+
+
 class Trimmer:
     """``step`` does a round when one is due. Only the thread that owns the index calls it."""
 
-    def __init__(
-        self,
-        config: Config,
-        *,
-        index: LogIndex,
-        log: FingerprintLog,
-        offsets: GroupOffsets,
-        first_offset: int,
-        on_step: Callable[[TrimStep], None],
-    ) -> None:
+    def __init__(self, config: Config, parts: TrimmerParts, first_offset: int) -> None:
         """``first_offset`` is the log's first offset."""
         self._config = config
-        self._index = index
-        self._log = log
-        self._offsets = offsets
+        self._index = parts.index
+        self._log = parts.log
+        self._offsets = parts.offsets
+        self._clock = parts.clock
+        self._metrics = parts.metrics
         self._cut = first_offset
-        self._on_step = on_step
+        self._on_step = parts.on_step
+        self._allowance_ms = int(config.worker.clock_allowance_s * 1000)
+        self._log_is_ahead = False
         self._next_round = 0.0
 
     def step(self, now: float) -> None:
@@ -78,22 +93,45 @@ class Trimmer:
         if self._index.batches_since_rules:
             self._log.append(self._index.rules)  # type: ignore[arg-type] # there are rules where there are batches
             self._on_step(TrimStep.RESTATED)
-        # 2, 3
-        trim = self._index.restated_trim(self._earliest_time())
-        if trim is not None:
-            log.info("trim: entries before log offset %d are deleted", trim.before)
-            self._log.append(trim)
-            self._on_step(TrimStep.TRIM_APPENDED)
-        # 4
+        # 2
+        if not self._clock_of_the_log_is_ahead():
+            self._append_trim()
+        # 5
         if self._index.low_watermark > self._cut:
             self._log.cut(self._index.low_watermark)
             self._on_step(TrimStep.CUT)
             self._cut = self._index.low_watermark
 
+    def _clock_of_the_log_is_ahead(self) -> bool:
+        """Return whether the log's newest time is later than this machine's by more than the allowance."""
+        ahead_ms = (self._index.newest_time or 0) - self._clock.time_ms()
+        self._metrics.log_clock_ahead_seconds.set(max(0, ahead_ms) / 1000)
+        is_ahead = ahead_ms > self._allowance_ms
+        if is_ahead and not self._log_is_ahead:
+            log.warning(
+                "the newest record of %s is %d s ahead of this machine's clock, which is more than "
+                "worker.clock_allowance_s: nothing is trimmed until it is not. Set the clocks of the brokers and of "
+                "this machine",
+                self._config.log_topic,
+                ahead_ms // 1000,
+            )
+        elif self._log_is_ahead and not is_ahead:
+            log.info("the newest record of %s is not ahead of this machine's clock any more", self._config.log_topic)
+        self._log_is_ahead = is_ahead
+        return is_ahead
+
+    def _append_trim(self) -> None:
+        # 3, 4
+        trim = self._index.restated_trim(self._earliest_time())
+        if trim is not None:
+            log.info("trim: entries before log offset %d are deleted", trim.before)
+            self._log.append(trim)
+            self._on_step(TrimStep.TRIM_APPENDED)
+
     def _earliest_time(self) -> int:
         """Return the earliest log time of articles whose output is not committed, or that are logged later."""
         committed = self._offsets.committed()
-        earliest = (self._index.newest_time or 0) - int(self._config.worker.clock_allowance_s * 1000)
+        earliest = min(self._index.newest_time or 0, self._clock.time_ms()) - self._allowance_ms
         for topic, topic_id in self._offsets.topic_ids(self._config.topics.input).items():
             for known_id, partition in self._index.partitions():
                 if known_id != topic_id:

@@ -32,7 +32,7 @@ from stream_dedup.worker.source import BatchSource
 from stream_dedup.worker.start_offsets import LoggedSources
 from stream_dedup.worker.steps import Step, TrimStep
 from stream_dedup.worker.topic_watch import TopicWatch
-from stream_dedup.worker.trimmer import Trimmer
+from stream_dedup.worker.trimmer import Trimmer, TrimmerParts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,11 +127,15 @@ class Worker:
         parts = self._parts
         trimmer = Trimmer(
             parts.config,
-            index=parts.opened.index,
-            log=parts.ports.log,
-            offsets=parts.ports.offsets,
-            first_offset=parts.opened.first_offset,
-            on_step=parts.on_step,
+            TrimmerParts(
+                index=parts.opened.index,
+                log=parts.ports.log,
+                offsets=parts.ports.offsets,
+                clock=parts.ports.clock,
+                metrics=parts.metrics,
+                on_step=parts.on_step,
+            ),
+            parts.opened.first_offset,
         )
         return Engine(
             EngineParts(

@@ -10,7 +10,7 @@ from stream_dedup.audit.reference import PlainLog, plain_log
 from stream_dedup.core.entry import Basis, Forgotten, LogRecord, Trim
 from stream_dedup.core.model import LogOffset, SourceOffset, Verdict, log_position
 from stream_dedup.errors import RefusedError
-from stream_dedup.index import IndexSettings, LogIndex
+from stream_dedup.index import IndexSettings, LogIndex, layout, row_column
 from tests.amount import sampled
 from tests.index.checks import build, check_standing, check_verdicts, covered_positions, without_trims
 from tests.logs import SCHEME, START_TIME, TOPICS, batch_record, rules_record, trim_record
@@ -144,6 +144,27 @@ def test_a_forgotten_article_that_comes_again_is_new_but_not_its_own_duplicate(t
     assert judged[1].match is not None
     assert judged[1].match.position == log_position(3, 0)
     index.close()
+
+
+def test_a_rebuilt_index_numbers_from_0_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the document numbers run out, an index of the log that trims have cut goes on, with the same verdicts."""
+    index = open_index(tmp_path / "whole")
+    records = trimmed_log(1, index, FORGETS, copies=True)
+    plain = plain_log(records)
+    numbered = index.next_doc_number
+    index.close()
+    monkeypatch.setattr(row_column, "MAX_DOC_NUMBERS", numbered - 1)
+    monkeypatch.setattr(layout, "MAX_DOC_NUMBERS", numbered - 1)
+    whole = open_index(tmp_path / "limited")
+    with pytest.raises(RefusedError, match=rf"numbers at most {numbered - 1}\. .* stream-dedup index rebuild"):
+        build(whole, records)
+    assert whole.stats().numbers_used > 7 / 8
+    whole.close()
+    cut = build(open_index(tmp_path / "cut"), [record for record in records if record.offset >= plain.low_watermark])
+    assert cut.next_doc_number < numbered - 1
+    check_verdicts(cut, plain, after_trims(records, plain))
+    check_standing(cut, plain)
+    cut.close()
 
 
 def straddled(copy_of_first: list[int]) -> list[LogRecord]:
