@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 import xxhash
 
 from tests.simulation.plan import plan_of
+from tests.simulation.plant_table import write_table
+from tests.simulation.plants import MOST_SEEDS, PLANTS
 from tests.simulation.run import Outcome, run_plan
 from tests.simulation.shrink import command_of, shrink
 
@@ -34,6 +36,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=10_000, help="number of schedules")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument(
+        "--plants", action="store_true", help="look for each planted defect, and write the page's table"
+    )
     chosen = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
     if chosen.seed is not None:
@@ -41,6 +46,8 @@ def main(arguments: list[str] | None = None) -> int:
         outcome = run_plan(plan_of(chosen.seed).without(dropped))
         tell(outcome)
         return 1 if outcome.found else 0
+    if chosen.plants:
+        return find_plants(chosen.jobs)
     return run_seeds(range(chosen.first, chosen.first + chosen.seeds), chosen.jobs)
 
 
@@ -62,6 +69,28 @@ def run_seeds(seeds: range, jobs: int) -> int:
     taken = time.monotonic() - begun
     print(f"{len(seeds)} schedules in {taken:.0f} s in {jobs} processes: {len(failing)} failed")
     return 1 if failing else 0
+
+
+def find_plants(jobs: int) -> int:
+    """Look for each plant from seed 0 on, and write the table; return the exit code."""
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+        needed: dict[str, int | None] = {}
+        for name, count in pool.imap_unordered(_seeds_needed, range(len(PLANTS))):
+            needed[name] = count
+            print(f"{name}: {count or 'not found'}", flush=True)
+    write_table(needed)
+    return 1 if None in needed.values() else 0
+
+
+def _seeds_needed(number: int) -> tuple[str, int | None]:
+    """Return the name of a plant and the seeds until it is found; those that fail without it do not count."""
+    plant = PLANTS[number]
+    for seed in range(MOST_SEEDS):
+        with plant.make():
+            is_found = bool(run_plan(plan_of(seed)).found)
+        if is_found and not run_plan(plan_of(seed)).found:
+            return plant.name, seed + 1
+    return plant.name, None
 
 
 def outcomes(seeds: Iterable[int], jobs: int) -> Iterator[tuple[int, list[str]]]:

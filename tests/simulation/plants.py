@@ -1,13 +1,12 @@
 """Planted defects: each breaks one rule of the program, and the simulation must notice.
 
-A plant patches the program (or, where the rule is the adapter's, the memory adapter) while a schedule runs. ``hint`` is
-a seed that found it; ``python -m tests.simulation --plants`` looks for the first seed that finds each, and writes
-docs/simulation.md.
+A plant patches the program (or, where the rule is the adapter's, the memory adapter) while a schedule runs. The command
+``python -m tests.simulation --plants`` looks for the first seed that finds each, and writes docs/simulation.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from random import Random
@@ -40,7 +39,6 @@ class Plant:
     name: str
     claim: str
     make: Callable[[], AbstractContextManager[object]]
-    hint: int = 0
 
 
 def _patched(*patches: tuple[type, str, Any]) -> Callable[[], AbstractContextManager[object]]:
@@ -231,12 +229,3 @@ PLANTS = (
         _patched((MemoryStore, "die", _die_torn)),
     ),
 )
-
-
-def first_failing(plant: Plant, seeds: Iterable[int], fails: Callable[[int], bool]) -> int | None:
-    """Return the first of the seeds that finds a plant, None if no one does."""
-    for seed in seeds:
-        with plant.make():
-            if fails(seed):
-                return seed
-    return None
