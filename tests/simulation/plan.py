@@ -167,6 +167,7 @@ class Plan:
     delivery_s: float
     """Longest delay of an append."""
     real_store: bool
+    """Whether the indexes keep their data in RocksDB, and not in memory."""
     writes: tuple[Write, ...]
     events: tuple[Event, ...]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -40,7 +40,7 @@ def run_plan(plan: Plan) -> Outcome:
     parent = MEMORY_FOLDER if MEMORY_FOLDER.is_dir() else None
     root = Path(tempfile.mkdtemp(prefix="simulation-", dir=parent))
     try:
-        with stores_in_memory():
+        with nullcontext() if plan.real_store else stores_in_memory():
             return _run(plan, root)
     finally:
         shutil.rmtree(root)

@@ -75,6 +75,8 @@ class WorkerProcess:
         """End at once; does not return to an actor of this process."""
         MemoryStore.disk.kill(self.folder, self._scheduler.rng)
         if self._index is not None:
+            if self._plan.real_store:
+                self._index._applied.store.close()
             self._index._folder.release()
         self._scheduler.kill(self.process)
 
