@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Literal
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka.errors import NoError
 
+from stream_dedup.broker.adapter import connect_log
 from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.group_offsets import committed_offsets, offset_bounds, partitions_of
-from stream_dedup.broker.log import read_whole_log
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import topic_ids
 from stream_dedup.core.entry import Batch
@@ -118,9 +118,8 @@ def _read(admin: KafkaAdminClient, config: Config, progress: ReportStage) -> lis
 def _logged(config: Config, progress: ReportStage) -> dict[tuple[bytes, int], tuple[int, int]]:
     """Return the first and the last logged offset of each source partition, by topic id and partition number."""
     ranges: dict[tuple[bytes, int], tuple[int, int]] = {}
-    for record in read_whole_log(config, progress):
-        batch = record.payload
-        if isinstance(batch, Batch):
+    with closing(connect_log(config)) as log:
+        for batch in (record.payload for record in log.read_all(progress) if isinstance(record.payload, Batch)):
             source, first, last = (batch.topic_id, batch.partition), int(batch.offsets[0]), int(batch.offsets[-1])
             low, high = ranges.get(source, (first, last))
             ranges[source] = min(low, first), max(high, last)

@@ -10,8 +10,9 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from stream_dedup.broker.adapter import connect_log
 from stream_dedup.broker.client import make_admin
-from stream_dedup.broker.log import LogAppender, LogReader
+from stream_dedup.broker.log import WaitingLog
 from stream_dedup.broker.lost_log import refuse_lost_log
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, topic_ids
@@ -86,10 +87,10 @@ def read_rules(config: Config, progress: ReportProgress = lambda _done, _all: No
         if config.log_topic not in patiently(config.kafka, "topics", lambda: topic_ids(admin, [config.log_topic])):
             msg = f"there is no log {config.log_topic}; name its --group, or begin one: stream-dedup rules apply"
             raise UserError(msg)
-    with closing(LogReader(config.kafka, config.log_topic)) as reader:
-        first, end = reader.bounds(config.kafka.broker_wait_s)
+    with closing(connect_log(config)) as log:
+        first, end = log.bounds()
         history = RulesHistory(first, end)
-        _read_on(config, reader, history, first, progress)
+        _read_on(log, history, first, progress)
     return history
 
 
@@ -110,13 +111,12 @@ def apply_rules(config: Config, progress: ReportProgress = lambda _done, _all: N
     change = _next(config, wanted, before)
     if change is None:
         return Change(before, wanted, None)
-    # 2  append the change
-    with closing(LogAppender(config.kafka, config.log_topic)) as appender:
-        offset = appender.append_now(change)
-    # 3  read it back, with everything that was appended in between
-    with closing(LogReader(config.kafka, config.log_topic)) as reader:
+    with closing(connect_log(config)) as log:
+        # 2  append the change
+        offset = log.append_now(change)
+        # 3  read it back, with everything that was appended in between
         start, history.end = history.end, offset + 1
-        _read_on(config, reader, history, start, lambda _done, _all: None)
+        _read_on(log, history, start, lambda _done, _all: None)
     record = history.records[-1]
     if record.effect is Effect.VOID or history.in_force != change:
         msg = (
@@ -142,8 +142,8 @@ def _next(config: Config, wanted: Rules, current: Rules | None) -> Rules | None:
     return wanted.next_revision(current) if wanted.differences(current) else None
 
 
-def _read_on(config: Config, reader: LogReader, history: RulesHistory, start: int, progress: ReportProgress) -> None:
-    for records in reader.read(start, history.end, config.kafka.broker_wait_s):
+def _read_on(log: WaitingLog, history: RulesHistory, start: int, progress: ReportProgress) -> None:
+    for records in log.read(start, history.end):
         for record in records:
             if isinstance(record.payload, Rules):
                 history.append(record.offset, int(record.time), record.payload)

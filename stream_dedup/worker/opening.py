@@ -28,7 +28,7 @@ import xxhash
 
 from stream_dedup.broker.adapter import KafkaLog
 from stream_dedup.broker.client import make_admin
-from stream_dedup.broker.log import read_range
+from stream_dedup.broker.log import WaitingLog
 from stream_dedup.broker.lost_log import FoundLog, find_log, lost_log_error, offsets_without_log
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, topic_ids, topic_of_id
@@ -39,14 +39,11 @@ from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, Us
 from stream_dedup.index import LogIndex, keep_aside, only_copy_in
 from stream_dedup.index.folder import ID_FILE
 from stream_dedup.index.small_files import read_text, replace_text
-from stream_dedup.ports import PassingError, PortError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from stream_dedup.config.model import Config
-    from stream_dedup.core.entry import LogRecord
     from stream_dedup.ports import FingerprintLog
 
 log = logging.getLogger(__name__)
@@ -199,6 +196,7 @@ class _Opening:
         self._new_log = new_log
         self._index: LogIndex | None = None
         self._log: FingerprintLog | None = None
+        self._waiting: WaitingLog | None = None
         self._damage: str | None = None
         """Why the index could not be opened."""
 
@@ -213,6 +211,12 @@ class _Opening:
         """The log, from step 5 on."""
         assert self._log is not None  # noqa: S101 - as above
         return self._log
+
+    @property
+    def waiting(self) -> WaitingLog:
+        """The log, with the errors that end a start, from step 5 on."""
+        assert self._waiting is not None  # noqa: S101 - as above
+        return self._waiting
 
     def close(self) -> None:
         """Close what is open."""
@@ -248,6 +252,7 @@ class _Opening:
     def agree(self, log_id: bytes) -> None:
         """Connect to the log, and make the index one of this log (step 5)."""
         self._log = self._topic.connect()
+        self._waiting = WaitingLog(self._log, self._config)
         if self._damage is not None:
             self._empty(None if self._rebuild else self._damage)
         elif (found := self._disagreement(log_id)) is not None and found.lost:
@@ -261,9 +266,9 @@ class _Opening:
 
     def read_to_end(self, progress: ReportProgress) -> LogOffset:
         """Apply the log up to its end (step 6); return its first offset."""
-        first, end = self._bounds()
+        first, end = self.waiting.bounds()
         start = max(self.index.next_offset, first)
-        for records in self._read(start, end):
+        for records in self.waiting.read(start, end):
             if records:
                 self.index.apply(records)
                 progress(records[-1].offset + 1 - start, end - start)
@@ -272,16 +277,11 @@ class _Opening:
 
     def begin_log(self) -> None:
         """Append the first rules to an empty log (step 7); if two workers do so at once, the first record wins."""
-        topic, wait_s = self._config.log_topic, self._config.kafka.broker_wait_s
-        try:
-            offset = self.log.append(replace(self.rules, revision=1)).wait(wait_s)
-        except PortError as error:
-            msg = f"topic {topic}: an append was not acknowledged within {wait_s:g} s: {error}"
-            raise UnavailableError(msg) from error
-        for records in self._read(self.index.next_offset, offset + 1):
+        offset = self.waiting.append_now(replace(self.rules, revision=1))
+        for records in self.waiting.read(self.index.next_offset, offset + 1):
             self.index.apply(records)
         if self.index.rules is None:
-            msg = f"topic {topic}: the rules appended at offset {offset} cannot be read back"
+            msg = f"topic {self._config.log_topic}: the rules appended at offset {offset} cannot be read back"
             raise UnavailableError(msg)
         self.log.seek(self.index.next_offset)
 
@@ -305,7 +305,7 @@ class _Opening:
         if index.log_id != str(uuid.UUID(bytes=log_id)):
             lost = self._is_last_copy(log_id)
             return _Disagreement(f"{self._config.log_topic} is another log{' and that one is gone' * lost}", lost)
-        first, end = self._bounds()
+        first, end = self.waiting.bounds()
         if index.next_offset > end:
             return _Disagreement(f"the log ends at {end}", lost=True)
         if index.next_offset < first:
@@ -316,18 +316,8 @@ class _Opening:
 
     def _has_last_record(self) -> bool:
         last = self.index.next_offset - 1
-        read = [record.raw for records in self._read(last, last + 1) for record in records]
+        read = [record.raw for records in self.waiting.read(last, last + 1) for record in records]
         return [xxhash.xxh3_64_intdigest(raw) for raw in read] == [self.index.last_checksum]
-
-    def _bounds(self) -> tuple[LogOffset, LogOffset]:
-        try:
-            return self.log.bounds()
-        except PassingError as error:
-            msg = f"topic {self._config.log_topic}: its offsets cannot be read: {error}"
-            raise UnavailableError(msg) from error
-
-    def _read(self, start: int, end: int) -> Iterator[list[LogRecord]]:
-        return read_range(self.log, self._config.log_topic, start, end, self._config.kafka.broker_wait_s)
 
     def _is_last_copy(self, log_id: bytes | None) -> bool:
         """Whether the index has articles of a log that cannot be read any more."""

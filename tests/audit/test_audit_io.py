@@ -15,9 +15,8 @@ from kafka import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicParti
 
 from stream_dedup.audit.report import AuditReport
 from stream_dedup.audit.run import AuditOptions, read_log, run_audit
-from stream_dedup.broker.adapter import kafka_audit_ports
+from stream_dedup.broker.adapter import connect_log, kafka_audit_ports
 from stream_dedup.broker.client import make_producer
-from stream_dedup.broker.log import LogAppender
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, topic_ids
 from stream_dedup.cli import run
@@ -63,9 +62,9 @@ class World:
                 (producer.abort_transaction if abort else producer.commit_transaction)()
 
     def log(self, *payloads: object) -> None:
-        with closing(LogAppender(self.config.kafka, self.config.log_topic)) as appender:
+        with closing(connect_log(self.config)) as log:
             for payload in payloads:
-                appender.append_now(payload)  # type: ignore[arg-type]
+                log.append_now(payload)  # type: ignore[arg-type]
 
     def batch(self, offsets: list[int], prints: list[int | None]) -> Batch:
         topic_id = topic_ids(self.admin, [self.source.topic])[self.source.topic]

@@ -9,9 +9,9 @@ from contextlib import closing
 import pytest
 from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
 
+from stream_dedup.broker.adapter import connect_log
 from stream_dedup.broker.client import make_consumer
 from stream_dedup.broker.group_offsets import committed_offsets
-from stream_dedup.broker.log import LogAppender
 from stream_dedup.broker.produce import produce_lines
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, topic_ids
@@ -31,9 +31,9 @@ def source(config: Config, admin: KafkaAdminClient) -> TopicPartition:
     name = config.topics.input[0]
     produce_lines(config, name, [b"%d" % number for number in range(10)], None, lambda _count: None)
     logged = batch(range(4), [1, 2, 3, 4], topic_id=topic_ids(admin, [name])[name], topic=name)
-    with closing(LogAppender(config.kafka, config.log_topic)) as appender:
-        appender.append_now(rules_of(config))
-        appender.append_now(logged)
+    with closing(connect_log(config)) as log:
+        log.append_now(rules_of(config))
+        log.append_now(logged)
     return TopicPartition(name, 0)
 
 

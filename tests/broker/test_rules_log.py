@@ -9,15 +9,15 @@ from dataclasses import replace
 import pytest
 from kafka import KafkaAdminClient
 
-from stream_dedup.broker import rules_log
+from stream_dedup.broker.adapter import connect_log
 from stream_dedup.broker.client import make_producer
-from stream_dedup.broker.log import LogAppender
+from stream_dedup.broker.log import WaitingLog
 from stream_dedup.broker.rules_log import Effect, apply_rules, read_rules
 from stream_dedup.broker.topics import ensure_topics
 from stream_dedup.cli import run
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
-from stream_dedup.core.entry import encode
+from stream_dedup.core.entry import Payload, encode
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, RefusedError, UserError
@@ -29,9 +29,9 @@ def with_match(config: Config, **changes: object) -> Config:
 
 
 def append(config: Config, *rules: Rules) -> None:
-    with closing(LogAppender(config.kafka, config.log_topic)) as appender:
+    with closing(connect_log(config)) as log:
         for payload in rules:
-            appender.append_now(payload)
+            log.append_now(payload)
 
 
 def effects(config: Config) -> list[tuple[int, Effect]]:
@@ -99,7 +99,7 @@ def test_log_of_another_format(config: Config, admin: KafkaAdminClient) -> None:
     ensure_topics(admin, config)
     with closing(make_producer(config.kafka)) as producer:
         producer.send(config.log_topic, value=b"\x01" + encode(rules_of(config))[1:], partition=0).get(timeout=10)
-    with pytest.raises(CorruptError, match=r"offset 0: log record of format 1, and .* format 2: .* --group"):
+    with pytest.raises(CorruptError, match=r"offset 0: log record of format 1, and .* formats 2 and 3: .* --group"):
         read_rules(config)
 
 
@@ -107,12 +107,13 @@ def test_of_two_changes_at_once_the_second_is_refused(config: Config, monkeypatc
     """A change that comes after another one made at the same time is void, and the error says so."""
     apply_rules(config)
 
-    class Late(LogAppender):
-        def append_now(self, payload: object) -> LogOffset:
-            super().append_now(replace(rules_of(config), limit=9, revision=2))
-            return super().append_now(payload)  # type: ignore[arg-type]
+    append_now = WaitingLog.append_now
 
-    monkeypatch.setattr(rules_log, "LogAppender", Late)
+    def append_late(log: WaitingLog, payload: Payload) -> LogOffset:
+        append_now(log, replace(rules_of(config), limit=9, revision=2))
+        return append_now(log, payload)
+
+    monkeypatch.setattr(WaitingLog, "append_now", append_late)
     with pytest.raises(RefusedError, match="another change of rules was made at the same time"):
         apply_rules(with_match(config, limit=5))
     in_force = read_rules(config).in_force

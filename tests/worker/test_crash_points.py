@@ -4,10 +4,11 @@ import itertools
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
 
-from stream_dedup.broker.log import LogReader
+from stream_dedup.broker.adapter import connect_log
 from stream_dedup.worker.steps import Step, TrimStep
 from tests.waiting import wait_until
 from tests.worker.conftest import MakePipeline
@@ -87,9 +88,8 @@ def test_crash_at_every_step_of_a_trim(make_pipeline: MakePipeline) -> None:
         feed(lambda dying=dying: dying.poll() is not None, f"the worker dies at {step}")  # type: ignore[misc]
         assert dying.returncode == -signal.SIGKILL, made.log()
     last = made.start()
-    reader = LogReader(made.config().kafka, made.config().log_topic)
-    first = reader.bounds(10)[0]
-    feed(lambda: reader.bounds(10)[0] > first, "the log is cut further")
-    reader.close()
+    with closing(connect_log(made.config())) as log:
+        first = log.bounds()[0]
+        feed(lambda: log.bounds()[0] > first, "the log is cut further")
     made.stop(last)
     finish(made)

@@ -13,8 +13,8 @@ import pytest
 from kafka import OffsetAndMetadata
 from kafka.admin import NewTopic
 
+from stream_dedup.broker.adapter import connect_log
 from stream_dedup.broker.client import make_admin, make_producer
-from stream_dedup.broker.log import LogAppender, LogReader
 from stream_dedup.broker.record import record_bytes
 from stream_dedup.broker.topics import topic_ids
 from stream_dedup.core.entry import Batch, Trim
@@ -43,13 +43,8 @@ def article(name: str, text: str) -> tuple[bytes, bytes]:
 
 
 def log_batches(made: Pipeline) -> list[Batch]:
-    reader = LogReader(made.config().kafka, made.config().log_topic)
-    first, end = reader.bounds(10)
-    batches = [
-        record.payload for part in reader.read(first, end, 10) for record in part if isinstance(record.payload, Batch)
-    ]
-    reader.close()
-    return batches
+    with closing(connect_log(made.config())) as log:
+        return [record.payload for record in log.read_all(lambda *_: None) if isinstance(record.payload, Batch)]
 
 
 def set_offsets(made: Pipeline, offset: int) -> None:
@@ -82,11 +77,10 @@ def test_batch_logged_twice_with_other_boundaries(make_pipeline: MakePipeline) -
     made.produce(stream)
     judge_all(made)
     once = made.stamps()
-    appender = LogAppender(made.config().kafka, made.config().log_topic)
-    for batch in log_batches(made):
-        for cut in (slice(0, max(1, len(batch) // 3)), slice(max(1, len(batch) // 3) - 1, len(batch))):
-            appender.append_now(batch.rows(cut))
-    appender.close()
+    with closing(connect_log(made.config())) as log:
+        for batch in log_batches(made):
+            for cut in (slice(0, max(1, len(batch) // 3)), slice(max(1, len(batch) // 3) - 1, len(batch))):
+                log.append_now(batch.rows(cut))
     set_offsets(made, 0)
     made.produce(stream)
     judge_all(made)
@@ -179,18 +173,17 @@ def test_trim_with_a_window(make_pipeline: MakePipeline) -> None:
     made = make_pipeline(match={"window": f"{window_s}s"}, worker={"clock_allowance_s": 0})
     worker = made.start()
     stream = records(120, SEED)
-    reader = LogReader(made.config().kafka, made.config().log_topic)
+    log = connect_log(made.config())
     for number in itertools.count():
         made.produce(stream[number * 20 : number * 20 + 20] or stream[:20])
         made.wait_done()
-        if reader.bounds(10)[0] > 0 and number > len(stream) // 20:
+        if log.bounds()[0] > 0 and number > len(stream) // 20:
             break
         assert number < 60, "the log was never cut"
         threading.Event().wait(0.5)  # log time must pass
     made.stop(worker)
-    first, end = reader.bounds(10)
-    assert any(isinstance(record.payload, Trim) for part in reader.read(first, end, 10) for record in part)
-    reader.close()
+    assert any(isinstance(record.payload, Trim) for record in log.read_all(lambda *_: None))
+    log.close()
     made.assert_sound()
     rebuilt = made.start("rebuilt")
     made.produce(stream[:60])
@@ -330,11 +323,10 @@ def test_source_with_other_articles_in_the_same_places(make_pipeline: MakePipeli
     made = make_pipeline()
     made.produce(records(30, SEED))
     judge_all(made)
-    appender = LogAppender(made.config().kafka, made.config().log_topic)
     last = log_batches(made)[-1]
     forged = replace(last, offsets=last.offsets + len(last), checksums=last.checksums + 1)
-    appender.append_now(forged)
-    appender.close()
+    with closing(connect_log(made.config())) as log:
+        log.append_now(forged)
     made.produce(records(30, SEED + 1))
     worker = made.start()
     assert worker.wait(60) == 4

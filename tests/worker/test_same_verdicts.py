@@ -3,11 +3,12 @@
 import json
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from stream_dedup.broker.log import LogReader
+from stream_dedup.broker.adapter import connect_log
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import Verdict
@@ -52,15 +53,12 @@ def filtered(values: list[bytes], folder: Path) -> list[Said]:
 
 def order_of_log(made: Pipeline) -> list[tuple[int, int]]:
     """Source partition and offset of every article, in the order of the log."""
-    reader = LogReader(made.config().kafka, made.config().log_topic)
-    first, end = reader.bounds(10)
     order: dict[tuple[int, int], None] = {}
-    for part in reader.read(first, end, 10):
-        for record in part:
+    with closing(connect_log(made.config())) as log:
+        for record in log.read_all(lambda *_: None):
             if isinstance(record.payload, Batch):
                 batch = record.payload
                 order.update(dict.fromkeys((batch.partition, offset) for offset in batch.offsets.tolist()))
-    reader.close()
     return list(order)
 
 

@@ -17,6 +17,7 @@ from stream_dedup.broker.adapter.group import KafkaOffsets
 from stream_dedup.broker.adapter.sink import KafkaSink
 from stream_dedup.broker.adapter.source import KafkaSource
 from stream_dedup.broker.adapter.topic_reader import KafkaTopicReader
+from stream_dedup.broker.log import WaitingLog
 from stream_dedup.ports import AuditPorts, FingerprintLog, WorkerPorts
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ __all__ = [
     "KafkaSource",
     "KafkaTopicReader",
     "SystemClock",
+    "connect_log",
     "kafka_audit_ports",
     "kafka_ports",
 ]
@@ -50,6 +52,15 @@ def kafka_ports(config: Config, member_id: str, log: FingerprintLog) -> WorkerPo
         watch_offsets=KafkaOffsets(config.kafka),
         clock=SystemClock(),
     )
+
+
+def connect_log(config: Config) -> WaitingLog:
+    """Connect to a group's log; the caller closes it.
+
+    Raises:
+        UnavailableError: no broker can be reached, or it refuses this client.
+    """
+    return WaitingLog(KafkaLog(config.kafka, config.log_topic), config)
 
 
 @contextmanager

@@ -22,7 +22,6 @@ from kafka.errors import (
 from stream_dedup.broker.adapter.group import AdminConnection
 from stream_dedup.broker.adapter.port_errors import port_error, port_errors
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
-from stream_dedup.broker.log import FETCH_BYTES, LOG_APPEND_TIME, READ_RECORDS
 from stream_dedup.broker.topics import LOG_MESSAGE_BYTES
 from stream_dedup.core.entry import LogRecord, Payload, decode, encode
 from stream_dedup.core.model import LogOffset
@@ -36,6 +35,13 @@ if TYPE_CHECKING:
     from stream_dedup.config.model import KafkaConfig
 
 log = logging.getLogger(__name__)
+
+READ_RECORDS = 1_000
+"""Log records of one poll: some 50,000 entries when batches are full."""
+FETCH_BYTES = 8 << 20
+"""Bytes of log in one fetch: with the default of 1 MiB a rebuild would be slower."""
+LOG_APPEND_TIME = 1
+"""Kafka's timestamp type of a record whose time was set by the broker."""
 
 
 class _Producer:
@@ -109,7 +115,7 @@ class KafkaLog:
         self._consumer = make_consumer(kafka, max_poll_records=READ_RECORDS, max_partition_fetch_bytes=FETCH_BYTES)
         self._consumer.assign([self._partition])
         self._sought = self._high_water = LogOffset(0)
-        self._producer = _Producer(kafka, topic)
+        self._producer: _Producer | None = None
         self._admin = AdminConnection(kafka)
 
     # One thread reads.
@@ -157,21 +163,23 @@ class KafkaLog:
     # One thread appends.
 
     def append(self, payload: Payload) -> _KafkaAppend | _FailedAppend:
-        """Send one record."""
+        """Send one record; the first append connects."""
         try:
+            if self._producer is None:
+                self._producer = _Producer(self._kafka, self._topic)
             return _KafkaAppend(
                 self._producer, self._producer.client.send(self._topic, value=encode(payload), partition=0)
             )
         except KafkaError as error:
             return _FailedAppend(port_error(error))
+        except UnavailableError as error:
+            return _FailedAppend(PassingError(str(error)))
 
     def renew(self) -> None:
-        """Replace the producer."""
-        self._producer.give_up()
-        try:
-            self._producer = _Producer(self._kafka, self._topic)
-        except UnavailableError as error:
-            raise PassingError(str(error)) from error
+        """Give up the producer; the next append connects again."""
+        if self._producer is not None:
+            self._producer.give_up()
+            self._producer = None
 
     # One thread cuts.
 
@@ -183,7 +191,8 @@ class KafkaLog:
     def close(self) -> None:
         """Close the connections."""
         self._consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1_000))
-        self._producer.client.close(timeout=CLOSE_TIMEOUT_S)
+        if self._producer is not None:
+            self._producer.client.close(timeout=CLOSE_TIMEOUT_S)
         self._admin.close()
 
     def _record(self, message: ConsumerRecord) -> LogRecord:
