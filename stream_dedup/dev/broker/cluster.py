@@ -31,7 +31,7 @@ T = TypeVar("T")
 Leaders = Mapping[TopicPartition, int]
 """The node that leads each partition, -1 for none."""
 
-MIN_IN_SYNC = 2
+REPLICAS_IN_SYNC = 2
 """Replicas that have a record before it is acknowledged: with three nodes one may be away."""
 
 
@@ -178,7 +178,7 @@ class DevCluster(DevBroker):
 
 def _replicated(nodes: int) -> dict[str, str]:
     """Return the properties that replicate every topic to all nodes."""
-    replicas, in_sync = str(nodes), str(min(MIN_IN_SYNC, nodes))
+    replicas, in_sync = str(nodes), str(min(REPLICAS_IN_SYNC, nodes))
     return {
         "default.replication.factor": replicas,
         "min.insync.replicas": in_sync,
