@@ -7,6 +7,7 @@
 # make fuzz   200,000 lines that nobody would write through filter (ARGS="--lines 5000 --seed 3"), or records through
 #             decoding and fingerprinting, and through a worker (ARGS="--records 1000000 --worker 20000")
 # make simulate  10,000 schedules of several workers in virtual time (ARGS="--seeds 10000 --first 0")
+# make soak   kills of workers and brokers at random on three nodes (ARGS="--minutes 30 --write"): benchmarks/reliability.md
 # make image  the worker's container image; make kafka-image: Kafka's, where apache/kafka cannot be pulled
 
 PYTHON ?= python3
@@ -25,7 +26,7 @@ PROMETHEUS_IMAGE ?= stream-dedup/prometheus
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-full lint bench quality fuzz simulate image kafka-image prometheus-image clean
+.PHONY: help setup run test test-full lint bench quality fuzz simulate soak image kafka-image prometheus-image clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -71,6 +72,9 @@ simulate: setup
 
 fuzz: setup
 	@$(BIN)/python -m tests.fuzz $(ARGS)
+
+soak: setup
+	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
 # deploy/certs/README: what to do where the network puts its own certificates before PyPI's.
 image:

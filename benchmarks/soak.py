@@ -14,7 +14,7 @@ done, what was audited, the longest pause and the memory; with ``--write`` it re
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import random
 import sys
 import tempfile
@@ -44,19 +44,16 @@ RECOMPUTED = 20_000
 class Outcome:
     """What a run was, and what came of it."""
 
-    minutes: float
+    took_min: float
     seed: int
     per_second: float
     done: Drill
     audit: AuditReport
-    outputs: int
-    unsent: int
-    log_kib: int
 
     @property
     def clean(self) -> bool:
         """Whether every article left once and the audit found nothing."""
-        return not self.audit.faults and self.outputs == self.done.feeder.acknowledged
+        return not self.audit.faults and self.audit.outputs == self.done.feeder.acknowledged
 
 
 def run(minutes: float, seed: int, per_second: float) -> Outcome:
@@ -65,27 +62,32 @@ def run(minutes: float, seed: int, per_second: float) -> Outcome:
     with find_broker(settings, own=True) as cluster, tempfile.TemporaryDirectory() as folder:
         assert isinstance(cluster, DevCluster)
         with drill(cluster, Path(folder), f"soak-{seed}", stream, per_second) as under_load:
+            began = time.monotonic()
             _kill_at_random(under_load, random.Random(seed), minutes)
+            took_min = (time.monotonic() - began) / 60
             under_load.finish()
-            return _outcome(under_load, minutes, seed, per_second)
+            return Outcome(took_min, seed, per_second, under_load, _audit(under_load, seed))
 
 
 def _kill_at_random(under_load: Drill, rng: random.Random, minutes: float) -> None:
-    """Draw the times between two kills of each kind; what is due first comes first."""
-    began = time.monotonic()
-    end = began + 60 * minutes
-    worker_at = began + rng.expovariate(WORKER_KILLS_PER_MINUTE / 60)
-    node_at = began + rng.expovariate(NODE_KILLS_PER_MINUTE / 60)
-    wanted = round(minutes * WORKER_KILLS_PER_MINUTE), round(minutes * NODE_KILLS_PER_MINUTE)
-    while time.monotonic() < end or (under_load.worker_kills, under_load.node_kills) < wanted:
-        time.sleep(max(0.0, min(worker_at, node_at) - time.monotonic()))
-        if node_at < worker_at and under_load.node_kills < wanted[1]:
+    """Draw the times between two kills of each kind, until there were as many as belong to the length."""
+    workers, nodes = round(minutes * WORKER_KILLS_PER_MINUTE), round(minutes * NODE_KILLS_PER_MINUTE)
+    worker_at, node_at = _next(rng, WORKER_KILLS_PER_MINUTE), _next(rng, NODE_KILLS_PER_MINUTE)
+    while under_load.worker_kills < workers or under_load.node_kills < nodes:
+        is_node = under_load.worker_kills == workers or (node_at < worker_at and under_load.node_kills < nodes)
+        time.sleep(max(0.0, (node_at if is_node else worker_at) - time.monotonic()))
+        if is_node:
             under_load.kill_node(rng.randint(1, NODES))
-            node_at = time.monotonic() + rng.expovariate(NODE_KILLS_PER_MINUTE / 60)
+            node_at = _next(rng, NODE_KILLS_PER_MINUTE)
         else:
             under_load.kill_worker(rng.choice(WORKERS))
-            worker_at = time.monotonic() + rng.expovariate(WORKER_KILLS_PER_MINUTE / 60)
+            worker_at = _next(rng, WORKER_KILLS_PER_MINUTE)
         _say(under_load)
+
+
+def _next(rng: random.Random, per_minute: float) -> float:
+    """Draw the moment of the next kill."""
+    return time.monotonic() + rng.expovariate(per_minute / 60)
 
 
 def _say(under_load: Drill) -> None:
@@ -97,3 +99,64 @@ def _say(under_load: Drill) -> None:
         file=sys.stderr,
         flush=True,
     )
+
+
+def _audit(under_load: Drill, seed: int) -> AuditReport:
+    acknowledged = under_load.feeder.acknowledged
+    sample = RECOMPUTED if acknowledged > RECOMPUTED else None
+    print(f"auditing {acknowledged} articles", file=sys.stderr, flush=True)
+    config = under_load.made.config()
+    with kafka_audit_ports(config) as ports:
+        return run_audit(config, AuditOptions(sample=sample, seed=seed), ports, lambda *_: None)
+
+
+def text_of(outcome: Outcome) -> str:
+    """Return the report, in Markdown."""
+    done, audit, pause = outcome.done, outcome.audit, outcome.done.watch
+    kills = f"{done.worker_kills} kills of workers, {done.node_kills} of nodes"
+    faults = ", ".join(f"{kind} {audit.found[kind]}" for kind in FAULT_KINDS)
+    rows = [
+        ("date", f"{dt.datetime.now(dt.UTC):%Y-%m-%d}"),
+        ("cluster", f"Apache Kafka {KAFKA_VERSION}, {NODES} nodes, replication {NODES}, min.insync.replicas 2"),
+        ("workers", f"{len(WORKERS)}, on the same machine as the nodes"),
+        ("length", f"{outcome.took_min:.0f} minutes, seed {outcome.seed}, {outcome.per_second:g} articles a second"),
+        ("done", f"{kills} (SIGKILL, at random moments; each was started again)"),
+        ("articles", f"{done.feeder.acknowledged} acknowledged by two nodes, {audit.outputs} outputs"),
+        ("audit", f"{audit.recomputed} verdicts recomputed; faults: {faults}"),
+        ("longest pause", f"{pause.longest_s:.1f} s without a commit though articles waited ({pause.longest_during})"),
+        ("memory", f"{done.peak_mib} MiB, the most that a worker had resident"),
+        ("result", "clean" if outcome.clean else "NOT CLEAN"),
+    ]
+    table = "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows)])
+    return f"{_HEAD}\n{table}\n"
+
+
+_HEAD = """# Reliability
+
+`make soak ARGS="--minutes 30 --write"` writes this page ([soak.py](soak.py) says how it goes): three workers judge a
+stream on a cluster of three nodes, while workers and nodes are killed at random. At the end every article must have
+exactly one output, and `stream-dedup audit` must find no fault. Workers and nodes share one machine, so a pause has
+the start of a node and of a worker on busy cores.
+"""
+
+
+def main() -> int:
+    """Run, print the report, and return 0 if it is clean."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--per-second", type=float, default=40, help="articles produced in a second")
+    parser.add_argument("--write", action="store_true", help=f"write {REPORT.name}")
+    given = parser.parse_args()
+    outcome = run(given.minutes, given.seed, given.per_second)
+    text = text_of(outcome)
+    print(text)
+    for kind, examples in outcome.audit.examples.items():
+        print(kind, *examples, sep="\n  ", file=sys.stderr)
+    if given.write:
+        REPORT.write_text(text, "utf-8")
+    return 0 if outcome.clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

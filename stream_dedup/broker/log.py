@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from stream_dedup.core.entry import LogRecord, Payload
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportStage
-from stream_dedup.errors import RefusedError, UnavailableError
-from stream_dedup.ports import FingerprintLog, OffsetGoneError, PassingError, PortError
+from stream_dedup.errors import RefusedError, UnavailableError, UserError
+from stream_dedup.ports import FingerprintLog, OffsetGoneError, PassingError, PortError, RefusedByBrokerError
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
@@ -83,10 +83,14 @@ class WaitingLog:
         """Append one record, wait for the acknowledgement, and return its offset.
 
         Raises:
+            UserError: this client has no right to append.
             UnavailableError: no acknowledgement within ``broker_wait_s``; the record may or may not be in the log.
         """
         try:
             return self._log.append(payload).wait(self._wait_s)
+        except RefusedByBrokerError as error:
+            msg = f"topic {self._topic}: the broker refuses appends: {error}; docs/acls.md lists the rights"
+            raise UserError(msg) from error
         except PortError as error:
             msg = f"topic {self._topic}: an append was not acknowledged within {self._wait_s:g} s: {error}"
             raise UnavailableError(msg) from error
