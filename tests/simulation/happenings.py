@@ -181,13 +181,9 @@ def _lose_offsets(world: SimulatedWorld, event: Event) -> None:
 
     def lose() -> None:
         group = world.cluster.group(GROUP)
-        lost, group.committed = group.committed, {}
-
-        def restore() -> None:
-            for partition, offset in lost.items():
-                group.committed.setdefault(partition, offset)
-
-        world.mended.append(Mended("lost its offsets|no committed offset", restore))
+        world.lost_offsets |= group.committed
+        group.committed = {}
+        world.mended = [Mended("lost its offsets|no committed offset", world.restore_offsets)]
 
     world.later(event.amount * 0.5, lose)
 

@@ -13,8 +13,11 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
+from stream_dedup.core.entry import Trim
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportProgress
+from stream_dedup.index.segments import Coverage, SourceKey
+from stream_dedup.index.trims import TrimEffect, Trims
 from stream_dedup.ports import CommittedOffset, Partition, PassingError, PortError
 from stream_dedup.worker import opening
 from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState
@@ -27,6 +30,7 @@ from tests.memory.sink import MemorySink
 from tests.memory.source import MemorySource
 from tests.memory.transactions import TransactionalId, Transactions
 from tests.simulation.memory_store import MemoryStore
+from tests.simulation.scheduler import VirtualClock
 
 MOST_SEEDS = 3_000
 """A plant must be found within so many seeds."""
@@ -121,6 +125,36 @@ def _committed_of_any_topic(self: MemorySource, partition: Partition) -> Committ
     return None if found is None else found._replace(topic_id=None)
 
 
+# The index.
+
+
+def _load_without_forgotten(self: Coverage) -> None:
+    """Keep nothing of the source offsets that a trim drops, but that there were some."""
+    _load(self)
+    vars(self)["known"] = vars(self).get("known", {}) | self.forgotten | self.last
+    self.forgotten = {}
+
+
+def _known(self: Coverage) -> dict[SourceKey, int]:
+    known: dict[SourceKey, int] = vars(self)["known"] | self.last
+    return known
+
+
+def _covered(self: Coverage) -> dict[SourceKey, int]:
+    """Know only the partitions of which something is not trimmed."""
+    return self.last
+
+
+def _effect_anywhere(self: Trims, trim: Trim) -> TrimEffect:
+    """Obey a trim whatever came between what it was computed from and its place in the log."""
+    if trim.before < max(self.state.low_watermark, self.state.start or 0):
+        return TrimEffect.VALID
+    return TrimEffect.VALID if self._may_name(trim) else TrimEffect.VOID
+
+
+_load = Coverage.load
+
+
 # The adapter and the store.
 
 
@@ -146,6 +180,15 @@ _die = MemoryStore.die
 
 def _nothing(*_: object, **__: object) -> None:
     """Do nothing."""
+
+
+def _no(*_: object, **__: object) -> bool:
+    return False
+
+
+def _far_ahead(_: VirtualClock) -> int:
+    """Return a time after every other: the newest log time is then the least."""
+    return 1 << 50
 
 
 def _yes(*_: object, **__: object) -> bool:
@@ -222,6 +265,26 @@ PLANTS = (
         "trim of what is owed",
         "a trim removes entries that an article may match which is logged and has not left",
         _patched((Trimmer, "_earliest_time", _owing_nothing)),
+    ),
+    Plant(
+        "forgotten articles logged anew",
+        "a worker that was held up logs articles that others have logged and a trim has forgotten",
+        _patched((Coverage, "load", _load_without_forgotten), (Coverage, "partitions", property(_known))),
+    ),
+    Plant(
+        "trim of another window",
+        "a trim that was computed under other rules, or before others were logged, is obeyed",
+        _patched((Trims, "effect_of", _effect_anywhere)),
+    ),
+    Plant(
+        "trimmed partition begun silently",
+        "a partition whose entries are all trimmed and whose offsets are lost begins at its beginning",
+        _patched((Coverage, "partitions", property(_covered))),
+    ),
+    Plant(
+        "trim by a clock that runs ahead",
+        "a broker's clock that jumps forward makes a trim drop what is young",
+        _patched((Trimmer, "_clock_of_the_log_is_ahead", _no), (VirtualClock, "time_ms", _far_ahead)),
     ),
     Plant(
         "torn write",

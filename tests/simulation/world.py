@@ -14,7 +14,7 @@ from typing import Any
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.index.folder import ID_FILE
-from stream_dedup.ports import Partition, PortError
+from stream_dedup.ports import CommittedOffset, Partition, PortError
 from tests.memory.broker import Cluster, Timings, Topic
 from tests.memory.partition import Message, PartitionLog
 from tests.memory.transactions import Session
@@ -75,6 +75,7 @@ class SimulatedWorld:
     topics: list[Topic] = field(default_factory=list)
     """Every input topic that there ever was."""
     mended: list[Mended] = field(default_factory=list)
+    lost_offsets: dict[Partition, CommittedOffset] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     is_healed: bool = False
 
@@ -180,6 +181,12 @@ class SimulatedWorld:
         if error is None or not re.search(RESTARTED, str(error)):
             msg = f"{name} ended with {error!r}"
             raise UnexpectedEndError(msg) from error
+
+    def restore_offsets(self) -> None:
+        """Set the committed offsets that the group has lost, where it has no newer ones."""
+        group = self.cluster.group(GROUP)
+        for partition, offset in self.lost_offsets.items():
+            group.committed.setdefault(partition, offset)
 
     # The articles.
 
