@@ -2,13 +2,13 @@
 
 The metadata of an offset that is set is the topic's id, as in the offsets that a worker commits. After an offset is set
 back, the same verdicts are sent again; after it is set forward, the skipped articles are never judged (``audit`` lists
-them).
+them). With a window, trims forget what was judged: an offset below that is refused.
 """
 
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from kafka import OffsetAndMetadata, TopicPartition
@@ -19,9 +19,10 @@ from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.group_offsets import committed_offsets, offset_bounds, partitions_of
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import topic_ids
-from stream_dedup.core.entry import Batch
+from stream_dedup.core.entry import Basis, Batch
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.core.progress import ReportStage
+from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, UserError
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class PartitionOffsets:
     """The topic id that the committed offset belongs to."""
     logged: tuple[int, int] | None
     """First and last offset in the log."""
+    forgotten_before: int
+    """Every article at a lower offset was logged, judged and trimmed; 0 of none."""
 
     @property
     def stale(self) -> bool:
@@ -69,7 +72,7 @@ def set_offsets(
     """Set the committed offsets of the named partitions; return the new offset of each.
 
     Raises:
-        UserError: there is no such partition, or the offset lies outside of it.
+        UserError: there is no such partition, or the offset lies outside of it or below what is forgotten.
         RefusedError: workers of the group are running.
         UnavailableError: the broker did not answer.
     """
@@ -105,25 +108,56 @@ def _read(admin: KafkaAdminClient, config: Config, progress: ReportStage) -> lis
         raise UserError(msg)
     edges = offset_bounds(admin, partitions)
     committed = committed_offsets(admin, config.kafka.group)
-    logged = _logged(config, progress) if config.log_topic in topic_ids(admin, [config.log_topic]) else {}
+    has_log = config.log_topic in topic_ids(admin, [config.log_topic])
+    logged = _read_logged(config, progress) if has_log else _Logged()
     rows = []
     for at in partitions:
         offset, named = committed.get(at, (None, None))
         belongs_to = None if offset is None else named or ids[at.topic]
         source = (ids[at.topic], at.partition)
-        rows.append(PartitionOffsets(at, ids[at.topic], *edges[at], offset, belongs_to, logged.get(source)))
+        spans, forgotten = logged.spans.get(source), logged.forgotten.get(source, 0)
+        rows.append(PartitionOffsets(at, ids[at.topic], *edges[at], offset, belongs_to, spans, forgotten))
     return rows
 
 
-def _logged(config: Config, progress: ReportStage) -> dict[tuple[bytes, int], tuple[int, int]]:
-    """Return the first and the last logged offset of each source partition, by topic id and partition number."""
-    ranges: dict[tuple[bytes, int], tuple[int, int]] = {}
+@dataclass(slots=True)
+class _Logged:
+    """What the log says of source partitions, by topic id and partition number."""
+
+    spans: dict[tuple[bytes, int], tuple[int, int]] = field(default_factory=dict)
+    """First and last logged offset."""
+    forgotten: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    """Offset below which everything is forgotten."""
+
+    def add_batch(self, batch: Batch) -> None:
+        """Add the offsets of a batch."""
+        source, first, last = (batch.topic_id, batch.partition), int(batch.offsets[0]), int(batch.offsets[-1])
+        low, high = self.spans.get(source, (first, last))
+        self.spans[source] = min(low, first), max(high, last)
+
+    def add_forgotten(self, basis: Basis) -> None:
+        """Add what a trim lists."""
+        for topic_id, partition, before in basis.forgotten:
+            self.forgotten[topic_id, partition] = max(before, self.forgotten.get((topic_id, partition), 0))
+
+
+def _read_logged(config: Config, progress: ReportStage) -> _Logged:
+    """Read the log.
+
+    A trim counts here if it was computed under the rules in force. Whether copies make it void is left to the index:
+    what it lists was judged all the same.
+    """
+    found = _Logged()
+    rules: Rules | None = None
     with closing(connect_log(config)) as log:
-        for batch in (record.payload for record in log.read_all(progress) if isinstance(record.payload, Batch)):
-            source, first, last = (batch.topic_id, batch.partition), int(batch.offsets[0]), int(batch.offsets[-1])
-            low, high = ranges.get(source, (first, last))
-            ranges[source] = min(low, first), max(high, last)
-    return ranges
+        for payload in (record.payload for record in log.read_all(progress)):
+            if isinstance(payload, Batch):
+                found.add_batch(payload)
+            elif isinstance(payload, Rules):
+                rules = payload if payload.takes_force_after(rules) else rules
+            elif payload.basis is not None and rules is not None and payload.basis.revision == rules.revision:
+                found.add_forgotten(payload.basis)
+    return found
 
 
 def _chosen(row: PartitionOffsets, topic: str | None, partition: int | None) -> bool:
@@ -132,13 +166,18 @@ def _chosen(row: PartitionOffsets, topic: str | None, partition: int | None) -> 
 
 def _target(row: PartitionOffsets, to: Target) -> int:
     name = f"{row.partition.topic}-{row.partition.partition}"
-    if to == "beginning":
-        return row.begin
-    if to == "end":
-        return row.end
     if to == "logged":
-        return row.begin if row.logged is None else max(row.begin, row.logged[1] + 1)
-    if not row.begin <= to <= row.end:
-        msg = f"offset {to} lies outside of {name}, which has {row.begin} to {row.end}"
+        logged = row.begin if row.logged is None else row.logged[1] + 1
+        return max(row.begin, logged, row.forgotten_before)
+    offset = {"beginning": row.begin, "end": row.end}[to] if isinstance(to, str) else to
+    if not row.begin <= offset <= row.end:
+        msg = f"offset {offset} lies outside of {name}, which has {row.begin} to {row.end}"
         raise UserError(msg)
-    return to
+    if offset < row.forgotten_before:
+        msg = (
+            f"offset {offset} of {name}: every article below {row.forgotten_before} was logged, judged and trimmed: "
+            "its verdict cannot be given again. Nothing was set. Use --to logged (go on behind what is logged), or an "
+            f"offset from {row.forgotten_before} on with --topic and --partition"
+        )
+        raise UserError(msg)
+    return offset

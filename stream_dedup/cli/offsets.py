@@ -67,7 +67,8 @@ def set_(config: Config, to: str | int, topic: str | None, partition: int | None
     """Set the committed offsets. Every worker of the group must be stopped.
 
     beginning: judge all articles again, with the same verdicts (`audit --allow-repeats`). logged: continue
-    after the last logged article. end, or a number: skipped articles are never judged; `audit` lists them as missing.
+    after the last logged article. With a window, articles that were judged and trimmed cannot be judged again:
+    an offset among them is refused. end, or a number: skipped articles are never judged; `audit` lists them as missing.
     """
     from stream_dedup.broker.offsets import set_offsets  # noqa: PLC0415 - loads the Kafka client
 
@@ -85,6 +86,8 @@ def set_(config: Config, to: str | int, topic: str | None, partition: int | None
 def _cells(row: PartitionOffsets) -> tuple[str, ...]:
     committed = "none" if row.committed is None else str(row.committed)
     logged = "nothing" if row.logged is None else f"{row.logged[0]} to {row.logged[1]}"
+    if row.forgotten_before:
+        logged += f" (below {row.forgotten_before}: trimmed)"
     return (
         f"{row.partition.topic}-{row.partition.partition}",
         str(row.begin),
@@ -105,4 +108,5 @@ def _values(row: PartitionOffsets) -> dict[str, object]:
         "committed_topic_id": None if row.committed_id is None else str(uuid.UUID(bytes=row.committed_id)),
         "logged_first": None if row.logged is None else row.logged[0],
         "logged_last": None if row.logged is None else row.logged[1],
+        "forgotten_before": row.forgotten_before,
     }

@@ -18,7 +18,9 @@ from stream_dedup.broker.topics import ensure_topics, topic_ids
 from stream_dedup.cli import run
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
+from stream_dedup.core.entry import Basis, Forgotten, Trim
 from stream_dedup.core.headers import offset_metadata
+from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.exit_codes import EXIT_OK, EXIT_REFUSED, EXIT_USER
 from tests.broker.deleting import delete_topic
 from tests.logs import batch
@@ -51,6 +53,39 @@ def test_set(
     assert committed_offsets(admin, config.kafka.group) == {source: (offset, topic_id)}
     raw = admin.list_group_offsets({config.kafka.group: None})[config.kafka.group]
     assert raw[source].metadata == offset_metadata(topic_id)
+
+
+@pytest.mark.parametrize("target", [("beginning", None), ("2", None), ("3", 3), ("logged", 4)])
+def test_what_is_forgotten_is_not_judged_again(
+    config: Config,
+    admin: KafkaAdminClient,
+    flags: list[str],
+    source: TopicPartition,
+    target: tuple[str, int | None],
+) -> None:
+    """An offset below what a trim forgot is refused, and nothing is set; a trim of other rules does not count."""
+    to, offset = target
+    topic_id = topic_ids(admin, [source.topic])[source.topic]
+    revision = rules_of(config).revision
+    with closing(connect_log(config)) as log:
+        for listed, under in ((3, revision), (4, revision + 1)):
+            forgotten = (Forgotten(topic_id, 0, SourceOffset(listed)),)
+            log.append_now(Trim(0, 0, Basis(under, LogOffset(2), forgotten)))
+    code = run(["offsets", "set", *where(flags), f"--to={to}", f"--topic={source.topic}", "--partition=0"])
+    assert code == (EXIT_USER if offset is None else EXIT_OK)
+    assert committed_offsets(admin, config.kafka.group) == ({} if offset is None else {source: (offset, topic_id)})
+
+
+def test_logged_is_behind_what_is_forgotten_where_the_log_has_nothing_else(
+    config: Config, admin: KafkaAdminClient, flags: list[str], source: TopicPartition
+) -> None:
+    """A partition of which only a trim knows is not read from its beginning."""
+    topic_id = topic_ids(admin, [source.topic])[source.topic]
+    with closing(connect_log(config)) as log:
+        forgotten = (Forgotten(topic_id, 0, SourceOffset(7)),)
+        log.append_now(Trim(0, 0, Basis(rules_of(config).revision, LogOffset(2), forgotten)))
+    assert run(["offsets", "set", *where(flags), "--to=logged"]) == EXIT_OK
+    assert committed_offsets(admin, config.kafka.group) == {source: (7, topic_id)}
 
 
 def test_set_one_partition(

@@ -189,6 +189,7 @@ def test_offsets(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
         committed=None,
         committed_id=None,
         logged=None,
+        forgotten_before=0,
     )
     monkeypatch.setattr("stream_dedup.broker.offsets.read_offsets", lambda *_: [row])
     assert_harmless(output(capsys, "offsets", "show"))
