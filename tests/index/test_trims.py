@@ -189,6 +189,30 @@ def test_a_late_batch_makes_no_article_of_what_is_forgotten(tmp_path: Path) -> N
     index.close()
 
 
+def test_an_offered_trim_lists_all_that_is_forgotten(tmp_path: Path) -> None:
+    """Partitions of which it drops nothing are among it: an index of the log cut there knows only this trim."""
+    records = [rules_record(0, window_ms=100), batch_record(1, START_TIME, FAR[:2], [0, 1], partition=1)]
+    records += [rules_record(2, START_TIME, window_ms=100), batch_record(3, START_TIME + 200, FAR[2:3], [0])]
+    index = build(open_index(tmp_path / "whole"), records)
+    first = index.restated_trim(START_TIME + 101)
+    assert first is not None
+    records += [record(4, START_TIME + 201, first), rules_record(5, START_TIME + 201, window_ms=100)]
+    records += [batch_record(6, START_TIME + 600, FAR[3:4], [1])]
+    index.apply(records[4:])
+    second = index.restated_trim(START_TIME + 600)
+    assert second is not None
+    assert second.basis is not None
+    forgotten = (Forgotten(TOPICS[0], 0, SourceOffset(1)), Forgotten(TOPICS[0], 1, SourceOffset(2)))
+    assert (second.before, second.basis.forgotten) == (5, forgotten)
+    records.append(record(7, START_TIME + 601, second))
+    index.apply(records[7:])
+    assert index.low_watermark == 5
+    cut = build(open_index(tmp_path / "cut"), records[5:])
+    check_standing(cut, plain_log(records))
+    index.close()
+    cut.close()
+
+
 def test_no_trim_names_rules_between_the_last_complete_trim_and_a_late_batch(tmp_path: Path) -> None:
     """An index of the log cut there would take the late entries for articles: it has not seen what is forgotten."""
     records = frozen_worker()[:8]
