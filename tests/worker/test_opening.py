@@ -1,5 +1,6 @@
 """A worker's index folder: which indexes are emptied, and the id that stays in the folder."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,21 @@ def test_a_transactional_id_is_not_written_through_a_link(config: Config, tmp_pa
     with pytest.raises(CorruptError, match="worker-id is a link"):
         opening.worker_id(config)
     assert not (tmp_path / "outside").exists()
+
+
+def test_a_transactional_id_is_on_disk_before_it_is_used(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its file gets its name when the whole id is on disk, and the name is on disk when the id is returned.
+
+    Otherwise a machine that loses power could start again with another id, or none, while its transaction is open.
+    """
+    folder, synced = config.index.path, list[tuple[str, str, bool]]()
+    sync = os.fsync
+
+    def fsync(handle: int) -> None:
+        path = Path(f"/proc/self/fd/{handle}").readlink()
+        synced.append((path.name, path.read_text() if path.is_file() else "", (folder / "worker-id").exists()))
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    made = opening.worker_id(config)
+    assert synced == [("worker-id.new", f"{made}\n", False), (folder.name, "", True)]
