@@ -36,8 +36,9 @@ class DevBroker(ABC):
             UnavailableError: the broker ended, or did not answer in time; the message shows the end of its log.
         """
         self.launch()
-        if not wait_until_ready(self.bootstrap, self.running, READY_LIMIT_S, self.nodes):
-            what = f"did not answer within {READY_LIMIT_S} s" if self.running() else "ended before it was ready"
+        limit_s = READY_LIMIT_S * self.nodes  # they share the cores
+        if not wait_until_ready(self.bootstrap, self.running, limit_s, self.nodes):
+            what = f"did not answer within {limit_s} s" if self.running() else "ended before it was ready"
             msg = f"the development broker ({self.description}) at {self.bootstrap} {what}; its log ends:\n"
             raise UnavailableError(msg + self.log_tail())
 

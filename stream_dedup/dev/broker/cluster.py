@@ -187,6 +187,9 @@ def _replicated(nodes: int) -> dict[str, str]:
         "transaction.state.log.min.isr": in_sync,
         "share.coordinator.state.topic.replication.factor": replicas,
         "share.coordinator.state.topic.min.isr": in_sync,
+        # On one busy machine a controller may not get a core for the 1 and 2 s of the defaults.
+        "controller.quorum.election.timeout.ms": "3000",
+        "controller.quorum.fetch.timeout.ms": "6000",
     }
 
 
