@@ -1,7 +1,6 @@
 """Foreign text for a terminal: what is escaped, what stays, and how wide it is."""
 
 import json
-import sys
 import unicodedata
 from itertools import chain
 
@@ -64,7 +63,7 @@ def test_how_an_escape_looks(text: str, expected: str) -> None:
 
 def test_json_stays_the_same_value() -> None:
     """Every character but a half surrogate, in a key and in a value; nothing hidden is left but our line feeds."""
-    text = "".join(chr(point) for point in range(sys.maxunicode + 1) if not 0xD800 <= point < 0xE000)
+    text = "".join(chr(point) for point in code_points() if not 0xD800 <= point < 0xE000)
     shown = visible_json(json.dumps({text: [text]}, ensure_ascii=False, indent=2))
     assert json.loads(shown) == {text: [text]}
     assert {one for one in shown if visible(one) != one} == {"\n"}
