@@ -25,6 +25,7 @@ from stream_dedup.broker.workarounds import (
     deliver_last_response,
     end_sender,
     keep_transaction_requests,
+    read_any_header_name,
     take_finished_joins,
 )
 from stream_dedup.errors import UnavailableError
@@ -187,6 +188,7 @@ def _constructed(kind: Callable[..., T], settings: dict[str, Any]) -> T:
     close_abandoned_sockets()
     deliver_last_response()
     take_finished_joins()
+    read_any_header_name()
     with closed_when_not_made() as make:
         return kind(**settings, kafka_client=make)
 

@@ -4,6 +4,7 @@ When a newer version is admitted, take each workaround out in turn and run the t
 
 * ``closed_when_not_made`` and ``close_abandoned_sockets``: the tests below that look at open sockets
 * ``deliver_last_response``: test_what_a_broker_sends_before_it_closes_is_delivered below
+* ``read_any_header_name``: test_a_header_name_that_is_not_utf_8_is_kept below
 * ``keep_transaction_requests``: test_client.py::test_commit_that_begins_while_the_broker_is_away
 * ``end_sender``: test_committer.py (a producer that is given up while records are left to send)
 * ``keep_rejoining``: test_source.py::test_second_member_joins_and_leaves, some thirty times
@@ -39,11 +40,13 @@ from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.structs import ConsumerGroupMetadata
 
 from stream_dedup.broker import client as client_module
 from stream_dedup.broker import workarounds
 from stream_dedup.broker.client import make_admin, make_consumer, make_producer
+from stream_dedup.broker.record import record_bytes
 from stream_dedup.config.model import KafkaConfig
 from stream_dedup.dev.broker.ports import free_ports
 from stream_dedup.errors import UnavailableError, UserError
@@ -79,6 +82,22 @@ def test_a_name_that_is_gone_is_an_error(workaround: Callable[[Any], None]) -> N
     """A workaround whose private name is gone raises."""
     with pytest.raises(UserError, match=r"kafka-python has no SimpleNamespace\._"):
         workaround(SimpleNamespace())
+
+
+def test_a_header_name_that_is_not_utf_8_is_kept() -> None:
+    """One such record is readable, and so are those beside it; what is sent on has the name's bytes as they came."""
+    workarounds.read_any_header_name()
+    names = [workarounds.RawName.of(raw) for raw in (b"trace", b"\xff\xfe", "\u540d".encode())]
+    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 20)
+    for offset, name in enumerate(names):
+        builder.append(offset, 1, b"key", b"value", [(name, b"x")])
+    records = list(DefaultRecordBatch(bytes(builder.build())))
+    assert [record.headers[0][0] for record in records] == ["trace", "\\xff\\xfe", "\u540d"]
+    assert [record.headers[0][0].encode("utf-8") for record in records] == [b"trace", b"\xff\xfe", "\u540d".encode()]
+    assert [(record.key, record.value, record.offset) for record in records] == [
+        (b"key", b"value", n) for n in range(3)
+    ]
+    assert record_bytes(records[1]) == record_bytes(records[0]) - len(b"trace") + len(b"\xff\xfe")
 
 
 FETCHER: dict[str, Any] = {

@@ -113,9 +113,13 @@ def raw_records(records: Iterable[DrawnRecord], start: int) -> list[RawRecord]:
 
 
 def outcome_of(columns: Columns, row: int) -> str:
-    """Return the kind of a text, or the reason without its numbers and names."""
+    """Return the kind of a text, or the reason without its numbers."""
     reason = columns.reasons[row]
-    return reason.partition(":")[0].partition(" at byte")[0] if reason else Status(int(columns.statuses[row])).name
+    return reason_kind(reason) if reason else Status(int(columns.statuses[row])).name
+
+
+def reason_kind(reason: str) -> str:
+    return reason.partition(":")[0].partition(" at byte")[0]
 
 
 def faults(records: Sequence[RawRecord], columns: Columns) -> Iterator[str]:

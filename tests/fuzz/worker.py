@@ -13,7 +13,7 @@ from stream_dedup.broker.client import make_producer
 from stream_dedup.core.headers import PREFIX, Stamp
 from stream_dedup.core.model import Verdict
 from stream_dedup.dev.broker.ways import find_broker
-from tests.fuzz.core import MOST_REASON_CHARACTERS, SLOWEST, maker_of, raw_records, say
+from tests.fuzz.core import MOST_REASON_CHARACTERS, SLOWEST, maker_of, raw_records, reason_kind, say
 from tests.fuzz.records import DrawnRecord, RecordFuzzer
 from tests.worker.pipeline import Pipeline, pipeline
 
@@ -24,6 +24,10 @@ RECORDS_A_SECOND = 20
 START_S = 120
 
 
+OutputOf = tuple[str, Any, Stamp]
+"""Topic, record and stamp of an output."""
+
+
 def fuzz_worker(count: int, seed: int, folder: Path) -> list[str]:
     """Start a broker and a worker, and take records through them; print what became of them, and return the faults."""
     begun = time.monotonic()
@@ -31,15 +35,15 @@ def fuzz_worker(count: int, seed: int, folder: Path) -> list[str]:
         find_broker(own=True) as broker,
         pipeline(broker.bootstrap, folder, "fuzz", partitions=PARTITIONS, **SETTINGS) as made,
     ):
-        records, faults = through(made, count, seed)
-    verdicts = Counter(record.kind for record in records)
-    say(f"{len(records):,} records through a worker: {dict(verdicts)}, {time.monotonic() - begun:.0f} s")
+        records, outputs = through(made, count, seed)
+    outcomes = Counter(outcome_of(stamp) for _, _, stamp in outputs)
+    say(f"{len(records):,} records through a worker: {dict(outcomes.most_common())}, {time.monotonic() - begun:.0f} s")
     say(f"slowest: {slowest(records)}")
-    return faults
+    return list(faults(records, outputs))
 
 
-def through(made: Pipeline, count: int, seed: int) -> tuple[list[DrawnRecord], list[str]]:
-    """Take records through a worker of a pipeline; return them with the faults."""
+def through(made: Pipeline, count: int, seed: int) -> tuple[list[DrawnRecord], list[OutputOf]]:
+    """Take records through a worker of a pipeline; return them, and the outputs. The audit finds nothing wrong."""
     records = list(RecordFuzzer(f"{seed}/worker").records(count))
     worker = made.start()
     made.wait_joined()
@@ -47,7 +51,7 @@ def through(made: Pipeline, count: int, seed: int) -> tuple[list[DrawnRecord], l
     made.wait_done(START_S + count / RECORDS_A_SECOND)
     made.stop(worker)
     made.assert_sound()
-    return records, list(faults(records, made.outputs()))
+    return records, made.outputs()
 
 
 def produce(made: Pipeline, records: Sequence[DrawnRecord]) -> None:
@@ -67,7 +71,7 @@ def _value(record: DrawnRecord) -> bytes | None:
     return b"" if record.key is None and record.value is None else record.value
 
 
-def faults(records: Sequence[DrawnRecord], outputs: Sequence[tuple[str, Any, Stamp]]) -> Iterator[str]:
+def faults(records: Sequence[DrawnRecord], outputs: Sequence[OutputOf]) -> Iterator[str]:
     """Yield what is wrong: a record that left never, twice, changed, or rejected without a reason."""
     left = Counter((stamp.coordinates.partition, stamp.coordinates.offset) for _, _, stamp in outputs)
     for number, record in enumerate(records):
@@ -87,6 +91,11 @@ def _is_right(record: DrawnRecord, output: Any, stamp: Stamp) -> bool:  # noqa: 
     reason = stamp.reason or ""
     explained = bool(reason) == (stamp.verdict is Verdict.REJECTED) and len(reason) <= MOST_REASON_CHARACTERS
     return explained and (output.key, output.value, own) == (record.key, _value(record), untouched)
+
+
+def outcome_of(stamp: Stamp) -> str:
+    """Return the verdict, or the reason without its numbers."""
+    return str(stamp.verdict) if stamp.reason is None else reason_kind(stamp.reason)
 
 
 def slowest(records: Sequence[DrawnRecord]) -> str:

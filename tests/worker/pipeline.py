@@ -104,7 +104,12 @@ class Pipeline:
     # workers
 
     def start(
-        self, index: str = "main", die_at: Step | TrimStep = Step.POLLED, times: int = 0, *flags: str
+        self,
+        index: str = "main",
+        die_at: Step | TrimStep = Step.POLLED,
+        times: int = 0,
+        *flags: str,
+        program: str = "tests.worker.dying_worker:main",
     ) -> ForkedProcess:
         assigned_before = self._assigned(index)
         path = self.folder / f"{index}.toml"
@@ -112,7 +117,7 @@ class Pipeline:
         with (self.folder / f"{index}.log").open("ab") as log, Path(os.devnull).open("rb") as nothing:
             streams = [nothing.fileno(), log.fileno(), log.fileno()]
             arguments = [str(path), die_at.value, str(times), *flags]
-            worker = forks().start("tests.worker.dying_worker:main", arguments, streams)
+            worker = forks().start(program, arguments, streams)
         self._workers.append(worker)
         self._started[worker.pid] = (index, assigned_before)
         return worker
