@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
-from kafka.errors import KafkaTimeoutError
+from kafka.errors import InvalidReplicationFactorError, KafkaTimeoutError
 
 from stream_dedup.broker.adapter import KafkaLog, KafkaOffsets, KafkaSink, KafkaTopicReader, kafka_ports
 from stream_dedup.broker.adapter.group import offset_and_metadata
@@ -141,7 +141,16 @@ class KafkaWorld:
             sink.commit()
 
     def _make(self, topic: str, partitions: int, configs: dict[str, str]) -> None:
-        self._admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": -1, "configs": configs}})
+        request = {topic: {"num_partitions": partitions, "replication_factor": -1, "configs": configs}}
+
+        def made() -> bool:
+            try:
+                self._admin.create_topics(request)
+            except InvalidReplicationFactorError:
+                return False  # on a busy machine the broker may be late for its own controller
+            return True
+
+        self.wait_until(made, f"topic {topic} is made")
         self._admin.wait_for_topics([topic])
 
     def _ids(self, topic: str) -> dict[str, bytes]:
