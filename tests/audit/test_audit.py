@@ -86,6 +86,35 @@ def test_a_removed_rejected_record_excuses_no_unique_one() -> None:
     assert counts(found) == {"not kept": 1, "missing": 20}
 
 
+def test_retention_excuses_no_more_than_it_deleted() -> None:
+    """Of three lost unique outputs, a partition that lost two records excuses two: those that were logged first."""
+    made = LogOfTest()
+    made.add(rules())
+    made.articles(A, FAR, FAR << 1 & 2**64 - 1, first=0)
+    log = made.plain()
+    found = report(log, [], scope(begins={Partition("unique", 0): 2}))
+    assert counts(found) == {"not kept": 2, "missing": 1}
+    assert found.examples["missing"] == ["articles-0-2: in the log at offset 1, but in no output topic"]
+
+
+def test_retention_excuses_by_the_recomputed_verdict() -> None:
+    """Deleted duplicates excuse a lost duplicate; a lost unique output only where its verdict was not recomputed."""
+    log = three_articles().plain()
+    rejected = outputs_of(log)[2:]
+    asked = scope(begins={Partition("duplicate", 0): 5})
+    assert counts(report(log, rejected, asked)) == {"not kept": 1, "missing": 1}
+    assert counts(report(log, [], asked, sample=0)) == {"not kept": 2, "missing": 1}
+
+
+def test_retention_where_offsets_were_set_back() -> None:
+    """A kept output of an earlier article proves nothing where it may be a repeat."""
+    log = three_articles().plain()
+    first = outputs_of(log)[0]._replace(topic="duplicate")
+    for allow_repeats, found in ((False, "missing"), (True, "not kept")):
+        asked = scope(committed={SOURCE_0: 2}, begins={Partition("duplicate", 0): 5}, allow_repeats=allow_repeats)
+        assert counts(report(log, [first], asked)) == {"wrong": 1, found: 1, "pending": 1}
+
+
 def test_twice() -> None:
     """A second output is a fault, even an equal one."""
     log = three_articles().plain()
