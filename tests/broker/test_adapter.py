@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import kafka.errors as kafka_errors
 import pytest
 from kafka import TopicPartition
 from kafka.errors import KafkaError
+from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 
 from stream_dedup.broker import hanging_transactions
-from stream_dedup.broker.adapter import KafkaSink, SystemClock
+from stream_dedup.broker.adapter import KafkaLog, KafkaSink, SystemClock
 from stream_dedup.broker.adapter.port_errors import port_error, port_errors
+from stream_dedup.broker.topics import LOG_MESSAGE_BYTES
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.errors import UnavailableError
@@ -27,6 +30,7 @@ from stream_dedup.ports import (
     SourceChangedError,
     UnreadableError,
 )
+from tests.logs import rules
 
 KINDS: list[tuple[KafkaError, type[PortError]]] = [
     (kafka_errors.ProducerFencedError(), FencedError),
@@ -110,6 +114,55 @@ def test_a_sink_without_a_broker_can_be_renewed_later(config: Config) -> None:
     with pytest.raises(PassingError, match="no broker"):
         sink.abort_hanging()
     sink.close()
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> KafkaLog:
+    """A log whose broker never answers, and takes no record above the client's limit."""
+
+    def producer(_kafka: KafkaConfig, max_request_size: int, **_settings: object) -> SimpleNamespace:
+        def send(_topic: str, value: bytes, partition: int) -> FutureRecordMetadata:
+            assert partition == 0
+            if len(value) > max_request_size:
+                raise kafka_errors.MessageSizeTooLargeError
+            return FutureRecordMetadata(FutureProduceResult(TopicPartition("log", 0)), -1, None, None, 0, 0, 0)
+
+        return SimpleNamespace(send=send, partitions_for=lambda _topic: {0})
+
+    module = "stream_dedup.broker.adapter.fingerprint_log"
+    monkeypatch.setattr(f"{module}.make_producer", producer)
+    monkeypatch.setattr(f"{module}.make_consumer", lambda *_, **__: SimpleNamespace(assign=lambda _partitions: None))
+    monkeypatch.setattr(f"{module}.discard", lambda _producer: None)
+    return KafkaLog(KafkaConfig(), "group.fingerprints")
+
+
+def test_renew_gives_up_the_appends_whose_outcome_is_not_known(log: KafkaLog) -> None:
+    """They are done, with a passing error; those after it are under way."""
+    append = log.append(rules(1))
+    assert (append.done(), append.error()) == (False, None)
+    log.renew()
+    assert append.done()
+    assert isinstance(append.error(), PassingError)
+    with pytest.raises(PassingError):
+        append.wait(0)
+    assert not log.append(rules(2)).done()
+
+
+def test_an_append_that_is_not_acknowledged_in_time_is_a_passing_error(log: KafkaLog) -> None:
+    append = log.append(rules(1))
+    with pytest.raises(PassingError):
+        append.wait(0)
+    assert not append.done()
+
+
+def test_a_record_that_the_client_does_not_take_is_a_failed_append(
+    log: KafkaLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error comes with the append, as every other: ``append`` itself raises none."""
+    monkeypatch.setattr("stream_dedup.broker.adapter.fingerprint_log.encode", lambda _: bytes(LOG_MESSAGE_BYTES + 1))
+    append = log.append(rules(1))
+    assert append.done()
+    assert isinstance(append.error(), RecordTooLargeError)
 
 
 def test_the_clock_is_the_machines() -> None:
