@@ -1,8 +1,8 @@
 """Logs that earlier versions of the program wrote are read for ever, to the same verdicts.
 
 ``logs/format-N.json.gz`` holds a log whose newest records are of format N: offset, log time and value of each record,
-and what the reference of that release said of it. ``python -m tests.core.test_kept_logs`` writes that of a new format; a
-log that is kept is never written again.
+and what the reference of that release said of it. ``python -m tests.core.test_kept_logs`` writes that of a new format;
+a log that is kept is never written again.
 """
 
 from __future__ import annotations
