@@ -23,12 +23,13 @@ def filtered_by(flags: Sequence[str], folder: Path) -> Callable[[bytes], bytes]:
         with out.open("wb") as file:
             args = ["{}", "filter", *flags, str(path)]
             process = forks().start("tests.files.dying_filter:main", args, [0, file.fileno(), 2])
-        assert process.wait(120) in {0, 3}
+        assert process.wait(250) in {0, 3}
         return out.read_bytes()
 
     return call
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_each_line_has_one_right_answer(setting: str, tmp_path: Path) -> None:
     """Each that is not blank comes out once, in its place, as it was, with a verdict; none changes another's."""
