@@ -73,7 +73,7 @@ def run_seeds(seeds: range, jobs: int) -> int:
 
 def find_plants(jobs: int) -> int:
     """Look for each plant from seed 0 on, and write the table; return the exit code."""
-    run_plan(plan_of(0))  # the processes share what is compiled
+    run_plan(plan_of(1))  # the processes share what is compiled; its indexes are in memory, so that they may fork
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
         needed: dict[str, int | None] = {}
         for name, count in pool.imap_unordered(_seeds_needed, range(len(PLANTS))):
