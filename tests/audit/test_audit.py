@@ -46,21 +46,21 @@ def test_missing() -> None:
 
 
 def test_missing_where_the_committed_offset_is_unknown() -> None:
-    """Verdicts leave in source order: what lies before an output and has none is missing."""
+    """Outputs are written in source order: an article before one with an output is missing if it has none."""
     log = three_articles().plain()
     outputs = outputs_of(log)
     assert counts(report(log, outputs[1:2], scope(committed={}))) == {"missing": 1, "pending": 1}
 
 
 def test_source_gone() -> None:
-    """Articles of a deleted topic that did not leave before can never leave."""
+    """Articles of a deleted topic without an output are counted: nobody can write it any more."""
     log = three_articles().plain()
     found = report(log, outputs_of(log)[:2], scope(committed={}, current=frozenset()))
     assert counts(found) == {"source gone": 1}
 
 
 def test_never_logged() -> None:
-    """A record below the committed offset that the log does not have is missing."""
+    """A record before the committed offset that was never logged is missing."""
     log = three_articles().plain()
     found = report(log, outputs_of(log), lost=[("articles", at(7))])
     assert found.examples["missing"] == ["articles-0-7: committed, but never logged"]
@@ -170,7 +170,7 @@ def without_header(name: str) -> Callable[[OutputRecord], OutputRecord]:
     ],
 )
 def test_wrong(change: Callable[[OutputRecord], OutputRecord], message: str) -> None:
-    """Whatever an output says other than the log is told."""
+    """An output that differs from the log in any part is wrong, and the report names the difference."""
     log = three_articles().plain()
     outputs = outputs_of(log)
     found = report(log, [outputs[0], change(outputs[1]), outputs[2]], scope(committed={SOURCE_0: 1}))
@@ -187,7 +187,7 @@ def test_wrong_reason() -> None:
 
 
 def test_output_without_log_entry() -> None:
-    """An output that the log knows nothing of is wrong."""
+    """An output whose article is not in the log is wrong."""
     log = three_articles().plain()
     outputs = outputs_of(log)
     stranger = with_header(SOURCE, b"articles-0-8")(outputs[0])
@@ -195,7 +195,7 @@ def test_output_without_log_entry() -> None:
 
 
 def test_self_matched() -> None:
-    """An article that is named as its own match is told as such."""
+    """An output whose match is the article itself is reported as such."""
     log = three_articles().plain()
     outputs = outputs_of(log)
     itself = Match(1, "articles-0-1", "articles", at(1), 1000, 0, 1.0)
@@ -215,7 +215,7 @@ def observed_log() -> PlainLog:
 
 
 def test_observed_outputs_are_all_in_the_topic_of_unique_ones() -> None:
-    """Where the rules at the log position say so, every verdict leaves to ``unique`` and stands in the headers."""
+    """Where the rules at its position observe only, an output belongs in ``unique``; its headers say the verdict."""
     log = observed_log()
     as_is = outputs_of(log)
     found = report(log, as_is)
@@ -247,7 +247,7 @@ def updated_log() -> PlainLog:
 
 
 def test_updates_are_counted() -> None:
-    """A unique output with a match is no fault, and told in the report."""
+    """A unique output with a match is no fault, and is counted."""
     log = updated_log()
     found = report(log, outputs_of(log))
     assert (counts(found), found.recomputed) == ({"updates": 1}, 3)
@@ -268,7 +268,7 @@ def test_update_that_is_none() -> None:
 
 
 def test_headers_of_another_verdict_are_wrong() -> None:
-    """A rejected record with a match says what no worker writes."""
+    """A rejected record with a match is wrong: no worker writes one."""
     log = three_articles().plain()
     outputs = outputs_of(log)
     outputs[1] = with_header("dedup.verdict", b"rejected")(outputs[1])
@@ -277,7 +277,7 @@ def test_headers_of_another_verdict_are_wrong() -> None:
 
 
 def test_value_that_no_topic_holds() -> None:
-    """Where the value was left out, its length and hash stand for it; the hash must be the log's."""
+    """Where the value was omitted, the headers have its length and hash; the hash must be that of the log."""
     log = three_articles().plain()
     digest = xxhash.xxh3_64_intdigest(value_of(2))
     right, wrong = (bare(outputs_of(log, OmittedValue(7, xxh3))[2]) for xxh3 in (digest, 1))
@@ -313,7 +313,7 @@ def test_outputs_in_another_order() -> None:
 
 
 def test_since() -> None:
-    """Earlier articles are left out, by log time and by log offset; verdicts still see them."""
+    """Earlier articles are not audited, by log time or by log offset; they still are matches of later ones."""
     made = three_articles()
     made.add(with_values(batch([3], [A ^ 2])))
     log = made.plain()
@@ -325,7 +325,7 @@ def test_since() -> None:
 
 
 def test_sample_still_checks_all_that_needs_no_verdict() -> None:
-    """Only a sample's verdicts are recomputed; missing and twice are found everywhere."""
+    """Only the verdicts of the sample are recomputed; missing and repeated outputs are found everywhere."""
     log = three_articles().plain()
     outputs = outputs_of(log)
     found = report(log, [outputs[0], outputs[0], outputs[1]], sample=1)
@@ -333,7 +333,7 @@ def test_sample_still_checks_all_that_needs_no_verdict() -> None:
 
 
 def test_sample_is_drawn_by_its_seed() -> None:
-    """The same seed draws the same articles, another one others."""
+    """The same seed draws the same articles; another seed draws others."""
     made = LogOfTest()
     made.add(rules())
     made.articles(*range(1, 101), first=0)
@@ -345,7 +345,7 @@ def test_sample_is_drawn_by_its_seed() -> None:
 
 
 def cut_log() -> PlainLog:
-    """A log whose first records were trimmed away; the article at offset 5 stands after the trim's X."""
+    """A log that was cut by a trim; the article at source offset 5 was logged after the trim."""
     made = LogOfTest()
     made.add(rules(window_ms=1000))
     made.articles(A, first=0)
@@ -393,7 +393,7 @@ def test_article_that_is_logged_again_after_a_trim() -> None:
 
 @pytest.mark.parametrize(("value", "wrong"), [(None, {}), (b"", {}), (b"x", {"wrong": 1})])
 def test_tombstone(value: bytes | None, wrong: dict[str, int]) -> None:
-    """A tombstone leaves without a value, or without a key with an empty one."""
+    """The output of a tombstone has no value or, where it has no key either, an empty one."""
     made = LogOfTest()
     made.add(rules())
     made.add(replace(batch([0], [REJECTED]), checksums=np.zeros(1, np.uint64)))

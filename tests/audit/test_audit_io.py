@@ -1,4 +1,4 @@
-"""The audit on a real broker: a worker's doing made by hand, whole and with each fault."""
+"""The audit on a Kafka broker: the work of a worker, done by hand, whole and with each fault."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_twice_and_repeats(world: World) -> None:
 
 
 def test_aborted_outputs_are_not_there(world: World) -> None:
-    """Only what readers of committed records see counts."""
+    """Outputs of an aborted transaction do not count."""
     outputs = list(world.outputs())
     with closing(world.output_producer()) as producer:
         producer.begin_transaction()
@@ -196,7 +196,7 @@ def test_open_transaction_is_waited_for(world: World) -> None:
 
 
 def test_topic_made_again(world: World) -> None:
-    """Articles of the deleted topic that never left are told as such; the new topic's are another's."""
+    """Articles of a deleted topic without an output are counted as such, whatever the new topic of the name holds."""
     world.write(list(world.outputs())[:4], committed=5)
     old = topic_ids(world.admin, [world.source.topic])[world.source.topic]
     delete_topic(world.admin, world.source.topic)
@@ -207,7 +207,7 @@ def test_topic_made_again(world: World) -> None:
 
 
 def test_outputs_deleted_by_age_are_not_missing(world: World) -> None:
-    """What the output topics no longer keep cannot be asked for, and is told."""
+    """Outputs that were deleted from their topic are no faults, and are counted."""
     world.write(list(world.outputs()), committed=8)
     at = TopicPartition(world.config.topics.duplicate, 0)
     end = world.admin.list_partition_offsets({at: -1})[at].offset
@@ -216,7 +216,7 @@ def test_outputs_deleted_by_age_are_not_missing(world: World) -> None:
 
 
 def test_cut_source_is_no_gap(world: World) -> None:
-    """Records of the source that were deleted before anyone read them are not asked for."""
+    """Records of the source that were deleted are not looked for."""
     world.produce(range(8, 10))
     world.write(list(world.outputs()), committed=10)
     world.admin.delete_records({world.source: 9})
@@ -224,7 +224,7 @@ def test_cut_source_is_no_gap(world: World) -> None:
 
 
 def test_observed_outputs_and_updates(world: World) -> None:
-    """From a change of rules on everything leaves to the topic of unique ones; a re-crawl is told as an update."""
+    """From a change of rules on, outputs belong in the topic of unique articles; a re-crawl counts as an update."""
     world.produce(range(8, 10))
     rules = replace(rules_of(world.config), revision=2, observe=True, recrawl="update")
     again = world.batch([8, 9], [FAR ^ 1, A])
@@ -241,7 +241,7 @@ def test_observed_outputs_and_updates(world: World) -> None:
 
 
 def test_since_and_sample(world: World) -> None:
-    """Only what was logged since, and only a sample's verdicts."""
+    """Only articles logged since are audited, and only the verdicts of a sample are recomputed."""
     world.write(list(world.outputs())[3:], committed=8)
     found = world.audit(since_offset=2)
     assert (counts(found), found.articles) == ({}, 3)
@@ -268,12 +268,12 @@ def test_command(world: World, flags: list[str], capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("since", ["yesterday", "5x", "2026-13-01"])
 def test_unreadable_since(flags: list[str], since: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A time that says nothing is a wrong use."""
+    """A time that cannot be read is an error of use."""
     assert run(["audit", *flags, f"--since={since}"]) == EXIT_USER
     assert "ISO time" in capsys.readouterr().err
 
 
 def test_no_log(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """A group without a log is told, with what to do."""
+    """A group without a log is an error that names the remedy."""
     assert run(["audit", *flags]) == EXIT_USER
     assert "--group" in capsys.readouterr().err
