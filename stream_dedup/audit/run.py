@@ -98,8 +98,11 @@ class _Patience:
         while True:
             try:
                 return ask()
-            except (PassingError, RefusedByBrokerError) as error:
-                if isinstance(error, RefusedByBrokerError) or self._clock.monotonic() > deadline:
+            except RefusedByBrokerError as error:
+                msg = f"the broker at {self._brokers} refuses to answer about {about}: {error}; see docs/acls.md"
+                raise UnavailableError(msg) from error
+            except PassingError as error:
+                if self._clock.monotonic() > deadline:
                     msg = f"the broker at {self._brokers} gave no answer about {about} ({error}); is it up?"
                     raise UnavailableError(msg) from error
             self._clock.sleep(REQUEST_RETRY_S)
