@@ -6,13 +6,21 @@ The record of an append that failed may be in the log nevertheless. Where it is 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from stream_dedup.core.entry import LogRecord, Payload
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportStage
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
-from stream_dedup.ports import FingerprintLog, OffsetGoneError, PassingError, PortError, RefusedByBrokerError
+from stream_dedup.ports import (
+    FingerprintLog,
+    OffsetGoneError,
+    PassingError,
+    PortError,
+    RefusedByBrokerError,
+    SourceChangedError,
+)
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
@@ -38,11 +46,8 @@ class WaitingLog:
         Raises:
             UnavailableError: the broker did not answer in time.
         """
-        try:
+        with log_errors(self._topic):
             return self._log.bounds()
-        except PassingError as error:
-            msg = f"topic {self._topic}: its offsets cannot be read within {self._wait_s:g} s: {error}"
-            raise UnavailableError(msg) from error
 
     def read(self, start: int, end: int) -> Iterator[list[LogRecord]]:
         """Yield the records from ``start`` up to, not including, ``end``.
@@ -55,10 +60,8 @@ class WaitingLog:
         self._log.seek(start)
         idle_s = 0.0
         while start < end:
-            try:
+            with log_errors(self._topic):
                 records = self._log.poll(READ_BACK_S)
-            except OffsetGoneError as error:
-                raise cut_away(self._topic) from error
             if records:
                 start = records[-1].offset + 1
                 idle_s = 0.0
@@ -96,9 +99,33 @@ class WaitingLog:
             raise UnavailableError(msg) from error
 
 
-def cut_away(topic: str) -> RefusedError:
-    """Return the error for a log that was cut past the offset to read from."""
-    return RefusedError(
-        f"topic {topic}: the offset to read from is no longer there; another worker has trimmed the log "
-        "while this one did not run. Start this worker again: it rebuilds its index from the log."
-    )
+@contextmanager
+def log_errors(topic: str) -> Iterator[None]:
+    """Raise the errors of a port that reads the log as those that end a command or a worker.
+
+    Raises:
+        RefusedError: the log was cut past the offset to read from, or lost records that were read.
+        UserError: this client has no right to read it.
+        UnavailableError: the broker did not answer in time.
+    """
+    try:
+        yield
+    except OffsetGoneError as error:
+        msg = (
+            f"topic {topic}: the offset to read from is no longer there; another worker has trimmed the log "
+            "while this one did not run. Start this worker again: it rebuilds its index from the log."
+        )
+        raise RefusedError(msg) from error
+    except SourceChangedError as error:
+        msg = (
+            f"topic {topic}: the log lost records that were read, and may have others in their place ({error}): "
+            "unclean leader elections must be off for it (stream-dedup topics check). Start this worker again: it "
+            "says what the log lost, and how to go on."
+        )
+        raise RefusedError(msg) from error
+    except RefusedByBrokerError as error:
+        msg = f"topic {topic}: the broker does not let this client read it: {error}; docs/acls.md lists the rights"
+        raise UserError(msg) from error
+    except PassingError as error:
+        msg = f"topic {topic}: the broker did not answer in time: {error}"
+        raise UnavailableError(msg) from error

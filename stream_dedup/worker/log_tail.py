@@ -11,9 +11,8 @@ from collections import deque
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from stream_dedup.broker.log import cut_away
-from stream_dedup.errors import UnavailableError
-from stream_dedup.ports import OffsetGoneError, PassingError
+from stream_dedup.broker.log import log_errors
+from stream_dedup.errors import StreamDedupError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,19 +80,17 @@ class LogTail:
                 self._enqueue(records)
 
     def _poll(self) -> list[LogRecord]:
-        try:
+        with log_errors(self._topic):
             return self._log.poll(TAIL_POLL_S)
-        except OffsetGoneError as error:
-            raise cut_away(self._topic) from error
 
     def _answer(self) -> None:
         while self._requests:
             request = self._requests.popleft()
             try:
-                request.set_result(self._log.bounds()[1])
-            except PassingError as error:
-                msg = f"topic {self._topic}: its offsets cannot be read: {error}"
-                request.set_exception(UnavailableError(msg))
+                with log_errors(self._topic):
+                    request.set_result(self._log.bounds()[1])
+            except StreamDedupError as error:
+                request.set_exception(error)
             self._wake()
 
     def _enqueue(self, records: list[LogRecord]) -> None:

@@ -102,7 +102,10 @@ class BatchSource:
             if partition in self._settled and polled
         ]
         # 5
-        self._settle(assignment)
+        try:
+            self._settle(assignment)
+        except RefusedByBrokerError as error:
+            raise self._refused(error) from error
         return [batch for batch in batches if self._assignments.reserve(batch)]
 
     def lag(self) -> dict[str, int]:
@@ -153,9 +156,14 @@ class BatchSource:
         except UnreadableError as error:
             raise RefusedError(self._unreadable(error)) from error
         except RefusedByBrokerError as error:
-            msg = f"group {self._kafka.group}: the broker at {self._kafka.brokers} refuses this client: {error}"
-            raise UserError(msg) from error
+            raise self._refused(error) from error
         return {}
+
+    def _refused(self, error: RefusedByBrokerError) -> UserError:
+        return UserError(
+            f"group {self._kafka.group}: the broker at {self._kafka.brokers} refuses this client: {error}; "
+            "docs/acls.md lists the rights"
+        )
 
     def _refuse_unless_ended(self, partitions: Iterable[Partition], message: str) -> None:
         """Raise ``RefusedError`` unless the assignment has ended, or ends now because a topic was made again."""

@@ -12,8 +12,8 @@ import pytest
 
 from stream_dedup.broker.adapter import SystemClock
 from stream_dedup.core.entry import LogRecord
-from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError
-from stream_dedup.ports import OffsetGoneError, Partition, PassingError
+from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError, UserError
+from stream_dedup.ports import OffsetGoneError, Partition, PassingError, RefusedByBrokerError, SourceChangedError
 from stream_dedup.worker.log_tail import FULL_S, READ_AHEAD, LogTail
 from tests.waiting import wait_until
 
@@ -125,6 +125,8 @@ def test_read_ahead_is_bounded(reader: Scripted) -> None:
     [
         (CorruptError("record 4 cannot be read"), CorruptError, "record 4"),
         (OffsetGoneError([Partition("log", 0)]), RefusedError, "another worker has trimmed the log"),
+        (SourceChangedError("log-0"), RefusedError, "the log lost records that were read"),
+        (RefusedByBrokerError("no right"), UserError, "does not let this client read it: no right"),
     ],
 )
 def test_an_error_ends_the_thread(

@@ -259,3 +259,11 @@ def test_lost_offsets_are_refused() -> None:
     world.logged = frozenset({(TOPIC_ID, 1)})
     with pytest.raises(RefusedError, match="no committed offset for articles-1"):
         world.poll()
+
+
+def test_a_missing_right_to_read_offsets_is_told() -> None:
+    """It shows when a partition settles, and not in a poll."""
+    world = World()
+    world.client.offsets[AT] = RefusedByBrokerError("no right to describe the group")
+    with pytest.raises(UserError, match="refuses this client: no right to describe the group"):
+        world.poll()
