@@ -3,20 +3,23 @@
 * Every committed article of a topic that was there to the end has left exactly once; an article of a topic that was
   deleted at most once; nothing else has left.
 * Every output says what a plain loop over the whole log says (``audit.reference``), as if nothing had ever been
-  trimmed: a trim never changes a verdict.
+  trimmed: a trim never changes a verdict. (After a change of rules that makes the window longer it does: what was
+  trimmed before is gone.)
 * No article is logged twice, not even after a trim has forgotten it.
 * The outputs of one source partition are in source order, in each partition of an output topic.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 
 from stream_dedup.audit.reference import PlainLog, plain_log
-from stream_dedup.core.entry import Trim
+from stream_dedup.core.entry import LogRecord, Trim
 from stream_dedup.core.headers import Stamp, parse_headers
 from stream_dedup.core.model import Coordinates, Judgement, Verdict
+from stream_dedup.core.rules import Rules
 from tests.memory.broker import Topic
 from tests.memory.partition import PartitionLog, StoredRecord
 from tests.simulation.operator import whole_log
@@ -75,16 +78,27 @@ def _judged(world: SimulatedWorld, outputs: list[tuple[StoredRecord, Stamp]]) ->
         offsets = log.entries.offsets[log.entries.sources == source].tolist()
         twice = [offset for offset, count in Counter(offsets).items() if count > 1]
         yield from (f"partition {log.sources[source][1]}: offset {offset} is logged anew" for offset in twice)
-    untrimmed = plain_log(record for record in records if not isinstance(record.payload, Trim))
-    judgements = dict(untrimmed.judgements())
+    truth = log if _window_grew(records) else plain_log(one for one in records if not isinstance(one.payload, Trim))
+    judgements = dict(truth.judgements())
     for record, stamp in outputs:
-        indices = untrimmed.find(stamp.coordinates)
+        indices = truth.find(stamp.coordinates)
         if not indices:
             yield f"{stamp.coordinates} left, and is not in the log"
             continue
-        difference = _difference(untrimmed, indices[0], judgements[indices[0]], record, stamp)
+        difference = _difference(truth, indices[0], judgements[indices[0]], record, stamp)
         if difference:
             yield f"{stamp.coordinates}: {difference}"
+
+
+def _window_grew(records: list[LogRecord]) -> bool:
+    """Return whether a change of rules made the window longer: what was trimmed before is gone for those after."""
+    in_force: Rules | None = None
+    for record in records:
+        if isinstance(record.payload, Rules) and record.payload.takes_force_after(in_force):
+            before, in_force = in_force, record.payload
+            if before is not None and (before.window_ms or math.inf) < (in_force.window_ms or math.inf):
+                return True
+    return False
 
 
 def _difference(log: PlainLog, index: int, expected: Judgement, record: StoredRecord, stamp: Stamp) -> str | None:
