@@ -1,6 +1,7 @@
 # make run    everything set up, and the main job shown on a real Kafka broker
 # make test   everything set up, and all tests; the wide sweeps by samples
 # make test-full  all tests, all of the wide sweeps, five times the examples of the property tests
+# make test-cluster  the tests on three Kafka nodes
 # make lint   all lint rules, the format, strict types
 # make bench  figures beside peers (benchmarks/README.md)
 # make quality  whether the verdicts are right, beside peers: writes benchmarks/quality.md (STREAM_DEDUP_DATA: the texts)
@@ -26,7 +27,7 @@ PROMETHEUS_IMAGE ?= stream-dedup/prometheus
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-full lint bench quality fuzz simulate soak image kafka-image prometheus-image clean
+.PHONY: help setup run test test-full test-cluster lint bench quality fuzz simulate soak image kafka-image prometheus-image clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -54,6 +55,9 @@ test: setup
 
 test-full: export STREAM_DEDUP_TESTS := full
 test-full: test
+
+test-cluster: setup
+	@$(BIN)/pytest -m cluster $(ARGS)
 
 lint: setup
 	@$(BIN)/ruff check

@@ -107,13 +107,20 @@ def pytest_report_header() -> list[str]:
     return [f"amount: {amount}", f"broker: {broker}"]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need a broker, and put the long tests first: the processes of a run then end together."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that need a broker, and put the long tests first: the processes of a run then end together.
+
+    Three nodes take all cores for minutes, so the tests of a cluster run where they are asked for: with ``-m cluster``
+    (``make test-cluster``) or in a full run.
+    """
     for item in items:
         if _needs_broker(item):
             item.add_marker("broker")
         if "cluster" in getattr(item, "fixturenames", ()):
             item.add_marker("cluster")
+    if not FULL and "cluster" not in str(config.option.markexpr):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("cluster")])
+        items[:] = [item for item in items if not item.get_closest_marker("cluster")]
     items.sort(key=_shortness)
 
 
