@@ -33,8 +33,9 @@ from stream_dedup.core.entry import Batch, Trim, make_batch
 from stream_dedup.core.fingerprint.entry_maker import checksum
 from stream_dedup.core.model import ROW_BITS, LogOffset, log_offset_of
 from stream_dedup.core.rules import Rules
-from stream_dedup.errors import RefusedError, UnavailableError
+from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.index import FORGOTTEN, UNLOGGED
+from stream_dedup.ports import RecordTooLargeError, RefusedByBrokerError
 from stream_dedup.worker.batches import (
     JudgedBatch,
     LoggedBatch,
@@ -63,6 +64,8 @@ log = logging.getLogger(__name__)
 
 IDLE_WAIT_S = 0.1
 """Longest wait for work; batches, log records and results of the pool wake the engine at once."""
+READ_LOG_S = 1.0
+"""Longest time for which one round applies records of the log."""
 INDEX_GAUGES_S = 1.0
 """How often the gauges of index and log are set."""
 MAX_APPEND_FAILURES = 5
@@ -76,6 +79,7 @@ class EngineParts:
     index: LogIndex
     tail: LogTail
     log: FingerprintLog
+    log_topic: str
     fingerprinter: BatchFingerprinter
     watch: TopicWatch
     trimmer: Trimmer
@@ -210,6 +214,7 @@ class Engine:
         """Return whether no append of the span has failed; if one has, every unfinished append is made again.
 
         Raises:
+            UserError: the broker refuses the append, and would refuse it again.
             UnavailableError: too many appends in a row have failed.
         """
         appends = span.appends or []
@@ -218,6 +223,12 @@ class Engine:
             if appends and all(append.done() for append in appends):
                 self._failed_appends = 0
             return True
+        if isinstance(error, (RefusedByBrokerError, RecordTooLargeError)):
+            msg = (
+                f"topic {self._parts.log_topic}: the broker refuses appends: {error}; see stream-dedup topics check, "
+                "and docs/acls.md for the rights"
+            )
+            raise UserError(msg) from error
         self._failed_appends += 1
         if self._failed_appends > MAX_APPEND_FAILURES:
             msg = f"{self._failed_appends} appends to the log failed one after the other: {error}"
@@ -233,6 +244,8 @@ class Engine:
     # 5: read the log
 
     def _read_log(self) -> None:
+        """Apply what was read of the log, for ``READ_LOG_S`` at most: one that grows fast leaves time for the rest."""
+        until = self._parts.clock.monotonic() + READ_LOG_S
         while records := self._parts.tail.next_records():
             self._parts.on_step(Step.APPENDED)
             with self._parts.metrics.stage("apply"):
@@ -241,6 +254,9 @@ class Engine:
                 kind = {Batch: "batch", Rules: "rules", Trim: "trim"}[type(record.payload)]
                 self._parts.metrics.log_records.labels(kind).inc()
             self._parts.on_step(Step.READ)
+            if self._parts.clock.monotonic() >= until:
+                self._wake.set()
+                return
 
     def _answer_requests(self) -> None:
         while self._requests and self._requests[0].end.done():

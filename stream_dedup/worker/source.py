@@ -104,6 +104,8 @@ class BatchSource:
         # 5
         try:
             self._settle(assignment)
+        except PassingError as error:
+            log.debug("settled later: %r", error)
         except RefusedByBrokerError as error:
             raise self._refused(error) from error
         return [batch for batch in batches if self._assignments.reserve(batch)]
@@ -170,7 +172,12 @@ class BatchSource:
         assignment = self._assignments.current
         if assignment is None or not self._assignments.is_working(assignment) or not self._settled & set(partitions):
             return  # it begins anew: settling sets another offset
-        if _differ(assignment, self._watch.fresh_ids(self._topics)):
+        try:
+            ids = self._watch.fresh_ids(self._topics)
+        except PassingError as error:
+            log.debug("not known whether a topic was made again: %r", error)
+            return
+        if _differ(assignment, ids):
             self._assignments.end(assignment, "an article topic was made again")
             return
         raise RefusedError(message)

@@ -34,10 +34,21 @@ class TopicWatch:
     """Keeps the latest topic ids; ``run`` is its thread, the other methods may be called from any thread."""
 
     def __init__(
-        self, config: Config, offsets: GroupOffsets, clock: Clock, log_id: bytes, wake: Callable[[], None]
+        self,
+        config: Config,
+        offsets: GroupOffsets,
+        clock: Clock,
+        log_id: bytes,
+        wake: Callable[[], None],
+        *,
+        ends: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Watch the input topics and the log, whose id must stay ``log_id``; ``wake`` is called after each look-up."""
+        """Watch the input topics and the log, whose id must stay ``log_id``; ``wake`` is called after each look-up.
+
+        ``ends`` tells whether the worker is to end: nothing is waited for then.
+        """
         self._wake = wake
+        self._ends = ends
         self._config = config
         self._offsets = offsets
         self._clock = clock
@@ -70,12 +81,16 @@ class TopicWatch:
         """Look up the ids now; waits up to ``broker_wait_s``.
 
         Raises:
+            PassingError: the worker is to end, because it was stopped or because a thread has failed.
             UnavailableError: no broker answered in that time.
         """
         moment = self._clock.monotonic()
         deadline = moment + self._config.kafka.broker_wait_s
         while (ids := self.ids_since(moment)) is None:
-            if self._done or self._clock.monotonic() > deadline:
+            if self._done or self._ends():
+                msg = "the worker ends"
+                raise PassingError(msg)
+            if self._clock.monotonic() > deadline:
                 raise self._away()
             self._answered.wait(LOOK_UP_RETRY_S)
             self._answered.clear()

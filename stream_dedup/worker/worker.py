@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from stream_dedup.broker.client import call_limit_s
 from stream_dedup.errors import UnavailableError
 from stream_dedup.exit_codes import EXIT_UNAVAILABLE
-from stream_dedup.ports import PortError
+from stream_dedup.ports import PassingError, PortError
 from stream_dedup.worker.assignments import AssignmentOwner
 from stream_dedup.worker.committer import Committer, CommitterParts
 from stream_dedup.worker.engine import Engine, EngineParts
@@ -88,7 +88,9 @@ class Worker:
         self._watchdog = parts.watchdog
         self._assignments = AssignmentOwner(ports.source.membership, config.worker.max_inflight_batches, INFLIGHT_BYTES)
         wake = ports.clock.event()
-        self._watch = TopicWatch(config, ports.watch_offsets, ports.clock, parts.opened.log_id, wake.set)
+        self._watch = TopicWatch(
+            config, ports.watch_offsets, ports.clock, parts.opened.log_id, wake.set, ends=self._is_to_end
+        )
         self._tail = LogTail(ports.log, ports.clock, wake.set, config.log_topic)
         self._health = Health(
             ports.clock, self._assignments, config.worker.watchdog_s, answered=lambda: self._watch.answered
@@ -142,6 +144,7 @@ class Worker:
                 index=parts.opened.index,
                 tail=self._tail,
                 log=parts.ports.log,
+                log_topic=parts.config.log_topic,
                 fingerprinter=parts.fingerprinter,
                 watch=self._watch,
                 trimmer=trimmer,
@@ -269,6 +272,10 @@ class Worker:
         self._watchdog.stop()
         watchdog.join()
 
+    def _is_to_end(self) -> bool:
+        """Return whether the worker was stopped, or a thread has failed: the source's thread waits for nothing then."""
+        return self._parts.stop.is_set() or bool(self._failures)
+
     def _raise_failure(self) -> None:
         if self._failures:
             raise self._failures[0]
@@ -279,7 +286,9 @@ class Worker:
         answer = self._engine.request_logged_partitions()
         deadline = self._clock.monotonic() + self._parts.config.kafka.broker_wait_s
         while not answer.done():
-            self._raise_failure()
+            if self._is_to_end():
+                msg = "the worker ends"
+                raise PassingError(msg)
             if self._clock.monotonic() > deadline:
                 msg = f"the log was not read to its end within {self._parts.config.kafka.broker_wait_s:g} s"
                 raise UnavailableError(msg)

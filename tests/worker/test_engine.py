@@ -18,10 +18,17 @@ from stream_dedup.core.entry import Basis, Batch, Forgotten, LogRecord, Trim, en
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.core.text.decode import RawRecord
-from stream_dedup.errors import RefusedError
+from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index import FORGOTTEN, UNLOGGED, LogIndex
 from stream_dedup.metrics.metrics import Metrics
-from stream_dedup.ports import Membership, Partition, PassingError
+from stream_dedup.ports import (
+    Membership,
+    Partition,
+    PassingError,
+    PortError,
+    RecordTooLargeError,
+    RefusedByBrokerError,
+)
 from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState
 from stream_dedup.worker.batches import JudgedBatch, PolledBatch
 from stream_dedup.worker.engine import Engine, EngineParts
@@ -34,13 +41,13 @@ TOPIC_ID, OTHER_ID = b"t" * 16, b"o" * 16
 class Sent:
     """The outcome of an append: failed, or acknowledged."""
 
-    def __init__(self, *, failed: bool) -> None:
-        self._error = PassingError("the broker was away") if failed else None
+    def __init__(self, error: PortError | None) -> None:
+        self._error = error
 
     def done(self) -> bool:
         return True
 
-    def error(self) -> PassingError | None:
+    def error(self) -> PortError | None:
         return self._error
 
 
@@ -54,20 +61,23 @@ class World:
         self.index.apply([LogRecord(0, START_TIME, rules, encode(rules))])
         self.ids: dict[str, bytes] | None = {"articles": TOPIC_ID}
         self.fails = 0
+        self.failure: PortError = PassingError("the broker was away")
         self.appended: list[list[int]] = []
         self.unread: list[LogRecord] = []
         self.columns: dict[int, Future[Columns]] = {}
         self.judged: list[JudgedBatch] = []
         self.membership: Membership | None = Membership(frozenset(), 1, "proof")
         self.clock = ManualClock()
+        self.tail: Any = SimpleNamespace(next_records=self._next_records, high_water=0)
         self.assignments = AssignmentOwner(lambda: self.membership, 100, 1 << 20)
         self.engine = Engine(self._parts(), self.clock.event())
 
     def _parts(self) -> EngineParts:
         parts: dict[str, Any] = {
             "index": self.index,
-            "tail": SimpleNamespace(next_records=self._next_records, high_water=0),
+            "tail": self.tail,
             "log": SimpleNamespace(append=self._append, renew=lambda: None),
+            "log_topic": "group.fingerprints",
             "fingerprinter": SimpleNamespace(submit=self._submit),
             "watch": SimpleNamespace(ids_since=lambda _: self.ids),
             "trimmer": SimpleNamespace(step=lambda _: None),
@@ -85,11 +95,11 @@ class World:
     def _append(self, batch: Batch) -> Sent:
         if self.fails:
             self.fails -= 1
-            return Sent(failed=True)
+            return Sent(self.failure)
         self.appended.append(batch.offsets.tolist())
         offset = len(self.appended)
         self.unread.append(LogRecord(offset, START_TIME + offset, batch, encode(batch)))
-        return Sent(failed=False)
+        return Sent(None)
 
     def _submit(self, batch: PolledBatch, rows: slice) -> list[Future[Columns]]:
         future: Future[Columns] = Future()
@@ -246,6 +256,39 @@ def test_a_failed_append_is_made_again(world: World, assignment: Assignment) -> 
     world.steps()
     assert world.appended == [[0]]
     assert [judged.polled for judged in world.judged] == [batch]
+
+
+@pytest.mark.parametrize("kind", [RefusedByBrokerError, RecordTooLargeError])
+def test_an_append_that_the_broker_refuses_is_told_at_once(
+    world: World, assignment: Assignment, kind: type[PortError]
+) -> None:
+    """A missing right or a limit of the topic is something to change, not a broker that is away."""
+    world.fails, world.failure = 100, kind("the reason")
+    world.fingerprint(world.poll(assignment, 0, b'{"text": "one"}'))
+    with pytest.raises(UserError, match="refuses appends: the reason"):
+        world.steps()
+
+
+def test_a_log_that_grows_faster_than_it_is_applied_does_not_hold_up_the_rest(
+    world: World, assignment: Assignment
+) -> None:
+    """A round of the engine ends though there is always more to read, and the batch that is fingerprinted is logged."""
+    rules, sent = world.index.rules, 0
+
+    def endless() -> list[LogRecord]:
+        nonlocal sent
+        world.clock.now += 0.3
+        sent += 1
+        assert sent < 1000, "the round does not end"
+        assert rules is not None
+        return [LogRecord(sent, START_TIME + sent, rules, encode(rules))]
+
+    batch = world.poll(assignment, 0, b'{"text": "one"}')
+    world.fingerprint(batch)
+    world.tail.next_records = endless
+    world.step()
+    world.step()
+    assert world.appended == [[0]]
 
 
 def test_articles_that_are_logged_are_not_logged_again(world: World, assignment: Assignment) -> None:
