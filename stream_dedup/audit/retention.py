@@ -43,6 +43,7 @@ class Retention:
         self._ordered = ordered
         self._written: dict[Partition, int] = {}
         self._first: dict[tuple[SourcePartition, Partition], int] = {}
+        self._choices: dict[Choice, Choice] = {}
 
     def add(self, partition: Partition, time: int, source: SourcePartition, offset: int) -> None:
         """Take a kept output, and the source offset of its article."""
@@ -52,56 +53,74 @@ class Retention:
             self._first[where] = min(offset, self._first.get(where, offset))
 
     def may_have_deleted(self, topics: frozenset[str], time: int, source: SourcePartition, offset: int) -> Choice:
-        """Return the partitions of these topics from which the output of an article can have been deleted."""
-        return frozenset(
+        """Return the partitions of these topics from which the output of an article can have been deleted.
+
+        Equal choices are one object: a set of some kilobytes for each missing output would not fit into memory.
+        """
+        choice = frozenset(
             partition
             for partition in self.room
             if partition.topic in topics
             and not (self._ordered and self._first.get((source, partition), offset) < offset)
             and time <= self._written.get(partition, time) + self._allowance_ms
         )
+        return self._choices.setdefault(choice, choice)
 
 
 def most_deleted(wanted: Mapping[Choice, int], room: Mapping[Partition, int]) -> dict[Choice, int]:
     """Return how many outputs of each choice were deleted, where as many as possible were.
 
     ``wanted`` has the number of missing outputs of each choice, ``room`` the number of deleted records. Each round
-    finds the shortest chain of moves that makes room for one more (Edmonds and Karp 1972).
+    finds the shortest chain of moves that makes room for one more (Edmonds and Karp 1972). Where there is none, all
+    partitions that were reached are full for ever, and no later round looks at them.
     """
-    left = dict(room)
-    flow: Counter[tuple[Choice, Partition]] = Counter()
+    flow = _Flow(dict(room))
     deleted: dict[Choice, int] = {}
     for choice in sorted(wanted, key=sorted):
         count = wanted[choice]
-        while count and (chain := _chain(choice, flow, left)):
-            last = chain[-1][1]
-            moved = [(to, was) for (_, was), (to, _) in pairwise(chain)]
-            step = min(count, left[last], *(flow[pair] for pair in moved))
-            for pair in chain:
-                flow[pair] += step
-            for pair in moved:
-                flow[pair] -= step
-            left[last] -= step
-            count -= step
+        while count and (chain := flow.chain(choice)):
+            count -= flow.move(chain, count)
         deleted[choice] = wanted[choice] - count
     return deleted
 
 
-def _chain(
-    start: Choice, flow: Mapping[tuple[Choice, Partition], int], left: Mapping[Partition, int]
-) -> list[tuple[Choice, Partition]]:
-    """Return who moves where so that ``start`` gets a place: the shortest chain, empty if there is none.
+Chain = list[tuple[Choice, Partition]]
+"""Each pair is a choice and the partition that it moves to; the next choice of the chain leaves that partition."""
 
-    Each pair is a choice and the partition that it moves to; the next choice of the chain leaves that partition.
-    """
-    queue: list[list[tuple[Choice, Partition]]] = [[(start, to)] for to in sorted(start)]
-    seen = set(start)
-    for chain in queue:
-        full = chain[-1][1]
-        if left[full]:
-            return chain
-        for other in sorted({other for (other, at), count in flow.items() if at == full and count}, key=sorted):
-            for to in sorted(other - seen):
-                seen.add(to)
-                queue.append([*chain, (other, to)])
-    return []
+
+class _Flow:
+    """How many outputs of each choice each partition has, and the room that is left."""
+
+    def __init__(self, left: dict[Partition, int]) -> None:
+        self._left = left
+        self._held: dict[Partition, Counter[Choice]] = {partition: Counter() for partition in left}
+        self._full: set[Partition] = set()
+
+    def chain(self, start: Choice) -> Chain:
+        """Return who moves where so that ``start`` gets a place: the shortest chain, empty if there is none."""
+        seen = set(start - self._full)
+        queue: list[Chain] = [[(start, to)] for to in sorted(seen)]
+        for chain in queue:
+            at = chain[-1][1]
+            if self._left[at]:
+                return chain
+            for other in self._held[at]:
+                for to in sorted(other - seen - self._full):
+                    seen.add(to)
+                    queue.append([*chain, (other, to)])
+        self._full |= seen
+        return []
+
+    def move(self, chain: Chain, most: int) -> int:
+        """Do the moves of a chain for as many outputs as possible, at most so many; return how many."""
+        last = chain[-1][1]
+        moved = [(to, was) for (_, was), (to, _) in pairwise(chain)]
+        step = min(most, self._left[last], *(self._held[at][choice] for choice, at in moved))
+        for choice, to in chain:
+            self._held[to][choice] += step
+        for choice, at in moved:
+            self._held[at][choice] -= step
+            if not self._held[at][choice]:
+                del self._held[at][choice]
+        self._left[last] -= step
+        return step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -125,6 +126,28 @@ def test_most_deleted(choices: list[frozenset[int]], sizes: list[int]) -> None:
     deleted = most_deleted(Counter(wanted), room)
     assert sum(deleted.values()) == by_trial(wanted, room)
     assert all(deleted[choice] <= count for choice, count in Counter(wanted).items())
+
+
+def test_many_partitions() -> None:
+    """A cluster of many partitions, most of whose missing outputs have no room, takes no time to speak of."""
+    rng, numbers = random.Random(1), range(32)
+    parts = [Partition(topic, number) for topic in ("unique", "duplicate") for number in numbers]
+    retention = Retention(dict.fromkeys(parts, 20), 1000, ordered=True)
+    for partition, number in product(parts, numbers):
+        retention.add(partition, 1000, (TOPIC, number), rng.randrange(50, 150))
+    wanted: Counter[Choice] = Counter()
+    for number, offset in product(numbers, range(150)):
+        wanted[retention.may_have_deleted(UNIQUE | {"duplicate"}, 0, (TOPIC, number), offset)] += 1
+    started = time.process_time()
+    assert sum(most_deleted(wanted, retention.room).values()) == 20 * len(parts)
+    assert time.process_time() - started < 2
+
+
+def test_equal_choices_are_held_once() -> None:
+    """A choice is a set of some kilobytes, and there may be millions of missing outputs: equal ones are one object."""
+    retention = Retention({FIRST: 3, SECOND: 3}, ALLOWANCE_MS, ordered=True)
+    choices = [retention.may_have_deleted(UNIQUE, 1000, SOURCES[0], offset) for offset in range(5)]
+    assert len({id(choice) for choice in choices}) == 1
 
 
 def test_begin() -> None:
