@@ -227,6 +227,13 @@ class Audit:
         source = self._log.source(index)
         return self._scope.committed.get(source, self._last_output.get(source, -1) + 1)
 
+    def _is_pending(self, index: int) -> bool:
+        """Return whether the output of an article that has none is still to come for certain.
+
+        Where the group has lost the committed offset, the output may have been written, and deleted by retention.
+        """
+        return self._is_current(index) and (self._log.source(index) in self._scope.committed or not self._choice(index))
+
     def _is_current(self, index: int) -> bool:
         return self._log.source(index)[0] in self._scope.current
 
@@ -273,7 +280,7 @@ class Audit:
 
     def _trimmed_early(self, behind: NDArray[np.bool_]) -> None:
         pending = behind.copy()
-        pending[behind] = [self._is_current(index) for index in np.flatnonzero(behind).tolist()]
+        pending[behind] = [self._is_pending(index) for index in np.flatnonzero(behind).tolist()]
         owed = Owed(self._written - self._scope.allowance_ms, pending, self._scope.settled)
         for valid, shown in early_trims(self._log, owed):
             self._report.add("trimmed early", f"the trim at log offset {valid.offset} {shown}")

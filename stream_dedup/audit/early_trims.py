@@ -11,7 +11,8 @@ dropped too much where
        its coordinates.
 
 An output was still to come at a trim if it is not committed now, or if it was written after the trim was appended. The
-first is certain only of trims that were appended before the committed offsets were read (``settled``). The second
+first is certain only of trims that were appended before the committed offsets were read (``settled``); and where the
+group has no committed offset, only if retention cannot have deleted the output (the caller sees to it). The second
 compares the clocks of a broker and of a worker, hence with an allowance.
 
 The window is the shorter one of those in force at the trim and at the article: a window that is made longer reaches

@@ -10,6 +10,7 @@ from stream_dedup.audit.reference import PlainLog
 from stream_dedup.audit.report import AuditReport
 from stream_dedup.core.entry import Basis, Forgotten, Trim
 from stream_dedup.core.model import LogOffset, SourceOffset
+from stream_dedup.ports import Partition
 from tests.audit.comparing import SOURCE_0, A, counts, outputs_of, report, scope, with_values
 from tests.logs import REJECTED, TOPIC, LogOfTest, batch, rules
 
@@ -152,3 +153,12 @@ def test_source_offsets_that_a_trim_forgets_though_they_are_owed() -> None:
         counts(sound_outputs(trim_of_version_3(4, before, pause_s=5), committed=1, settled=9)) for before in (1, 2)
     ]
     assert found == [{"pending": 1}, {"pending": 1, "trimmed early": 1}]
+
+
+@pytest.mark.parametrize(("begin", "found"), [(5, {"pending": 2}), (0, {"pending": 2, "trimmed early": 1})])
+def test_a_group_that_lost_its_offsets_after_retention_deleted_the_outputs(begin: int, found: dict[str, int]) -> None:
+    """Without a committed offset, an output may have been written and deleted: only if not, the trim came early."""
+    begins = {Partition("unique", 0): begin, Partition("duplicate", 0): begin}
+    log = trim_of_version_3(4, 1, pause_s=5)
+    assert counts(sound_outputs(log, committed=0, settled=9, begins=begins)) == {"pending": 2, "trimmed early": 1}
+    assert counts(report(log, [], scope(committed={}, settled=9, begins=begins))) == found
