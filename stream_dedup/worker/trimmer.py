@@ -5,7 +5,8 @@ In order; each step may be repeated, and the worker may end after any:
     1  restate the rules in the log now and then: the log can be cut only before a rules record
     2  compare the log's newest time with this machine's clock: where it is ahead by more than worker.clock_allowance_s,
        a broker's clock, or this one, is wrong, and no trim is made
-    3  find the earliest log time among logged articles whose output is not committed
+    3  find the earliest log time among logged articles whose output is not committed; of topics that are no input of
+       this worker, but perhaps of another one, where the group has a committed offset
     4  append a trim record that names a log position X before the window of these articles and of all later ones, and
        what it was computed from
     5  once the trim is applied to this worker's index: delete the log before X
@@ -132,7 +133,13 @@ class Trimmer:
         """Return the earliest log time of articles whose output is not committed, or that are logged later."""
         committed = self._offsets.committed()
         earliest = min(self._index.newest_time or 0, self._clock.time_ms()) - self._allowance_ms
-        for topic, topic_id in self._offsets.topic_ids(self._config.topics.input).items():
+        ids = self._offsets.topic_ids(self._config.topics.input)
+        for at, known in committed.items():
+            # Another worker of the group may have input topics that this one has not.
+            if at.topic not in self._config.topics.input and known.topic_id is not None:
+                owed = self._index.owed_since(known.topic_id, at.number, known.offset)
+                earliest = min(earliest, earliest if owed is None else owed)
+        for topic, topic_id in ids.items():
             for known_id, partition in self._index.partitions():
                 if known_id != topic_id:
                     continue

@@ -19,7 +19,7 @@ from stream_dedup.index import LogIndex
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.ports import CommittedOffset, Partition
 from stream_dedup.worker.trimmer import ROUNDS_A_WINDOW, Trimmer, TrimmerParts
-from tests.logs import SCHEME, START_TIME, TOPIC, batch, record, rules
+from tests.logs import OTHER_TOPIC, REJECTED, SCHEME, START_TIME, TOPIC, batch, record, rules
 from tests.worker.clocks import ManualClock
 
 HOUR = 3_600_000
@@ -103,6 +103,20 @@ def test_what_is_not_committed_is_not_forgotten(world: World) -> None:
         world.article(offset, committed=offset < 30)
     assert 0 < world.index.forgotten_before(TOPIC, 0) <= 30
     assert (world.index.logged_positions(TOPIC, 0, np.arange(30, 60)) >= 0).all()
+
+
+def test_what_a_worker_with_other_input_topics_owes_is_not_forgotten(world: World) -> None:
+    """While an input topic is added to one worker after the other, each trims only what none of them owes."""
+    other = Partition("comments", 3)
+    world.committed[other] = CommittedOffset(SourceOffset(1), OTHER_TOPIC)
+    world.append(batch([0, 1], [REJECTED, REJECTED], topic_id=OTHER_TOPIC, partition=3, topic="comments"))
+    for offset in range(60):
+        world.article(offset)
+    assert world.index.logged_positions(OTHER_TOPIC, 3, np.array([1])) >= 0
+    world.committed[other] = CommittedOffset(SourceOffset(2), OTHER_TOPIC)
+    for offset in range(60, 120):
+        world.article(offset)
+    assert world.index.forgotten_before(OTHER_TOPIC, 3) == 2
 
 
 @pytest.mark.expect_log("ahead of this machine's clock")
