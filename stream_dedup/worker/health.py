@@ -5,8 +5,8 @@ A worker is healthy unless
 * one of its threads has not completed a round for ``worker.watchdog_s``, or
 * batches are in flight and none was committed or dropped for that time, though a broker answers.
 
-While no broker answers, waiting is right: the worker ends by itself after ``kafka.broker_wait_s``. Time during which
-the whole process was stopped does not count.
+While no broker answers, waiting is right: the worker ends by itself after ``kafka.broker_wait_s``. That time does not
+count, and neither does time during which the whole process was stopped.
 """
 
 from __future__ import annotations
@@ -60,18 +60,22 @@ class Health:
     def check(self) -> None:
         """Check once."""
         now = self._clock.monotonic()
-        late_s = now - self._checked_at - CHECK_S
+        since_s = now - self._checked_at
+        late_s = since_s - CHECK_S
         self._checked_at = now
         if late_s > STOPPED_S:
-            self._rounds = {thread: at + late_s for thread, at in self._rounds.items()}
+            for thread in list(self._rounds):
+                self._rounds[thread] += late_s
             self._progressed_at += late_s
-        if not self._assignments.batches or self._assignments.released != self._released or not self._answered():
+        elif not self._answered():
+            self._progressed_at += since_s
+        if not self._assignments.batches or self._assignments.released != self._released:
             self._progressed_at = now
         self._released = self._assignments.released
         self.problem = self._stuck_thread(now) or self._stuck_batches(now)
 
     def _stuck_thread(self, now: float) -> str | None:
-        thread, at = min(self._rounds.items(), key=lambda item: item[1], default=("", now))
+        thread, at = min(list(self._rounds.items()), key=lambda item: item[1], default=("", now))
         if now - at <= self._limit_s:
             return None
         return f"thread {thread} has not completed a round for {now - at:.0f} s (worker.watchdog_s {self._limit_s:g})"

@@ -68,13 +68,24 @@ def test_batches_that_do_not_leave_are_named(watched: Watched) -> None:
 
 
 def test_waiting_for_a_broker_is_no_fault(watched: Watched) -> None:
-    """While no broker answers, batches may stay; the time counts from when it answers again."""
+    """While no broker answers, batches may stay; that time does not count."""
     watched.assignments.batches = 3
     watched.answered = False
     assert watched.run(10 * LIMIT_S, "engine") is None
     watched.answered = True
     assert watched.run(LIMIT_S, "engine") is None
     assert watched.run(CHECK_S, "engine") is not None
+
+
+def test_a_broker_that_is_away_now_and_then_hides_no_standstill(watched: Watched) -> None:
+    """One look-up in ten fails: the time in between adds up."""
+    watched.assignments.batches = 3
+    for _ in range(12):
+        watched.answered = False
+        watched.run(LIMIT_S / 100, "engine")
+        watched.answered = True
+        watched.run(LIMIT_S / 10, "engine")
+    assert watched.health.problem is not None
 
 
 def test_time_in_which_the_process_did_not_run_does_not_count(watched: Watched) -> None:
