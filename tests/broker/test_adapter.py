@@ -127,11 +127,16 @@ def log(monkeypatch: pytest.MonkeyPatch) -> KafkaLog:
                 raise kafka_errors.MessageSizeTooLargeError
             return FutureRecordMetadata(FutureProduceResult(TopicPartition("log", 0)), -1, None, None, 0, 0, 0)
 
-        return SimpleNamespace(send=send, partitions_for=lambda _topic: {0})
+        def close(timeout: float) -> None:
+            assert timeout > 0
+            raise kafka_errors.KafkaTimeoutError
+
+        return SimpleNamespace(send=send, partitions_for=lambda _topic: {0}, close=close)
 
     module = "stream_dedup.broker.adapter.fingerprint_log"
     monkeypatch.setattr(f"{module}.make_producer", producer)
-    monkeypatch.setattr(f"{module}.make_consumer", lambda *_, **__: SimpleNamespace(assign=lambda _partitions: None))
+    consumer = SimpleNamespace(assign=lambda _partitions: None, close=lambda **_: None)
+    monkeypatch.setattr(f"{module}.make_consumer", lambda *_, **__: consumer)
     monkeypatch.setattr(f"{module}.discard", lambda _producer: None)
     return KafkaLog(KafkaConfig(), "group.fingerprints")
 
@@ -163,6 +168,13 @@ def test_a_record_that_the_client_does_not_take_is_a_failed_append(
     append = log.append(rules(1))
     assert append.done()
     assert isinstance(append.error(), RecordTooLargeError)
+
+
+def test_a_log_with_an_append_under_way_closes_without_an_error(log: KafkaLog) -> None:
+    """The client raises for records that it could not send: a stop while the broker is away is no failure."""
+    append = log.append(rules(1))
+    log.close()
+    assert isinstance(append.error(), PassingError)
 
 
 def test_the_clock_is_the_machines() -> None:

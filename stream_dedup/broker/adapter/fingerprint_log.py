@@ -189,10 +189,14 @@ class KafkaLog:
             self._admin.client().delete_records({self._partition: int(before)})
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; appends that are not acknowledged in some seconds are given up."""
         self._consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1_000))
         if self._producer is not None:
-            self._producer.client.close(timeout=CLOSE_TIMEOUT_S)
+            try:
+                self._producer.client.close(timeout=CLOSE_TIMEOUT_S)
+            except KafkaError as error:
+                log.debug("closing the producer of the log: %r", error)
+                self.renew()
         self._admin.close()
 
     def _record(self, message: ConsumerRecord) -> LogRecord:
