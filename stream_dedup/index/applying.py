@@ -116,7 +116,10 @@ class Applied:
 
     def _apply_batch(self, record: LogRecord, batch: Batch) -> None:
         if self.history.current is None:
-            msg = f"log record {record.offset} is a batch before any rules: this is not the beginning of a log"
+            msg = (
+                f"log record {record.offset} is a batch before any rules: this is not the beginning of a log, which "
+                "something else than a trim deleted; begin a new log with another --group and another --index"
+            )
             raise RefusedError(msg)
         if batch.tables != self.tables.count:
             msg = f"log record {record.offset} is of {batch.tables} tables, the log's scheme has {self.tables.count}"

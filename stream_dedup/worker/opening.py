@@ -33,6 +33,7 @@ from stream_dedup.broker.lost_log import FoundLog, find_log, lost_log_error, off
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, topic_ids, topic_of_id
 from stream_dedup.config.effective import index_settings_of, rules_of
+from stream_dedup.core.entry import Trim
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
@@ -309,10 +310,25 @@ class _Opening:
         if index.next_offset > end:
             return _Disagreement(f"the log ends at {end}", lost=True)
         if index.next_offset < first:
-            return _Disagreement(f"the log begins at {first} now", lost=False)
+            return self._behind(log_id, first, end)
         if index.last_checksum is None or index.next_offset == first or self._has_last_record():
             return None
         return _Disagreement(f"the log has another record at offset {index.next_offset - 1}", lost=True)
+
+    def _behind(self, log_id: bytes, first: LogOffset, end: LogOffset) -> _Disagreement:
+        """Return whether a log that begins behind what the index has read was trimmed, or lost its history.
+
+        A trim that names the log's first offset follows within the part that the log still has.
+        """
+        trimmed = any(
+            isinstance(record.payload, Trim) and record.payload.before == first
+            for records in self.waiting.read(first, end)
+            for record in records
+        )
+        if trimmed or not self._is_last_copy(log_id):
+            return _Disagreement(f"the log begins at {first} now", lost=False)
+        reason = f"the log begins at {first} now, and none of its trims permits that: something else deleted records"
+        return _Disagreement(reason, lost=True)
 
     def _has_last_record(self) -> bool:
         last = self.index.next_offset - 1

@@ -20,7 +20,7 @@ from stream_dedup.broker.topics import create_topics, topic_ids
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
-from stream_dedup.core.entry import LogRecord
+from stream_dedup.core.entry import LogRecord, Trim
 from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import LogOffset, Verdict
 from stream_dedup.errors import RefusedError
@@ -30,6 +30,7 @@ from stream_dedup.ports import FingerprintLog
 from stream_dedup.worker import opening
 from stream_dedup.worker.steps import Step
 from tests.broker.deleting import delete_topic
+from tests.logs import record
 from tests.random_logs import RandomLog
 from tests.worker.conftest import MakePipeline
 from tests.worker.mixture import records
@@ -235,6 +236,17 @@ def test_an_index_with_more_than_its_log_is_refused(config: Config, topics: Topi
     assert kept_names(config) == []
 
 
+@pytest.mark.parametrize("rebuild", [False, True])
+def test_an_index_of_what_no_trim_deleted_is_refused(config: Config, topics: Topics, rebuild: bool) -> None:
+    """Deletion by age takes away the log behind an index that was away for long: the index is the last copy of it."""
+    end = fill_index(config)
+    later = history(config)[-1]
+    aged = [record(end + 3, later.time, later.payload), record(end + 9, later.time, Trim(end + 1, later.time))]
+    with pytest.raises(RefusedError, match=r"none of its trims permits that.*--new-log"):
+        agree(config, topics, FakeLog(aged, first=end + 3), rebuild=rebuild)
+    assert content(config.index.path) == (str(LOG_ID), end)
+
+
 @pytest.mark.expect_log("the log is accepted as it is; the index is kept in")
 @pytest.mark.parametrize("wrong", WRONG)
 def test_the_log_is_accepted_on_purpose(config: Config, topics: Topics, wrong: str) -> None:
@@ -263,8 +275,9 @@ def test_a_cache_is_emptied(config: Config, topics: Topics, why: str) -> None:
             index.apply(history(config)[:1])
     elif why == "trimmed":
         end = fill_index(config)
-        later = history(config)[-1]
-        reader = FakeLog([LogRecord(end + 9, later.time, later.payload, later.raw)], first=end + 1)
+        rules, later = history(config)[0], history(config)[-1]
+        kept = [record(end + 1, later.time, rules.payload), record(end + 9, later.time, Trim(end + 1, later.time))]
+        reader = FakeLog(kept, first=end + 1)
     else:
         fill_index(config, OTHER_ID)
         topics.known.add(OTHER_ID)
