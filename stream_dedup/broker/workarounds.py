@@ -19,7 +19,14 @@ from weakref import WeakKeyDictionary, WeakSet
 from kafka import OffsetAndMetadata
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.coordinator.base import BaseCoordinator
-from kafka.errors import KafkaError, KafkaTimeoutError, NoError, TopicAuthorizationFailedError, for_code
+from kafka.errors import (
+    CommitFailedError,
+    KafkaError,
+    KafkaTimeoutError,
+    NoError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
 from kafka.net.compat import KafkaNetClient
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
@@ -330,6 +337,38 @@ def forget_offset_fetches(consumer: KafkaConsumer) -> None:
     may be from before a commit that the caller has waited for.
     """
     _private(consumer, "_coordinator", "_offset_fetch_futures").clear()
+
+
+def commit_as_member(
+    consumer: KafkaConsumer,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    member: ConsumerGroupMetadata,
+    limit_ms: int,
+) -> None:
+    """Commit offsets under the membership that the caller knows.
+
+    The client commits, and tries again, under the generation of the moment: after a rebalance that the caller does not
+    know of yet, the broker would take offsets of a partition that another member has by now.
+
+    Raises:
+        KafkaError: not within the limit, or refused; ``CommitFailedError`` if the group has gone on.
+    """
+    coordinator = _private(consumer, "_coordinator")
+    present = _private(coordinator, "generation_if_stable")
+    send = _private(coordinator, "_send_offset_commit_request")
+
+    async def send_as_member(committed: Any) -> Any:  # noqa: ANN401 - the client is untyped
+        found = present()
+        if found is not None and (found.generation_id, found.member_id) != (member.generation_id, member.member_id):
+            msg = f"generation {member.generation_id} of the group has ended"
+            raise CommitFailedError(msg)
+        return await send(committed)
+
+    coordinator._send_offset_commit_request = send_as_member  # noqa: SLF001 - no public place to change this
+    try:
+        consumer.commit(offsets, timeout_ms=limit_ms)
+    finally:
+        coordinator._send_offset_commit_request = send  # noqa: SLF001 - as above
 
 
 def send_offsets_within(

@@ -13,6 +13,7 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``drop_fetched_of``: test_what_is_set_aside_of_a_partition_is_dropped below, which shows what the client keeps
 * ``return_set_aside``: contract/test_source.py::test_what_was_fetched_before_a_pause_comes_after_it
 * ``seek_with_epoch``: contract/test_truncated.py, where ``seek`` alone would read on
+* ``commit_as_member``: test_a_commit_is_made_under_the_membership_that_is_known below
 * ``forget_offset_fetches``: test_a_late_answer_about_offsets_is_forgotten below
 * ``drop_refused_offsets``: contract/test_sink.py::test_refused_offsets_are_not_committed_later
 * ``refuse_unauthorized_topics``: contract/test_refused.py::test_an_article_topic_that_may_not_be_read
@@ -21,21 +22,23 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``initialise_producer``: no defect, but a limit that the client cannot be given for one call
 """
 
+import asyncio
 import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka import TopicPartition
+from kafka import OffsetAndMetadata, TopicPartition
+from kafka.coordinator.base import Generation
 from kafka.coordinator.consumer import ConsumerCoordinator
-from kafka.errors import KafkaConnectionError
+from kafka.errors import CommitFailedError, KafkaConnectionError
 from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
 from kafka.net.selector import NetworkSelector
@@ -71,6 +74,7 @@ def test_the_version_is_the_one_that_was_verified() -> None:
         lambda consumer: workarounds.drop_fetched_of(consumer, TopicPartition("articles", 0)),
         workarounds.return_set_aside,
         lambda consumer: workarounds.seek_with_epoch(consumer, TopicPartition("articles", 0), 1, 1),
+        lambda consumer: workarounds.commit_as_member(consumer, {}, ConsumerGroupMetadata("group", 1, "member"), 1),
         workarounds.forget_offset_fetches,
         workarounds.refuse_unauthorized_topics,
         workarounds.drop_refused_offsets,
@@ -299,3 +303,51 @@ def test_a_coordinator_that_keeps_its_join_elsewhere_is_an_error() -> None:
     workarounds.take_finished_joins()
     with pytest.raises(UserError, match=r"kafka-python has no ConsumerCoordinator\._join_task"):
         workarounds.keep_rejoining(SimpleNamespace(_coordinator=object.__new__(ConsumerCoordinator)))
+
+
+class Coordinator:
+    """What the client's way of a commit asks of a coordinator; keeps the generations that it would send."""
+
+    _use_offset_apis = _use_group_apis = True
+    _subscription = SimpleNamespace(partitions_auto_assigned=lambda: True)
+    group_id, group_instance_id = "group", None
+
+    def __init__(self, generation: int) -> None:
+        self.sent: list[int] = []
+        self._generation = Generation(generation, "member", None)
+        self._manager = SimpleNamespace(send=self._send)
+
+    async def _send_offset_commit_request(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        await ConsumerCoordinator._send_offset_commit_request(self, offsets)
+
+    def coordinator(self) -> int:
+        return 0
+
+    def generation_if_stable(self) -> Generation:
+        return self._generation
+
+    def _failed_request(self, _node: int, _request: object, error: Exception) -> None:
+        raise error
+
+    def _handle_offset_commit_response(self, *_: object) -> None:
+        """The broker takes it: the generation is the present one."""
+
+    async def _send(self, request: Any, **_: object) -> None:  # noqa: ANN401 - the client has no types
+        self.sent.append(request.generation_id_or_member_epoch)
+
+
+@pytest.mark.parametrize(("generation", "sent"), [(1, [1]), (2, [])])
+def test_a_commit_is_made_under_the_membership_that_is_known(generation: int, sent: list[int]) -> None:
+    """The client itself would send the offsets under generation 2, though the caller knows of generation 1 only."""
+    coordinator: Any = Coordinator(generation)
+
+    def commit(offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: int) -> None:
+        assert timeout_ms == 1000
+        asyncio.run(coordinator._send_offset_commit_request(offsets))
+
+    consumer: Any = SimpleNamespace(_coordinator=coordinator, commit=commit)
+    known = ConsumerGroupMetadata("group", 1, "member")
+    offsets = {TopicPartition("articles", 0): OffsetAndMetadata(0, "", -1)}
+    with nullcontext() if sent else pytest.raises(CommitFailedError):
+        workarounds.commit_as_member(consumer, offsets, known, 1000)
+    assert coordinator.sent == sent

@@ -36,6 +36,7 @@ from stream_dedup.broker.adapter.group import committed_offset, epoch_of, offset
 from stream_dedup.broker.adapter.port_errors import out_of_range, port_error, port_errors, text_of
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S, make_consumer
 from stream_dedup.broker.workarounds import (
+    commit_as_member,
     drop_fetched,
     drop_fetched_of,
     forget_offset_fetches,
@@ -202,10 +203,13 @@ class KafkaSource:
     def commit_start(self, partition: Partition, start: CommittedOffset) -> None:
         """Commit an offset outside any transaction, under the present membership."""
         with self._lock:
-            self._check_assigned(partition)
+            member = self._check_assigned(partition).proof
         with port_errors():
-            self._consumer.commit(
-                {TopicPartition(*partition): offset_and_metadata(start)}, timeout_ms=OFFSET_REQUEST_MS
+            commit_as_member(
+                self._consumer,
+                {TopicPartition(*partition): offset_and_metadata(start)},
+                member,
+                OFFSET_REQUEST_MS,
             )
 
     def beginning(self, partition: Partition) -> SourceOffset:
@@ -257,10 +261,12 @@ class KafkaSource:
         with self._lock:
             return sorted(at for at in partitions if TopicPartition(*at) in self._next)
 
-    def _check_assigned(self, partition: Partition) -> None:
+    def _check_assigned(self, partition: Partition) -> Membership:
+        """Return the membership that assigns the partition."""
         if self._membership is None or partition not in self._membership.partitions:
             msg = f"{partition} is not assigned to this worker"
             raise NotAMemberError(msg)
+        return self._membership
 
     def _hold(self) -> None:
         """Pause every partition, with a position: a partition without one makes the client look for an offset."""
