@@ -183,8 +183,10 @@ class Worker:
             while not self._parts.stop.is_set():
                 self._round()
             self._drain()
-        finally:
-            self._close()
+        except BaseException as error:
+            self._close(f"the end of the worker (which ends because: {error})")
+            raise
+        self._close("the end of the worker")
 
     # the threads
 
@@ -252,11 +254,11 @@ class Worker:
                 "%d batches were not finished in time; their articles are polled again", self._assignments.batches
             )
 
-    def _close(self) -> None:
-        """Join the threads and close the clients; the watchdog ends a close that hangs in the client."""
+    def _close(self, what: str) -> None:
+        """Join the threads and close the clients; the watchdog names ``what`` when it ends one that hangs."""
         limit = self._parts.config.worker.shutdown_s + FORCED_EXTRA_S
         exit_code = 0 if self._parts.stop.is_set() else EXIT_UNAVAILABLE
-        with self._watchdog.guard("the end of the worker", limit, exit_code):
+        with self._watchdog.guard(what, limit, exit_code):
             self._ending = True
             self._tail.stop()
             self._watch.stop()

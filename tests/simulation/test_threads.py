@@ -61,3 +61,23 @@ def test_an_unforeseen_error_ends_the_worker(thread: str, tmp_path: Path, monkey
         world.start(world.slots[0])
         with pytest.raises(UnexpectedEndError, match=rf"RuntimeError\('{UNFORESEEN}'\)"):
             world.run_until(LIMIT_S)
+
+
+@pytest.mark.expect_log("which ends because")
+def test_an_error_is_told_though_the_end_of_the_worker_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The watchdog ends the process then, and says what the worker ended with."""
+
+    def hanging(committer: Committer) -> None:
+        committer._parts.clock.sleep(1e6)
+
+    monkeypatch.setattr(Committer, "step", hanging)
+    monkeypatch.setattr(Engine, "step", failing(Engine.step))
+    with stores_in_memory():
+        world = SimulatedWorld(replace(plan_of(SEED), workers=1, events=()), tmp_path)
+        world.start(world.slots[0])
+        world.slots[0].is_wanted = False
+        world.run_until(2 * LIMIT_S)
+    assert not list(world.running())
+    assert UNFORESEEN in caplog.text
