@@ -241,7 +241,7 @@ def test_an_index_of_what_no_trim_deleted_is_refused(config: Config, topics: Top
     """Deletion by age takes away the log behind an index that was away for long: the index is the last copy of it."""
     end = fill_index(config)
     later = history(config)[-1]
-    aged = [record(end + 3, later.time, later.payload), record(end + 9, later.time, Trim(end + 1, later.time))]
+    aged = [record(end + 3, later.time, later.payload), record(end + 9, later.time, Trim(end + 1, int(later.time)))]
     with pytest.raises(RefusedError, match=r"none of its trims permits that.*--new-log"):
         agree(config, topics, FakeLog(aged, first=end + 3), rebuild=rebuild)
     assert content(config.index.path) == (str(LOG_ID), end)
@@ -276,7 +276,7 @@ def test_a_cache_is_emptied(config: Config, topics: Topics, why: str) -> None:
     elif why == "trimmed":
         end = fill_index(config)
         rules, later = history(config)[0], history(config)[-1]
-        kept = [record(end + 1, later.time, rules.payload), record(end + 9, later.time, Trim(end + 1, later.time))]
+        kept = [record(end + 1, later.time, rules.payload), record(end + 9, later.time, Trim(end + 1, int(later.time)))]
         reader = FakeLog(kept, first=end + 1)
     else:
         fill_index(config, OTHER_ID)
