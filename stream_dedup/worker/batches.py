@@ -51,6 +51,8 @@ class UnloggedSpan:
     """Monotonic seconds at which the present step of the span began."""
     appends: list[Append] | None = None
     """Outcomes of the appends, once appended; empty if other workers had logged every row meanwhile."""
+    is_counted: bool = False
+    """Whether the metrics have its texts: an append that failed is made again, and they count once."""
 
 
 @dataclass(slots=True, eq=False)

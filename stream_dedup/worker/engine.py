@@ -194,8 +194,10 @@ class Engine:
     def _append(self, batch: PolledBatch, span: UnloggedSpan) -> None:
         """Append the rows that are still not in the log: another worker may have logged some meanwhile."""
         columns = Columns.concat([part.result() for part in span.columns])
-        self._observe_stage("decode_fingerprint", span)
-        self._parts.metrics.count_texts(columns.statuses)
+        if not span.is_counted:
+            self._observe_stage("decode_fingerprint", span)
+            self._parts.metrics.count_texts(columns.statuses)
+            span.is_counted = True
         unlogged = self._positions(batch)[span.rows] == UNLOGGED
         span.appends = []
         for run in _spans(unlogged):

@@ -67,6 +67,7 @@ class World:
         self.columns: dict[int, Future[Columns]] = {}
         self.judged: list[JudgedBatch] = []
         self.membership: Membership | None = Membership(frozenset(), 1, "proof")
+        self.metrics = Metrics(CollectorRegistry())
         self.clock = ManualClock()
         self.tail: Any = SimpleNamespace(next_records=self._next_records, high_water=0)
         self.assignments = AssignmentOwner(lambda: self.membership, 100, 1 << 20)
@@ -81,7 +82,7 @@ class World:
             "fingerprinter": SimpleNamespace(submit=self._submit),
             "watch": SimpleNamespace(ids_since=lambda _: self.ids),
             "trimmer": SimpleNamespace(step=lambda _: None),
-            "metrics": Metrics(CollectorRegistry()),
+            "metrics": self.metrics,
             "assignments": self.assignments,
             "clock": self.clock,
             "on_step": lambda _: None,
@@ -249,13 +250,15 @@ def test_a_batch_of_a_topic_that_was_made_again_is_not_appended(world: World, as
 
 @pytest.mark.expect_log("is made again")
 def test_a_failed_append_is_made_again(world: World, assignment: Assignment) -> None:
-    """The batch leaves once."""
+    """The batch leaves once, and its texts count once."""
     world.fails = 2
     batch = world.poll(assignment, 0, b'{"text": "one"}')
     world.fingerprint(batch)
     world.steps()
     assert world.appended == [[0]]
     assert [judged.polled for judged in world.judged] == [batch]
+    samples = [sample for metric in world.metrics.texts.collect() for sample in metric.samples]
+    assert sum(sample.value for sample in samples if sample.name.endswith("_total")) == len(batch.records)
 
 
 @pytest.mark.parametrize("kind", [RefusedByBrokerError, RecordTooLargeError])
