@@ -39,3 +39,10 @@ def test_a_seed_gives_one_schedule() -> None:
     run_plan(plan_of(4))
     assert run_plan(plan_of(3)).trace == first.trace
     assert first.trace
+
+
+def test_a_worker_that_starts_while_other_rules_are_applied() -> None:
+    """It was configured with the old ones, so it is refused, and its operator starts it with the new ones."""
+    ran = run_plan(plan_of(424208))
+    assert any("the rules in force in" in note for note in ran.notes)
+    assert ran.found == []

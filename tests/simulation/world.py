@@ -32,6 +32,8 @@ LOOK_S = 0.25
 """Virtual seconds between two looks whether it is."""
 CLOCK_ALLOWANCE_S = 1.0
 """``worker.clock_allowance_s``."""
+OTHER_RULES = "the rules in force in .* are not the configuration's"
+"""The end of a worker that was starting while other rules were applied: its next start has them."""
 RESTARTED = (
     "has trimmed the log|was trimmed|no longer there|did not answer|no Kafka broker|not acknowledged|watchdog|"
     "cannot be read|was not delivered|cannot start within|failed one after the other|not read to its end|gave no answer"
@@ -168,12 +170,15 @@ class SimulatedWorld:
             if process is None or process.is_running or not slot.is_wanted:
                 continue
             slot.is_wanted = False
-            self._mend(process)
+            self._mend(process, slot.config)
             self.later(RESTART_S, partial(self.start, slot))
 
-    def _mend(self, process: WorkerProcess) -> None:
+    def _mend(self, process: WorkerProcess, config: Config) -> None:
+        """Do what makes the next start work, which is one with this configuration."""
         name, error = process.process.name, process.error or process.main.error
         self.note(f"{name} ended: {error!r}")
+        if process.config.match != config.match and re.search(OTHER_RULES, str(error)):
+            return
         for mended in self.mended:
             if re.search(mended.pattern, str(error)):
                 mended.remedy()
