@@ -2,14 +2,14 @@
 
 Pure. A worker appends only what is not logged yet, as far as it has read the log. So two things are faults: a record
 whose author has read beyond the record itself, and a batch that logs coordinates again of which the author had read the
-first entry. Records of version 2 do not say what their authors had read.
+first entry, or the trim that forgot it. Records of version 2 do not say what their authors had read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stream_dedup.audit.reference import PlainLog
+from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.core.entry import Batch, LogRecord, Trim
 from stream_dedup.core.headers import source_text
 from stream_dedup.core.model import LogOffset
@@ -37,10 +37,21 @@ def author_faults(log: PlainLog, record: LogRecord) -> Iterator[tuple[str, str]]
 def _logged_again(log: PlainLog, at: int, batch: Batch, reached: int) -> Iterator[tuple[str, str]]:
     source = (batch.topic_id, batch.partition)
     for row, offset in enumerate(batch.offsets.tolist()):
-        first = log.logged.logged_at(source, offset)
+        first, how = log.logged.logged_at(source, offset), "in the log"
+        if first is None and offset < log.logged.forgotten.get(source, 0):
+            first, how = _forgotten_at(log, source, offset), "forgotten by the trim"
         if first is not None and 0 <= first < reached:
             name = source_text(batch.topic, batch.coordinates(row))
             yield (
                 "logged again",
-                f"{name}: in the log at offset {first}, and again at {at} by a worker that had read up to {reached}",
+                f"{name}: {how} at offset {first}, and again at {at} by a worker that had read up to {reached}",
             )
+
+
+def _forgotten_at(log: PlainLog, source: SourcePartition, offset: int) -> int | None:
+    """Return the log offset of the first trim that forgot a source offset."""
+    for valid in log.valid_trims:
+        forgotten = () if valid.trim.basis is None else valid.trim.basis.forgotten
+        if any(one[:2] == source and offset < one.before for one in forgotten):
+            return valid.offset
+    return None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from stream_dedup.audit.authors import author_faults
 from stream_dedup.audit.reference import PlainLog
-from stream_dedup.core.entry import Basis, Batch, Payload, Trim, make_batch
+from stream_dedup.core.entry import Basis, Batch, Forgotten, Payload, Trim, make_batch
 from stream_dedup.core.headers import output_headers
-from stream_dedup.core.model import Judgement, LogOffset, Verdict
+from stream_dedup.core.model import Judgement, LogOffset, SourceOffset, Verdict
 from tests.audit.comparing import FAR, SOURCE_0, A, counts, outputs_of, report, scope, with_values
-from tests.logs import SCHEME, LogOfTest, at, batch, rules
+from tests.logs import SCHEME, TOPIC, LogOfTest, at, batch, rules
 
 
 def read_up_to(read_to: int, made: Batch) -> Batch:
@@ -38,6 +38,19 @@ def test_logged_again_though_the_author_had_read_the_first_entry() -> None:
     first = read_up_to(1, batch([0, 1], [A, FAR]))
     assert faults_of(rules(), first, read_up_to(2, batch([1, 2], [A, A]))) == [
         ("logged again", "articles-0-1: in the log at offset 1, and again at 2 by a worker that had read up to 2")
+    ]
+
+
+def test_logged_again_though_the_author_had_read_the_trim_that_forgot_it() -> None:
+    """What is forgotten is logged: an author that had read the trim is at fault, one that had not is none."""
+    first = read_up_to(1, batch([0, 1], [A, FAR]))
+    trim = Trim(2, 2000, Basis(1, LogOffset(3), (Forgotten(TOPIC, 0, SourceOffset(2)),)))
+    late = [read_up_to(read_to, batch([1, 2], [A, A])) for read_to in (3, 4)]
+    assert faults_of(rules(), first, rules(), trim, *late) == [
+        (
+            "logged again",
+            "articles-0-1: forgotten by the trim at offset 3, and again at 5 by a worker that had read up to 4",
+        )
     ]
 
 
