@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -190,8 +190,11 @@ class _Worker:
         if address is None:
             return False
         with closing(HTTPConnection(address[1], timeout=WORKER_READY_LIMIT_S)) as connection:
-            connection.request("GET", "/readyz")
-            return connection.getresponse().status == HTTPStatus.OK
+            try:
+                connection.request("GET", "/readyz")
+                return connection.getresponse().status == HTTPStatus.OK
+            except (OSError, HTTPException):
+                return False  # a busy machine: the server hangs up on a request that takes too long
 
     def end(self) -> None:
         """End the worker with SIGTERM, and check its exit code."""
