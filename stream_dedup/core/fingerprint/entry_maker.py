@@ -40,7 +40,8 @@ class EntryMaker:
             UserError: a package or its data are missing or differ from what the scheme names.
         """
         self._fingerprinter.warm()
-        self._fingerprinter.fingerprint([SENTENCE])
+        fields = len(self._fingerprinter.settings.html)
+        self._fingerprinter.fingerprint([[SENTENCE] * fields])
 
     def __call__(self, records: Sequence[RawRecord]) -> Columns:
         """Make the entries of these records; an entry depends on its own record alone.

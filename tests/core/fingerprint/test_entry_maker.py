@@ -6,8 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 import xxhash
 
+from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
+from stream_dedup.config.load import load_config
 from stream_dedup.core.columns import Columns, names_of
 from stream_dedup.core.entry import Batch, decode, encode, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker, rejected_columns
@@ -127,3 +130,11 @@ def test_groups_keep_kinds_and_scopes_apart() -> None:
 def test_rejected_columns_are_as_wide_as_the_schemes() -> None:
     """A rejected entry has the margin width of its scheme."""
     assert rejected_columns(RECORDS[0], "too large", 16).margins.shape == (1, 128)
+
+
+@pytest.mark.parametrize("fields", [{}, {"text": 1}, {"title": 2, "text": 1, "html": 1}])
+def test_everything_is_loaded_whatever_the_fields_are(fields: dict[str, int]) -> None:
+    """The sentence that is fingerprinted when everything is loaded has as many fields as an article."""
+    html = ["html"] if "html" in fields else []
+    config = load_config(None, {"input": {"fields": fields, "html_fields": html}} if fields else {}, {})
+    EntryMaker(fingerprint_settings_of(config), input_format_of(config)).warm()
