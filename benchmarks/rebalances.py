@@ -26,6 +26,7 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from benchmarks.pipeline import Bench, end_worker, start_worker
 from stream_dedup.broker.client import make_admin, make_consumer
 from stream_dedup.broker.group_offsets import committed_offsets
+from stream_dedup.broker.retry import patiently
 from stream_dedup.config.model import Config
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 
@@ -47,7 +48,9 @@ class Storm:
         self.worker = start_worker(bench, folder, 1)
 
     def committed(self) -> int:
-        return sum(offset for offset, _ in committed_offsets(self._admin, self._config.kafka.group).values())
+        kafka = self._config.kafka
+        found = patiently(kafka, "committed offsets", lambda: committed_offsets(self._admin, kafka.group))
+        return sum(offset for offset, _ in found.values())
 
     def wait_for_commit(self, beyond: int) -> float:
         """Return how long the next commit beyond an offset takes, in seconds."""
