@@ -252,7 +252,7 @@ class ArticleSource(Protocol):
 
         Raises:
             NotAMemberError: nothing was committed.
-            PassingError: it may or may not be committed; ``committed`` tells.
+            PassingError: it may or may not be committed; ``committed`` returns which.
         """
 
     def beginning(self, partition: Partition) -> SourceOffset:

@@ -34,7 +34,7 @@ Choice = frozenset[Partition]
 
 
 class Retention:
-    """Learns what the output partitions still hold, then tells where an output can have been deleted."""
+    """Learns what the output partitions still hold, then says where an output can have been deleted."""
 
     def __init__(self, begins: Mapping[Partition, int], allowance_ms: int, *, ordered: bool) -> None:
         """Take the first offset of each output partition; ``ordered``: rule 2 holds."""

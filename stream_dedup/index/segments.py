@@ -38,7 +38,7 @@ _LAST_OFFSET = (1 << 64) - 1
 class Uncovered:
     """The part of a batch that is logged for the first time.
 
-    ``ranges`` are its source ranges, ``mask`` tells its originals (None: all). ``repeats`` is the least log offset of a
+    ``ranges`` are its source ranges, ``mask`` names its originals (None: all). ``repeats`` is the least log offset of a
     record that covers an entry of it, None of none; ``late`` is whether it has offsets that are forgotten.
     """
 

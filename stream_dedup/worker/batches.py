@@ -14,9 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from concurrent.futures import Future
+
+    from numpy.typing import NDArray
 
     from stream_dedup.core.arrays import I64
     from stream_dedup.core.columns import Columns
@@ -53,6 +57,12 @@ class UnloggedSpan:
     """Outcomes of the appends, once appended; empty if other workers had logged every row meanwhile."""
     is_counted: bool = False
     """Whether the metrics have its texts: an append that failed is made again, and they count once."""
+
+
+def spans_of(wanted: NDArray[np.bool_]) -> list[slice]:
+    """Return the spans of consecutive wanted rows, each as long as possible."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], wanted, [False]))))
+    return [slice(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
 
 
 @dataclass(slots=True, eq=False)

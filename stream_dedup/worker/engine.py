@@ -42,13 +42,12 @@ from stream_dedup.worker.batches import (
     PendingBatch,
     PolledBatch,
     UnloggedSpan,
+    spans_of,
 )
 from stream_dedup.worker.steps import Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from numpy.typing import NDArray
 
     from stream_dedup.core.model import Judgement
     from stream_dedup.index import LogIndex
@@ -143,7 +142,7 @@ class Engine:
             unlogged = self._positions(batch) == UNLOGGED
             now = self._parts.clock.monotonic()
             spans = [
-                UnloggedSpan(rows, self._parts.fingerprinter.submit(batch, rows), now) for rows in _spans(unlogged)
+                UnloggedSpan(rows, self._parts.fingerprinter.submit(batch, rows), now) for rows in spans_of(unlogged)
             ]
             for span in spans:
                 for part in span.columns:
@@ -200,7 +199,7 @@ class Engine:
             span.is_counted = True
         unlogged = self._positions(batch)[span.rows] == UNLOGGED
         span.appends = []
-        for run in _spans(unlogged):
+        for run in spans_of(unlogged):
             rows = slice(span.rows.start + run.start, span.rows.start + run.stop)
             entries = make_batch(
                 columns.rows(run),
@@ -398,9 +397,3 @@ class Engine:
 
 def _is_logged(append: Append) -> bool:
     return append.done() and append.error() is None
-
-
-def _spans(wanted: NDArray[np.bool_]) -> list[slice]:
-    """Return the spans of consecutive wanted rows, each as long as possible."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], wanted, [False]))))
-    return [slice(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]

@@ -31,7 +31,7 @@ class Health:
     def __init__(
         self, clock: Clock, assignments: AssignmentOwner, limit_s: float, answered: Callable[[], bool]
     ) -> None:
-        """``limit_s`` is the longest time without progress; ``answered`` tells whether a broker answers."""
+        """``limit_s`` is the longest time without progress; ``answered`` returns whether a broker answers."""
         self._clock = clock
         self._assignments = assignments
         self._limit_s = limit_s

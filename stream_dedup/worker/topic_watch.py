@@ -45,7 +45,7 @@ class TopicWatch:
     ) -> None:
         """Watch the input topics and the log, whose id must stay ``log_id``; ``wake`` is called after each look-up.
 
-        ``ends`` tells whether the worker is to end: nothing is waited for then.
+        ``ends`` returns whether the worker is to end: nothing is waited for then.
         """
         self._wake = wake
         self._ends = ends
