@@ -25,7 +25,7 @@ import numpy as np
 
 from stream_dedup.audit.audit import Audit, Scope, to_recompute
 from stream_dedup.audit.authors import author_faults
-from stream_dedup.audit.reference import PlainLog, SourcePartition, plain_log
+from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.audit.report import AuditReport
 from stream_dedup.audit.sources import AuditedSource, Since, lost_records
 from stream_dedup.audit.texts import Compared, compare_texts, records_of
@@ -149,20 +149,6 @@ def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress
                 compared = compare_texts(log, texts, records, pool, audit.copied)
                 audit.compared(len(texts), _counted(compared, len(texts), progress))
     return audit.report()
-
-
-def read_log(config: Config, ports: AuditPorts, progress: ReportStage) -> PlainLog:
-    """Read the whole log up to its present end.
-
-    Raises:
-        UserError: there is no log.
-        RefusedError: the log was cut while it was read.
-        CorruptError: a log record cannot be read.
-        UnavailableError: the broker did not answer or refused.
-    """
-    patience = _Patience(config, ports)
-    _refuse_no_log(config, patience, ports)
-    return plain_log(_log_records(config, ports, patience("the log", ports.log.bounds), progress))
 
 
 def _refuse_no_log(config: Config, patience: _Patience, ports: AuditPorts) -> None:

@@ -13,8 +13,9 @@ import pytest
 import xxhash
 from kafka import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicPartition
 
+from stream_dedup.audit.reference import plain_log
 from stream_dedup.audit.report import AuditReport
-from stream_dedup.audit.run import AuditOptions, read_log, run_audit
+from stream_dedup.audit.run import AuditOptions, run_audit
 from stream_dedup.broker.adapter import connect_log, kafka_audit_ports
 from stream_dedup.broker.client import make_producer
 from stream_dedup.broker.retry import patiently
@@ -76,8 +77,8 @@ class World:
         """What a worker without faults writes: topic, value, headers."""
         topics = self.config.topics
         names = {Verdict.UNIQUE: topics.unique, Verdict.DUPLICATE: topics.duplicate, Verdict.REJECTED: topics.rejected}
-        with kafka_audit_ports(self.config) as ports:
-            log = read_log(self.config, ports, quiet)
+        with closing(connect_log(self.config)) as waiting:
+            log = plain_log(waiting.read_all(quiet))
         for index, judged in log.judgements():
             at = log.coordinates(index)
             print_ = int(log.entries.fingerprints[index])
