@@ -92,7 +92,8 @@ class _Patience:
         """Return what ``ask`` returns; blocks.
 
         Raises:
-            UnavailableError: the broker refuses, or did not answer in that time.
+            UserError: the broker refuses.
+            UnavailableError: the broker did not answer in that time.
         """
         deadline = self._clock.monotonic() + self._limit_s
         while True:
@@ -100,7 +101,7 @@ class _Patience:
                 return ask()
             except RefusedByBrokerError as error:
                 msg = f"the broker at {self._brokers} refuses to answer about {about}: {error}; see docs/acls.md"
-                raise UnavailableError(msg) from error
+                raise UserError(msg) from error
             except PassingError as error:
                 if self._clock.monotonic() > deadline:
                     msg = f"the broker at {self._brokers} gave no answer about {about} ({error}); is it up?"
@@ -112,10 +113,10 @@ def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress
     """Run an audit.
 
     Raises:
-        UserError: there is no log; or, with ``texts``, it has another scheme than the configuration.
+        UserError: there is no log; with ``texts``, it has another scheme than the configuration; or a right is missing.
         RefusedError: the log lost its beginning, or was cut while it was read.
         CorruptError: a log record cannot be read.
-        UnavailableError: the broker did not answer or refused; an output stayed in an open transaction; or retention
+        UnavailableError: the broker did not answer; an output stayed in an open transaction; or retention
             deleted outputs while they were read.
     """
     # 1 to 4
@@ -275,5 +276,7 @@ def _reading(config: Config) -> Iterator[None]:
         msg = f"the broker at {config.kafka.brokers} did not deliver what the audit reads: {error}"
         raise UnavailableError(msg) from error
     except RefusedByBrokerError as error:
-        msg = f"the broker at {config.kafka.brokers} does not let this client read the topics: {error}"
-        raise UnavailableError(msg) from error
+        msg = (
+            f"the broker at {config.kafka.brokers} does not let this client read the topics: {error}; see docs/acls.md"
+        )
+        raise UserError(msg) from error

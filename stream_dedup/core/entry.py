@@ -238,6 +238,9 @@ def _decode_batch(reader: ByteReader, version: int) -> Batch:
     if tables not in TABLE_COUNTS:
         msg = f"log batch of a scheme of {tables} tables: must be one of {TABLE_COUNTS}"
         raise CorruptError(msg)
+    if partition < 0:
+        msg = f"log batch of source partition {partition}: no topic has one"
+        raise CorruptError(msg)
     topic = reader.text(name_length)
     offsets = reader.column("<i8", (n,))
     columns = decode_columns(reader, n, tables)
@@ -262,7 +265,9 @@ def _decode_trim(reader: ByteReader, version: int) -> Trim:
     revision, read_to, n = _BASIS.unpack(reader.take(_BASIS.size))
     forgotten = tuple(starmap(Forgotten, _FORGOTTEN.iter_unpack(reader.take(n * _FORGOTTEN.size))))
     sources = [one[:2] for one in forgotten]
-    if any(later <= earlier for earlier, later in pairwise(sources)) or any(one.before < 1 for one in forgotten):
+    if any(one.before < 1 or one.partition < 0 for one in forgotten) or any(
+        later <= earlier for earlier, later in pairwise(sources)
+    ):
         msg = "log trim whose source partitions do not rise, or with one of which nothing is forgotten"
         raise CorruptError(msg)
     return Trim(before, horizon, Basis(revision, _read_to(read_to), forgotten))

@@ -11,6 +11,9 @@ from multiprocessing.connection import Connection
 from stream_dedup.article_limit import ended_after
 from stream_dedup.pool.recipe import Recipe
 
+OUT_OF_MEMORY = 12
+"""Exit code of a process whose memory ran out: ENOMEM."""
+
 
 def serve(connection: int, lifeline: int) -> None:
     """Receive the recipe, then answer each list of records with its columns, until the parent closes the connection.
@@ -40,8 +43,13 @@ def _end_with_parent(lifeline: int) -> None:
 
 
 def _outcome(work: Callable[[], object]) -> tuple[bool, object]:
-    """Return whether the work succeeded, and its result or its exception."""
+    """Return whether the work succeeded, and its result or its exception; end the process if memory runs out.
+
+    The parent then finds the record that needs too much, as after any other end of a process.
+    """
     try:
         return True, work()
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)
     except Exception as error:  # noqa: BLE001 - raised again in the parent
         return False, error

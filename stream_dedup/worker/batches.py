@@ -57,6 +57,8 @@ class UnloggedSpan:
     """Outcomes of the appends, once appended; empty if other workers had logged every row meanwhile."""
     is_counted: bool = False
     """Whether the metrics have its texts: an append that failed is made again, and they count once."""
+    is_logged: bool = False
+    """Whether every append was seen to be in the log."""
 
 
 def spans_of(wanted: NDArray[np.bool_]) -> list[slice]:

@@ -33,9 +33,9 @@ from stream_dedup.core.entry import Batch, Trim, make_batch
 from stream_dedup.core.fingerprint.entry_maker import checksum
 from stream_dedup.core.model import ROW_BITS, LogOffset, log_offset_of
 from stream_dedup.core.rules import Rules
-from stream_dedup.errors import RefusedError, UnavailableError, UserError
+from stream_dedup.errors import RefusedError
 from stream_dedup.index import FORGOTTEN, UNLOGGED
-from stream_dedup.ports import RecordTooLargeError, RefusedByBrokerError
+from stream_dedup.worker.append_failures import AppendFailures
 from stream_dedup.worker.batches import (
     JudgedBatch,
     LoggedBatch,
@@ -47,7 +47,7 @@ from stream_dedup.worker.batches import (
 from stream_dedup.worker.steps import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from stream_dedup.core.model import Judgement
     from stream_dedup.index import LogIndex
@@ -67,8 +67,6 @@ READ_LOG_S = 1.0
 """Longest time for which one round applies records of the log."""
 INDEX_GAUGES_S = 1.0
 """How often the gauges of index and log are set."""
-MAX_APPEND_FAILURES = 5
-"""Failed appends in a row before the worker stops; each is waited for up to the delivery time-out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +104,7 @@ class Engine:
         self._inbox: deque[PolledBatch] = deque()
         self._requests: deque[_PartitionsRequest] = deque()
         self._pending: deque[PendingBatch] = deque()
-        self._failed_appends = 0
+        self._failures = AppendFailures(parts.log_topic)
         self._gauges_at = 0.0
 
     def submit(self, batch: PolledBatch) -> None:
@@ -155,6 +153,7 @@ class Engine:
 
     def _append_fingerprinted_spans(self) -> None:
         """Append the spans of each partition in order, up to the first that cannot be appended now."""
+        self._has_failed(self._parts.trimmer.appends)
         waiting: set[Partition] = set()
         for pending in self._pending:
             if pending.polled.partition not in waiting and not self._append_spans(pending):
@@ -212,35 +211,33 @@ class Engine:
             span.appends.append(self._parts.log.append(entries))
 
     def _check_appends(self, span: UnloggedSpan) -> bool:
-        """Return whether no append of the span has failed; if one has, every unfinished append is made again.
+        """Return whether no append of the span has failed; raises as ``_has_failed``."""
+        appends = span.appends or []
+        if self._has_failed(appends):
+            return False
+        if not span.is_logged and appends and all(append.done() for append in appends):
+            span.is_logged = True
+            self._failures.clear()
+        return True
+
+    def _has_failed(self, appends: Sequence[Append]) -> bool:
+        """Return whether one of these appends has failed; if one has, every unfinished append is made again.
 
         Raises:
             UserError: the broker refuses the append, and would refuse it again.
             UnavailableError: too many appends in a row have failed.
         """
-        appends = span.appends or []
         error = next((error for append in appends if (error := append.error()) is not None), None)
         if error is None:
-            if appends and all(append.done() for append in appends):
-                self._failed_appends = 0
-            return True
-        if isinstance(error, (RefusedByBrokerError, RecordTooLargeError)):
-            msg = (
-                f"topic {self._parts.log_topic}: the broker refuses appends: {error}; see stream-dedup topics check, "
-                "and docs/acls.md for the rights"
-            )
-            raise UserError(msg) from error
-        self._failed_appends += 1
-        if self._failed_appends > MAX_APPEND_FAILURES:
-            msg = f"{self._failed_appends} appends to the log failed one after the other: {error}"
-            raise UnavailableError(msg) from error
-        log.warning("an append to the log failed (%s) and is made again", error)
+            return False
+        self._failures.add(error)
         self._parts.log.renew()
+        self._parts.trimmer.appends.clear()  # its next round appends what is still wanted
         for pending in self._pending:
             for other in pending.spans:
                 if other.appends is not None and not all(map(_is_logged, other.appends)):
                     other.appends = None
-        return False
+        return True
 
     # 5: read the log
 

@@ -1,9 +1,9 @@
 """The offset at which a worker begins to read a partition that was assigned to it.
 
 * The committed offset, if its metadata names the topic's present id, or no id (the offset was set by hand).
-* The beginning, if the metadata names another id: that topic was deleted and made again.
-* Without a committed offset: the beginning, if no article of the partition was ever logged. Otherwise the group has
-  lost its offsets: stop, and say how to set them.
+* Without such an offset the beginning, if no article of the partition was ever logged. If the metadata names another
+  id, the topic was deleted and made again.
+* Otherwise the group has lost its offsets: stop, and say how to set them.
 * A committed offset below what trims have forgotten: stop, and say how to set it. Those articles were logged and
   judged; nothing says any more what their verdicts were.
 
@@ -65,15 +65,15 @@ class StartOffsets:
             NotAMemberError: the partition is not assigned any more.
         """
         committed = self._source.committed(partition)
+        if committed is not None and committed.topic_id in (None, topic_id):
+            forgotten = self._forgotten_before(topic_id, partition.number)
+            if committed.offset < forgotten:
+                raise RefusedError(self._forgotten(partition, committed.offset, forgotten))
+            return committed
+        if (topic_id, partition.number) in self._logged_partitions():
+            raise RefusedError(self._lost(partition, committed, self._forgotten_before(topic_id, partition.number)))
         if committed is not None:
-            if committed.topic_id in (None, topic_id):
-                forgotten = self._forgotten_before(topic_id, partition.number)
-                if committed.offset < forgotten:
-                    raise RefusedError(self._forgotten(partition, committed.offset, forgotten))
-                return committed
             log.warning("%s: the topic was made again; begins at its beginning", partition)
-        elif (topic_id, partition.number) in self._logged_partitions():
-            raise RefusedError(self._lost(partition, self._forgotten_before(topic_id, partition.number)))
         start = CommittedOffset(self._source.beginning(partition), topic_id)
         self._source.commit_start(partition, start)
         return start
@@ -83,10 +83,11 @@ class StartOffsets:
             self._logged = self._ask()
         return self._logged
 
-    def _lost(self, partition: Partition, forgotten: SourceOffset) -> str:
+    def _lost(self, partition: Partition, committed: CommittedOffset | None, forgotten: SourceOffset) -> str:
+        what = "no committed offset for" if committed is None else "the committed offset of a deleted topic for"
         again = "--to beginning (judge everything again, the same verdicts) or " if not forgotten else ""
         return (
-            f"group {self._kafka.group} has no committed offset for {partition}, but its log has articles of it: the "
+            f"group {self._kafka.group} has {what} {partition}, but its log has articles of it: the "
             f"group lost its offsets (an idle group's expire). Set them: {self._command(partition)} "
             f"{again}--to logged (go on behind what is logged)"
         )

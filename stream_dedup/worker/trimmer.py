@@ -6,7 +6,8 @@ In order; each step may be repeated, and the worker may end after any:
     2  compare the log's newest time with this machine's clock: where it is ahead by more than worker.clock_allowance_s,
        a broker's clock, or this one, is wrong, and no trim is made
     3  find the earliest log time among logged articles whose output is not committed; of topics that are no input of
-       this worker, but perhaps of another one, where the group has a committed offset
+       this worker, but perhaps of another one, and of those that the broker does not name now, where the group has a
+       committed offset
     4  append a trim record that names a log position X before the window of these articles and of all later ones, and
        what it was computed from
     5  once the trim is applied to this worker's index: delete the log before X
@@ -32,9 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stream_dedup.config.model import Config
+    from stream_dedup.core.entry import Payload
     from stream_dedup.index import LogIndex
     from stream_dedup.metrics.metrics import Metrics
-    from stream_dedup.ports import Clock, FingerprintLog, GroupOffsets
+    from stream_dedup.ports import Append, Clock, FingerprintLog, GroupOffsets
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +70,8 @@ class Trimmer:
         self._offsets = parts.offsets
         self._clock = parts.clock
         self._metrics = parts.metrics
+        self.appends: list[Append] = []
+        """Appends whose records are not known to be in the log. If one fails, the engine empties this list."""
         self._cut = first_offset
         self._on_step = parts.on_step
         self._allowance_ms = int(config.worker.clock_allowance_s * 1000)
@@ -92,7 +96,7 @@ class Trimmer:
     def _round(self) -> None:
         # 1
         if self._index.batches_since_rules:
-            self._log.append(self._index.rules)  # type: ignore[arg-type] # there are rules where there are batches
+            self._append(self._index.rules)  # type: ignore[arg-type] # there are rules where there are batches
             self._on_step(TrimStep.RESTATED)
         # 2
         if not self._clock_of_the_log_is_ahead():
@@ -126,8 +130,12 @@ class Trimmer:
         trim = self._index.restated_trim(self._earliest_time())
         if trim is not None:
             log.info("trim: entries before log offset %d are deleted", trim.before)
-            self._log.append(trim)
+            self._append(trim)
             self._on_step(TrimStep.TRIM_APPENDED)
+
+    def _append(self, payload: Payload) -> None:
+        unknown = [append for append in self.appends if not append.done() or append.error() is not None]
+        self.appends = [*unknown, self._log.append(payload)]
 
     def _earliest_time(self) -> int:
         """Return the earliest log time of articles whose output is not committed, or that are logged later."""
@@ -135,8 +143,9 @@ class Trimmer:
         earliest = min(self._index.newest_time or 0, self._clock.time_ms()) - self._allowance_ms
         ids = self._offsets.topic_ids(self._config.topics.input)
         for at, known in committed.items():
-            # Another worker of the group may have input topics that this one has not.
-            if at.topic not in self._config.topics.input and known.topic_id is not None:
+            # Another worker of the group may have input topics that this one has not. A broker that has just started
+            # may leave out a topic that exists.
+            if at.topic not in ids and known.topic_id is not None:
                 owed = self._index.owed_since(known.topic_id, at.number, known.offset)
                 earliest = min(earliest, earliest if owed is None else owed)
         for topic, topic_id in ids.items():

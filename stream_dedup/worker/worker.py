@@ -201,6 +201,7 @@ class Worker:
             self._failures.append(error)
 
     def _repeat(self, name: str, step: Callable[[], None]) -> None:
+        self._health.completed(name)  # a first round that never ends is seen as well
         while not self._ending:
             step()
             self._health.completed(name)
@@ -241,13 +242,11 @@ class Worker:
     # the end
 
     def _drain(self) -> None:
-        """Wait for the batches in flight, up to ``shutdown_s``."""
+        """Wait for the batches in flight, up to ``shutdown_s``; raise what a thread fails with meanwhile."""
         deadline = self._clock.monotonic() + self._parts.config.worker.shutdown_s
         log.info("stopping: %d batches in flight", self._assignments.batches)
         while self._assignments.batches and self._clock.monotonic() < deadline:
-            if self._failures:
-                log.warning("failed while stopping: %s", self._failures[0])
-                break
+            self._raise_failure()
             self._clock.sleep(DRAIN_PAUSE_S)
         if self._assignments.batches:
             log.warning(

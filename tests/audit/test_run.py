@@ -320,7 +320,7 @@ def test_a_broker_that_is_away_for_a_moment(call: str) -> None:
         assert counts(world.audit()) == {}
     assert calls.count(call) > 2
     refused = fail(RefusedByBrokerError("no right"))
-    with world.at(call, Phase.BEGIN, refused), pytest.raises(UnavailableError, match="no right"):
+    with world.at(call, Phase.BEGIN, refused), pytest.raises(UserError, match="no right"):
         world.audit()
 
 

@@ -150,6 +150,11 @@ def with_byte(raw: bytes, at: int, value: int) -> bytes:
         (with_byte(encode(TRIM), 33, 0x80), "had read the log up to -"),
         (encode(replace(made(), read_to=LogOffset(-1))), "had read the log up to -1"),
         (encode(made()) + b"\0", "1 bytes after its end"),
+        (encode(replace(made(), partition=-1)), "source partition -1: no topic has one"),
+        (
+            encode(replace(TRIM, basis=Basis(1, LogOffset(1), (Forgotten(TOPIC_ID, -1, SourceOffset(1)),)))),
+            "do not rise",
+        ),
         (with_byte(encode(made()), 26, 5), "5 tables: must be one of"),
         (with_byte(encode(made()), 22, 0), "batch of 0 entries"),
         (with_byte(encode(made()), 25, 1), "batch of 16777219 entries: must be 1 to 1048576"),

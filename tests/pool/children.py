@@ -60,6 +60,8 @@ def dying(record, fmt):
     value = record.value or b""
     if b"segfault" in value:
         os.kill(os.getpid(), signal.SIGSEGV)
+    if b"too much" in value:
+        raise MemoryError
     if b"once:" in value:
         flag = pathlib.Path(value.partition(b"once:")[2].partition(b'"')[0].decode())
         if not flag.exists():
@@ -68,7 +70,7 @@ def dying(record, fmt):
     return read(record, fmt)
 entry_maker.decode = dying
 """
-"""A step that crashes, and one that is killed the first time: it leaves a file."""
+"""A step that crashes, one whose memory runs out, and one that is killed the first time: it leaves a file."""
 
 
 def waiting_for(path: Path) -> RawRecord:

@@ -24,6 +24,7 @@ from tests.pool.children import DYING_STEP, ENDLESS, RECORDS, SLOW_STEP, Observe
 from tests.waiting import wait_until
 
 CRASHING = RawRecord(b"c", b'{"text": "segfault"}', "t-0-5")
+GREEDY = RawRecord(b"c", b'{"text": "too much"}', "t-0-6")
 START_LIMIT_S = 60
 
 
@@ -35,12 +36,12 @@ def test_articles_that_kill_their_process_are_rejected_and_no_other(monkeypatch:
     take_step(monkeypatch, DYING_STEP)
     observed = Observed()
     with FingerprintPool(1, observer=observed) as pool:
-        futures = [pool.submit([RECORDS[0], CRASHING, CRASHING, *RECORDS[1:]]), pool.submit(RECORDS)]
+        futures = [pool.submit([RECORDS[0], CRASHING, GREEDY, *RECORDS[1:]]), pool.submit(RECORDS)]
         beside, after = (future.result() for future in futures)
     expected = EntryMaker()(RECORDS)
-    for row in (1, 2):
+    for row, record in ((1, CRASHING), (2, GREEDY)):
         assert (beside.ids[row], beside.reasons[row], beside.statuses[row]) == ("c", KILLED_TWICE, Status.REJECTED)
-        assert beside.checksums[row] == EntryMaker()([CRASHING]).checksums[0]
+        assert beside.checksums[row] == EntryMaker()([record]).checksums[0]
     assert same(Columns.concat([beside.rows(slice(0, 1)), beside.rows(slice(3, None))]), expected)
     assert same(after, expected)
     assert (observed.restarts, observed.poisoned) == (Counter(killed=1 + 2 * MOST_KILLS), Counter(killed=2))

@@ -16,7 +16,7 @@ from stream_dedup.worker.log_tail import LogTail
 from stream_dedup.worker.source import BatchSource
 from stream_dedup.worker.topic_watch import TopicWatch
 from stream_dedup.worker.watchdog import Watchdog
-from tests.simulation.plan import plan_of
+from tests.simulation.plan import Write, plan_of
 from tests.simulation.run import stores_in_memory
 from tests.simulation.world import SimulatedWorld, UnexpectedEndError
 
@@ -61,6 +61,32 @@ def test_an_unforeseen_error_ends_the_worker(thread: str, tmp_path: Path, monkey
         world.start(world.slots[0])
         with pytest.raises(UnexpectedEndError, match=rf"RuntimeError\('{UNFORESEEN}'\)"):
             world.run_until(LIMIT_S)
+
+
+@pytest.mark.expect_log("which ends because")
+def test_an_error_of_a_worker_that_stops_is_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that fails while it waits for the batches in flight does not end as if it had done its work."""
+    with stores_in_memory():
+        world = SimulatedWorld(replace(plan_of(SEED), workers=1, events=()), tmp_path)
+        world.start(world.slots[0])
+        process = world.slots[0].running
+        assert process is not None
+
+        def fail_once_stopped(committer: Committer) -> None:
+            is_stopped = process.stop.is_set()
+            committer._parts.clock.sleep(1.0)  # until the source's thread has seen the stop
+            if is_stopped:
+                raise RuntimeError(UNFORESEEN)
+
+        monkeypatch.setattr(Committer, "step", fail_once_stopped)
+        world.write(Write(0.0, 0, 0, ((None, b"1.0.0"),), "plain", 0.0))
+        world.run_until(LIMIT_S)
+        assert process.worker is not None
+        assert process.worker._assignments.batches
+        world.slots[0].is_wanted = False
+        process.stop.set()
+        world.run_until(2 * LIMIT_S)
+    assert (process.is_running, str(process.error)) == (False, UNFORESEEN)
 
 
 @pytest.mark.expect_log("which ends because")

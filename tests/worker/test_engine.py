@@ -18,7 +18,7 @@ from stream_dedup.core.entry import Basis, Batch, Forgotten, LogRecord, Trim, en
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.core.text.decode import RawRecord
-from stream_dedup.errors import RefusedError, UserError
+from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.index import FORGOTTEN, UNLOGGED, LogIndex
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.ports import (
@@ -63,7 +63,10 @@ class World:
         self.fails = 0
         self.failure: PortError = PassingError("the broker was away")
         self.appended: list[list[int]] = []
+        self.renewed = 0
+        self.trims: list[Sent] = []
         self.unread: list[LogRecord] = []
+        self.unread_limit = 100
         self.columns: dict[int, Future[Columns]] = {}
         self.judged: list[JudgedBatch] = []
         self.membership: Membership | None = Membership(frozenset(), 1, "proof")
@@ -77,11 +80,11 @@ class World:
         parts: dict[str, Any] = {
             "index": self.index,
             "tail": self.tail,
-            "log": SimpleNamespace(append=self._append, renew=lambda: None),
+            "log": SimpleNamespace(append=self._append, renew=self._renew),
             "log_topic": "group.fingerprints",
             "fingerprinter": SimpleNamespace(submit=self._submit),
             "watch": SimpleNamespace(ids_since=lambda _: self.ids),
-            "trimmer": SimpleNamespace(step=lambda _: None),
+            "trimmer": SimpleNamespace(step=lambda _: None, appends=self.trims),
             "metrics": self.metrics,
             "assignments": self.assignments,
             "clock": self.clock,
@@ -90,7 +93,7 @@ class World:
         return EngineParts(**parts)
 
     def _next_records(self) -> list[LogRecord]:
-        records, self.unread = self.unread, []
+        records, self.unread = self.unread[: self.unread_limit], self.unread[self.unread_limit :]
         return records
 
     def _append(self, batch: Batch) -> Sent:
@@ -101,6 +104,9 @@ class World:
         offset = len(self.appended)
         self.unread.append(LogRecord(offset, START_TIME + offset, batch, encode(batch)))
         return Sent(None)
+
+    def _renew(self) -> None:
+        self.renewed += 1
 
     def _submit(self, batch: PolledBatch, rows: slice) -> list[Future[Columns]]:
         future: Future[Columns] = Future()
@@ -270,6 +276,34 @@ def test_an_append_that_the_broker_refuses_is_told_at_once(
     world.fingerprint(world.poll(assignment, 0, b'{"text": "one"}'))
     with pytest.raises(UserError, match="refuses appends: the reason"):
         world.steps()
+
+
+@pytest.mark.expect_log("is made again")
+def test_appends_that_fail_for_ever_end_the_worker_beside_one_that_is_in_the_log(
+    world: World, assignment: Assignment
+) -> None:
+    """A batch that was appended long ago, and waits for others, says nothing of the appends after it."""
+    world.unread_limit = 0
+    world.fingerprint(world.poll(assignment, 0, b'{"text": "one"}'))
+    world.steps()
+    assert world.appended == [[0]]
+    world.fails = 100
+    world.fingerprint(world.poll(assignment, 0, b'{"text": "two"}', partition=1))
+    world.steps()
+    world.steps()
+    with pytest.raises(UnavailableError, match="6 appends to the log failed one after the other"):
+        world.steps()
+
+
+@pytest.mark.expect_log("is made again")
+def test_a_trim_that_fails_is_an_append_that_fails(world: World) -> None:
+    """The producer is renewed, and the trimmer forgets the append; a trim that the broker refuses ends the worker."""
+    world.trims.append(Sent(PassingError("the broker was away")))
+    world.step()
+    assert (world.renewed, world.trims) == (1, [])
+    world.trims.append(Sent(RefusedByBrokerError("no right to write")))
+    with pytest.raises(UserError, match="refuses appends: no right to write"):
+        world.step()
 
 
 def test_a_log_that_grows_faster_than_it_is_applied_does_not_hold_up_the_rest(

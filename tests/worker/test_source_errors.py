@@ -261,6 +261,16 @@ def test_lost_offsets_are_refused() -> None:
         world.poll()
 
 
+def test_an_offset_of_a_deleted_topic_that_was_set_again_is_refused() -> None:
+    """The log has articles of the topic as it is now: its offset was there, for it is committed before the first."""
+    world = World()
+    world.logged = frozenset({(TOPIC_ID, 1)})
+    world.client.offsets[OTHER] = CommittedOffset(SourceOffset(500), NEW_ID)
+    with pytest.raises(RefusedError, match="the committed offset of a deleted topic for articles-1"):
+        world.poll()
+    assert OTHER not in world.client.committed_starts
+
+
 def test_a_missing_right_to_read_offsets_is_told() -> None:
     """It shows when a partition settles, and not in a poll."""
     world = World()
