@@ -20,7 +20,7 @@ from stream_dedup.index.layout import Head, RowArray, offset_key
 from stream_dedup.index.records import StoredRecord, StoredRecords
 from stream_dedup.index.row_column import RowColumn
 from stream_dedup.index.segments import Coverage, Uncovered
-from stream_dedup.index.settings import RANGES, IndexSettings
+from stream_dedup.index.settings import FLUSH_RECORD_ENTRIES, RANGES, IndexSettings
 from stream_dedup.index.state import State
 from stream_dedup.index.store import Store, WriteBatch
 from stream_dedup.index.tables import Tables
@@ -165,7 +165,7 @@ class Applied:
 
     def _keep_in_memory(self, row: StoredRecord, numbered: RowArray) -> None:
         self.rows.keep_decoded(row)
-        self.unflushed += len(row.batch)
+        self.unflushed += max(len(row.batch), FLUSH_RECORD_ENTRIES)
         if len(numbered):
             self.tables.append_entries(numbered)
 

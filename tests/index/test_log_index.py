@@ -11,6 +11,7 @@ from stream_dedup.audit.reference import plain_log
 from stream_dedup.core.model import Verdict, log_position
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index import IndexSettings, LogIndex, row_column
+from stream_dedup.index.store import Store
 from tests.amount import sampled
 from tests.index.checks import build, check_standing, check_verdicts, covered_positions
 from tests.logs import OTHER_SCHEME, SCHEME, START_TIME, TOPICS, batch_record, rules_record
@@ -120,6 +121,23 @@ def test_a_record_is_applied_once(tmp_path: Path) -> None:
     index = build(open_index(tmp_path), [rules_record(0), batch_record(1, START_TIME, [5], [0])])
     with pytest.raises(RefusedError, match="log record 1 after 1"):
         index.apply([batch_record(1, START_TIME, [5], [0])])
+    index.close()
+
+
+@pytest.mark.parametrize(("records", "entries"), [(64, 1), (64, 5), (8, 256)])
+def test_what_a_killed_worker_reads_again_is_bounded_in_entries_and_in_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int, entries: int
+) -> None:
+    """A slow stream has few articles in a log record: after 2,048 entries or 64 records all is durable."""
+    flushes: list[int] = []
+    index = LogIndex.open(tmp_path, scheme=SCHEME, settings=IndexSettings(flush_entries=2_048))
+    monkeypatch.setattr(Store, "flush", lambda *_, **__: flushes.append(index.next_offset))
+    rows = [batch_record(at, START_TIME, range(entries), range(at * 1000, at * 1000 + entries)) for at in range(1, 160)]
+    build(index, [rules_record(0)])
+    for row in rows:
+        index.apply([row])
+    monkeypatch.undo()
+    assert flushes == [1 + count for count in range(records, 160, records)]
     index.close()
 
 
