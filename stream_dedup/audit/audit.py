@@ -17,6 +17,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -252,8 +253,19 @@ class Audit:
                 )
 
     def _choice(self, index: int) -> Choice:
-        time, offset = int(self._log.entries.times[index]), int(self._log.entries.offsets[index])
+        time, offset = int(self._logged_by[index]), int(self._log.entries.offsets[index])
         return self._retention.may_have_deleted(self._topics(index), time, self._log.source(index), offset)
+
+    @cached_property
+    def _logged_by(self) -> I64:
+        """The time by which each article was logged, once every output is read.
+
+        It is the log time; where the broker's clock was ahead, the time of the first output of an article that was
+        logged no earlier.
+        """
+        written = np.where(self._has_output, self._written, np.iinfo(np.int64).max)
+        logged_by: I64 = np.minimum(self._log.entries.times, np.minimum.accumulate(written[::-1])[::-1])
+        return logged_by
 
     def _topics(self, index: int) -> frozenset[str]:
         """Return the topics that the output of an article may belong in; one, if its verdict was recomputed."""

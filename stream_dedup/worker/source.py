@@ -152,9 +152,11 @@ class BatchSource:
         try:
             return self._client.poll(wait_s)
         except OffsetGoneError as error:
-            self._refuse_unless_ended(error.partitions, self._records_gone(error.partitions))
+            if self._settled & error.partitions:
+                self._refuse_unless_ended(self._records_gone(error.partitions))
         except SourceChangedError as error:
-            self._refuse_unless_ended(self._settled, self._truncated(error))
+            if self._settled:
+                self._refuse_unless_ended(self._truncated(error))
         except UnreadableError as error:
             raise RefusedError(self._unreadable(error)) from error
         except RefusedByBrokerError as error:
@@ -167,11 +169,15 @@ class BatchSource:
             "docs/acls.md lists the rights"
         )
 
-    def _refuse_unless_ended(self, partitions: Iterable[Partition], message: str) -> None:
-        """Raise ``RefusedError`` unless the assignment has ended, or ends now because a topic was made again."""
+    def _refuse_unless_ended(self, message: str) -> None:
+        """Raise ``RefusedError``, unless what was read may have been said of a topic that is deleted by now.
+
+        The topic ids are looked up after that was read. Where one is another, the assignment ends: it begins anew, and
+        settling sets another offset. A topic that is deleted and not made again yet is waited for.
+        """
         assignment = self._assignments.current
-        if assignment is None or not self._assignments.is_working(assignment) or not self._settled & set(partitions):
-            return  # it begins anew: settling sets another offset
+        if assignment is None or not self._assignments.is_working(assignment):
+            return
         try:
             ids = self._watch.fresh_ids(self._topics)
         except PassingError as error:
@@ -179,8 +185,8 @@ class BatchSource:
             return
         if _differ(assignment, ids):
             self._assignments.end(assignment, "an article topic was made again")
-            return
-        raise RefusedError(message)
+        elif assignment.topic_ids.keys() <= ids.keys():
+            raise RefusedError(message)
 
     def _records_gone(self, partitions: Iterable[Partition]) -> str:
         return (
@@ -237,6 +243,9 @@ class BatchSource:
         except PassingError as error:
             self._warn_once(f"{partition}: its committed offset cannot be read yet ({error})")
             self._clock.sleep(SETTLE_PAUSE_S)
+        except RefusedError as error:
+            # A broker drops the committed offsets of a topic that is deleted: they are not lost.
+            self._refuse_unless_ended(str(error))
         else:
             self._settled.add(partition)
             log.info("%s: begins at offset %d", partition, start.offset)

@@ -97,6 +97,8 @@ class World:
     def __init__(self) -> None:
         self.client = Client()
         self.ids = {"articles": TOPIC_ID}
+        self.later_ids: dict[str, bytes] | None = None
+        """Ids from the second look-up on, None if they stay."""
         self.latest_ids = dict(self.ids)
         self.logged: frozenset[tuple[bytes, int]] = frozenset()
         self.forgotten_before = SourceOffset(0)
@@ -111,7 +113,8 @@ class World:
         )
 
     def fresh_ids(self, names: Sequence[str]) -> dict[str, bytes]:
-        return {name: self.ids[name] for name in names}
+        ids, self.ids = self.ids, self.later_ids or self.ids
+        return {name: ids[name] for name in names if name in ids}
 
     def poll(self) -> list[PolledBatch]:
         return self.source.poll(WAIT_S)
@@ -269,6 +272,21 @@ def test_an_offset_of_a_deleted_topic_that_was_set_again_is_refused() -> None:
     with pytest.raises(RefusedError, match="the committed offset of a deleted topic for articles-1"):
         world.poll()
     assert OTHER not in world.client.committed_starts
+
+
+@pytest.mark.expect_log("does not exist|made again")
+@pytest.mark.parametrize("made_again", [True, False])
+def test_offsets_of_a_deleted_topic_are_not_lost(made_again: bool) -> None:
+    """A topic is deleted after its id was looked up, and its offsets with it: the topic made again is waited for."""
+    world = World()
+    world.logged = frozenset({(TOPIC_ID, 0), (TOPIC_ID, 1)})
+    world.later_ids = {"articles": NEW_ID} if made_again else {"other": NEW_ID}
+    world.poll()
+    assert world.client.begun == {}
+    world.ids = world.later_ids = world.latest_ids = {"articles": NEW_ID}
+    world.poll()
+    world.poll()
+    assert {at: start.topic_id for at, start in world.client.begun.items()} == {AT: NEW_ID, OTHER: NEW_ID}
 
 
 def test_a_missing_right_to_read_offsets_is_told() -> None:
