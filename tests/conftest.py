@@ -2,6 +2,8 @@
 
 * ``broker``: one real broker for the whole run, shared by every process of it (pytest-xdist): the process that the
   others belong to starts it. It may not be stopped or frozen; use names of ``topic_name``.
+* ``secured``: its addresses for users with a password and rights (tests/secured.py); where the shared broker has none,
+  those of a broker of this process.
 * ``own_broker``: one for a single test, which may do with it what it likes.
 * ``cluster``: three nodes for the tests of this process that ask for it; each test leaves all of them running, in sync.
 
@@ -17,7 +19,7 @@ import signal
 import sys
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 import hypothesis
@@ -36,10 +38,12 @@ from stream_dedup.dev.broker import (
     find_broker,
     prepare_broker,
 )
-from stream_dedup.dev.broker.settings import BROKERS_VARIABLE, SMALL_HEAP_MIB
+from stream_dedup.dev.broker.jvm import JvmBroker
+from stream_dedup.dev.broker.settings import BROKERS_VARIABLE, HEAP_MIB, SMALL_HEAP_MIB
 from stream_dedup.errors import StreamDedupError
 from tests.amount import FULL, examples
 from tests.forks import ForkedProcess, forks
+from tests.secured import Secured, can_be_secured, share, shared_secured, start_secured
 
 BROKER_FIXTURES = {"broker", "own_broker", "cluster", "secured", "way"}
 """Fixtures that start a broker, or a function that does."""
@@ -68,12 +72,25 @@ def pytest_configure(config: pytest.Config) -> None:
     _keep_bytecode()
     if _shares_a_broker(config):
         try:
-            shared = find_broker()
-            config.add_cleanup(shared.close)
-            shared.start()
-            os.environ[BROKERS_VARIABLE] = shared.bootstrap
+            _start_shared(config)
         except StreamDedupError as error:  # the tests that need it will fail with the same message
             logging.getLogger(__name__).info("no broker: %s", error)
+
+
+def _start_shared(config: pytest.Config) -> None:
+    """Start the broker that the processes share: where it can be, one that is secured as well."""
+    stack = ExitStack()
+    config.add_cleanup(stack.close)
+    if BROKERS_VARIABLE not in os.environ and _runs_in_java():
+        started = start_secured(stack, heap_mib=HEAP_MIB)
+        share(started)
+        os.environ[BROKERS_VARIABLE] = started.plain
+    else:
+        os.environ[BROKERS_VARIABLE] = stack.enter_context(find_broker()).bootstrap
+
+
+def _runs_in_java() -> bool:
+    return getattr(prepare_broker(), "func", None) is JvmBroker and can_be_secured()
 
 
 def _keep_folders_in_memory() -> None:
@@ -146,6 +163,14 @@ def _needs_broker(item: pytest.Item) -> bool:
 def broker() -> Iterator[DevBroker]:
     with found_broker(BrokerSettings(), own=False) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def secured() -> Iterator[Secured]:
+    if not can_be_secured():
+        pytest.skip("no Java 17 with its keytool here to run a broker with passwords and rights")
+    with ExitStack() as stack:
+        yield shared_secured() or start_secured(stack, heap_mib=SMALL_HEAP_MIB)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -17,73 +16,23 @@ from kafka.admin import ACLResourcePatternType as PatternType
 from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.topics import topic_ids
 from stream_dedup.cli import run
-from stream_dedup.dev.broker import BrokerSettings
-from stream_dedup.dev.broker.jars import find_java, install_jars
-from stream_dedup.dev.broker.jvm import JvmBroker
-from stream_dedup.dev.broker.ports import free_ports
-from stream_dedup.dev.broker.settings import SMALL_HEAP_MIB
 from stream_dedup.exit_codes import EXIT_OK, EXIT_UNAVAILABLE, EXIT_USER
 from tests.broker.rights import GROUP, INPUT, LOG, OUTPUT, RIGHTS, WORKERS, Right
+from tests.secured import DENIED, USERS, Secured, login
 from tests.waiting import wait_until
 from tests.worker.mixture import records
-from tests.worker.pipeline import Keys, Pipeline, Value, toml_of
+from tests.worker.pipeline import Pipeline, Value, toml_of
 
-USERS = {command: command.replace(" ", "-") for command in RIGHTS}
-"""A user for each command."""
-DENIED = "denied"
-"""A user whose rights a test chooses."""
 REFUSED_S = 60
 """For a command that lacks a right to end, however busy the machine is; it waits for nothing."""
 
 BUSY_S = 20
 """Processor time of a command that is refused, seconds: a busy loop of a minute takes more."""
-LIMIT_MS = 60_000
-"""Longest time-out of a transaction that the broker allows."""
+LIMIT_S = 900
+"""Longest time-out of a transaction that a broker allows by default, seconds."""
 SEED = 5
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(find_java() is None, reason="no Java 17 here to run a broker with an authorizer"),
-]
-
-
-@pytest.fixture(scope="module")
-def secured() -> Iterator[tuple[str, str]]:
-    """The addresses of a broker with an authorizer: of its administrator, and of its users."""
-    plain, users, controller = free_ports(3)
-    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-    passwords = " ".join(f'user_{user}="{secret(user)}"' for user in (*USERS.values(), DENIED))
-    properties = {
-        "listeners": f"PLAINTEXT://127.0.0.1:{plain},USERS://127.0.0.1:{users},CONTROLLER://127.0.0.1:{controller}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{plain},USERS://127.0.0.1:{users}",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,USERS:SASL_PLAINTEXT",
-        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-        "sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.users.plain.sasl.jaas.config": f"{login} {passwords};",
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        # Who comes by the listener without a password may do everything: the broker itself, and the test.
-        "super.users": "User:ANONYMOUS",
-        "transaction.max.timeout.ms": str(LIMIT_MS),
-    }
-    java = find_java()
-    assert java is not None
-    settings = BrokerSettings(plain, heap_mib=SMALL_HEAP_MIB, properties=properties, short_lived=True)
-    with JvmBroker(settings, java, install_jars()):
-        yield f"127.0.0.1:{plain}", f"127.0.0.1:{users}"
-
-
-def secret(user: str) -> str:
-    return f"{user}-secret"
-
-
-def login(user: str) -> Keys:
-    return {
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "PLAIN",
-        "sasl_username": user,
-        "sasl_password": secret(user),
-    }
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def rights_of(user: str) -> ACLFilter:
@@ -92,22 +41,25 @@ def rights_of(user: str) -> ACLFilter:
     return ACLFilter(f"User:{user}", None, ACLOperation.ANY, ACLPermissionType.ANY, anything)
 
 
-class Secured:
+class SecuredGroup:
     """A group on the broker with an authorizer; each command runs as a user of its own."""
 
-    def __init__(self, addresses: tuple[str, str], folder: Path) -> None:
-        bootstrap, self._users = addresses
+    def __init__(self, secured: Secured, folder: Path) -> None:
+        self._users = secured.users
         self._folder = folder
-        self.made = Pipeline(bootstrap, folder, f"acl-{uuid.uuid4().hex[:12]}")
+        self.made = Pipeline(secured.plain, folder, f"acl-{uuid.uuid4().hex[:12]}")
 
     def allow(self, user: str, rights: tuple[Right, ...]) -> None:
-        """Give a user these rights and no others, and wait until the broker knows them."""
+        """Give a user these rights on the group's names, and wait until the broker knows them."""
         config = self.made.config()
         acls = {acl for right in rights for acl in right.acls(f"User:{user}", config)}
         with closing(make_admin(config.kafka)) as admin:
-            admin.delete_acls([rights_of(user)])
             admin.create_acls(list(acls))
-            wait_until(lambda: count(admin, user) == len(acls), REFUSED_S, "the broker knows the rights")
+            wait_until(lambda: self._count(admin, user) == len(acls), REFUSED_S, "the broker knows the rights")
+
+    def _count(self, admin: KafkaAdminClient, user: str) -> int:
+        found, _ = admin.describe_acls(rights_of(user))
+        return sum(self.made.name in acl.resource_pattern.resource_name for acl in found)
 
     def run(self, user: str, *command: str) -> int:
         """Run a command in this process as a user; return its exit code."""
@@ -122,16 +74,12 @@ class Secured:
         return Pipeline(self._users, self._folder, self.made.name, kafka=login(user) | kafka)
 
 
-def count(admin: KafkaAdminClient, user: str) -> int:
-    return len(admin.describe_acls(rights_of(user))[0])
-
-
 @pytest.fixture
-def group(secured: tuple[str, str], tmp_path: Path) -> Secured:
-    return Secured(secured, tmp_path)
+def group(secured: Secured, tmp_path: Path) -> SecuredGroup:
+    return SecuredGroup(secured, tmp_path)
 
 
-def test_every_command_with_its_rights(group: Secured, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_with_its_rights(group: SecuredGroup, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """From making the topics to the audit: each command does its work with the rights of the page and no others."""
     for command, user in USERS.items():
         group.allow(user, RIGHTS[command])
@@ -182,7 +130,10 @@ WORDS = {GROUP: "group", INPUT: "topic", OUTPUT: "topic", LOG: "topic"}
 
 @pytest.mark.parametrize("missing", MISSING, ids=lambda missing: " ".join(missing[:3]))
 def test_a_command_without_a_right(
-    group: Secured, tmp_path: Path, missing: tuple[str, str, str, tuple[str, ...]], capsys: pytest.CaptureFixture[str]
+    group: SecuredGroup,
+    tmp_path: Path,
+    missing: tuple[str, str, str, tuple[str, ...]],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """It ends at once, and its message names the kind of resource; with the right it works (the test above)."""
     command, resource, operation, flags = missing
@@ -200,7 +151,7 @@ def test_a_command_without_a_right(
     assert time.thread_time() - began < BUSY_S
 
 
-def worker_without(group: Secured, resource: str, operation: str) -> tuple[int, str]:
+def worker_without(group: SecuredGroup, resource: str, operation: str) -> tuple[int, str]:
     """Start a worker without a right; return its exit code and its last line."""
     missing = [one for one in RIGHTS["run"] if (one.resource, one.operation.name) == (resource, operation)]
     # The check at the start must pass: it is the write that is refused.
@@ -221,18 +172,18 @@ def worker_without(group: Secured, resource: str, operation: str) -> tuple[int, 
         (OUTPUT, "WRITE", "TopicAuthorizationFailedError"),
     ],
 )
-def test_a_worker_without_a_right(group: Secured, resource: str, operation: str, kind: str) -> None:
+def test_a_worker_without_a_right(group: SecuredGroup, resource: str, operation: str, kind: str) -> None:
     """It ends with the broker's reason, and tries nothing again."""
     code, said = worker_without(group, resource, operation)
     assert code in (EXIT_USER, EXIT_UNAVAILABLE), said
     assert kind in said
 
 
-def test_a_transaction_time_out_above_the_brokers_limit(group: Secured) -> None:
+def test_a_transaction_time_out_above_the_brokers_limit(group: SecuredGroup) -> None:
     """The worker ends at once and names the limit; it does not try again until its processor is busy."""
     group.allow(USERS["run"], RIGHTS["run"])
     group.made.produce(records(20, SEED))
-    worker = group.worker(USERS["run"], transaction_timeout_s=LIMIT_MS // 1_000 + 1)
+    worker = group.worker(USERS["run"], transaction_timeout_s=LIMIT_S + 1)
     process = worker.start()
     assert process.wait(REFUSED_S) == EXIT_USER, worker.log()
     assert "InvalidTransactionTimeoutError" in worker.log().splitlines()[-1]

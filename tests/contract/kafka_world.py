@@ -64,14 +64,16 @@ class KafkaTransaction:
 class KafkaWorld:
     """Implements ``world.World``."""
 
-    def __init__(self, bootstrap: str, stack: ExitStack) -> None:
+    def __init__(self, bootstrap: str, stack: ExitStack, **members: str) -> None:
+        """Make a world; ``members`` are keys of the section ``kafka`` that only the members of its groups have."""
         self._bootstrap = bootstrap
+        self._members = members
         self._stack = stack
         self._mark = uuid.uuid4().hex[:12]
         self._admin: KafkaAdminClient = make_admin(self._config("world").kafka)
         stack.callback(self._admin.close)
 
-    def _config(self, group: str, **kafka: float) -> Config:
+    def _config(self, group: str, **kafka: float | str) -> Config:
         keys = {"broker_wait_s": BROKER_WAIT_S, "session_timeout_s": SESSION_S} | kafka
         return load_config(overrides={"kafka": {"brokers": self._bootstrap, "group": group, **keys}}, environment={})
 
@@ -126,7 +128,7 @@ class KafkaWorld:
         self._admin.alter_group_offsets(group, {TopicPartition(*partition): offset_and_metadata(start)})
 
     def ports(self, group: str, member: str, transaction_timeout_s: float = TRANSACTION_S) -> WorkerPorts:
-        config = self._config(group, transaction_timeout_s=transaction_timeout_s)
+        config = self._config(group, transaction_timeout_s=transaction_timeout_s, **self._members)
         made = kafka_ports(config, member, KafkaLog(config.kafka, config.log_topic))
         for port in (made.source, made.log, made.sink, made.offsets, made.watch_offsets):
             self._stack.callback(port.close)

@@ -1,6 +1,6 @@
 """What a missing right becomes, on a real broker with an authorizer: ``RefusedByBrokerError`` at once, with the reason.
 
-Here everything is allowed except what a test denies.
+Here the members of groups may do everything except what a test denies.
 """
 
 from __future__ import annotations
@@ -10,24 +10,21 @@ from contextlib import ExitStack, closing
 from time import process_time
 
 import pytest
+from kafka import KafkaAdminClient
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 
 from stream_dedup.broker.client import make_admin
 from stream_dedup.config.model import KafkaConfig
-from stream_dedup.dev.broker import BrokerSettings, DevBroker
-from stream_dedup.dev.broker.settings import SMALL_HEAP_MIB
 from stream_dedup.ports import Membership, Partition, PassingError, PortError, RefusedByBrokerError, WorkerPorts
-from tests.conftest import found_broker
-from tests.contract.kafka_world import KafkaWorld
+from tests.contract.kafka_world import WAIT_LIMIT_S, KafkaWorld
 from tests.contract.members import join, start_at
 from tests.contract.test_sink import begun, output, send_and_flush
 from tests.contract.world import World
 from tests.logs import rules
+from tests.secured import MEMBERS, Secured, login
+from tests.waiting import wait_until
 
-AUTHORIZER = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "allow.everyone.if.no.acl.found": "true",
-}
+KINDS = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
 MOST_PROCESSOR_S = 2.0
 """Far below what a loop without pauses takes until a time-out."""
 
@@ -36,29 +33,39 @@ Deny = Callable[[ResourceType, str, ACLOperation], None]
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[DevBroker]:
-    settings = BrokerSettings(heap_mib=SMALL_HEAP_MIB, short_lived=True, properties=AUTHORIZER)
-    with found_broker(settings, own=True) as started:
-        yield started
+def admitted(secured: Secured) -> Iterator[KafkaAdminClient]:
+    """Allow the members everything; return the client of an administrator."""
+    rights = [acl(kind, "*", ACLOperation.ALL, ACLPermissionType.ALLOW) for kind in KINDS]
+    with closing(make_admin(KafkaConfig(brokers=secured.plain))) as admin:
+        admin.create_acls(rights)
+        wait_until(lambda: all(knows(admin, right) for right in rights), WAIT_LIMIT_S, "the broker knows the rights")
+        yield admin
 
 
 @pytest.fixture
-def world(broker: DevBroker) -> Iterator[World]:
+def world(secured: Secured) -> Iterator[World]:
+    """Return a world whose members come in by password."""
     with ExitStack() as stack:
-        yield KafkaWorld(broker.bootstrap, stack)
+        yield KafkaWorld(secured.plain, stack, brokers=secured.users, **login(MEMBERS))
 
 
 @pytest.fixture
-def deny(broker: DevBroker) -> Deny:
-    """Return a function that denies one operation on one resource, and allows all others."""
+def deny(admitted: KafkaAdminClient) -> Deny:
+    """Return a function that denies the members one operation on one resource, and allows all others."""
 
     def denied(kind: ResourceType, name: str, operation: ACLOperation) -> None:
-        pattern = ResourcePattern(kind, name)
-        rights = [(operation, ACLPermissionType.DENY), (ACLOperation.ALL, ACLPermissionType.ALLOW)]
-        with closing(make_admin(KafkaConfig(brokers=broker.bootstrap))) as admin:
-            admin.create_acls([ACL("User:*", "*", right, permission, pattern) for right, permission in rights])
+        admitted.create_acls([acl(kind, name, operation, ACLPermissionType.DENY)])
 
     return denied
+
+
+def acl(kind: ResourceType, name: str, operation: ACLOperation, permission: ACLPermissionType) -> ACL:
+    return ACL(f"User:{MEMBERS}", "*", operation, permission, ResourcePattern(kind, name))
+
+
+def knows(admin: KafkaAdminClient, right: ACL) -> bool:
+    found, _ = admin.describe_acls(right)
+    return bool(found)
 
 
 def refused(world: World, call: Callable[[], object]) -> RefusedByBrokerError:
