@@ -66,14 +66,11 @@ def test_a_client_that_is_refused_says_why(
 ) -> None:
     """The worker ends with one clear error, and prints no secret."""
     kafka = _kafka(secured, tmp_path, password)
-    chosen = {name: kafka[name] for name in given}
-    broker_wait_s = 60 if given else 3  # plain text is never refused in words
-    values: dict[str, Keys] = {
-        "kafka": {"brokers": secured.tls, "broker_wait_s": broker_wait_s} | chosen,
-        "index": {"path": str(tmp_path / "index")},
-    }
+    chosen: Keys = {name: kafka[name] for name in given}
+    chosen |= {"brokers": secured.tls, "broker_wait_s": 60 if given else 3}  # plain text is never refused in words
+    index: Keys = {"path": str(tmp_path / "index")}
     config = tmp_path / "worker.toml"
-    config.write_text(toml_of(values), "utf-8")
+    config.write_text(toml_of({"kafka": chosen, "index": index}), "utf-8")
     with Path(os.devnull).open("rb") as nothing, (tmp_path / "out").open("wb") as out:
         worker = fork(["run", "--config", config, "--metrics", "off"], out.fileno(), nothing.fileno())
         _, told = worker.communicate(LIMIT_S)
