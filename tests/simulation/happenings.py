@@ -175,11 +175,19 @@ def _retain_source(world: SimulatedWorld, event: Event) -> None:
 
 
 def _lose_offsets(world: SimulatedWorld, event: Event) -> None:
-    """Kill every worker, and let the group lose its committed offsets; the operator sets them when a worker asks."""
-    for slot in world.slots:
-        world.kill(slot, event.amount)
+    """Kill every worker, and let the group lose its committed offsets; the operator sets them when a worker asks.
+
+    Offsets expire while a group has no members: a worker that was started meanwhile is killed, too.
+    """
+
+    def kill() -> None:
+        for slot in world.slots:
+            world.kill(slot, event.amount)
+
+    kill()
 
     def lose() -> None:
+        kill()
         group = world.cluster.group(GROUP)
         world.lost_offsets |= group.committed
         group.committed = {}
