@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ class ByteReader:
 
     def column(self, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
         """Return the next column of numbers."""
-        kind, count = np.dtype(dtype), int(np.prod(shape))
+        kind, count = np.dtype(dtype), math.prod(shape)
         if kind.itemsize == 1:
             # The wide columns, signatures and margins, are not copied.
             return np.frombuffer(self._raw, kind, count, self._pass(count)).reshape(shape)

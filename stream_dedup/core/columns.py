@@ -38,6 +38,7 @@ class _Numbers:
 
 
 _STORED: Final = "stored"
+_LAST_STATUS: Final = max(Status)
 
 
 def stored_numbers(dtype: str, width: int = 0, *, table_width: int = 0) -> dict[str, _Numbers]:
@@ -138,7 +139,7 @@ def decode_columns(reader: ByteReader, n: int, tables: int) -> Columns:
     made |= {name: Texts(of_name, reader.take(int(of_name[-1]))) for name, of_name in ends.items()}
     for name in _texts():
         made[name].check(name)
-    if made["statuses"].max() > max(Status):
+    if made["statuses"].max() > _LAST_STATUS:
         msg = f"log batch with an entry of unknown status {made['statuses'].max()}"
         raise CorruptError(msg)
     return Columns(**made)

@@ -294,6 +294,7 @@ def _weights(features: Features) -> dict[str, Any]:
     return weights
 
 
+@cache
 def _package_folder(name: str, version: str) -> Path:
     # Without importing: the import of jieba takes longer than everything else here.
     spec = find_spec(name)

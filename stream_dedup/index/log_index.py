@@ -185,9 +185,11 @@ class LogIndex:
             RefusedError: an offset is covered by a logged batch that has no entry for it.
         """
         before = self.forgotten_before(topic_id, partition)
-        positions: I64 = np.where(offsets < before, FORGOTTEN, UNLOGGED).astype(np.int64, copy=False)
+        positions = np.full(len(offsets), UNLOGGED, np.int64)
         if not len(offsets):
             return positions
+        if before:
+            positions[offsets < before] = FORGOTTEN
         for segment in self._applied.coverage.overlapping(
             (topic_id, partition), int(offsets.min()), int(offsets.max())
         ):

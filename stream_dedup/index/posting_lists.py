@@ -98,6 +98,10 @@ class Level:
         return directory
 
 
+NO_LISTS = Level()
+"""The level of a table that has no entries in it."""
+
+
 @dataclass(frozen=True, eq=False)
 class PostingLists:
     """All lists: of each table its levels, oldest first. Document numbers of a later level are greater, list by list.
@@ -116,9 +120,11 @@ class PostingLists:
     @cached_property
     def directory(self) -> NDArray[Any]:
         """``ADDRESSES``, shape (tables, levels, PARTS)."""
-        return np.array([[level.directory for level in levels] for levels in self.tables], ADDRESSES).reshape(
-            len(self.tables), -1, PARTS
-        )
+        levels = [level for levels in self.tables for level in levels]
+        directory = np.empty((len(levels), PARTS), ADDRESSES)
+        for row, level in enumerate(levels):
+            directory[row] = level.directory
+        return directory.reshape(len(self.tables), -1, PARTS)
 
 
 def _parts(source: Source) -> range:

@@ -15,7 +15,7 @@ from stream_dedup.core.arrays import I64, U16, U32, U64
 from stream_dedup.core.model import BLOCKS_PER_WORD
 from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.index.layout import BLOCKS
-from stream_dedup.index.posting_lists import Level, Source
+from stream_dedup.index.posting_lists import NO_LISTS, Level, Source
 
 _FEW = 8_192
 """Entries up to which a step for each is faster than one for each block: a tenth of the time for a small batch."""
@@ -47,7 +47,7 @@ class Run:
     def level(self) -> Level:
         """The entries as a level of posting lists."""
         if not len(self):
-            return Level()
+            return NO_LISTS
         return Level((Source(0, _starts(self.blocks), self.keys, self.doc_numbers),))
 
     def merge(self, later: Run) -> Run:

@@ -115,6 +115,8 @@ class StoredLists:
         """Delete the entries of a shard before a document number (a sealed piece once all its entries are)."""
         table, part = divmod(shard, RANGES)
         state = self.shards[shard]
+        if not state.stored_before:
+            return
         first = state.first.copy()
         batch = self._store.batch()
         for index in np.flatnonzero(state.after > state.first).tolist():

@@ -26,7 +26,7 @@ from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.index.image import Image, starts_of
 from stream_dedup.index.layout import BLOCKS, SHARD_BLOCKS, RowArray
-from stream_dedup.index.posting_lists import Level, PostingLists, Source
+from stream_dedup.index.posting_lists import NO_LISTS, Level, PostingLists, Source
 from stream_dedup.index.query import BEST, Near, Query
 from stream_dedup.index.row_column import HeldRows, RowColumn
 from stream_dedup.index.runs import Memory
@@ -144,10 +144,12 @@ class Tables:
     def _stored(self, query: Query) -> list[Level]:
         """Read the lists of the query that are not in the image."""
         if self.image.shards == self.shards:
-            return [Level()] * self.count
+            return [NO_LISTS] * self.count
         absent = [
-            not self.image.holds(shard) and state.stored_before > 0 for shard, state in enumerate(self.stored.shards)
+            state.stored_before > 0 and not self.image.holds(shard) for shard, state in enumerate(self.stored.shards)
         ]
+        if not any(absent):
+            return [NO_LISTS] * self.count
         wanted = _wanted(query, self.count)
         wanted &= np.repeat(np.array(absent).reshape(self.count, RANGES), SHARD_BLOCKS, axis=1)
         reach = Reach(query.bucket_limit, int(query.before.min()), int(query.before.max()))
@@ -155,7 +157,7 @@ class Tables:
 
     def _stored_in(self, table: int, blocks: I64, reach: Reach) -> Level:
         if not len(blocks):
-            return Level()
+            return NO_LISTS
         stored = self.stored.read(table, blocks, reach)
         counts = np.zeros(BLOCKS, np.int64)
         counts[blocks] = stored.counts

@@ -282,6 +282,7 @@ class Metrics:
         for declaration in DECLARATIONS:
             self.__dict__[declaration.name] = declaration.make(registry)
         self._reasons: set[str] = set()
+        self._of_stage = {stage: self.stage_seconds.labels(stage) for stage in STAGES}
 
     @contextmanager
     def stage(self, name: Stage) -> Iterator[None]:
@@ -294,7 +295,7 @@ class Metrics:
 
     def passed(self, stage: Stage, seconds: float) -> None:
         """Records the time of a stage."""
-        self.stage_seconds.labels(stage).observe(seconds)
+        self._of_stage[stage].observe(seconds)
 
     def count_texts(self, statuses: U8) -> None:
         """Counts new entries, by kind."""

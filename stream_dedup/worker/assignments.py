@@ -119,6 +119,8 @@ class AssignmentOwner:
 
     def crowded(self, partitions: Iterable[Partition]) -> frozenset[Partition]:
         """Return those of these partitions of which nothing should be polled now: all of them at the limit."""
+        if not self._in_flight.batches:
+            return frozenset()
         with self._lock:
             left = self._limit.plus(-self._in_flight.size_bytes, -self._in_flight.batches)
             return frozenset(at for at in partitions if self._in_flight_of.get(at, _Amount()).reaches(left))

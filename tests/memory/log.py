@@ -8,6 +8,7 @@ which may arrive nevertheless.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from stream_dedup.core.entry import LogRecord, Payload, decode, encode
 from stream_dedup.core.model import LogOffset
@@ -17,6 +18,8 @@ from tests.memory.broker import Cluster
 from tests.memory.partition import Message, PartitionLog, StoredRecord
 from tests.memory.runtime import DELIVERY_TIMEOUT_S, Connection, Signal, hooked
 
+MOST_DECODED = 1_000
+"""Values of records that are kept decoded."""
 MOST_RECORDS = 1_000
 """Records of one poll."""
 PAUSE_S = 0.05
@@ -186,9 +189,15 @@ class MemoryLog:
         self._cluster.runtime.call_at(when, lambda: append.settle(None, error))
 
 
+@lru_cache(MOST_DECODED)
+def payload_of(value: bytes) -> Payload:
+    """Decode the value of a record, which every reader of the log reads; a payload is never changed."""
+    return decode(value)
+
+
 def _decoded(record: StoredRecord) -> LogRecord:
     """Decode a record, as its reader does."""
     if record.value is None:
         msg = f"log record at offset {record.offset} has no value"
         raise CorruptError(msg)
-    return LogRecord(record.offset, record.timestamp, decode(record.value), record.value)
+    return LogRecord(record.offset, record.timestamp, payload_of(record.value), record.value)

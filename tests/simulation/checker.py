@@ -78,7 +78,8 @@ def _judged(world: SimulatedWorld, outputs: list[tuple[StoredRecord, Stamp]]) ->
         offsets = log.entries.offsets[log.entries.sources == source].tolist()
         twice = [offset for offset, count in Counter(offsets).items() if count > 1]
         yield from (f"partition {log.sources[source][1]}: offset {offset} is logged anew" for offset in twice)
-    truth = log if _window_grew(records) else plain_log(one for one in records if not isinstance(one.payload, Trim))
+    untrimmed = [one for one in records if not isinstance(one.payload, Trim)]
+    truth = log if len(untrimmed) == len(records) or _window_grew(records) else plain_log(untrimmed)
     judgements = dict(truth.judgements())
     for record, stamp in outputs:
         indices = truth.find(stamp.coordinates)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stream_dedup.core.entry import LogRecord, decode, encode
+from stream_dedup.core.entry import LogRecord, encode
 from stream_dedup.core.rules import Rules
+from tests.memory.log import payload_of
 from tests.memory.partition import Message, PartitionLog
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ def whole_log(log: PartitionLog) -> list[LogRecord]:
     """Return every record that was ever in the log, those that were cut away included."""
     records = [*log.deleted, *log.records]
     return [
-        LogRecord(record.offset, record.timestamp, decode(record.value or b""), record.value or b"")
+        LogRecord(record.offset, record.timestamp, payload_of(record.value or b""), record.value or b"")
         for record in records
     ]
 
