@@ -127,18 +127,25 @@ def pytest_report_header() -> list[str]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that need a broker, and put the long tests first: the processes of a run then end together.
 
-    Three nodes take all cores for minutes, so the tests of a cluster run where they are asked for: with ``-m cluster``
-    (``make test-cluster``) or in a full run.
+    Three nodes take all cores for minutes, and what is marked ``full`` is also proven by cheaper tests. Both run where
+    they are asked for: with ``-m cluster`` (``make test-cluster``), with ``-m full``, or in a full run.
     """
     for item in items:
         if _needs_broker(item):
             item.add_marker("broker")
         if "cluster" in getattr(item, "fixturenames", ()):
             item.add_marker("cluster")
-    if not FULL and "cluster" not in str(config.option.markexpr):
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("cluster")])
-        items[:] = [item for item in items if not item.get_closest_marker("cluster")]
+    left_out = [item for item in items if _is_left_out(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
     items.sort(key=_shortness)
+
+
+def _is_left_out(item: pytest.Item) -> bool:
+    asked_for = str(item.config.option.markexpr)
+    return not FULL and any(
+        mark not in asked_for and item.get_closest_marker(mark) is not None for mark in ("cluster", "full")
+    )
 
 
 def _shortness(item: pytest.Item) -> tuple[bool, bool]:

@@ -31,6 +31,7 @@ LIMIT_S = 60
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(240)
 def test_commit_that_begins_while_the_broker_is_away(own_broker: DevBroker) -> None:
     """The commit is done when the broker is back: no request of the transaction is lost."""

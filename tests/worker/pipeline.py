@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,13 +22,15 @@ from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.headers import Stamp, parse_headers
 from stream_dedup.worker.steps import Step, TrimStep
-from tests.forks import ROOT, ForkedProcess, forks
+from tests.forks import ForkedProcess, forks
 from tests.waiting import wait_until
 
 SESSION_S = 3
 TRANSACTION_S = 6
 DONE_S = 120.0
 """How long a test waits for a stream to be done."""
+COMMAND_S = 200.0
+"""For a command to end."""
 
 
 Value = str | int | float | bool | list[str]
@@ -137,7 +138,7 @@ class Pipeline:
         index, before = self._started[worker.pid]
         wait_until(lambda: self._assigned(index) > before, 60, f"{index} takes part in its group")
         worker.send_signal(signal.SIGTERM)
-        assert worker.wait(40) == 0, self.log(index)
+        assert worker.wait(60) == 0, self.log(index)
 
     def close(self) -> None:
         for worker in self._workers:
@@ -209,10 +210,15 @@ class Pipeline:
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command of the program with this pipeline's configuration."""
-        path = self.folder / "command.toml"
+        path, out, error = (self.folder / f"command.{name}" for name in ("toml", "out", "err"))
         path.write_text(toml_of(self.values("command")), "utf-8")
-        command = (sys.executable, "-m", "stream_dedup", *command, "--config", str(path))
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+        arguments = ["{}", *command, "--config", str(path)]
+        with Path(os.devnull).open("rb") as nothing, out.open("wb") as to, error.open("wb") as to_error:
+            streams = [nothing.fileno(), to.fileno(), to_error.fileno()]
+            running = forks().start("tests.files.dying_filter:main", arguments, streams)
+        self._workers.append(running)
+        code = running.wait(COMMAND_S)
+        return subprocess.CompletedProcess(command, code, out.read_text("utf-8"), error.read_text("utf-8"))
 
     def assert_sound(self, *, allow_repeats: bool = False) -> None:
         """The audit finds no fault."""
@@ -238,6 +244,10 @@ def stop_all(made: Pipeline, workers: Sequence[ForkedProcess]) -> None:
 
 def freeze(worker: ForkedProcess) -> None:
     os.kill(worker.pid, signal.SIGSTOP)
+
+
+def is_frozen(worker: ForkedProcess) -> bool:
+    return Path(f"/proc/{worker.pid}/stat").read_text().rpartition(") ")[2].startswith("T")
 
 
 def thaw(worker: ForkedProcess) -> None:

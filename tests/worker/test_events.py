@@ -1,12 +1,11 @@
 """Changes of topics, offsets, rules and indexes while articles are judged: one test for each."""
 
-import itertools
 import json
 import random
+import shutil
 import threading
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,15 +16,14 @@ from stream_dedup.broker.adapter import connect_log
 from stream_dedup.broker.client import make_admin, make_producer
 from stream_dedup.broker.record import record_bytes
 from stream_dedup.broker.topics import topic_ids
-from stream_dedup.core.entry import Batch, Trim
+from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import Verdict
-from stream_dedup.dev.broker import DevBroker
 from stream_dedup.worker.steps import Step
 from tests.waiting import wait_until
 from tests.worker.conftest import MakePipeline
 from tests.worker.mixture import records
-from tests.worker.pipeline import SESSION_S, Pipeline, pipeline, stop_all, thaw
+from tests.worker.pipeline import SESSION_S, Pipeline, is_frozen, stop_all, thaw
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -53,13 +51,14 @@ def set_offsets(made: Pipeline, offset: int) -> None:
     admin.close()
 
 
-def test_offsets_reset_to_the_start(make_pipeline: MakePipeline) -> None:
-    """Articles that are read again get the same verdicts again, and nothing new is logged."""
+def test_offsets_reset_to_the_start_and_the_index_deleted(make_pipeline: MakePipeline) -> None:
+    """Articles that are read again get the same verdicts, from an index that is built anew; nothing is logged again."""
     made = make_pipeline()
-    made.produce(records(200, SEED))
+    made.produce(records(150, SEED))
     judge_all(made)
     once = made.stamps()
     logged = len(log_batches(made))
+    shutil.rmtree(made.folder / "main")
     set_offsets(made, 0)
     judge_all(made)
     assert len(log_batches(made)) == logged
@@ -70,6 +69,7 @@ def test_offsets_reset_to_the_start(make_pipeline: MakePipeline) -> None:
     made.assert_sound(allow_repeats=True)
 
 
+@pytest.mark.full
 def test_batch_logged_twice_with_other_boundaries(make_pipeline: MakePipeline) -> None:
     """Copies in the log count for nothing, however they are cut."""
     made = make_pipeline()
@@ -100,7 +100,7 @@ def remake_topic(made: Pipeline) -> None:
     admin.close()
 
 
-@pytest.mark.parametrize("running", [False, True])
+@pytest.mark.parametrize("running", [pytest.param(False, marks=pytest.mark.full), True])
 def test_source_topic_made_again(make_pipeline: MakePipeline, running: bool) -> None:
     """A topic that was deleted and made again is read from its beginning, as other articles than before."""
     made = make_pipeline()
@@ -167,31 +167,7 @@ def test_rules_changed_in_mid_stream(make_pipeline: MakePipeline) -> None:
     assert "limit: 5 here, 0 in the log" in made.log()
 
 
-def test_trim_with_a_window(make_pipeline: MakePipeline) -> None:
-    """A log that is trimmed gives the verdicts that it gives untrimmed, and loses its beginning."""
-    window_s = 4
-    made = make_pipeline(match={"window": f"{window_s}s"}, worker={"clock_allowance_s": 0})
-    worker = made.start()
-    stream = records(120, SEED)
-    log = connect_log(made.config())
-    for number in itertools.count():
-        made.produce(stream[number * 20 : number * 20 + 20] or stream[:20])
-        made.wait_done()
-        if log.bounds()[0] > 0 and number > len(stream) // 20:
-            break
-        assert number < 60, "the log was never cut"
-        threading.Event().wait(0.5)  # log time must pass
-    made.stop(worker)
-    assert any(isinstance(record.payload, Trim) for record in log.read_all(lambda *_: None))
-    log.close()
-    made.assert_sound()
-    rebuilt = made.start("rebuilt")
-    made.produce(stream[:60])
-    made.wait_done()
-    made.stop(rebuilt)
-    made.assert_sound()
-
-
+@pytest.mark.full
 def test_index_of_another_log(make_pipeline: MakePipeline) -> None:
     """An index that belongs to another log is noticed and rebuilt from the right one."""
     other, made = make_pipeline(), make_pipeline()
@@ -208,7 +184,7 @@ def test_worker_thrown_out_of_its_group_cannot_commit(make_pipeline: MakePipelin
     made = make_pipeline(worker={"batch_records": 20})
     made.produce(records(60, SEED))
     frozen = made.start("frozen", die_at=Step.JUDGED, times=-1)  # stops itself there instead of dying
-    wait_until(lambda: _state(frozen.pid) == "T", 60, "the worker stands still before its first commit")
+    wait_until(lambda: is_frozen(frozen), 60, "the worker stands still before its first commit")
     other = made.start("other")
     made.wait_done()
     thaw(frozen)
@@ -218,27 +194,6 @@ def test_worker_thrown_out_of_its_group_cannot_commit(make_pipeline: MakePipelin
     stop_all(made, [frozen, other])
     made.assert_sound()
     assert len(made.stamps()) == sum(made.ends().values())
-
-
-def _state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[0]
-
-
-def test_commit_of_unknown_outcome(own_broker: DevBroker, tmp_path: Path) -> None:
-    """The broker is killed in a commit: the worker settles the transaction and neither loses nor doubles."""
-    with pipeline(own_broker.bootstrap, tmp_path, "pipe", worker={"batch_records": 20}) as made:
-        made.produce(records(100, SEED))
-        worker = made.start(die_at=Step.OFFSETS_SENT, times=-2)  # stands still there, in its second transaction
-        made.wait_judged(1)
-        made.produce(records(50, SEED + 1))
-        wait_until(lambda: _state(worker.pid) == "T", 60, "the worker stands still in a commit")
-        own_broker.kill()
-        thaw(worker)
-        own_broker.restart()
-        made.wait_done()
-        made.stop(worker)
-        made.assert_sound()
-        assert len(made.stamps()) == sum(made.ends().values())
 
 
 def test_records_at_the_size_limit(make_pipeline: MakePipeline) -> None:
@@ -269,27 +224,7 @@ def test_records_at_the_size_limit(make_pipeline: MakePipeline) -> None:
     made.assert_sound()
 
 
-def test_deleted_index_is_rebuilt_to_the_same_verdicts(make_pipeline: MakePipeline) -> None:
-    """An index that is deleted under a stopped worker comes back from the log, and so do the verdicts."""
-    made = make_pipeline()
-    stream = records(200, SEED)
-    made.produce(stream)
-    judge_all(made)
-    once = made.stamps()
-    _remove(made.folder / "main")
-    set_offsets(made, 0)
-    judge_all(made)
-    for _, _, stamp in made.outputs():
-        assert once[stamp.coordinates.partition, stamp.coordinates.offset] == stamp
-    made.assert_sound(allow_repeats=True)
-
-
-def _remove(folder: Path) -> None:
-    for path in sorted(folder.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
-
-
-@pytest.mark.parametrize("damage", ["truncated", "corrupted"])
+@pytest.mark.parametrize("damage", [pytest.param("truncated", marks=pytest.mark.full), "corrupted"])
 def test_damaged_index_is_noticed(make_pipeline: MakePipeline, damage: str) -> None:
     """A damaged index gives no wrong verdict: it is noticed and rebuilt, at once or at the next start."""
     made = make_pipeline(index={"fold_entries": 50})
@@ -318,6 +253,7 @@ def test_damaged_index_is_noticed(make_pipeline: MakePipeline, damage: str) -> N
     made.assert_sound(allow_repeats=True)
 
 
+@pytest.mark.full
 def test_source_with_other_articles_in_the_same_places(make_pipeline: MakePipeline) -> None:
     """The same coordinates with another checksum: the worker stops and says so."""
     made = make_pipeline()
@@ -340,7 +276,7 @@ def test_frozen_in_a_transaction_past_its_time_out(make_pipeline: MakePipeline) 
     worker = made.start(die_at=Step.SENT, times=-2)
     made.wait_judged(1)
     made.produce(records(40, SEED + 1))
-    wait_until(lambda: _state(worker.pid) == "T", 60, "the worker stands still in its transaction")
+    wait_until(lambda: is_frozen(worker), 60, "the worker stands still in its transaction")
     threading.Event().wait(SESSION_S + 2)  # past both time-outs
     thaw(worker)
     made.wait_done()

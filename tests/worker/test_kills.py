@@ -13,14 +13,17 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.dev.broker import DevBroker
+from stream_dedup.exit_codes import EXIT_UNAVAILABLE
+from stream_dedup.worker.steps import Step
 from tests.amount import FULL
+from tests.waiting import wait_until
 from tests.worker.conftest import MakePipeline
 from tests.worker.mixture import records
-from tests.worker.pipeline import SESSION_S, Pipeline, freeze, pipeline, stop_all, thaw
+from tests.worker.pipeline import SESSION_S, Keys, Pipeline, freeze, is_frozen, pipeline, stop_all, thaw
 
 ARTICLES = 3_600
 SEED = 20261121
-KILLS = 20 if FULL else 10
+KILLS = 20 if FULL else 5
 PARTITIONS = 6
 WORKERS = ("worker-0", "worker-1", "worker-2")
 PORTION = 10
@@ -70,39 +73,47 @@ def test_kills_of_three_workers(make_pipeline: MakePipeline) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
-def test_broker_killed_in_mid_stream(own_broker: DevBroker, tmp_path: Path) -> None:
-    """The broker is killed and restarted while workers are busy: they wait, go on, and nothing is amiss."""
-    with pipeline(own_broker.bootstrap, tmp_path, "pipe", partitions=2) as made:
-        made.produce(records(300, SEED))
-        running = [made.start("worker-0"), made.start("worker-1")]
-        made.wait_judged(60)
-        own_broker.kill()
-        own_broker.restart()
-        made.produce(records(200, SEED + 1))
-        made.wait_done()
-        stop_all(made, running)
-        made.assert_sound()
-        assert len(made.stamps()) == sum(made.ends().values())
+@pytest.mark.timeout(600)
+def test_a_broker_that_is_frozen_and_killed_and_stays_away(own_broker: DevBroker, tmp_path: Path) -> None:
+    """Workers wait for a broker that is frozen past their sessions, or killed in a commit, and go on; no article suffers.
 
-
-@pytest.mark.slow
-@pytest.mark.timeout(400)
-def test_broker_frozen_in_mid_stream(own_broker: DevBroker, tmp_path: Path) -> None:
-    """The worker waits for a broker that is frozen for longer than the session time-out."""
-    with pipeline(own_broker.bootstrap, tmp_path, "pipe") as made:
-        made.produce(records(200, SEED))
-        worker = made.start()
+    A worker whose broker stays away ends with one clear error within the named time.
+    """
+    times: Keys = {"broker_wait_s": 90}
+    with pipeline(
+        own_broker.bootstrap, tmp_path, "pipe", partitions=2, kafka=times, worker={"batch_records": 20}
+    ) as made:
+        # 1  frozen
+        made.produce(records(150, SEED))
+        first = made.start("first")
         made.wait_judged(20)
         own_broker.freeze()
-        threading.Event().wait(2 * SESSION_S)  # the freeze's length is what is tested
+        threading.Event().wait(1.5 * SESSION_S)  # the freeze's length is what is tested
         own_broker.thaw()
         made.wait_done()
-        made.stop(worker)
+        # 2  killed, while one worker stands still in a commit, and so does not know its outcome
+        second = made.start("second", die_at=Step.OFFSETS_SENT, times=-1)
+        made.wait_joined("second")
+        made.produce(records(100, SEED + 1))
+        wait_until(lambda: is_frozen(second), 60, "the worker stands still in a commit")
+        own_broker.kill()
+        thaw(second)
+        own_broker.restart()
+        made.wait_done()
+        stop_all(made, [first, second])
         made.assert_sound()
+        assert len(made.stamps()) == sum(made.ends().values())
+        # 3  gone
+        made.set("kafka", broker_wait_s=3)
+        last = made.start("last")
+        made.wait_joined("last")
+        own_broker.kill()
+        assert last.wait(60) == EXIT_UNAVAILABLE
+        assert f"no Kafka broker at {own_broker.bootstrap} answered for 3 s" in made.log("last")
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(300)
 def test_worker_frozen_past_its_session(make_pipeline: MakePipeline) -> None:
     """A worker that is frozen past its session and continues loses no article and repeats none."""
@@ -123,23 +134,11 @@ def test_worker_frozen_past_its_session(make_pipeline: MakePipeline) -> None:
 
 
 @pytest.mark.slow
-def test_broker_that_stays_away(own_broker: DevBroker, tmp_path: Path) -> None:
-    """A worker whose broker stays away stops with one clear error within the named time."""
-    with pipeline(own_broker.bootstrap, tmp_path, "pipe", kafka={"broker_wait_s": 12}) as made:
-        made.produce(records(50, SEED))
-        worker = made.start()
-        made.wait_done()
-        own_broker.kill()
-        assert worker.wait(60) == 5
-        assert f"no Kafka broker at {own_broker.bootstrap} answered for 12 s" in made.log()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.full), signal.SIGINT])
 def test_graceful_stop(make_pipeline: MakePipeline, number: signal.Signals) -> None:
     """A stop in mid-stream ends with exit code 0, and the next worker goes on where it ended."""
     made = make_pipeline(worker={"batch_records": 20, "shutdown_s": 10})
-    made.produce(records(400, SEED))
+    made.produce(records(200, SEED))
     first = made.start()
     made.wait_judged(20)
     first.send_signal(number)
@@ -152,6 +151,7 @@ def test_graceful_stop(make_pipeline: MakePipeline, number: signal.Signals) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_pool_ends_with_its_worker(make_pipeline: MakePipeline) -> None:
     """After a SIGKILL of a worker none of its processes is left."""
     made = make_pipeline(worker={"processes": 2})
