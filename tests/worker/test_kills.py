@@ -75,7 +75,7 @@ def test_kills_of_three_workers(make_pipeline: MakePipeline) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_broker_that_is_frozen_and_killed_and_stays_away(own_broker: DevBroker, tmp_path: Path) -> None:
-    """Workers wait for a broker that is frozen past their sessions, or killed in a commit, and go on; no article suffers.
+    """Workers wait for a broker that is frozen past their sessions, or killed in a commit; the audit is clean.
 
     A worker whose broker stays away ends with one clear error within the named time.
     """
