@@ -52,7 +52,7 @@ from stream_dedup.index.data_folders import (
     remove_data,
 )
 from stream_dedup.index.layout import INDEX_FORMAT_VERSION
-from stream_dedup.index.small_files import is_folder, read_text, replace_text, sync_folder
+from stream_dedup.index.small_files import is_folder, read_text, replace_text, sync_folder, writing
 
 ID_FILE = "worker-id"
 """File of a worker's transactional id in its index folder; it stays when the index is emptied."""
@@ -111,12 +111,15 @@ class Folder:
         Raises:
             UserError: another process has it open, it is of another kind, or the folder holds something else.
             CorruptError: it is damaged or of an unknown format.
+            UnavailableError: the disk is full.
         """
-        _make(path)
+        with writing(path):
+            path.mkdir(parents=True, exist_ok=True)
         _refuse_others_folder(path)
         folder = cls(path, kind, owner.Owner.write(path), writable=True)
         try:
-            folder._take(emptied=emptied)
+            with writing(path):
+                folder._take(emptied=emptied)
         except BaseException:
             folder.release()
             raise
@@ -155,17 +158,19 @@ class Folder:
 
     def make_data(self) -> Path:
         """Make an empty data folder; the next opening removes it unless ``make_current`` was called."""
-        return make_data(self.path)
+        with writing(self.path):
+            return make_data(self.path)
 
     def make_current(self, data: Path) -> None:
         """Make a data folder current, atomically and durably; then remove the other ones.
 
         The data in it must be durable: steps 1 and 2 of the module are done.
         """
-        sync_folder(data)
         text = json.dumps({"format": INDEX_FORMAT_VERSION, "kind": self._kind, "data": data.name})
-        # 3
-        replace_text(self.path / CURRENT, text)
+        with writing(self.path):
+            sync_folder(data)
+            # 3
+            replace_text(self.path / CURRENT, text)
         self._current = data.name
         # 4
         (self.path / CORRUPT).unlink(missing_ok=True)
@@ -279,14 +284,6 @@ def kind_of(path: Path) -> object:
     except (*_UNREADABLE, OSError):
         return None
     return None if pointer is None else pointer.kind
-
-
-def _make(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        msg = f"index folder {path} cannot be made or written: {error}; name another with --index"
-        raise UserError(msg) from error
 
 
 def _refuse_others_folder(path: Path) -> None:

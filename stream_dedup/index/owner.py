@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 from stream_dedup.errors import CorruptError, StreamDedupError, UnavailableError, UserError
-from stream_dedup.index.small_files import open_file
+from stream_dedup.index.small_files import open_file, writing
 
 FILE = "owner"
 
@@ -36,17 +36,15 @@ class Owner:
         Raises:
             UserError: another process has it open, or the folder cannot be written.
             CorruptError: ``owner`` is not a file that this program wrote; it is left as it is.
-            UnavailableError: the file system has no locks.
+            UnavailableError: the file system has no locks, or no space.
         """
-        try:
+        with writing(path):
             handle = open_file(path / FILE, os.O_RDWR | os.O_CREAT)
-        except OSError as error:
-            msg = f"index folder {path} cannot be made or written: {error}; name another with --index"
-            raise UserError(msg) from error
         owner = cls(path, handle)
         try:
             owner._lock(handle, fcntl.LOCK_EX)
-            owner._put_pid(handle)
+            with writing(path):
+                owner._put_pid(handle)
         except BaseException:
             os.close(handle)
             raise

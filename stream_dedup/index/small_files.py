@@ -6,14 +6,19 @@ damage: what it leads to is neither read nor changed.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from stream_dedup.errors import CorruptError
+from stream_dedup.errors import CorruptError, StreamDedupError, UnavailableError, UserError
 
 SMALL_BYTES = 1 << 16
 """Longest small file: one of these holds a line or two, the reason of a damage perhaps a page."""
+
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DRAFT = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -88,6 +93,26 @@ def sync_folder(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Raise what the file system says of an index folder as an error of the program.
+
+    Raises:
+        UnavailableError: the disk, or the user's share of it, is full.
+        UserError: the folder cannot be written for another reason.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def _unwritable(folder: Path, error: OSError) -> StreamDedupError:
+    if error.errno in _NO_SPACE:
+        return UnavailableError(f"index folder {folder} cannot be written: {error}; make room, then start again")
+    return UserError(f"index folder {folder} cannot be made or written: {error}; name another with --index")
 
 
 def _mode(path: Path) -> int:

@@ -22,10 +22,11 @@ from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.metrics.server import MetricsServer
 from stream_dedup.pool import FingerprintPool
 from stream_dedup.worker.fingerprinting import BatchFingerprinter
-from stream_dedup.worker.opening import KafkaLogTopic, open_log, worker_id
+from stream_dedup.worker.opening import KafkaLogTopic, open_log
 from stream_dedup.worker.steps import Step, TrimStep
 from stream_dedup.worker.watchdog import Watchdog
 from stream_dedup.worker.worker import Worker, WorkerParts
+from stream_dedup.worker.worker_id import worker_id
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -122,7 +123,7 @@ def _start(
     warm_search()
     pool.warm()
     metrics.identify(_version(), opened.scheme_id)
-    transactional_id = worker_id(config)
+    transactional_id = worker_id(config.index.path, config.kafka.group)
     ports = kafka_ports(config, transactional_id, opened.log)
     stack.callback(ports.offsets.close)
     stack.callback(ports.watch_offsets.close)

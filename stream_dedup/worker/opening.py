@@ -38,8 +38,6 @@ from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
 from stream_dedup.index import LogIndex, keep_aside, only_copy_in
-from stream_dedup.index.folder import ID_FILE
-from stream_dedup.index.small_files import read_text, replace_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -162,28 +160,6 @@ def open_log(
         opening.close()
         raise
     return OpenedLog(opening.index, opening.log, log_id, first, opening.rules.scheme.id)
-
-
-def worker_id(config: Config) -> str:
-    """Return the transactional id of the index folder; it stays the same over restarts.
-
-    Raises:
-        CorruptError: its file cannot be read, or holds no id.
-    """
-    path: Path = config.index.path / ID_FILE
-    text = read_text(path)
-    if text is None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = f"{config.kafka.group}-{uuid.uuid4()}"
-        replace_text(path, fresh + "\n")
-        return fresh
-    if not text.strip().isprintable() or not text.strip():
-        msg = (
-            f"{path} holds no transactional id: put it back from a copy, or delete it once no worker has had this "
-            "index folder for the transaction time-out"
-        )
-        raise CorruptError(msg)
-    return text.strip()
 
 
 class _Opening:

@@ -16,10 +16,11 @@ from stream_dedup.index import LogIndex
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.ports import FingerprintLog, WorkerPorts
 from stream_dedup.worker.fingerprinting import BatchFingerprinter
-from stream_dedup.worker.opening import open_log, worker_id
+from stream_dedup.worker.opening import open_log
 from stream_dedup.worker.steps import Step, TrimStep
 from stream_dedup.worker.watchdog import Watchdog
 from stream_dedup.worker.worker import Worker, WorkerParts
+from stream_dedup.worker.worker_id import worker_id
 from tests.memory.broker import Cluster
 from tests.memory.log_topic import MemoryLogTopic
 from tests.memory.offsets import MemoryOffsets
@@ -94,13 +95,14 @@ class WorkerProcess:
         topic = MemoryLogTopic(self._cluster, connection, config.kafka.group, config.log_topic)
         opened = open_log(config, topic, lambda _done, _whole: None)
         self._index = opened.index
+        name = worker_id(config.index.path, config.kafka.group)
         pool: Any = FakePool(self._later, self._pool_s, rules_of(config).scheme.tables)
         self.worker = Worker(
             WorkerParts(
                 config=config,
-                ports=self._ports(worker_id(config), opened.log),
+                ports=self._ports(name, opened.log),
                 opened=opened,
-                transactional_id=worker_id(config),
+                transactional_id=name,
                 fingerprinter=BatchFingerprinter(pool, 1, config.kafka.max_record_bytes, config.features.tables),
                 watchdog=Watchdog(self._clock, self._end_by_watchdog),
                 metrics=metrics(),

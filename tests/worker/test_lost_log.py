@@ -29,6 +29,7 @@ from stream_dedup.index import LogIndex, mark_corrupt
 from stream_dedup.ports import FingerprintLog
 from stream_dedup.worker import opening
 from stream_dedup.worker.steps import Step
+from stream_dedup.worker.worker_id import worker_id
 from tests.broker.deleting import delete_topic
 from tests.logs import record
 from tests.random_logs import RandomLog
@@ -141,7 +142,7 @@ def test_no_log_is_begun_over_a_history(
 def test_a_new_log_keeps_the_index_aside(config: Config, topics: Topics, damaged: bool) -> None:
     """With ``new_log`` the old index moves, whole, into a folder that can be read; the worker's id stays."""
     end = fill_index(config)
-    name = opening.worker_id(config)
+    name = worker_id(config.index.path, config.kafka.group)
     if damaged:
         mark_corrupt(config.index.path)
     with closing(steps(config, topics, new_log=True)) as made:
@@ -149,7 +150,7 @@ def test_a_new_log_keeps_the_index_aside(config: Config, topics: Topics, damaged
         assert made.index.log_id is None
         assert made.index.next_offset == 0
     assert content(config.index.path / "kept-1") == (str(LOG_ID), end)
-    assert opening.worker_id(config) == name
+    assert worker_id(config.index.path, config.kafka.group) == name
 
 
 def test_the_first_worker_of_a_group_begins_a_log(config: Config, topics: Topics) -> None:

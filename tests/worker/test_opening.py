@@ -11,6 +11,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.errors import CorruptError, UserError
 from stream_dedup.index import LogIndex, mark_corrupt
 from stream_dedup.worker import opening
+from stream_dedup.worker.worker_id import worker_id
 from tests.index.trees import tree
 
 
@@ -80,10 +81,10 @@ def test_a_folder_of_something_else_is_not_emptied(config: Config) -> None:
 
 def test_a_transactional_id_stays_in_the_folder(config: Config) -> None:
     """Made once, also before there is an index, for which it is no obstacle."""
-    first = opening.worker_id(config)
+    first = worker_id(config.index.path, config.kafka.group)
     open_index(config).close()
     rebuild_index(config).close()
-    assert opening.worker_id(config) == first
+    assert worker_id(config.index.path, config.kafka.group) == first
     assert first.startswith(config.kafka.group)
 
 
@@ -93,7 +94,7 @@ def test_a_damaged_transactional_id_is_damage(config: Config, content: bytes) ->
     config.index.path.mkdir()
     (config.index.path / "worker-id").write_bytes(content)
     with pytest.raises(CorruptError, match="worker-id"):
-        opening.worker_id(config)
+        worker_id(config.index.path, config.kafka.group)
 
 
 def test_a_transactional_id_is_not_written_through_a_link(config: Config, tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ def test_a_transactional_id_is_not_written_through_a_link(config: Config, tmp_pa
     config.index.path.mkdir()
     (config.index.path / "worker-id").symlink_to(tmp_path / "outside")
     with pytest.raises(CorruptError, match="worker-id is a link"):
-        opening.worker_id(config)
+        worker_id(config.index.path, config.kafka.group)
     assert not (tmp_path / "outside").exists()
 
 
@@ -119,5 +120,7 @@ def test_a_transactional_id_is_on_disk_before_it_is_used(config: Config, monkeyp
         sync(handle)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    made = opening.worker_id(config)
-    assert synced == [("worker-id.new", f"{made}\n", False), (folder.name, "", True)]
+    made = worker_id(config.index.path, config.kafka.group)
+    (name, text, named), *rest = synced
+    assert (name, text.split("\n")[0], named) == ("worker-id.new", made, False)
+    assert rest == [(folder.name, "", True)]

@@ -1,0 +1,72 @@
+"""The transactional id of a worker: a file in its index folder, so that it stays the same over restarts.
+
+    GROUP-UUID      the id
+    PLACE           where the file was written: a hash of machine, device and folder
+
+A copy of an index folder is an index like any other, but two workers with one id would fence each other. So a worker
+that finds itself in another place than the id takes a new one. That does no harm where the folder was only moved: what
+the worker left open under its former id is ended by the first worker of the group that joins (``abort_hanging``).
+
+The place is a hint. Of a copy that looks like its original (a cloned machine), and of a file without a place, which
+earlier builds wrote, the broker tells: see ``committer.MOST_FENCINGS``.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+import xxhash
+
+from stream_dedup.errors import CorruptError
+from stream_dedup.index.folder import ID_FILE
+from stream_dedup.index.small_files import read_text, replace_text, writing
+
+log = logging.getLogger(__name__)
+
+MACHINE_FILE = Path("/etc/machine-id")
+"""Names the machine; missing in most containers."""
+
+_CONTENT = re.compile(r"\s*(?P<id>\S[^\n]*?)[ \t\r]*\n?(?P<place>[0-9a-f]{16})?\s*")
+
+
+def worker_id(folder: Path, group: str) -> str:
+    """Return the transactional id of the worker in an index folder; make one for a new folder, or for a copy.
+
+    Raises:
+        CorruptError: its file cannot be read, or holds no id.
+        UserError, UnavailableError: it cannot be written.
+    """
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        place, text = _place_of(folder), read_text(folder / ID_FILE)
+        kept = None if text is None else _parsed(folder / ID_FILE, text)
+        if kept is not None and kept["place"] in {None, place}:
+            return str(kept["id"])
+        fresh = f"{group}-{uuid.uuid4()}"
+        replace_text(folder / ID_FILE, f"{fresh}\n{place}\n")
+    if kept is not None:
+        log.info("index %s was copied or moved here: this worker takes a new transactional id, %s", folder, fresh)
+    return fresh
+
+
+def _place_of(folder: Path) -> str:
+    machine = ""
+    with suppress(OSError, UnicodeDecodeError):
+        machine = MACHINE_FILE.read_text("ascii").strip()
+    found = folder.stat()
+    return xxhash.xxh3_64_hexdigest(f"{machine} {found.st_dev} {found.st_ino}".encode())
+
+
+def _parsed(file: Path, text: str) -> re.Match[str]:
+    found = _CONTENT.fullmatch(text)
+    if found is None or not found["id"].isprintable():
+        msg = (
+            f"{file} holds no transactional id: put it back from a copy, or delete it once no worker has had this "
+            "index folder for the transaction time-out"
+        )
+        raise CorruptError(msg)
+    return found

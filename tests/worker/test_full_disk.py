@@ -1,0 +1,220 @@
+"""A worker whose index is on a disk that is full, or read only: a clear error, and with space again nothing is lost.
+
+The workers are those of the simulation, in virtual time on a broker in memory; their indexes are RocksDB's, on a small
+disk. A test at the end of the file does the same with a worker and a broker that are real.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.cli import exit_code_of
+from stream_dedup.config.effective import index_settings_of
+from stream_dedup.config.model import Config
+from stream_dedup.errors import StreamDedupError
+from stream_dedup.exit_codes import EXIT_UNAVAILABLE, EXIT_USER
+from stream_dedup.index import IndexSettings, LogIndex
+from stream_dedup.worker import opening
+from stream_dedup.worker.steps import Step
+from tests.memory.runtime import Phase
+from tests.simulation.auditing import audit_faults
+from tests.simulation.checker import faults
+from tests.simulation.fake_pool import value_of
+from tests.simulation.plan import Plan, Write
+from tests.simulation.worker_process import WorkerProcess
+from tests.simulation.world import SimulatedWorld
+from tests.small_disk import SmallDisk, small_disk
+
+ARTICLES = 300
+FLUSH_ENTRIES = 10
+"""Every other batch reaches the disk."""
+OPENS_BYTES = 70_000
+"""Enough for opening an index, and for a few of its files."""
+MAKES_BYTES = 110_000
+"""The same for making one."""
+LIMIT_S = 200.0
+"""Virtual seconds."""
+FULL = r"No space left on device.*(see that the disk has space and can be written|make room), then start again"
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    with small_disk(tmp_path) as mounted:
+        yield mounted
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let indexes write files and merge lists as often as those of millions of articles do."""
+
+    def settings(config: Config) -> IndexSettings:
+        return replace(index_settings_of(config), fold_entries=50, flush_entries=FLUSH_ENTRIES)
+
+    monkeypatch.setattr(opening, "index_settings_of", settings)
+
+
+def plan(workers: int = 1, partitions: int = 1) -> Plan:
+    """One input topic, all articles of which are there from the beginning; no faults."""
+    values = [(None, value_of(number % 40, number % 3, number)) for number in range(ARTICLES)]
+    return Plan(
+        seed=0,
+        workers=workers,
+        topics=(partitions,),
+        output_partitions=1,
+        nodes=1,
+        window_s=None,
+        rules={"profile": "simhash"},
+        worker={"batch_records": 10, "max_inflight_batches": 4},
+        switching=0.3,
+        slow=0.0,
+        marker_s=0.0,
+        delivery_s=0.0,
+        real_store=True,
+        writes=tuple(
+            Write(0.0, 0, number, tuple(values[number::partitions]), "plain", 0.0) for number in range(partitions)
+        ),
+        events=(),
+    )
+
+
+@pytest.fixture
+def world(disk: SmallDisk) -> SimulatedWorld:
+    """A worker that has not been started, its index on the disk, and the articles."""
+    return written(SimulatedWorld(plan(), disk.folder))
+
+
+def written(world: SimulatedWorld) -> SimulatedWorld:
+    for write in world.plan.writes:
+        world.write(write)
+    return world
+
+
+def started(world: SimulatedWorld, number: int = 0) -> WorkerProcess:
+    world.start(world.slots[number])
+    process = world.slots[number].running
+    assert process is not None
+    return process
+
+
+def error_of(world: SimulatedWorld, process: WorkerProcess) -> StreamDedupError:
+    """Let a worker run until it ends with an error; return that."""
+    ended = world.scheduler.run_until(lambda: not process.is_running, world.scheduler.now() + LIMIT_S)
+    assert ended, "the worker goes on"
+    assert isinstance(process.error, StreamDedupError), process.error
+    return process.error
+
+
+def assert_told(error: StreamDedupError, reason: str, folder: Path) -> None:
+    """An error names the index folder, the reason and the remedy."""
+    assert str(folder) in str(error)
+    assert re.search(reason, str(error)), error
+
+
+def finish(world: SimulatedWorld, number: int = 0) -> None:
+    """Start a worker, wait for every verdict, and stop it: nothing is missing or wrong, and its index is sound."""
+    started(world, number)
+    assert world.run_until_quiet()
+    assert world.stop()
+    assert faults(world) + audit_faults(world) == []
+    with LogIndex.read(world.slots[number].config.index.path, scheme=None) as index:
+        assert index.verify() == []
+
+
+def at_step(process: WorkerProcess, step: Step, times: int, effect: Callable[[], None]) -> None:
+    """Have an effect when a worker has come to a step so many times."""
+    process.steps_left[step] = times
+    process.kill = effect
+
+
+def test_a_disk_that_fills_under_a_worker(world: SimulatedWorld, disk: SmallDisk) -> None:
+    """The worker ends with exit code 5 and the remedy, also when it is started again; then it goes on where it was."""
+    for times, left in ((3, 0), (2, 20_000), (1, OPENS_BYTES)):
+        process = started(world)
+        at_step(process, Step.READ, times, partial(disk.fill, left))
+        for attempt in (process, None):
+            error = error_of(world, attempt or started(world))
+            assert exit_code_of(error) == EXIT_UNAVAILABLE
+            assert_told(error, FULL, process.folder)
+        disk.free()
+    assert not world.is_quiet()
+    finish(world)
+
+
+NO_INDEX, AN_INDEX, A_DAMAGED_INDEX = "no index", "an index", "a damaged index"
+
+
+@pytest.mark.expect_log("it is rebuilt from the log")
+@pytest.mark.parametrize("before", [NO_INDEX, AN_INDEX, A_DAMAGED_INDEX])
+def test_a_start_on_a_full_disk(world: SimulatedWorld, disk: SmallDisk, before: str) -> None:
+    """Whatever is left of the space: exit code 5, the folder and the remedy; what was there is not lost by it."""
+    folder = world.slots[0].config.index.path
+    if before != NO_INDEX:
+        finish(world)
+        written(world)
+    if before == A_DAMAGED_INDEX:
+        shutil.rmtree(folder / "data-1")
+    for left in (0, 4_096, 16_384, 32_768):
+        for old in folder.glob("data-1/LOG*"):
+            old.unlink()  # RocksDB would make room by that
+        disk.fill(left)
+        error = error_of(world, started(world))
+        assert exit_code_of(error) == EXIT_UNAVAILABLE
+        assert_told(error, FULL, folder)
+        disk.free()
+    if before == AN_INDEX:
+        with LogIndex.read(folder, scheme=None) as index:
+            assert index.next_offset == world.log.end
+    finish(world)
+
+
+def test_a_disk_that_fills_while_the_log_is_read(world: SimulatedWorld, disk: SmallDisk) -> None:
+    """An index that was lost is built again as far as there is space, and then from there on."""
+    finish(world)
+    folder = world.slots[0].config.index.path
+    shutil.rmtree(folder)
+    disk.fill(MAKES_BYTES)
+    assert_told(error_of(world, started(world)), FULL, folder)
+    with LogIndex.read(folder, scheme=None) as index:
+        assert 0 < index.next_offset < world.log.end
+        assert index.verify() == []
+    disk.free()
+    finish(world)
+
+
+def test_no_space_for_the_transactional_id(world: SimulatedWorld, disk: SmallDisk) -> None:
+    """The worker does not begin under an id that the next start would not find."""
+    process = started(world)
+    (process.folder / "worker-id").unlink()
+    hook = process.link.connection.hook
+
+    def fill_when_connected(call: str, phase: Phase) -> None:
+        hook(call, phase)
+        if (call, phase) == ("log-topic.connect", Phase.END):
+            disk.fill()
+
+    process.link.connection.hook = fill_when_connected
+    assert_told(error_of(world, process), FULL, process.folder)
+    assert not any(world.cluster.transactions.ongoing())
+    disk.free()
+    finish(world)
+
+
+@pytest.mark.parametrize("before", [NO_INDEX, AN_INDEX])
+def test_a_read_only_disk(world: SimulatedWorld, disk: SmallDisk, before: str) -> None:
+    """Exit code 2, the folder and the remedy; nothing in the folder is another afterwards."""
+    if before == AN_INDEX:
+        finish(world)
+        written(world)
+    disk.set_writable(False)
+    error = error_of(world, started(world))
+    assert exit_code_of(error) == EXIT_USER
+    assert_told(error, r"Read-only file system.*name another with --index", world.slots[0].config.index.path)
+    disk.set_writable(True)
+    finish(world)
