@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stream_dedup.audit.report import AuditReport
 from stream_dedup.audit.run import AuditOptions, run_audit
+from stream_dedup.errors import StreamDedupError
 from stream_dedup.ports import AuditPorts
 from tests.memory.log import MemoryLog
 from tests.memory.offsets import MemoryOffsets, MemoryTopicReader
@@ -25,6 +26,9 @@ def audit(world: SimulatedWorld) -> AuditReport:
 
 
 def audit_faults(world: SimulatedWorld) -> list[str]:
-    """Return the faults that the audit finds, as text."""
-    report = audit(world)
+    """Return the faults that the audit finds, as text; an audit that cannot be made is one, too."""
+    try:
+        report = audit(world)
+    except StreamDedupError as error:
+        return [f"audit: {error}"]
     return [f"audit: {kind}: {text}" for kind, texts in report.examples.items() for text in texts]

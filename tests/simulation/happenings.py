@@ -43,6 +43,12 @@ AHEAD_MS = (0, 1_000, 8_000, 30_000)
 """How far a broker's clock may be ahead: within the allowance of the configuration, or far beyond it."""
 
 
+MOST_PASSES = 4
+"""An effect at a step comes to pass before the worker has come there so many times."""
+HELD_UP_S = 1.0
+"""So long are appends held up, in the middle of which the rules change."""
+
+
 def happen(world: SimulatedWorld, event: Event) -> None:
     """Let an event happen."""
     world.note(f"{event.kind} of {event.target}: {event.amount:.2f} ({event.choice})")
@@ -58,10 +64,11 @@ def _crash(world: SimulatedWorld, event: Event) -> None:
 
 
 def _crash_at_step(world: SimulatedWorld, event: Event) -> None:
-    process = _slot(world, event).running
+    slot = _slot(world, event)
     steps: list[Step | TrimStep] = [*Step, *TrimStep]
-    if process is not None:
-        process.steps_left[steps[event.choice % len(steps)]] = event.choice // 64 % 4
+    if slot.running is not None:
+        passes = event.choice // 64 % MOST_PASSES
+        slot.running.at_step[steps[event.choice % len(steps)]] = (passes, partial(world.kill, slot))
 
 
 def _lose_index(world: SimulatedWorld, event: Event) -> None:
@@ -197,8 +204,7 @@ def _lose_offsets(world: SimulatedWorld, event: Event) -> None:
 
 
 def _rules(world: SimulatedWorld, event: Event) -> None:
-    """Apply other rules, and configure every worker with them."""
-    match = dict(world.plan.rules)
+    """Apply other rules."""
     changes: tuple[dict[str, Any], ...] = (
         {"window": "3s"},
         {"window": "1s"},
@@ -207,7 +213,26 @@ def _rules(world: SimulatedWorld, event: Event) -> None:
         {"bucket_limit": 2},
         {},
     )
-    match |= changes[event.choice % len(changes)]
+    change_rules(world, changes[event.choice % len(changes)])
+
+
+def _longer_window_at_trim(world: SimulatedWorld, event: Event) -> None:
+    """Make the window longer between the computing of a trim and its append; other workers append none meanwhile."""
+    longer = ("3s", "20s")[event.choice % 2]
+
+    def hold_up() -> None:
+        for process in world.running():
+            process.link.stalls["log.append"] = HELD_UP_S
+        world.later(HELD_UP_S / 2, partial(change_rules, world, {"window": longer}))
+
+    process = _slot(world, event).running
+    if process is not None:
+        process.at_step[TrimStep.RESTATED] = (event.choice // 64 % 2, hold_up)
+
+
+def change_rules(world: SimulatedWorld, change: dict[str, Any]) -> None:
+    """Apply rules that differ from those of the plan in a change, and configure every worker with them."""
+    match = world.plan.rules | change
     config = world.slots[0].config
     changed = config.model_copy(update={"match": config.match.model_validate(match)})
     if apply_rules(world, rules_of(changed)):
@@ -242,6 +267,7 @@ EFFECTS: dict[Kind, Callable[[SimulatedWorld, Event], None]] = {
     Kind.RETAIN_SOURCE: _retain_source,
     Kind.LOSE_OFFSETS: _lose_offsets,
     Kind.RULES: _rules,
+    Kind.LONGER_WINDOW_AT_TRIM: _longer_window_at_trim,
     Kind.BROKER_CLOCK: _broker_clock,
     Kind.WORKER_CLOCK: _worker_clock,
 }

@@ -39,6 +39,7 @@ class Kind(StrEnum):
     RETAIN_SOURCE = "retain-source"
     LOSE_OFFSETS = "lose-offsets"
     RULES = "rules"
+    LONGER_WINDOW_AT_TRIM = "longer-window-at-trim"
     BROKER_CLOCK = "broker-clock"
     WORKER_CLOCK = "worker-clock"
 
@@ -107,6 +108,18 @@ THEMES = (
             Kind.STOP: 2,
             Kind.LOSE_INDEX: 1,
         },
+        fewest_workers=2,
+    ),
+    Theme(
+        {
+            Kind.LONGER_WINDOW_AT_TRIM: 5,
+            Kind.CRASH: 4,
+            Kind.CRASH_AT_STEP: 2,
+            Kind.STALL: 2,
+            Kind.FREEZE: 1,
+            Kind.LOSE_INDEX: 1,
+        },
+        windows=(1.0,),
         fewest_workers=2,
     ),
 )

@@ -50,9 +50,8 @@ class WorkerProcess:
         self.link = Link(plan, scheduler, self.process)
         self.config = config
         self.error: BaseException | None = None
-        self.steps_left: dict[Step | TrimStep, int] = {}
-        """Kills the process when it has come to a step so many times."""
-        self.kill: Callable[[], None] = lambda: None
+        self.at_step: dict[Step | TrimStep, tuple[int, Callable[[], None]]] = {}
+        """What happens at a step, and how many times the process passes it before."""
         self.worker: Worker | None = None
         self._plan = plan
         self._scheduler = scheduler
@@ -127,12 +126,11 @@ class WorkerProcess:
 
     def _on_step(self, step: Step | TrimStep) -> None:
         self._scheduler.point(step.value)
-        left = self.steps_left.get(step)
-        if left is None:
-            return
-        self.steps_left[step] = left - 1
-        if not left:
-            self.kill()
+        passes, effect = self.at_step.pop(step, (0, None))
+        if effect is not None and passes:
+            self.at_step[step] = (passes - 1, effect)
+        elif effect is not None:
+            effect()
 
     def _end_by_watchdog(self, code: int) -> None:
         self.error = UnavailableError(f"the watchdog ended the process with code {code}")

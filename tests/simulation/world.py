@@ -147,7 +147,6 @@ class SimulatedWorld:
         name = f"w{slot.number}.{slot.starts}"
         slot.running = started = WorkerProcess(name, self.plan, self.scheduler, self.cluster, slot.config)
         started.link.is_healed = self.is_healed
-        started.kill = partial(self.kill, slot)
 
     def kill(self, slot: Slot, restart_s: float = RESTART_S) -> None:
         """Kill the process of a worker; start another one later."""
@@ -264,7 +263,7 @@ class SimulatedWorld:
                 process.link.is_healed = True
                 process.link.faults_until = process.link.away_until = 0.0
                 process.link.stalls.clear()
-                process.steps_left.clear()
+                process.at_step.clear()
                 process.process.ahead_ms = 0
                 self.scheduler.thaw(process.process)
         for number, name in enumerate(self.inputs):
