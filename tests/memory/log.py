@@ -113,6 +113,8 @@ class MemoryLog:
             if found or left <= 0:
                 return found
             runtime.wait(self._changed, min(pause, left))
+            if runtime.now() >= deadline:
+                return []
 
     @hooked("log.position")
     def position(self) -> LogOffset:

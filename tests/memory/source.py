@@ -86,6 +86,8 @@ class MemorySource:
             if found or left <= 0:
                 return found
             runtime.wait(self._changed, min(pause, left))
+            if runtime.now() >= deadline:
+                return {}
 
     @hooked("source.hold")
     def hold(self) -> None:
