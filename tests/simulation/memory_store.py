@@ -135,13 +135,16 @@ class MemoryStore:
 
     def die(self, rng: Random) -> None:
         """Keep a prefix of what was not flushed, as a killed process does."""
-        written = self._unflushed[: rng.randint(0, len(self._unflushed))]
         self._data = self.disk.folders[self.path]
         self._keys = sorted(self._data)
-        for changes in written:
+        for changes in self._kept(rng):
             for change in changes:
                 self._change(*change)
         self._end()
+
+    def _kept(self, rng: Random) -> list[list[Change]]:
+        """Return the batches of writes that a killed process leaves of those that it has not flushed."""
+        return self._unflushed[: rng.randint(0, len(self._unflushed))]
 
     def _change(self, key: bytes, value: bytes | None) -> None:
         if isinstance(value, Until):

@@ -29,7 +29,7 @@ from tests.memory.group import Group
 from tests.memory.sink import MemorySink
 from tests.memory.source import MemorySource
 from tests.memory.transactions import TransactionalId, Transactions
-from tests.simulation.memory_store import MemoryStore
+from tests.simulation.memory_store import Change, MemoryStore
 from tests.simulation.scheduler import VirtualClock
 
 MOST_SEEDS = 3_000
@@ -167,15 +167,16 @@ def _settled_or_not(self: Group, partition: Partition) -> CommittedOffset | None
     return self.committed.get(partition)
 
 
-def _die_torn(self: MemoryStore, rng: Random) -> None:
-    """Lose one change of the last batch that was written."""
-    if self._unflushed:
-        changes = self._unflushed[-1]
-        del changes[rng.randrange(len(changes))]
-    _die(self, rng)
+def _kept_torn(self: MemoryStore, rng: Random) -> list[list[Change]]:
+    """Lose one change of the last batch of writes that is kept."""
+    kept = _kept(self, rng)
+    if kept:
+        lost = rng.randrange(len(kept[-1]))
+        kept[-1] = kept[-1][:lost] + kept[-1][lost + 1 :]
+    return kept
 
 
-_die = MemoryStore.die
+_kept = MemoryStore._kept
 
 
 def _nothing(*_: object, **__: object) -> None:
@@ -289,6 +290,6 @@ PLANTS = (
     Plant(
         "torn write",
         "a killed process leaves part of a batch of writes in the index",
-        _patched((MemoryStore, "die", _die_torn)),
+        _patched((MemoryStore, "_kept", _kept_torn)),
     ),
 )

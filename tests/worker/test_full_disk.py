@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -127,17 +127,11 @@ def finish(world: SimulatedWorld, number: int = 0) -> None:
         assert index.verify() == []
 
 
-def at_step(process: WorkerProcess, step: Step, times: int, effect: Callable[[], None]) -> None:
-    """Have an effect when a worker has come to a step so many times."""
-    process.steps_left[step] = times
-    process.kill = effect
-
-
 def test_a_disk_that_fills_under_a_worker(world: SimulatedWorld, disk: SmallDisk) -> None:
     """The worker ends with exit code 5 and the remedy, also when it is started again; then it goes on where it was."""
     for times, left in ((3, 0), (2, 20_000), (1, OPENS_BYTES)):
         process = started(world)
-        at_step(process, Step.READ, times, partial(disk.fill, left))
+        process.at_step[Step.READ] = (times, partial(disk.fill, left))
         for attempt in (process, None):
             error = error_of(world, attempt or started(world))
             assert exit_code_of(error) == EXIT_UNAVAILABLE
