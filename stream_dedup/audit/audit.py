@@ -97,6 +97,8 @@ class Audit:
         self._written: I64 = np.full(len(log.entries), NO_OUTPUT, np.int64)
         self._digests: U64 = np.zeros(len(log.entries), np.uint64)
         self._retention = Retention(scope.begins, scope.allowance_ms, ordered=not scope.allow_repeats)
+        self.earlier: dict[SourcePartition, int] = {}
+        """Of each source partition the offset after the last article that belongs to an earlier log."""
         self._last_output: dict[SourcePartition, int] = {}
         self._last_in: dict[tuple[SourcePartition, Partition], int] = {}
         self._report = AuditReport(articles=int(self.chosen.sum()))
@@ -183,8 +185,20 @@ class Audit:
         forgotten = self._log.logged.forgotten.get(source)
         if self._log.first_offset and (forgotten is None or stamp.coordinates.offset < forgotten):
             self._report.add("trimmed")
+        elif self._is_of_earlier_log(output, stamp.coordinates):
+            self.earlier[source] = max(self.earlier.get(source, 0), stamp.coordinates.offset + 1)
+            self._report.add("earlier log")
         else:
             self._report.add("wrong", f"{_where(output)}: {_article(stamp)} is not in the log")
+
+    def _is_of_earlier_log(self, output: SourceRecord, at: Coordinates) -> bool:
+        """Return whether the output of an article that is not in the log was written before the log began.
+
+        The group had another log then, which was lost; this one goes on behind what that one had judged.
+        """
+        first = self._log.ever_logged.first_since((at.topic_id, at.partition), 0, 0)
+        is_before = first is None or at.offset < first
+        return not self._log.first_offset and is_before and 0 <= output.timestamp < self._log.first_time
 
     def _answered(self, indices: list[int], output: SourceRecord, stamp: Stamp) -> int:
         """Return the article at these coordinates that the output belongs to: one that fits, unanswered ones first."""

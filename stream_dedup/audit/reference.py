@@ -90,6 +90,8 @@ class PlainLog:
     def __init__(self) -> None:
         """Start with an empty log."""
         self.first_offset: int | None = None
+        self.first_time = 0
+        """Log time of the first record, ms."""
         self.end = 0
         self.rules: Rules | None = None
         self.sources: list[SourcePartition] = []
@@ -118,6 +120,7 @@ class PlainLog:
         """
         if self.first_offset is None:
             self.first_offset = record.offset
+            self.first_time = int(np.min(record.time))
             self.trims.first_offset = LogOffset(record.offset)
         self.end = record.offset + 1
         payload = record.payload

@@ -75,6 +75,12 @@ COUNTS = (
     Finding("pending", "logged, but its offset is not committed: the output is still to come", ""),
     Finding("repeats", "equal outputs of one article, with `--allow-repeats`", ""),
     Finding("trimmed", "the verdict cannot be recomputed, or the log has lost the entry: the log was cut", ""),
+    Finding(
+        "earlier log",
+        "the output was written before the log began, for an article of a log that was lost (`run --new-log`); it is "
+        "not checked, and the source partition is audited from the next offset on",
+        "",
+    ),
     Finding("not kept", "no output, but one may have been in the part of its topic that retention has deleted", ""),
     Finding("source gone", "no output, and the source topic was deleted before the output was written", ""),
     Finding("not compared", "with `--texts`: the source record is gone, or a limit rejected it", ""),

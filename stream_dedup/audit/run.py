@@ -142,7 +142,7 @@ def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress
             progress("outputs compared", done, total)
         # 7
         since = Since(options.since_ms or 0, options.since_offset or 0)
-        audit.never_logged(lost_records(log, snapshot.sources, since, ports.reader))
+        audit.never_logged(lost_records(log, snapshot.sources, since, audit.earlier, ports.reader))
         if options.texts:
             texts = np.flatnonzero(audit.chosen) if options.sample is None else wanted
             records = records_of(log, texts, snapshot.sources, ports.reader)

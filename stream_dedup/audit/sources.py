@@ -39,10 +39,21 @@ class Since(NamedTuple):
 
 
 def lost_records(
-    log: PlainLog, sources: Mapping[Partition, AuditedSource], since: Since, reader: TopicReader
+    log: PlainLog,
+    sources: Mapping[Partition, AuditedSource],
+    since: Since,
+    earlier: Mapping[SourcePartition, int],
+    reader: TopicReader,
 ) -> Iterator[tuple[str, Coordinates]]:
-    """Yield topic and coordinates of the records that should have been logged and were not."""
-    wanted = {partition: list(_unlogged(log, partition, source, since)) for partition, source in sources.items()}
+    """Yield topic and coordinates of the records that should have been logged and were not.
+
+    Records below the offsets ``earlier`` were in an earlier log of the group.
+    """
+    wanted = {
+        partition: list(_unlogged(log, partition, source._replace(begin=max(source.begin, known)), since))
+        for partition, source in sources.items()
+        for known in [earlier.get((source.topic_id, partition.number), 0)]
+    }
     for record in read_ranges(reader, wanted):
         topic_id = sources[Partition(record.topic, record.partition)].topic_id
         yield record.topic, Coordinates(topic_id, record.partition, record.offset)

@@ -111,6 +111,10 @@ class World:
             self.cluster.append(self.cluster.partition(Partition(str(judged.verdict), 0)), message)
         self.commit(committed)
 
+    def pass_time(self) -> None:
+        """Let a second pass."""
+        self._scheduler.run_until(lambda: False, self._scheduler.now() + 1)
+
     def commit(self, offset: int) -> None:
         self.cluster.group(GROUP).commit(SOURCE, CommittedOffset(SourceOffset(offset), self.topic_id))
 
@@ -268,6 +272,42 @@ def test_the_same_trim_before_the_audit_began() -> None:
     world.write(1)
     world.append(rules_of(world.config), Trim(2, 2_000_000_000_000))
     assert counts(world.audit()) == {"pending": 2, "trimmed early": 1}
+
+
+def earlier_world(outputs: int) -> World:
+    """Five records of the source. The log of the first two was lost; the fourth and the fifth are in another one.
+
+    So many of the first two have kept their output. The third was never logged.
+    """
+    world = three_logged()
+    world.produce(b"value 3", b"value 4")
+    world.write(2, only=lambda offset: offset < outputs)
+    world.cluster.delete_topic(world.config.log_topic)
+    world.pass_time()
+    world.cluster.make_topic(world.config.log_topic, has_append_time=True)
+    world.append(rules_of(world.config), world.batch([3, 4], [A, REJECTED]))
+    world.write(5)
+    return world
+
+
+def test_a_log_that_was_lost_and_begun_again() -> None:
+    """Outputs of the earlier log are counted, and a partition is audited from behind them on: no further."""
+    found = earlier_world(2).audit()
+    assert counts(found) == {"earlier log": 2, "missing": 1}
+    assert found.examples["missing"] == ["articles-0-2: committed, but never logged"]
+    assert earlier_world(0).audit().found["missing"] == 3
+
+
+def test_an_output_that_is_in_no_log() -> None:
+    """What was written since the log began, or lies behind its first article, is not of an earlier log: it is wrong."""
+    for offset, written_before in ((2, 0), (5, 1)):
+        world = earlier_world(2)
+        log_began = world.cluster.partition(Partition(world.config.log_topic, 0)).records[0].timestamp
+        at = Coordinates(world.topic_id, 0, offset)
+        headers = output_headers(Judgement(Verdict.UNIQUE), A, world.plain().scheme_id(), SOURCE.topic, at, 1234)
+        message = Message(b"key", b"value %d" % offset, headers, log_began - written_before)
+        world.cluster.append(world.cluster.partition(UNIQUE), message)
+        assert f"articles-0-{offset} is not in the log" in world.audit().examples["wrong"][0]
 
 
 def cut_world(forgotten: tuple[Forgotten, ...]) -> World:
