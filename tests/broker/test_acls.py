@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -75,8 +76,10 @@ class SecuredGroup:
 
 
 @pytest.fixture
-def group(secured: Secured, tmp_path: Path) -> SecuredGroup:
-    return SecuredGroup(secured, tmp_path)
+def group(secured: Secured, tmp_path: Path) -> Iterator[SecuredGroup]:
+    group = SecuredGroup(secured, tmp_path)
+    with closing(group.made):
+        yield group
 
 
 def test_every_command_with_its_rights(group: SecuredGroup, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,11 +6,12 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kafka import TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from stream_dedup.audit.run import AuditOptions, run_audit
 from stream_dedup.broker.adapter import kafka_audit_ports
@@ -47,6 +48,7 @@ class Pipeline:
         self._partitions = partitions
         self._sections = sections
         self._workers: list[ForkedProcess] = []
+        self._clients = ExitStack()
         self._started: dict[int, tuple[str, int]] = {}
         admin = make_admin(self.config("main").kafka)
         ensure_topics(admin, self.config("main"))
@@ -141,6 +143,8 @@ class Pipeline:
         assert worker.wait(60) == 0, self.log(index)
 
     def close(self) -> None:
+        """Kill the workers that still run."""
+        self._clients.close()
         for worker in self._workers:
             if worker.poll() is None:
                 worker.kill()
@@ -149,17 +153,23 @@ class Pipeline:
     # how far it is
 
     def committed(self) -> dict[TopicPartition, int]:
-        kafka = self.config().kafka
-        admin = make_admin(kafka)
+        admin, kafka = self._admin, self.config().kafka
         found = patiently(kafka, "committed offsets", lambda: committed_offsets(admin, self.name))
-        admin.close()
         return {partition: offset for partition, (offset, _) in found.items()}
 
     def ends(self) -> dict[TopicPartition, int]:
-        consumer = make_consumer(self.config().kafka)
-        ends: dict[TopicPartition, int] = consumer.end_offsets(self.partitions())
-        consumer.close()
+        ends: dict[TopicPartition, int] = self._consumer.end_offsets(self.partitions())
         return ends
+
+    # One client for all looks: making one takes more processor time than the look.
+
+    @cached_property
+    def _admin(self) -> KafkaAdminClient:
+        return self._clients.enter_context(closing(make_admin(self.config().kafka)))
+
+    @cached_property
+    def _consumer(self) -> KafkaConsumer:
+        return self._clients.enter_context(closing(make_consumer(self.config().kafka)))
 
     def done(self) -> bool:
         """Whether every article that is there has its verdict, committed."""
