@@ -1,6 +1,6 @@
 # make run    everything set up, and the main job shown on a real Kafka broker
 # make test   everything set up, and all tests; the wide sweeps by samples
-# make test-full  all tests, all of the wide sweeps, five times the examples of the property tests
+# make test-full  all tests, all of the wide sweeps, ten times the examples of the property tests
 # make test-cluster  the tests on three Kafka nodes
 # make lint   all lint rules, the format, strict types
 # make bench  figures beside peers (benchmarks/README.md)

@@ -25,7 +25,7 @@ from typing import Any
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[1]
-MAX_REQUEST_BYTES = 65_536
+MAX_REQUEST_BYTES = 150_000
 CRASHED = 70
 """Exit code of a process that ended with an exception."""
 

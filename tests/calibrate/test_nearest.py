@@ -15,6 +15,7 @@ from stream_dedup.calibrate.nearest import (
     measure,
     work,
 )
+from tests.amount import FULL
 from tests.calibrate.entries import directed_rules, exact_rules, plain_matches, some_entries
 
 LENGTHS = (1, 4, 16, 64)
@@ -34,7 +35,7 @@ def match_in(near: Nearest, article: int, step: int, limit: int) -> tuple[int, i
 @pytest.mark.parametrize("bucket_limit", [1, 16_384])
 def test_every_setting_matches_what_the_definition_matches(tables: int, bucket_limit: int) -> None:
     """For each length of plan and each limit the match and its distance are those of the reference."""
-    entries = some_entries(tables, 90, tables=tables)
+    entries = some_entries(tables, 90 if FULL else 45, tables=tables)
     rules = directed_rules(tables, bucket_limit=bucket_limit)
     near = measured(entries, DirectedSearch(entries, rules, LENGTHS), 96)
     found = 0

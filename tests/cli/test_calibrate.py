@@ -20,6 +20,7 @@ from stream_dedup.config.load import load_config
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import signed
 from stream_dedup.core.text.decode import RawRecord
+from tests.amount import FULL
 from tests.calibrate.corpus import article, records, write
 from tests.forks import ForkedProcess
 
@@ -67,7 +68,7 @@ def test_a_cell_is_what_filter_decides_with_these_settings(
     assert 0 < verdicts["duplicate"] < 80
 
 
-@pytest.mark.parametrize("k", range(0, 12, 2))
+@pytest.mark.parametrize("k", range(0, 12, 2 if FULL else 4))
 def test_a_distance_is_what_filter_decides_with_it(
     k: int, long_texts: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -76,15 +76,11 @@ def test_a_full_disk_is_reported_where_python_does_not_buffer() -> None:
 
 
 @pytest.mark.parametrize("unbuffered", [False, True])
-def test_a_non_blocking_reader_gets_all_of_a_long_line(unbuffered: bool) -> None:
+def test_a_non_blocking_reader_gets_all_of_a_long_line(unbuffered: bool, fork: Fork) -> None:
     """`click.echo` of more than a pipe holds."""
     reader, writer = os.pipe()
     fcntl.fcntl(writer, fcntl.F_SETFL, os.O_NONBLOCK)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "stream_dedup", "fingerprint", "--json", LONG[:120_000]],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1" if unbuffered else ""},
-        stdout=writer,
-    )
+    process = fork(["fingerprint", "--json", LONG[:120_000]], writer, unbuffered=unbuffered)
     os.close(writer)
     with os.fdopen(reader, "rb") as file:
         assert json.loads(file.read())["text"] == LONG[:120_000]

@@ -26,7 +26,11 @@ LEAST_SECONDS = 0.002 if FULL else 0.001
 """What takes less at twice the size takes 30 s for a megabyte at worst; most of it is noise."""
 
 SAMPLE = {"every step", "HTML", "records"}
-"""The ways of a run that is not full: every family is taken through one of them."""
+"""The ways of a run that is not full."""
+FOUND = {"'/'", "'_.cn/'", "'@a.cn/'", "<!-- where much is open", "<div> and a stray end", "half surrogates"}
+"""Families that found a quadratic step."""
+EACH = 1 if FULL else 4
+"""One family of so many is taken in a run that is not full, and every one that found something."""
 
 
 @pytest.fixture(autouse=True)
@@ -61,16 +65,18 @@ def _grows_for_certain(path: Path, family: Family, size: int) -> bool:
 def test_twice_the_text_takes_twice_the_time(case: Case) -> None:
     """From a record's bytes to its entry; whatever the text repeats, and whatever it begins and never ends."""
     path = Path(case.settings, case.kind)
+    families = [family for at, family in enumerate(case.families.items()) if at % EACH == 0 or family[0] in FOUND]
     size = {id(PAGES): PAGE_SIZE, id(RECORDS): RECORD_SIZE}.get(id(case.families), SIZE)
-    assert [name for name, family in case.families.items() if grows(path, family, size)] == []
+    assert [name for name, family in families if grows(path, family, size)] == []
 
 
 def test_there_are_families_enough() -> None:
-    """Some hundred, of text and of pages; a run that is not full leaves none out."""
+    """Some hundred, of text and of pages; a run that is not full has some of each, and those that found a step."""
     assert len(TEXTS) > 200
     assert len(PAGES) > 150
     every = {id(case.families) for case in cases()}
     assert {id(case.families) for case in cases() if case.name in SAMPLE} == every
+    assert {*TEXTS, *PAGES, *RECORDS} >= FOUND
 
 
 @pytest.mark.parametrize(

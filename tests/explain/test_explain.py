@@ -12,6 +12,7 @@ from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import Status, Verdict
 from stream_dedup.explain.explain import NO_LOOKUP, Side, Sieve, as_json, explain, pushes
 from stream_dedup.explain.text import bit_row, lines
+from tests.amount import FULL
 from tests.calibrate.entries import directed_rules, exact_rules, plain_matches, some_entries
 from tests.explain.sides import changed, side
 
@@ -138,7 +139,7 @@ def test_the_shortest_texts_match_their_equals_alone(bits: list[int], verdict: V
 @pytest.mark.parametrize("tables", [4, 16])
 def test_verdicts_are_those_of_the_definition(tables: int) -> None:
     """For pairs of entries at many distances, the verdict is that of the reference over a log of the two."""
-    entries = some_entries(17, 40, tables=tables, flips=90)
+    entries = some_entries(17, 40 if FULL else 18, tables=tables, flips=90)
     rules = directed_rules(tables, probes=32)
     sides = [
         Side(str(row), Status.LONG, int(entries.groups[row]), entries.signatures[row].tobytes(), entries.margins[row])

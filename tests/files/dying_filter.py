@@ -30,6 +30,8 @@ class SetUp(TypedDict, total=False):
     """A signal that it ignores, as under `nohup`."""
     unbuffered: bool
     """Standard output without a buffer, as PYTHONUNBUFFERED makes it."""
+    no_output: bool
+    """Standard output is closed: Python has None for it."""
 
 
 _EFFECTS = ((os, "fsync"), (os, "replace"), (LogIndex, "commit"))
@@ -60,6 +62,9 @@ def _set_up(wanted: SetUp) -> None:
         signal.signal(wanted["ignores"], signal.SIG_IGN)
     if wanted.get("unbuffered"):
         sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), write_through=True)
+    if wanted.get("no_output"):
+        os.close(1)
+        sys.stdout = None  # type: ignore[assignment]
 
 
 def die_at(number: int) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import signal
-import subprocess
 import sys
 import termios
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 from typing import IO, Any
@@ -22,12 +21,10 @@ from stream_dedup.index import LogIndex
 from tests.forks import ForkedProcess
 from tests.waiting import wait_until
 
-ROOT = Path(__file__).resolve().parents[2]
 LINES = 60
 """Some 2 KB each: together more than the output buffer, a pipe and a write hold."""
 PIPE_BYTES = 4096
 
-Start = Callable[..., subprocess.Popen[bytes]]
 Fork = Callable[..., ForkedProcess]
 
 
@@ -42,24 +39,7 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def start() -> Iterator[Start]:
-    """Starts `filter` as a process of its own; one that still runs at the end is killed."""
-    running: list[subprocess.Popen[bytes]] = []
-
-    def begin(*args: object, unbuffered: bool = False, **more: Any) -> Any:  # noqa: ANN401
-        env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1" if unbuffered else ""}
-        command = [sys.executable, "-m", "stream_dedup", *map(str, args)]
-        running.append(subprocess.Popen(command, env=env, stderr=subprocess.PIPE, **more))
-        return running[-1]
-
-    yield begin
-    for process in running:
-        process.kill()
-        process.communicate()
-
-
-def ended(process: subprocess.Popen[bytes] | ForkedProcess) -> tuple[int, str]:
+def ended(process: ForkedProcess) -> tuple[int, str]:
     """Exit code and what was said on standard error."""
     _, told = process.communicate(timeout=60)
     assert process.returncode is not None
@@ -129,12 +109,11 @@ def test_a_disk_that_gets_full(tmp_path: Path, source: Path, fork: Fork, missing
 
 
 @either
-def test_a_non_blocking_pipe(tmp_path: Path, source: Path, start: Start, fork: Fork, unbuffered: bool) -> None:
+def test_a_non_blocking_pipe(tmp_path: Path, source: Path, fork: Fork, unbuffered: bool) -> None:
     """`filter` waits for a slow reader of a non-blocking pipe, and every line arrives."""
     reader, writer = small_pipe()
     fcntl.fcntl(writer, fcntl.F_SETFL, os.O_NONBLOCK)
-    args = [*flags(tmp_path, indexed=True), source]
-    process = start(*args, stdout=writer, unbuffered=True) if unbuffered else fork(args, writer)
+    process = fork([*flags(tmp_path, indexed=True), source], writer, unbuffered=unbuffered)
     wait_until(lambda: _waiting_bytes(reader) == PIPE_BYTES, 60, "a full pipe")
     os.close(writer)
     with os.fdopen(reader, "rb") as file:
@@ -155,20 +134,18 @@ def test_a_reader_that_has_gone(tmp_path: Path, source: Path, fork: Fork) -> Non
     assert verdicts_of_the_next_call(tmp_path, source) == {"unique"}
 
 
-def test_a_closed_standard_output(tmp_path: Path, source: Path, start: Start) -> None:
+def test_a_closed_standard_output(tmp_path: Path, source: Path, fork: Fork) -> None:
     """The call fails, because its output would be lost."""
-    process = start(*flags(tmp_path, indexed=True), source, preexec_fn=partial(os.close, 1))
+    process = fork([*flags(tmp_path, indexed=True), source], 1, no_output=True)
     code, told = ended(process)
     assert (code, "output standard output: Bad file descriptor" in told) == (5, True)
     assert verdicts_of_the_next_call(tmp_path, source) == {"unique"}
 
 
-def test_the_null_device_is_an_output_beside_a_closed_standard_output(
-    tmp_path: Path, source: Path, start: Start
-) -> None:
+def test_the_null_device_is_an_output_beside_a_closed_standard_output(tmp_path: Path, source: Path, fork: Fork) -> None:
     """Nothing goes to standard output, so it does not matter that it is closed."""
     args = ["--unique", tmp_path / "unique", "--duplicate", "/dev/null", "--rejected", "/dev/null", source, source]
-    process = start(*flags(tmp_path, indexed=False), *args, preexec_fn=partial(os.close, 1))
+    process = fork([*flags(tmp_path, indexed=False), *args], 1, no_output=True)
     assert ended(process) == (0, "")
     assert (tmp_path / "unique").read_bytes().count(b"\n") == LINES
 
@@ -217,7 +194,7 @@ def test_a_crash_between_any_two_effects_of_the_end(tmp_path: Path, source: Path
     for step in range(100):
         for path in (out, unique):
             path.unlink(missing_ok=True)
-        subprocess.run(["rm", "-rf", index], check=True)
+        shutil.rmtree(index, ignore_errors=True)
         with out.open("wb") as file:
             args = ["--unique", unique, "--duplicate", tmp_path / "d", source, source]
             process = fork([*flags(tmp_path, indexed=True), *args], file.fileno(), dies_at=step)

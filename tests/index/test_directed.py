@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,10 @@ pytestmark = pytest.mark.usefixtures("small_limits")
 
 IMAGES = {"off": 0, "tiny": 2, "partly": 30, "on": 10_000}
 """Budgets, in the small units of these tests; empty shards take 16 KB each."""
+PLACES = [(4, "off"), (4, "on"), (8, "partly"), (16, "tiny")]
+"""Numbers of tables and budgets; all of them with each other in a full run."""
+if FULL:
+    PLACES = list(product([4, 8, 16], IMAGES))
 
 
 KINDS = {(Verdict.UNIQUE, False), (Verdict.UNIQUE, True), (Verdict.DUPLICATE, True), (Verdict.REJECTED, False)}
@@ -74,8 +79,7 @@ def open_index(path: Path, tables: int, rng: random.Random, image: str) -> LogIn
     return LogIndex.open(path, scheme=scheme_of(tables), settings=settings)
 
 
-@pytest.mark.parametrize("image", IMAGES)
-@pytest.mark.parametrize("tables", [4, 8, 16])
+@pytest.mark.parametrize(("tables", "image"), PLACES)
 @pytest.mark.parametrize("seed", range(2 if FULL else 1))
 def test_verdicts_are_the_plain_ones(tmp_path: Path, seed: int, tables: int, image: str) -> None:
     """Of every kind of text, scope and id, under every rule; merged, flushed and opened again at any moment."""
@@ -100,7 +104,7 @@ def test_verdicts_are_the_plain_ones(tmp_path: Path, seed: int, tables: int, ima
     index.close()
 
 
-@pytest.mark.parametrize("image", IMAGES)
+@pytest.mark.parametrize("image", IMAGES if FULL else ["tiny", "on"])
 def test_trims_change_no_verdict(tmp_path: Path, image: str) -> None:
     """What is held in memory forgets with the disk."""
     writer = stepwise_log(9, tables=8)

@@ -61,7 +61,7 @@ def test_near_is_what_the_reference_finds(tmp_path: Path, k: int, kind: str) -> 
     settings = IndexSettings(fold_entries=rng.choice([1, 30, 100, 10_000]), image_mib=rng.choice([0, 20, 26, 1_000]))
     index = open_library(tmp_path, SCHEME, settings)
     entries: list[int] = []
-    for _ in range(12):
+    for _ in range(12 if FULL else 6):
         values = [source.fingerprint() for _ in range(rng.randint(1, 30))]
         add_numbers(index, values)
         entries += values

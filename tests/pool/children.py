@@ -26,6 +26,12 @@ RECORDS = [
 ENDLESS = RawRecord(b"e", b'{"id": "own", "text": "endless"}', "t-0-4")
 """Never done under ``SLOW_STEP``."""
 
+LIGHT_STEP = """\
+from stream_dedup.core.fingerprint import entry_maker
+from tests.pool.light import LightFingerprinter
+entry_maker.Fingerprinter = LightFingerprinter
+"""
+"""A step that leaves out dictionaries and tables, which take two thirds of a child's start."""
 SLOW_STEP = """\
 import re, time
 from stream_dedup.core.fingerprint import entry_maker

@@ -19,6 +19,8 @@ from tests.pool.children import ENDLESS, RECORDS, SLOW_STEP, same, take_step
 
 LIMIT_S = 0.4
 
+pytestmark = pytest.mark.usefixtures("light")
+
 
 @pytest.fixture(params=[0, 1])
 def slow_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:

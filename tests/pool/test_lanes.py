@@ -13,7 +13,7 @@ from stream_dedup.pool.tasks import Task, TaskQueue
 from tests.pool.children import RECORDS, WAITING_STEP, same, take_step, wait_until_gone, waiting_for
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("light")]
 
 LIMIT_S = 200
 """Longest wait for what must happen."""

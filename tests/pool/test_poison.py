@@ -20,12 +20,24 @@ from stream_dedup.pool import FingerprintPool, process
 from stream_dedup.pool.driver import MOST_USELESS_DEATHS
 from stream_dedup.pool.isolation import MOST_KILLS
 from stream_dedup.pool.recipe import KILLED_TWICE
-from tests.pool.children import DYING_STEP, ENDLESS, RECORDS, SLOW_STEP, Observed, same, take_step, wait_until_gone
+from tests.pool.children import (
+    DYING_STEP,
+    ENDLESS,
+    LIGHT_STEP,
+    RECORDS,
+    SLOW_STEP,
+    Observed,
+    same,
+    take_step,
+    wait_until_gone,
+)
 from tests.waiting import wait_until
 
 CRASHING = RawRecord(b"c", b'{"text": "segfault"}', "t-0-5")
 GREEDY = RawRecord(b"c", b'{"text": "too much"}', "t-0-6")
 START_LIMIT_S = 60
+
+pytestmark = pytest.mark.usefixtures("light")
 
 
 # Articles that kill their process.
@@ -90,8 +102,8 @@ def test_children_that_cannot_load_fail_the_warming(monkeypatch: pytest.MonkeyPa
 
 def test_a_library_that_crashes_on_every_article_rejects_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """A child fingerprints a sentence before it is ready: the pool ends, and the articles are polled again."""
-    crash = "from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter\n"
-    crash += "Fingerprinter.fingerprint = lambda *_: os.kill(os.getpid(), signal.SIGILL)\n"
+    crash = "from stream_dedup.core.fingerprint import entry_maker\n"
+    crash += "entry_maker.Fingerprinter.fingerprint = lambda *_: os.kill(os.getpid(), signal.SIGILL)\n"
     take_step(monkeypatch, crash)
     with FingerprintPool(1) as pool, pytest.raises(UnavailableError, match="ended by SIGILL"):
         pool.submit(RECORDS).result()
@@ -143,7 +155,7 @@ BUSY_STEP = SLOW_STEP.replace(
 @pytest.mark.parametrize("state", ["starting", "idle", "working", "in a loop"])
 def test_children_end_when_their_parent_is_killed(state: str, tmp_path: Path) -> None:
     """SIGKILL leaves the parent no time to say so; whatever the children were at, they end: in a loop in C, too."""
-    command = [sys.executable, "-c", PARENT, BUSY_STEP, state, str(tmp_path)]
+    command = [sys.executable, "-c", PARENT, LIGHT_STEP + BUSY_STEP, state, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         pids = [int(pid) for pid in parent.stdout.readline().split()]

@@ -1,6 +1,5 @@
 """The pool of fingerprinting processes: real processes, really killed."""
 
-import json
 import os
 import signal
 import subprocess
@@ -18,8 +17,6 @@ from stream_dedup.errors import UnavailableError
 from stream_dedup.pool import FingerprintPool, process
 from tests.pool.children import ENDLESS, RECORDS, SLOW_STEP, same, take_step, wait_until_gone
 
-LONG_WORK = [RawRecord(None, json.dumps({"text": "不同的文字 some more words " * 20_000}).encode(), "t-0-3")] * 200
-
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[FingerprintPool]:
@@ -28,11 +25,11 @@ def shared() -> Iterator[FingerprintPool]:
         yield pool
 
 
-@pytest.mark.parametrize("processes", [0, 1, 2])
-def test_columns_are_those_of_the_core(processes: int) -> None:
+def test_columns_are_those_of_the_core(shared: FingerprintPool) -> None:
     """The columns are the same in this process and in children."""
-    with FingerprintPool(processes) as pool:
-        assert same(pool.submit(RECORDS).result(), EntryMaker()(RECORDS))
+    with FingerprintPool(0) as here:
+        for pool in (shared, here):
+            assert same(pool.submit(RECORDS).result(), EntryMaker()(RECORDS))
 
 
 def test_settings_and_format_reach_the_children() -> None:
@@ -66,6 +63,7 @@ def test_what_work_raises_comes_out_of_its_future(shared: FingerprintPool) -> No
     assert len(shared.submit(RECORDS).result()) == 3
 
 
+@pytest.mark.usefixtures("light")
 @pytest.mark.parametrize("processes", [0, 2])
 def test_close_ends_the_children_and_refuses_work(processes: int) -> None:
     """``close`` may be called twice."""
@@ -79,12 +77,14 @@ def test_close_ends_the_children_and_refuses_work(processes: int) -> None:
         pool.submit(RECORDS)
 
 
+@pytest.mark.usefixtures("light")
 def test_close_cancels_what_is_queued_and_gives_up_on_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``close`` returns within its time limit."""
+    """``close`` returns within its time limit; the task that is late then fails, and no other child is started."""
+    take_step(monkeypatch, SLOW_STEP)
     monkeypatch.setattr(process, "CLOSE_WAIT_S", 0.2)
-    pool = FingerprintPool(1)
+    pool = FingerprintPool(1, article_limit_s=3600)
     pool.warm()
-    futures = [pool.submit(LONG_WORK), *(pool.submit(RECORDS) for _ in range(5))]
+    futures = [pool.submit([ENDLESS]), *(pool.submit(RECORDS) for _ in range(5))]
     while not futures[0].running():
         assert not futures[0].done()
     pids = pool.pids
@@ -92,21 +92,6 @@ def test_close_cancels_what_is_queued_and_gives_up_on_long_work(monkeypatch: pyt
     wait_until_gone(pids)
     assert isinstance(futures[0].exception(), UnavailableError)
     assert all(future.cancelled() for future in futures[1:])
-
-
-def test_a_pool_that_closes_starts_no_other_child(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A task that is late while the pool closes fails."""
-    take_step(monkeypatch, SLOW_STEP)
-    monkeypatch.setattr(process, "CLOSE_WAIT_S", 0.2)
-    pool = FingerprintPool(1, article_limit_s=3600)
-    pool.warm()
-    future = pool.submit([ENDLESS])
-    while not future.running():
-        assert not future.done()
-    pids = pool.pids
-    pool.close()
-    wait_until_gone(pids)
-    assert isinstance(future.exception(), UnavailableError)
 
 
 def test_children_load_nothing_but_the_core() -> None:
