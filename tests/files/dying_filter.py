@@ -64,7 +64,7 @@ def _set_up(wanted: SetUp) -> None:
         sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), write_through=True)
     if wanted.get("no_output"):
         os.close(1)
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
 
 
 def die_at(number: int) -> None:
