@@ -60,7 +60,7 @@ class MemoryWorld:
         deadline = self._scheduler.now() + DUE_S
         while not condition():
             assert self._scheduler.now() < deadline, f"waited for {DUE_S:g} virtual seconds in vain: {what}"
-            self._scheduler.run_until(lambda: False, self._scheduler.now() + PAUSE_S)
+            self._scheduler.run_to(self._scheduler.now() + PAUSE_S)
 
     def time_ms(self) -> int:
         return self._cluster.time_ms()

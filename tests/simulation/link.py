@@ -31,6 +31,8 @@ FAILING = POLLS | {
     "source.committed",
 }
 """Calls that may raise ``PassingError``."""
+ANSWERED = FAILING - POLLS
+"""Calls of which the answer may be lost."""
 LOST = 0.08
 """Probability that a request or its answer is lost while there are faults."""
 LATEST_S = 6.0
@@ -72,14 +74,14 @@ class Link:
         scheduler = self._scheduler
         scheduler.point(call)
         if phase is Phase.END:
-            if call in FAILING and call not in POLLS and self._loses():
+            if call in ANSWERED and self._loses():
                 msg = f"{call}: the answer is lost"
                 raise PassingError(msg)
             return
-        stall = self.stalls.pop(call, 0.0) or self._slowness()
+        stall = self.stalls.pop(call, 0.0) or (self._plan.slow and self._slowness())
         if stall:
             scheduler.wait(Signal(), stall)
-        if call in FAILING:
+        if call in FAILING and scheduler.now() < max(self.faults_until, self.away_until):
             self._fail(call)
 
     def heartbeats(self) -> bool:
@@ -118,7 +120,7 @@ class Link:
         raise PassingError(msg)
 
     def _slowness(self) -> float:
-        if self.is_healed or not self._plan.slow or self._rng.random() >= self._plan.slow:
+        if self.is_healed or self._rng.random() >= self._plan.slow:
             return 0.0
         return LONGEST_STALL_S * self._rng.random() ** 3
 

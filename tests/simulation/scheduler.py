@@ -101,7 +101,8 @@ class Scheduler:
         if actor is None:
             self._wait_outside(signal, timeout_s)
             return
-        self.refuse_dead(actor)
+        if actor.process.is_dead:
+            raise GreenletExit
         actor.sleep += 1
         sleep = actor.sleep
 
@@ -140,24 +141,20 @@ class Scheduler:
         return self._current
 
     def point(self, what: str) -> None:
-        """Note that the current actor has come to a point; another one may have its turn first."""
+        """Note that the current actor has come to a point; another one may have its turn first.
+
+        Raises:
+            GreenletExit: its process was killed.
+        """
         actor = self._current
         if actor is None:
             return
-        self.refuse_dead(actor)
+        if actor.process.is_dead:
+            raise GreenletExit
         self.trace.append((actor.name, what))
         if self._random() < self.switching:
             self._runnable.append(actor)
             self._hub.switch()
-
-    def refuse_dead(self, actor: Actor) -> None:
-        """End an actor whose process was killed.
-
-        Raises:
-            GreenletExit: it was.
-        """
-        if actor.process.is_dead:
-            raise GreenletExit
 
     # Processes.
 
@@ -196,17 +193,21 @@ class Scheduler:
                 return done()
         return True
 
+    def run_to(self, until: float) -> None:
+        """Give turns until a time. Not to be called by an actor."""
+        while self._turn(until):
+            continue
+
     def _turn(self, until: float) -> bool:
         """Give one turn, or move time on; return False when nothing happens before ``until``."""
         alarms = self._alarms
         if alarms and alarms[0][0] <= self._now:
             heapq.heappop(alarms)[2]()
             return True
-        runnable = self._runnable
-        if runnable:
+        if self._runnable:
             if self._now >= until:
                 return False
-            self._switch_to(self._take(runnable))
+            self._switch_to(self._take())
             return True
         if not alarms or alarms[0][0] > until:
             self._now = max(self._now, until)
@@ -214,8 +215,9 @@ class Scheduler:
         self._now = max(self._now, alarms[0][0])
         return True
 
-    def _take(self, runnable: list[Actor]) -> Actor:
+    def _take(self) -> Actor:
         """Take a runnable actor at random."""
+        runnable = self._runnable
         index = int(self._random() * len(runnable))
         actor, runnable[index] = runnable[index], runnable[-1]
         runnable.pop()
@@ -304,7 +306,7 @@ class VirtualClock:
         self._process = process
 
     def monotonic(self) -> float:
-        return self._scheduler.now()
+        return self._scheduler._now
 
     def time_ms(self) -> int:
         return FIRST_TIME_MS + int(self._scheduler.now() * 1000) + self._process.ahead_ms

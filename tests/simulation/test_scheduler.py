@@ -47,10 +47,10 @@ def test_a_frozen_process_has_no_turn_until_it_is_thawed() -> None:
     scheduler, process = Scheduler(Random(0)), Process("p")
     seen: list[str] = []
     scheduler.spawn(process, "a", counting(scheduler, VirtualClock(scheduler, process), seen, "a"))
-    scheduler.run_until(lambda: False, 1.5)
+    scheduler.run_to(1.5)
     assert len(seen) == 2
     scheduler.freeze(process)
-    scheduler.run_until(lambda: False, 50)
+    scheduler.run_to(50)
     assert len(seen) == 2
     scheduler.thaw(process)
     scheduler.run_until(lambda: len(seen) == 3, 50.1)
@@ -72,9 +72,9 @@ def test_a_killed_process_never_goes_on() -> None:
             seen.append("after")
 
     scheduler.spawn(process, "a", run)
-    scheduler.run_until(lambda: False, 5)
+    scheduler.run_to(5)
     scheduler.kill(process)
-    scheduler.run_until(lambda: False, 50)
+    scheduler.run_to(50)
     assert seen == ["finally"]
 
 
@@ -88,7 +88,7 @@ def test_an_actor_can_kill_its_own_process() -> None:
         seen.append("lives")
 
     actor = scheduler.spawn(process, "a", run)
-    scheduler.run_until(lambda: False, 1)
+    scheduler.run_to(1)
     assert (seen, actor.is_alive, actor.error) == ([], False, None)
 
 

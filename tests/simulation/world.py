@@ -222,7 +222,7 @@ class SimulatedWorld:
     def run_until(self, when: float) -> None:
         """Let everything run until a time, and look after the workers meanwhile."""
         while self.scheduler.now() < when:
-            self.scheduler.run_until(lambda: False, min(when, self.scheduler.now() + LOOK_S))
+            self.scheduler.run_to(min(when, self.scheduler.now() + LOOK_S))
             self.look_after()
 
     def run_until_quiet(self) -> bool:
