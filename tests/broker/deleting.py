@@ -7,7 +7,7 @@ from kafka import KafkaAdminClient
 from stream_dedup.broker.topics import topic_ids
 from tests.waiting import wait_until
 
-GONE_LIMIT_S = 30
+GONE_LIMIT_S = 60
 """Usually some milliseconds."""
 
 

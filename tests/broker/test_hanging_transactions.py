@@ -21,7 +21,7 @@ from tests.worker.mixture import records
 from tests.worker.pipeline import Pipeline, pipeline
 
 SEED = 5
-LIMIT_S = 30
+LIMIT_S = 60
 SESSION_S = 2
 TRANSACTION_S = 600
 """Longer than the test may take: a hanging transaction ends because another worker aborts it, or not at all."""

@@ -22,7 +22,7 @@ from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
 from tests.broker.deleting import delete_topic
 
 WORKERS = 4
-LIMIT_S = 30
+LIMIT_S = 60
 
 
 def settings_of(admin: KafkaAdminClient, topic: str) -> dict[str, str]:

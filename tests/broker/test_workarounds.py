@@ -54,7 +54,7 @@ from stream_dedup.config.model import KafkaConfig
 from stream_dedup.dev.broker.ports import free_ports
 from stream_dedup.errors import UnavailableError, UserError
 
-LIMIT_S = 30
+LIMIT_S = 60
 VERIFIED = "3.0.12"
 """The version that the tests named above were run against, with and without each workaround."""
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 WAIT_LIMIT_S = 60.0
 """A busy machine takes seconds for what takes milliseconds otherwise."""
-ACKNOWLEDGED_S = 30.0
+ACKNOWLEDGED_S = 60.0
 
 
 class KafkaTransaction:

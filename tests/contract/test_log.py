@@ -11,7 +11,7 @@ from tests.contract.conftest import Group
 from tests.contract.world import World
 from tests.logs import rules
 
-ACKNOWLEDGED_S = 30.0
+ACKNOWLEDGED_S = 60.0
 
 
 def append_all(log: FingerprintLog, revisions: list[int]) -> list[int]:

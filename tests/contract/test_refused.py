@@ -153,6 +153,6 @@ def test_a_log_that_may_not_be_cut_described_or_written(world: World, ports: Wor
     deny(ResourceType.TOPIC, topic, ACLOperation.DELETE)
     refused(world, lambda: ports.log.cut(0))
     deny(ResourceType.TOPIC, topic, ACLOperation.WRITE)
-    refused(world, lambda: ports.log.append(rules()).wait(30))
+    refused(world, lambda: ports.log.append(rules()).wait(60))
     deny(ResourceType.TOPIC, topic, ACLOperation.DESCRIBE)
     refused(world, lambda: ports.offsets.topic_ids([topic]))

@@ -29,6 +29,7 @@ def command(broker: DevBroker) -> Iterator[subprocess.Popen[str]]:
     started.communicate()
 
 
+@pytest.mark.full
 def test_prints_its_address_and_ends_on_ctrl_c(command: subprocess.Popen[str]) -> None:
     """The address is the first line, the broker answers there, SIGINT ends it with 0 and nobody listens on."""
     assert command.stdout is not None
@@ -53,11 +54,12 @@ command.command()
 """
 
 
-def test_sigterm_ends_it_in_order() -> None:
-    """A service manager's signal closes the broker, and the exit code is 0."""
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
+    """The address is the first line; Ctrl-C, or a service manager's signal, closes the broker; the exit code is 0."""
     with subprocess.Popen([sys.executable, "-c", STAND_IN], stdout=subprocess.PIPE, text=True) as started:
         assert started.stdout is not None
         assert started.stdout.readline() == "127.0.0.1:1\n"
-        started.terminate()
+        started.send_signal(number)
         assert started.stdout.read() == "closed\n"
     assert started.returncode == 0

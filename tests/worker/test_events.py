@@ -94,9 +94,9 @@ def remake_topic(made: Pipeline) -> None:
     admin = make_admin(made.config().kafka)
     old = topic_ids(admin, [made.topic])[made.topic]
     admin.delete_topics([made.topic])
-    wait_until(lambda: made.topic not in topic_ids(admin, [made.topic]), 30, "the topic is gone")
+    wait_until(lambda: made.topic not in topic_ids(admin, [made.topic]), 60, "the topic is gone")
     admin.create_topics([NewTopic(made.topic, 1, 1)])
-    wait_until(lambda: topic_ids(admin, [made.topic]).get(made.topic) not in (None, old), 30, "the topic is there")
+    wait_until(lambda: topic_ids(admin, [made.topic]).get(made.topic) not in (None, old), 60, "the topic is there")
     admin.close()
 
 
@@ -132,7 +132,7 @@ def test_committed_offsets_lost(make_pipeline: MakePipeline) -> None:
     made.produce(records(60, SEED))
     judge_all(made)
     admin = make_admin(made.config().kafka)
-    wait_until(lambda: admin.delete_groups([made.name]) == {made.name: "OK"}, 20, "the group is deleted")
+    wait_until(lambda: admin.delete_groups([made.name]) == {made.name: "OK"}, 60, "the group is deleted")
     admin.close()
     worker = made.start()
     assert worker.wait(60) == 4
@@ -209,7 +209,7 @@ def test_records_at_the_size_limit(make_pipeline: MakePipeline) -> None:
     made.produce([(b"fits", fits), (b"over", fits + b" "), article("small", text * 10)], compression="gzip")
     with closing(make_producer(made.config().kafka, compression_type="gzip", max_request_size=1 << 20)) as producer:
         tiny = producer.send(made.topic, value=fits[:1000], headers=[("a", b"b")] * 20_000)
-        tiny.get(timeout=30)
+        tiny.get(timeout=60)
     judge_all(made)
     by_offset = {stamp.coordinates.offset: (record, stamp) for _, record, stamp in made.outputs()}
     assert by_offset[0][0].value == fits

@@ -142,7 +142,7 @@ def test_graceful_stop(make_pipeline: MakePipeline, number: signal.Signals) -> N
     first = made.start()
     made.wait_judged(20)
     first.send_signal(number)
-    assert first.wait(30) == 0
+    assert first.wait(60) == 0
     second = made.start()
     made.wait_joined(times=2)
     made.wait_done()
@@ -162,7 +162,7 @@ def test_pool_ends_with_its_worker(make_pipeline: MakePipeline) -> None:
     worker.kill()
     worker.wait()
     for child in children:
-        subprocess.run(["tail", f"--pid={child}", "-f", "/dev/null"], timeout=20, check=True)
+        subprocess.run(["tail", f"--pid={child}", "-f", "/dev/null"], timeout=60, check=True)
 
 
 def _descendants(pid: int) -> list[int]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stream_dedup.core.entry import Payload
     from stream_dedup.ports import FingerprintLog
 
-LIMIT_S = 20
+LIMIT_S = 60
 
 
 class Scripted:
