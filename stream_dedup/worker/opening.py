@@ -12,8 +12,14 @@ In order:
     7  begin an empty log with the configuration's rules
     8  compare the rules in force with the configuration's: if they differ, stop and name the difference
 
-Steps 3 and 5 refuse what would lose the history (``broker.lost_log``). With ``new_log`` the log is accepted as it is,
-and the index is kept aside.
+Steps 3 and 5 refuse what would lose the history (``broker.lost_log``). With ``new_log`` they accept the log as it is:
+
+    a  the index is kept aside (``index.kept``)
+    b  an empty index becomes current in its place
+
+and step 4 makes the topic, 5 binds the index to it, 7 begins it. The group's committed offsets stay. If the process
+ends between any two of these, the group's offsets still show a history, and the same call goes on; a second index is
+not kept, because an empty one is the last copy of nothing.
 """
 
 from __future__ import annotations
@@ -330,10 +336,12 @@ class _Opening:
         if not self._new_log:
             raise lost_log_error(reason)
         path = self._config.index.path
+        # a
         self._close_index()
         kept = keep_aside(path)
         where = "" if kept is None else f"; the index is kept in {kept} (stream-dedup index stats --index {kept})"
         log.warning("%s; the log is accepted as it is%s", reason, where)
+        # b
         self._damage = None
         self._empty(None)
 

@@ -9,20 +9,18 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from stream_dedup.cli import exit_code_of
-from stream_dedup.config.effective import index_settings_of
-from stream_dedup.config.model import Config
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.exit_codes import EXIT_UNAVAILABLE, EXIT_USER
-from stream_dedup.index import IndexSettings, LogIndex
+from stream_dedup.index import LogIndex
 from stream_dedup.worker import opening
 from stream_dedup.worker.steps import Step
+from tests.forks import ForkedProcess
 from tests.memory.runtime import Phase
 from tests.simulation.auditing import audit_faults
 from tests.simulation.checker import faults
@@ -31,10 +29,12 @@ from tests.simulation.plan import Plan, Write
 from tests.simulation.worker_process import WorkerProcess
 from tests.simulation.world import SimulatedWorld
 from tests.small_disk import SmallDisk, small_disk
+from tests.worker.conftest import MakePipeline
+from tests.worker.mixture import records
+from tests.worker.often_flushing_worker import often_flushing
 
 ARTICLES = 300
-FLUSH_ENTRIES = 10
-"""Every other batch reaches the disk."""
+SEED = 5
 OPENS_BYTES = 70_000
 """Enough for opening an index, and for a few of its files."""
 MAKES_BYTES = 110_000
@@ -53,11 +53,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let indexes write files and merge lists as often as those of millions of articles do."""
-
-    def settings(config: Config) -> IndexSettings:
-        return replace(index_settings_of(config), fold_entries=50, flush_entries=FLUSH_ENTRIES)
-
-    monkeypatch.setattr(opening, "index_settings_of", settings)
+    monkeypatch.setattr(opening, "index_settings_of", often_flushing)
 
 
 def plan(workers: int = 1, partitions: int = 1) -> Plan:
@@ -212,3 +208,31 @@ def test_a_read_only_disk(world: SimulatedWorld, disk: SmallDisk, before: str) -
     assert_told(error, r"Read-only file system.*name another with --index", world.slots[0].config.index.path)
     disk.set_writable(True)
     finish(world)
+
+
+@pytest.mark.slow
+def test_a_real_worker_on_a_disk_that_fills(make_pipeline: MakePipeline, disk: SmallDisk) -> None:
+    """The process ends with exit code 5 and the remedy as its last line, at each start; then it goes on."""
+    folder = disk.folder / "index"
+    made = make_pipeline(index={"path": str(folder)}, worker={"batch_records": 20})
+
+    def start() -> ForkedProcess:
+        return made.start(program="tests.worker.often_flushing_worker:main")
+
+    stream = records(3 * ARTICLES, SEED)
+    made.produce(stream[:ARTICLES])
+    worker = start()
+    made.wait_judged(ARTICLES)
+    disk.fill()
+    made.produce(stream[ARTICLES:])
+    for running in (worker, None):
+        assert (running or start()).wait() == EXIT_UNAVAILABLE, made.log()
+        assert str(folder) in made.log().splitlines()[-1]
+        assert re.search(FULL, made.log().splitlines()[-1])
+    assert not made.done()
+    disk.free()
+    worker = start()
+    made.wait_done()
+    made.stop(worker)
+    made.assert_sound()
+    assert len(made.stamps()) == sum(made.ends().values())
