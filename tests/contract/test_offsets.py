@@ -30,6 +30,22 @@ def test_a_topic_that_is_made_again_has_another_id_and_begins_at_0(world: World,
     assert ports.source.beginning(group.partition) == 0
 
 
+def test_the_offsets_of_a_deleted_topic_go_with_it(world: World, group: Group) -> None:
+    """Those that are committed, and those that an open transaction would commit."""
+    ports = group.member()
+    membership = join(world, ports.source, [group.partition])
+    ports.source.commit_start(group.partition, start_at(3, group.topic_id))
+    ports.sink.renew()
+    ports.sink.begin()
+    ports.sink.send_offsets({group.partition: start_at(7, group.topic_id)}, membership)
+    assert world.committed_offsets(group.name) == {group.partition: start_at(3, group.topic_id)}
+    world.delete_topic(group.topic)
+    world.wait_until(lambda: world.committed_offsets(group.name) == {}, "the broker has dropped what was committed")
+    ports.sink.commit()
+    ports.sink.renew()
+    assert world.committed_offsets(group.name) == {}
+
+
 def test_the_committed_offsets_are_all_those_of_the_group(world: World, make_group: Callable[..., Group]) -> None:
     """Each with the topic id beside it, or none."""
     group = make_group(partitions=2)

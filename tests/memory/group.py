@@ -208,5 +208,10 @@ class Group:
             self.committed.update(offsets)
 
     def delete_offsets(self, topic: str) -> None:
-        """Drop the committed offsets of a topic that is deleted."""
-        self.committed = {at: offset for at, offset in self.committed.items() if at.topic != topic}
+        """Drop the committed offsets of a topic that is deleted, and those that open transactions have of it."""
+        self.committed = _without(self.committed, topic)
+        self._pending = {transaction: _without(offsets, topic) for transaction, offsets in self._pending.items()}
+
+
+def _without(offsets: Mapping[Partition, CommittedOffset], topic: str) -> dict[Partition, CommittedOffset]:
+    return {at: offset for at, offset in offsets.items() if at.topic != topic}
