@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import xxhash
@@ -146,7 +146,8 @@ class Rules:
         if problems:
             msg = f"no rules: {'; '.join(problems)}"
             raise ValueError(msg)
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        values = _values_of(self) | {"scheme": _values_of(self.scheme)}
+        return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
     @classmethod
     def from_json(cls, raw: bytes) -> Rules:
@@ -239,6 +240,10 @@ def _flattened(name: str, value: object) -> list[tuple[str, object]]:
         return [(name, value)]
     inner = ((f"{name}.{key}" if name else str(key), below) for key, below in value.items())
     return [pair for path, below in inner for pair in _flattened(path, below)]
+
+
+def _values_of(one: Rules | Scheme) -> dict[str, object]:
+    return {name: getattr(one, name) for name in one.__slots__}
 
 
 def _refuse_other_fields(what: str, values: dict[str, Any], kind: type[Rules | Scheme]) -> None:

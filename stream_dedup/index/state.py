@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import reprlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from stream_dedup.core.model import ROW_BITS, TABLE_COUNTS
@@ -73,7 +72,7 @@ class State:
 
     def write(self, batch: WriteBatch) -> None:
         """Add the state to a batch of writes."""
-        stored = {_STORED_NAMES.get(name, name): value for name, value in self._values()}
+        stored = {stored_name: getattr(self, name) for name, stored_name in _STORED_AS.items()}
         batch.put(STATE, json.dumps(stored).encode())
 
     @classmethod
@@ -98,14 +97,15 @@ class State:
 
     def wrong_fields(self) -> list[str]:
         """Return the fields with values that no index has, each as ``name value``."""
-        wrong = [f"{name} {reprlib.repr(value)}" for name, value in self._values() if not _fits(name, value)]
+        values = {name: getattr(self, name) for name in _STORED_AS}
+        wrong = [f"{name} {reprlib.repr(value)}" for name, value in values.items() if not _fits(name, value)]
         if not wrong and self.first_doc_number > self.next_doc_number:
             wrong.append(f"first_doc_number {self.first_doc_number} beyond next_doc_number {self.next_doc_number}")
         return wrong
 
-    def _values(self) -> Iterator[tuple[str, Any]]:
-        """Yield each field with its value, in their order."""
-        return ((name, getattr(self, name)) for name in self.__slots__)
+
+_STORED_AS = {one.name: _STORED_NAMES.get(one.name, one.name) for one in fields(State)}
+"""The name of each field in the stored JSON, in their order."""
 
 
 def _fits(name: str, value: object) -> bool:

@@ -53,7 +53,8 @@ class StoredLists:
         self._store = store
         self.tables = tables
         keys = [layout.shard_key(shard) for shard in range(tables * RANGES)]
-        self.shards = [self._shard(raw) for raw in store.get(keys)]
+        empty = Shard.empty()
+        self.shards = [self._shard(raw) if raw else empty for raw in store.get(keys)]
 
     @property
     def complete_to(self) -> int:
@@ -140,7 +141,7 @@ class StoredLists:
 
     def _shard(self, raw: bytes) -> Shard:
         try:
-            return Shard.decode(raw) if raw else Shard.empty()
+            return Shard.decode(raw)
         except CorruptError as error:
             raise self._store.corrupt(str(error)) from error
 
