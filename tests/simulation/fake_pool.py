@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import cache
 
 import numpy as np
 import xxhash
@@ -50,11 +51,16 @@ def columns_of(records: Sequence[RawRecord], tables: int) -> Columns:
 
 def _signature(value: bytes | None) -> bytes:
     story, variant, _ = (value or b"").decode().split(".")
-    halves = (xxhash.xxh3_128_digest(f"{story}/{half}".encode()) for half in "ab")
-    number = int.from_bytes(b"".join(halves), "big")
+    number = _number_of(story)
     for bit in range(int(variant)):
         number ^= 1 << (255 - 16 * bit)
     return number.to_bytes(SIGNATURE_BYTES, "big")
+
+
+@cache
+def _number_of(story: str) -> int:
+    halves = (xxhash.xxh3_128_digest(f"{story}/{half}".encode()) for half in "ab")
+    return int.from_bytes(b"".join(halves), "big")
 
 
 class FakePool:
