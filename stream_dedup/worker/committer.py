@@ -272,15 +272,15 @@ class Committer:
 
     def _settle(self, error: Exception) -> None:
         """Renew the sink: the broker completes or aborts the open transaction."""
+        hint = ""
         if isinstance(error, FencedError):
             self._fencings += 1
+            copied = "was this worker's index folder copied? Delete the file worker-id in one of the copies"
             if self._fencings >= MOST_FENCINGS:
-                msg = (
-                    f"transactional id {self._parts.transactional_id} is used by another process as well: was this "
-                    "worker's index folder copied? Delete the file worker-id in one of the copies"
-                )
+                msg = f"transactional id {self._parts.transactional_id} is used by another process as well: {copied}"
                 raise RefusedError(msg)
-        log.warning("the outcome of a transaction is unknown (%r); a new producer settles it", error)
+            hint = f". If this comes again and again: {copied}"
+        log.warning("the outcome of a transaction is unknown (%r); a new producer settles it%s", error, hint)
         self._renew()
 
     def _renew(self) -> None:

@@ -24,16 +24,14 @@ from tests.forks import ForkedProcess
 from tests.memory.runtime import Phase
 from tests.simulation.auditing import audit_faults
 from tests.simulation.checker import faults
-from tests.simulation.fake_pool import value_of
-from tests.simulation.plan import Plan, Write
 from tests.simulation.worker_process import WorkerProcess
 from tests.simulation.world import SimulatedWorld
 from tests.small_disk import SmallDisk, small_disk
 from tests.worker.conftest import MakePipeline
 from tests.worker.mixture import records
 from tests.worker.often_flushing_worker import often_flushing
+from tests.worker.quiet_plan import ARTICLES, quiet_plan, start, write
 
-ARTICLES = 300
 SEED = 5
 OPENS_BYTES = 70_000
 """Enough for opening an index, and for a few of its files."""
@@ -56,47 +54,12 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "index_settings_of", often_flushing)
 
 
-def plan(workers: int = 1, partitions: int = 1) -> Plan:
-    """One input topic, all articles of which are there from the beginning; no faults."""
-    values = [(None, value_of(number % 40, number % 3, number)) for number in range(ARTICLES)]
-    return Plan(
-        seed=0,
-        workers=workers,
-        topics=(partitions,),
-        output_partitions=1,
-        nodes=1,
-        window_s=None,
-        rules={"profile": "simhash"},
-        worker={"batch_records": 10, "max_inflight_batches": 4},
-        switching=0.3,
-        slow=0.0,
-        marker_s=0.0,
-        delivery_s=0.0,
-        real_store=True,
-        writes=tuple(
-            Write(0.0, 0, number, tuple(values[number::partitions]), "plain", 0.0) for number in range(partitions)
-        ),
-        events=(),
-    )
-
-
 @pytest.fixture
 def world(disk: SmallDisk) -> SimulatedWorld:
     """A worker that has not been started, its index on the disk, and the articles."""
-    return written(SimulatedWorld(plan(), disk.folder))
-
-
-def written(world: SimulatedWorld) -> SimulatedWorld:
-    for write in world.plan.writes:
-        world.write(write)
-    return world
-
-
-def started(world: SimulatedWorld, number: int = 0) -> WorkerProcess:
-    world.start(world.slots[number])
-    process = world.slots[number].running
-    assert process is not None
-    return process
+    made = SimulatedWorld(quiet_plan(), disk.folder)
+    write(made)
+    return made
 
 
 def error_of(world: SimulatedWorld, process: WorkerProcess) -> StreamDedupError:
@@ -115,7 +78,7 @@ def assert_told(error: StreamDedupError, reason: str, folder: Path) -> None:
 
 def finish(world: SimulatedWorld, number: int = 0) -> None:
     """Start a worker, wait for every verdict, and stop it: nothing is missing or wrong, and its index is sound."""
-    started(world, number)
+    start(world, number)
     assert world.run_until_quiet()
     assert world.stop()
     assert faults(world) + audit_faults(world) == []
@@ -126,10 +89,10 @@ def finish(world: SimulatedWorld, number: int = 0) -> None:
 def test_a_disk_that_fills_under_a_worker(world: SimulatedWorld, disk: SmallDisk) -> None:
     """The worker ends with exit code 5 and the remedy, also when it is started again; then it goes on where it was."""
     for times, left in ((3, 0), (2, 20_000), (1, OPENS_BYTES)):
-        process = started(world)
+        process = start(world)
         process.at_step[Step.READ] = (times, partial(disk.fill, left))
         for attempt in (process, None):
-            error = error_of(world, attempt or started(world))
+            error = error_of(world, attempt or start(world))
             assert exit_code_of(error) == EXIT_UNAVAILABLE
             assert_told(error, FULL, process.folder)
         disk.free()
@@ -147,14 +110,14 @@ def test_a_start_on_a_full_disk(world: SimulatedWorld, disk: SmallDisk, before: 
     folder = world.slots[0].config.index.path
     if before != NO_INDEX:
         finish(world)
-        written(world)
+        write(world)
     if before == A_DAMAGED_INDEX:
         shutil.rmtree(folder / "data-1")
     for left in (0, 4_096, 16_384, 32_768):
         for old in folder.glob("data-1/LOG*"):
             old.unlink()  # RocksDB would make room by that
         disk.fill(left)
-        error = error_of(world, started(world))
+        error = error_of(world, start(world))
         assert exit_code_of(error) == EXIT_UNAVAILABLE
         assert_told(error, FULL, folder)
         disk.free()
@@ -170,7 +133,7 @@ def test_a_disk_that_fills_while_the_log_is_read(world: SimulatedWorld, disk: Sm
     folder = world.slots[0].config.index.path
     shutil.rmtree(folder)
     disk.fill(MAKES_BYTES)
-    assert_told(error_of(world, started(world)), FULL, folder)
+    assert_told(error_of(world, start(world)), FULL, folder)
     with LogIndex.read(folder, scheme=None) as index:
         assert 0 < index.next_offset < world.log.end
         assert index.verify() == []
@@ -180,7 +143,7 @@ def test_a_disk_that_fills_while_the_log_is_read(world: SimulatedWorld, disk: Sm
 
 def test_no_space_for_the_transactional_id(world: SimulatedWorld, disk: SmallDisk) -> None:
     """The worker does not begin under an id that the next start would not find."""
-    process = started(world)
+    process = start(world)
     (process.folder / "worker-id").unlink()
     hook = process.link.connection.hook
 
@@ -201,9 +164,9 @@ def test_a_read_only_disk(world: SimulatedWorld, disk: SmallDisk, before: str) -
     """Exit code 2, the folder and the remedy; nothing in the folder is another afterwards."""
     if before == AN_INDEX:
         finish(world)
-        written(world)
+        write(world)
     disk.set_writable(False)
-    error = error_of(world, started(world))
+    error = error_of(world, start(world))
     assert exit_code_of(error) == EXIT_USER
     assert_told(error, r"Read-only file system.*name another with --index", world.slots[0].config.index.path)
     disk.set_writable(True)
@@ -216,22 +179,22 @@ def test_a_real_worker_on_a_disk_that_fills(make_pipeline: MakePipeline, disk: S
     folder = disk.folder / "index"
     made = make_pipeline(index={"path": str(folder)}, worker={"batch_records": 20})
 
-    def start() -> ForkedProcess:
+    def begin() -> ForkedProcess:
         return made.start(program="tests.worker.often_flushing_worker:main")
 
     stream = records(3 * ARTICLES, SEED)
     made.produce(stream[:ARTICLES])
-    worker = start()
+    worker = begin()
     made.wait_judged(ARTICLES)
     disk.fill()
     made.produce(stream[ARTICLES:])
     for running in (worker, None):
-        assert (running or start()).wait() == EXIT_UNAVAILABLE, made.log()
+        assert (running or begin()).wait() == EXIT_UNAVAILABLE, made.log()
         assert str(folder) in made.log().splitlines()[-1]
         assert re.search(FULL, made.log().splitlines()[-1])
     assert not made.done()
     disk.free()
-    worker = start()
+    worker = begin()
     made.wait_done()
     made.stop(worker)
     made.assert_sound()

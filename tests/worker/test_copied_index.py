@@ -1,0 +1,88 @@
+"""An index folder that is copied to a second worker: the same verdicts, and a transactional id of its own.
+
+The workers are those of the simulation, in virtual time on a broker in memory; their indexes are RocksDB's.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.index import LogIndex
+from stream_dedup.worker import worker_id as module
+from stream_dedup.worker.worker_id import worker_id
+from tests.simulation.auditing import audit_faults
+from tests.simulation.checker import faults
+from tests.simulation.world import SimulatedWorld
+from tests.worker.quiet_plan import quiet_plan, start, write
+
+GROUP = "group"
+
+
+def id_in(folder: Path) -> str:
+    return (folder / "worker-id").read_text().splitlines()[0]
+
+
+def test_two_workers_with_copies_of_one_index(tmp_path: Path) -> None:
+    """Copied in the middle of the log, and used beside its original, which has read on: no fault, two ids.
+
+    Neither worker is fenced by the other one.
+    """
+    world = SimulatedWorld(quiet_plan(workers=2, partitions=2), tmp_path)
+    first, second = (slot.config.index.path for slot in world.slots)
+    (first / "worker-id").unlink()
+    # 1  one worker alone; its index is copied, and it reads on
+    write(world)
+    start(world, 0)
+    assert world.run_until_quiet()
+    assert world.stop()
+    shutil.rmtree(second)
+    shutil.copytree(first, second)
+    write(world)
+    start(world, 0)
+    assert world.run_until_quiet()
+    with LogIndex.read(second, scheme=None) as copy:
+        assert copy.next_offset < world.log.end
+    # 2  both
+    write(world)
+    start(world, 1)
+    assert world.run_until_quiet()
+    assert id_in(first) != id_in(second)
+    assert [note for note in world.notes if "ended" in note] == []
+    assert world.stop()
+    assert faults(world) + audit_faults(world) == []
+    for folder in (first, second):
+        with LogIndex.read(folder, scheme=None) as index:
+            assert (index.next_offset, index.verify()) == (world.log.end, [])
+
+
+def test_a_copy_takes_an_id_of_its_own(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """And says so; the original keeps its id, and so does the copy from then on."""
+    original = worker_id(tmp_path / "a", GROUP)
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    with caplog.at_level(logging.INFO):
+        copied = worker_id(tmp_path / "b", GROUP)
+    assert f"index {tmp_path / 'b'} was copied or moved here: this worker takes a new transactional id" in caplog.text
+    assert len({original, copied}) == 2
+    assert (worker_id(tmp_path / "a", GROUP), worker_id(tmp_path / "b", GROUP)) == (original, copied)
+
+
+def test_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy that has the same device and folder numbers, by the name of its machine; without a name they count."""
+    monkeypatch.setattr(module, "MACHINE_FILE", tmp_path / "machine-id")
+    original = worker_id(tmp_path / "a", GROUP)
+    assert worker_id(tmp_path / "a", GROUP) == original
+    (tmp_path / "machine-id").write_text("another\n")
+    copied = worker_id(tmp_path / "a", GROUP)
+    assert copied != original
+    assert worker_id(tmp_path / "a", GROUP) == copied
+
+
+def test_an_id_of_an_earlier_build(tmp_path: Path) -> None:
+    """It says nothing of a place, and stays."""
+    (tmp_path / "worker-id").write_text("articles-1\n")
+    assert worker_id(tmp_path, GROUP) == "articles-1"
+    assert (tmp_path / "worker-id").read_text() == "articles-1\n"
