@@ -16,7 +16,7 @@ from stream_dedup.worker import worker_id as module
 from stream_dedup.worker.worker_id import worker_id
 from tests.simulation.auditing import audit_faults
 from tests.simulation.checker import faults
-from tests.simulation.world import SimulatedWorld
+from tests.simulation.world import Mended, SimulatedWorld
 from tests.worker.quiet_plan import quiet_plan, start, write
 
 GROUP = "group"
@@ -86,3 +86,21 @@ def test_an_id_of_an_earlier_build(tmp_path: Path) -> None:
     (tmp_path / "worker-id").write_text("articles-1\n")
     assert worker_id(tmp_path, GROUP) == "articles-1"
     assert (tmp_path / "worker-id").read_text() == "articles-1\n"
+
+
+@pytest.mark.expect_log(
+    "If this comes again and again: was this worker's index folder copied.*Delete the file worker-id"
+)
+def test_a_copy_that_is_not_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Two workers with one id interrupt each other: both say so, and what they do meanwhile is right."""
+    world = SimulatedWorld(quiet_plan(workers=2, partitions=2), tmp_path)
+    first, second = (slot.config.index.path for slot in world.slots)
+    shutil.copy(first / "worker-id", second / "worker-id")
+    world.mended.append(Mended("was this worker's index folder copied", (second / "worker-id").unlink))
+    write(world)
+    start(world, 0)
+    start(world, 1)
+    assert world.run_until_quiet()
+    assert world.stop()
+    assert "was this worker's index folder copied" in caplog.text
+    assert faults(world) + audit_faults(world) == []
