@@ -309,7 +309,7 @@ class FingerprintLog(Protocol):
             PassingError: the broker did not answer in its time.
         """
 
-    def seek(self, offset: int) -> None:
+    def seek(self, offset: LogOffset) -> None:
         """Read from this offset on."""
 
     def poll(self, wait_s: float) -> list[LogRecord]:
@@ -338,7 +338,7 @@ class FingerprintLog(Protocol):
     def renew(self) -> None:
         """Give up every append whose outcome is not known, and be ready for new ones. May block for some seconds."""
 
-    def cut(self, before: int) -> None:
+    def cut(self, before: LogOffset) -> None:
         """Delete the records before an offset. May block. Cutting where it is cut already does nothing.
 
         Raises:

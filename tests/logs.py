@@ -11,7 +11,16 @@ import numpy as np
 from stream_dedup.audit.reference import PlainLog, plain_log
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, LogRecord, Payload, Trim, encode, make_batch
-from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, SIGNATURE_BYTES, Coordinates, Judgement, Status
+from stream_dedup.core.model import (
+    FINGERPRINT_BITS,
+    SIGNATURE_BITS,
+    SIGNATURE_BYTES,
+    Coordinates,
+    Judgement,
+    LogOffset,
+    SourceOffset,
+    Status,
+)
 from stream_dedup.core.rules import DIRECTED, Rules, Scheme
 
 SCHEME = Scheme("simhash", 1, '{"words":true}')
@@ -113,27 +122,28 @@ class LogOfTest:
 
     records: list[LogRecord] = field(default_factory=list)
     time: int = 0
-    next_offset: int = 0
+    next_offset: LogOffset = LogOffset(0)
 
-    def add(self, payload: Payload, seconds: float = 1) -> int:
+    def add(self, payload: Payload, seconds: float = 1) -> LogOffset:
         """Append a record and return its offset."""
         self.time += int(seconds * 1000)
-        self.records.append(LogRecord(self.next_offset, self.time, payload, encode(payload)))
-        self.next_offset += 1
-        return self.next_offset - 1
+        offset = self.next_offset
+        self.records.append(record(offset, self.time, payload))
+        self.next_offset = LogOffset(offset + 1)
+        return offset
 
-    def articles(self, *fingerprints: int | None, first: int, seconds: float = 1, partition: int = 0) -> int:
+    def articles(self, *fingerprints: int | None, first: int, seconds: float = 1, partition: int = 0) -> LogOffset:
         """Append a batch of adjacent offsets."""
         offsets = range(first, first + len(fingerprints))
         return self.add(batch(offsets, fingerprints, partition=partition), seconds)
 
-    def entry(self, *entries: Entry, first: int, seconds: float = 1, tables: int = 4) -> int:
+    def entry(self, *entries: Entry, first: int, seconds: float = 1, tables: int = 4) -> LogOffset:
         """Append a batch of these entries, at adjacent offsets."""
         offsets = range(first, first + len(entries))
         return self.add(entries_batch(offsets, entries, tables), seconds)
 
-    def trim(self, before: int, horizon: int) -> int:
-        return self.add(Trim(before, horizon))
+    def trim(self, before: int, horizon: int) -> LogOffset:
+        return self.add(Trim(LogOffset(before), horizon))
 
     def plain(self) -> PlainLog:
         return plain_log(self.records)
@@ -154,11 +164,11 @@ def said(log: PlainLog) -> list[str]:
 
 
 def at(offset: int, partition: int = 0, topic_id: bytes = TOPIC) -> Coordinates:
-    return Coordinates(topic_id, partition, offset)
+    return Coordinates(topic_id, partition, SourceOffset(offset))
 
 
 def record(offset: int, time: int | np.ndarray, payload: Payload) -> LogRecord:
-    return LogRecord(offset, time, payload, encode(payload))
+    return LogRecord(LogOffset(offset), time, payload, encode(payload))
 
 
 def rules_record(offset: int, time: int = START_TIME, **changes: Any) -> LogRecord:  # noqa: ANN401 - fields of Rules
@@ -166,7 +176,7 @@ def rules_record(offset: int, time: int = START_TIME, **changes: Any) -> LogReco
 
 
 def trim_record(offset: int, time: int, before: int, horizon: int) -> LogRecord:
-    return record(offset, time, Trim(before, horizon))
+    return record(offset, time, Trim(LogOffset(before), horizon))
 
 
 def batch_record(

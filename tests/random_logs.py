@@ -102,7 +102,7 @@ class RandomLog:
 
     def append_trim(self, before: int, horizon: int, basis: Basis | None = None) -> None:
         """Append a trim, of version 3 if it has a basis."""
-        self._append(Trim(before, horizon, basis))
+        self._append(Trim(LogOffset(before), horizon, basis))
 
     @property
     def end(self) -> int:

@@ -30,7 +30,7 @@ from stream_dedup.audit.retention import Choice, Retention, most_deleted
 from stream_dedup.audit.texts import Compared, CopiedParts
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.headers import Stamp, parse_headers, source_text
-from stream_dedup.core.model import Coordinates, Judgement, Status, Verdict
+from stream_dedup.core.model import Coordinates, Judgement, LogOffset, SourceOffset, Status, Verdict
 from stream_dedup.core.rules import REJECTED
 from stream_dedup.errors import CorruptError
 from stream_dedup.ports import Partition, SourceRecord
@@ -56,7 +56,7 @@ class Scope:
     current: frozenset[bytes]
     begins: Mapping[Partition, int] = field(default_factory=dict)
     since_ms: int | None = None
-    since_offset: int | None = None
+    since_offset: LogOffset | None = None
     settled: int = 0
     allowance_ms: int = 0
     allow_repeats: bool = False
@@ -97,7 +97,7 @@ class Audit:
         self._written: I64 = np.full(len(log.entries), NO_OUTPUT, np.int64)
         self._digests: U64 = np.zeros(len(log.entries), np.uint64)
         self._retention = Retention(scope.begins, scope.allowance_ms, ordered=not scope.allow_repeats)
-        self.earlier: dict[SourcePartition, int] = {}
+        self.earlier: dict[SourcePartition, SourceOffset] = {}
         """Of each source partition the offset after the last article that belongs to an earlier log."""
         self._last_output: dict[SourcePartition, int] = {}
         self._last_in: dict[tuple[SourcePartition, Partition], int] = {}
@@ -186,7 +186,8 @@ class Audit:
         if self._log.first_offset and (forgotten is None or stamp.coordinates.offset < forgotten):
             self._report.add("trimmed")
         elif self._is_of_earlier_log(output, stamp.coordinates):
-            self.earlier[source] = max(self.earlier.get(source, 0), stamp.coordinates.offset + 1)
+            after = SourceOffset(stamp.coordinates.offset + 1)
+            self.earlier[source] = max(self.earlier.get(source, after), after)
             self._report.add("earlier log")
         else:
             self._report.add("wrong", f"{_where(output)}: {_article(stamp)} is not in the log")
@@ -196,7 +197,7 @@ class Audit:
 
         The group had another log then, which was lost; this one goes on behind what that one had judged.
         """
-        first = self._log.ever_logged.first_since((at.topic_id, at.partition), 0, 0)
+        first = self._log.ever_logged.first_since((at.topic_id, at.partition), 0, LogOffset(0))
         is_before = first is None or at.offset < first
         return not self._log.first_offset and is_before and 0 <= output.timestamp < self._log.first_time
 
@@ -267,7 +268,7 @@ class Audit:
                 )
 
     def _choice(self, index: int) -> Choice:
-        time, offset = int(self._logged_by[index]), int(self._log.entries.offsets[index])
+        time, offset = int(self._logged_by[index]), self._log.entries.offset(index)
         return self._retention.may_have_deleted(self._topics(index), time, self._log.source(index), offset)
 
     @cached_property

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.core.entry import Batch, LogRecord, Trim
 from stream_dedup.core.headers import source_text
-from stream_dedup.core.model import LogOffset
+from stream_dedup.core.model import LogOffset, SourceOffset
 
 
 def read_to(payload: object) -> LogOffset | None:
@@ -48,7 +48,7 @@ def _logged_again(log: PlainLog, at: int, batch: Batch, reached: int) -> Iterato
             )
 
 
-def _forgotten_at(log: PlainLog, source: SourcePartition, offset: int) -> int | None:
+def _forgotten_at(log: PlainLog, source: SourcePartition, offset: SourceOffset) -> LogOffset | None:
     """Return the log offset of the first trim that forgot a source offset."""
     for valid in log.valid_trims:
         forgotten = () if valid.trim.basis is None else valid.trim.basis.forgotten

@@ -37,7 +37,17 @@ from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U8, U64
 from stream_dedup.core.costs import COSTS
-from stream_dedup.core.model import BLOCK_BITS, ROW_BITS, LogOffset, Status, log_position, signed
+from stream_dedup.core.model import (
+    BLOCK_BITS,
+    ROW_BITS,
+    LogOffset,
+    LogPosition,
+    SourceOffset,
+    Status,
+    log_position,
+    row_of,
+    signed,
+)
 from stream_dedup.core.probes import KEY_FACTORS, SIEVE_BITS
 from stream_dedup.core.rules import UPDATE, Rules
 
@@ -97,6 +107,18 @@ class PlainEntries:
     def fingerprints(self) -> U64:
         """First 64 bits of each signature."""
         return np.asarray(self.words[0], np.uint64)
+
+    def position(self, index: int) -> LogPosition:
+        """Return the log position of an article."""
+        return LogPosition(int(self.positions[index]))
+
+    def row(self, index: int) -> int:
+        """Return the row of an article in its log record."""
+        return row_of(self.position(index))
+
+    def offset(self, index: int) -> SourceOffset:
+        """Return the source offset of an article."""
+        return SourceOffset(int(self.offsets[index]))
 
     @property
     def log_offsets(self) -> I64:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stream_dedup.audit.coverage import LoggedRanges
-from stream_dedup.core.entry import Basis, Trim
+from stream_dedup.core.entry import Basis, Forgotten, Trim
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
 
@@ -34,37 +34,37 @@ class PlainTrims:
         """Entries at log offsets below this are trimmed."""
         self.void_trims_before = LogOffset(0)
         """A trim that names an X below this is void, unless X is trimmed already."""
-        self.complete_trim = -1
+        self.complete_trim = LogOffset(-1)
         """Log offset of the newest valid trim that listed all that was forgotten there."""
         self._logged = logged
-        self._rules_records: set[int] = set()
-        self._copies: list[tuple[int, int]] = []
+        self._rules_records: set[LogOffset] = set()
+        self._copies: list[tuple[LogOffset, LogOffset]] = []
 
-    def add_rules(self, offset: int) -> None:
+    def add_rules(self, offset: LogOffset) -> None:
         """Add a rules record that took force or restates the rules."""
         self._rules_records.add(offset)
 
-    def add_copies(self, offset: int, known_since: Iterable[int]) -> None:
+    def add_copies(self, offset: LogOffset, known_since: Iterable[LogOffset]) -> None:
         """Add a batch with copies, and the log offsets of the records that say so."""
         self._copies += [(offset, first) for first in known_since]
 
-    def apply(self, offset: int, trim: Trim, rules: Rules | None) -> bool:
+    def apply(self, offset: LogOffset, trim: Trim, rules: Rules | None) -> bool:
         """Drop and forget what a trim at a log offset drops and forgets; return whether it is valid."""
         if trim.basis is not None and (rules is None or trim.basis.revision != rules.revision):
             return False
         complete = self._lists_all(trim)
         if self._drops_unread(trim) or not self._may_name(trim.before, complete=complete):
-            self.void_trims_before = LogOffset(offset)
+            self.void_trims_before = offset
             return False
         if complete:
             self.complete_trim = offset
-        self.low_watermark = LogOffset(max(self.low_watermark, trim.before))
+        self.low_watermark = max(self.low_watermark, trim.before)
         self._logged.drop_ranges(self.low_watermark, trim.horizon)
         for topic_id, partition, before in _forgotten(trim.basis):
             self._logged.forget((topic_id, partition), before)
         return True
 
-    def _may_name(self, before: int, *, complete: bool) -> bool:
+    def _may_name(self, before: LogOffset, *, complete: bool) -> bool:
         if before < max(self.low_watermark, self.first_offset):
             return True
         if before not in self._rules_records or before < self.void_trims_before:
@@ -85,5 +85,5 @@ class PlainTrims:
         return any(kept.time <= trim.horizon or kept.first < listed.get(source, 0) for source, kept in unread)
 
 
-def _forgotten(basis: Basis | None) -> Iterable[tuple[bytes, int, int]]:
+def _forgotten(basis: Basis | None) -> Iterable[Forgotten]:
     return () if basis is None else basis.forgotten

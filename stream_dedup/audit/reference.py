@@ -46,10 +46,11 @@ from stream_dedup.core.model import (
     Judgement,
     LogOffset,
     Match,
+    SourceOffset,
+    SourceRange,
     Status,
     Verdict,
     log_position,
-    row_of,
 )
 from stream_dedup.core.rules import REJECTED, Rules
 from stream_dedup.core.verdict import FEATURELESS_REASON
@@ -78,7 +79,7 @@ class _Record:
 class ValidTrim:
     """A trim that is not void, its log offset and log time, and the window in force there."""
 
-    offset: int
+    offset: LogOffset
     time: int
     trim: Trim
     window_ms: int | None
@@ -89,10 +90,10 @@ class PlainLog:
 
     def __init__(self) -> None:
         """Start with an empty log."""
-        self.first_offset: int | None = None
+        self.first_offset: LogOffset | None = None
         self.first_time = 0
         """Log time of the first record, ms."""
-        self.end = 0
+        self.end = LogOffset(0)
         self.rules: Rules | None = None
         self.sources: list[SourcePartition] = []
         self.ever_logged = LoggedRanges()
@@ -101,7 +102,7 @@ class PlainLog:
         """Every source offset that is covered now."""
         self.valid_trims: list[ValidTrim] = []
         self.trims = PlainTrims(self.logged)
-        self.holes: dict[SourcePartition, list[tuple[int, int]]] = {}
+        self.holes: dict[SourcePartition, list[SourceRange]] = {}
         """Source offsets (first, last) inside the span of the batch that logged them, but without an entry in it."""
         self._source_of: dict[SourcePartition, int] = {}
         self._records: list[_Record] = []
@@ -121,8 +122,8 @@ class PlainLog:
         if self.first_offset is None:
             self.first_offset = record.offset
             self.first_time = int(np.min(record.time))
-            self.trims.first_offset = LogOffset(record.offset)
-        self.end = record.offset + 1
+            self.trims.first_offset = record.offset
+        self.end = LogOffset(record.offset + 1)
         payload = record.payload
         if isinstance(payload, Rules):
             self._append_rules(record.offset, payload)
@@ -171,7 +172,7 @@ class PlainLog:
 
     def coordinates(self, index: int) -> Coordinates:
         """Return the coordinates of an article."""
-        return Coordinates(*self.source(index), int(self.entries.offsets[index]))
+        return Coordinates(*self.source(index), self.entries.offset(index))
 
     def source(self, index: int) -> SourcePartition:
         """Return the source partition of an article."""
@@ -231,7 +232,7 @@ class PlainLog:
                 yield index, self._judge(index, status, search)
             search.log_next()
 
-    def _append_rules(self, offset: int, rules: Rules) -> None:
+    def _append_rules(self, offset: LogOffset, rules: Rules) -> None:
         if rules.takes_force_after(self.rules):
             self.rules = rules
         elif not rules.restates(self.rules):
@@ -252,7 +253,7 @@ class PlainLog:
             raise CorruptError(msg)
         source = (batch.topic_id, batch.partition)
         offsets = batch.offsets
-        firsts = [self._known_since(source, int(offset)) for offset in offsets]
+        firsts = [self._known_since(source, offset) for offset in offsets.tolist()]
         self.trims.add_copies(record.offset, {first for first in firsts if first is not None})
         is_new = np.array([first is None for first in firsts])
         times = np.broadcast_to(np.asarray(record.time, np.int64), offsets.shape)
@@ -263,18 +264,20 @@ class PlainLog:
         if is_new.any():
             self._append_entries(record.offset, times, batch, rules, np.flatnonzero(is_new))
 
-    def _known_since(self, source: SourcePartition, offset: int) -> int | None:
+    def _known_since(self, source: SourcePartition, offset: SourceOffset) -> LogOffset | None:
         """Return the log offset of the record that says that a source offset is logged: a batch, or a trim; or None."""
         if offset < self.logged.forgotten.get(source, 0):
             return self.trims.complete_trim
         return self.logged.logged_at(source, offset)
 
-    def _new_holes(self, source: SourcePartition, offsets: I64) -> Iterator[tuple[int, int]]:
+    def _new_holes(self, source: SourcePartition, offsets: I64) -> Iterator[SourceRange]:
         """Yield the offsets between those of a batch, where no earlier batch covers them."""
         for at in np.flatnonzero(np.diff(offsets) > 1).tolist():
-            yield from self.ever_logged.gaps(source, int(offsets[at]) + 1, int(offsets[at + 1]))
+            yield from self.ever_logged.gaps(
+                source, SourceOffset(int(offsets[at]) + 1), SourceOffset(int(offsets[at + 1]))
+            )
 
-    def _append_entries(self, log_offset: int, times: I64, batch: Batch, rules: Rules, rows: I64) -> None:
+    def _append_entries(self, log_offset: LogOffset, times: I64, batch: Batch, rules: Rules, rows: I64) -> None:
         source = self._source_of.setdefault((batch.topic_id, batch.partition), len(self.sources))
         if source == len(self.sources):
             self.sources.append((batch.topic_id, batch.partition))
@@ -308,7 +311,7 @@ class PlainLog:
         return self._records[int(self.entries.records[index])]
 
     def _judge(self, index: int, status: int, search: PlainSearch) -> Judgement:
-        record, row = self._record(index), row_of(int(self.entries.positions[index]))
+        record, row = self._record(index), self.entries.row(index)
         if status == Status.REJECTED:
             return Judgement(Verdict.REJECTED, reason=record.batch.reason(row))
         if status == Status.FEATURELESS:
@@ -324,13 +327,13 @@ class PlainLog:
         return Judgement(Verdict.UNIQUE if found.update else Verdict.DUPLICATE, match=self._match(index, found))
 
     def _id(self, index: int) -> str:
-        return self._record(index).batch.id(row_of(int(self.entries.positions[index])))
+        return self._record(index).batch.id(self.entries.row(index))
 
     def _match(self, index: int, found: PlainMatch) -> Match:
         entries, other = self.entries, found.entry
         differing = int(entries.signature_distances(index, np.array([other]))[0])
         return Match(
-            position=int(entries.positions[other]),
+            position=entries.position(other),
             id=self._id(other),
             topic=self._record(other).batch.topic,
             coordinates=self.coordinates(other),

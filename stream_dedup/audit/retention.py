@@ -28,6 +28,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from stream_dedup.audit.reference import SourcePartition
+from stream_dedup.core.model import SourceOffset
 from stream_dedup.ports import Partition
 
 Choice = frozenset[Partition]
@@ -46,14 +47,16 @@ class Retention:
         self._first: dict[tuple[SourcePartition, Partition], int] = {}
         self._choices: dict[Choice, Choice] = {}
 
-    def add(self, partition: Partition, time: int, source: SourcePartition, offset: int) -> None:
+    def add(self, partition: Partition, time: int, source: SourcePartition, offset: SourceOffset) -> None:
         """Take a kept output, and the source offset of its article."""
         if partition in self.room:
             self._written[partition] = min(time, self._written.get(partition, time))
             where = (source, partition)
             self._first[where] = min(offset, self._first.get(where, offset))
 
-    def may_have_deleted(self, topics: frozenset[str], time: int, source: SourcePartition, offset: int) -> Choice:
+    def may_have_deleted(
+        self, topics: frozenset[str], time: int, source: SourcePartition, offset: SourceOffset
+    ) -> Choice:
         """Return the partitions of these topics from which the output of an article can have been deleted.
 
         Equal choices are one object: a set of some kilobytes for each missing output would not fit into memory.

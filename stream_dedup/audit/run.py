@@ -31,7 +31,7 @@ from stream_dedup.audit.sources import AuditedSource, Since, lost_records
 from stream_dedup.audit.texts import Compared, compare_texts, records_of
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
 from stream_dedup.core.entry import LogRecord
-from stream_dedup.core.model import LogOffset, Verdict
+from stream_dedup.core.model import LogOffset, SourceOffset, Verdict
 from stream_dedup.core.progress import ReportStage
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.pool import FingerprintPool
@@ -61,7 +61,7 @@ class AuditOptions:
     """The options of an audit."""
 
     since_ms: int | None = None
-    since_offset: int | None = None
+    since_offset: LogOffset | None = None
     sample: int | None = None
     seed: int = 0
     allow_repeats: bool = False
@@ -141,7 +141,7 @@ def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress
             audit.add(output)
             progress("outputs compared", done, total)
         # 7
-        since = Since(options.since_ms or 0, options.since_offset or 0)
+        since = Since(options.since_ms or 0, options.since_offset or LogOffset(0))
         audit.never_logged(lost_records(log, snapshot.sources, since, audit.earlier, ports.reader))
         if options.texts:
             texts = np.flatnonzero(audit.chosen) if options.sample is None else wanted
@@ -174,11 +174,11 @@ def _snapshot(config: Config, ports: AuditPorts) -> _Snapshot:
     ids = patience("topics", lambda: ports.offsets.topic_ids(names))
     bounds = patience("source topics", lambda: _bounds(ports.reader, names))
     sources = {
-        partition: AuditedSource(
-            ids[partition.topic], *found, _belonging(committed.get(partition), ids[partition.topic])
+        at: AuditedSource(
+            ids[at.topic], SourceOffset(begin), SourceOffset(end), _belonging(committed.get(at), ids[at.topic])
         )
-        for partition, found in bounds.items()
-        if partition.topic in ids
+        for at, (begin, end) in bounds.items()
+        if at.topic in ids
     }
     return _Snapshot(settled, committed, ids, outputs, sources, log)
 
@@ -187,7 +187,7 @@ def _bounds(reader: TopicReader, names: Iterable[str]) -> dict[Partition, tuple[
     return reader.bounds(reader.partitions(dict.fromkeys(names)))
 
 
-def _belonging(committed: CommittedOffset | None, topic_id: bytes) -> int | None:
+def _belonging(committed: CommittedOffset | None, topic_id: bytes) -> SourceOffset | None:
     """Return a committed offset, if there is one and it belongs to the topic with this id."""
     if committed is None or committed.topic_id not in {None, topic_id}:
         return None

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from stream_dedup.audit.reference import PlainLog, SourcePartition
-from stream_dedup.core.model import Coordinates
+from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset
 from stream_dedup.ports import OffsetGoneError, Partition, SourceRecord, TopicReader
 
 JOIN_OFFSETS = 500
 """Ranges of source offsets with at most so many others between them are read together: a new read costs more."""
 
-Range = tuple[int, int]
+Range = tuple[SourceOffset, SourceOffset]
 """First offset, and the one after the last."""
 
 
@@ -26,23 +26,23 @@ class AuditedSource(NamedTuple):
     """A source partition: the id of its topic, its first and its end offset, and the group's committed offset."""
 
     topic_id: bytes
-    begin: int
-    end: int
-    committed: int | None
+    begin: SourceOffset
+    end: SourceOffset
+    committed: SourceOffset | None
 
 
 class Since(NamedTuple):
     """The part of the log that is audited: records of at least this log time and log offset."""
 
     time: int
-    log_offset: int
+    log_offset: LogOffset
 
 
 def lost_records(
     log: PlainLog,
     sources: Mapping[Partition, AuditedSource],
     since: Since,
-    earlier: Mapping[SourcePartition, int],
+    earlier: Mapping[SourcePartition, SourceOffset],
     reader: TopicReader,
 ) -> Iterator[tuple[str, Coordinates]]:
     """Yield topic and coordinates of the records that should have been logged and were not.
@@ -52,11 +52,11 @@ def lost_records(
     wanted = {
         partition: list(_unlogged(log, partition, source._replace(begin=max(source.begin, known)), since))
         for partition, source in sources.items()
-        for known in [earlier.get((source.topic_id, partition.number), 0)]
+        for known in [earlier.get((source.topic_id, partition.number), SourceOffset(0))]
     }
     for record in read_ranges(reader, wanted):
         topic_id = sources[Partition(record.topic, record.partition)].topic_id
-        yield record.topic, Coordinates(topic_id, record.partition, record.offset)
+        yield record.topic, Coordinates(topic_id, record.partition, SourceOffset(record.offset))
 
 
 def read_ranges(reader: TopicReader, wanted: Mapping[Partition, Iterable[Range]]) -> Iterator[SourceRecord]:
@@ -66,7 +66,7 @@ def read_ranges(reader: TopicReader, wanted: Mapping[Partition, Iterable[Range]]
     for number in range(max(map(len, joined.values()), default=0)):
         together = {partition: found[number] for partition, found in joined.items() if number < len(found)}
         for record in _read_kept(reader, together):
-            if _within(ranges[Partition(record.topic, record.partition)], record.offset):
+            if _within(ranges[Partition(record.topic, record.partition)], SourceOffset(record.offset)):
                 yield record
 
 
@@ -76,19 +76,19 @@ def _unlogged(log: PlainLog, partition: Partition, source: AuditedSource, since:
     start = _first_audited(log, known, source.begin, since)
     if start is None:
         return
-    stop = min(source.committed or 0, source.end)
-    gaps = [(first, last + 1) for first, last in log.ever_logged.gaps(known, start, stop)] if start < stop else []
-    holes = [(first, last + 1) for first, last in log.holes.get(known, []) if first >= start and last < source.end]
+    stop = min(source.committed or SourceOffset(0), source.end)
+    gaps = [(first, _after(last)) for first, last in log.ever_logged.gaps(known, start, stop)] if start < stop else []
+    holes = [(first, _after(last)) for first, last in log.holes.get(known, []) if first >= start and last < source.end]
     yield from sorted(gaps + holes)
 
 
-def _first_audited(log: PlainLog, source: SourcePartition, begin: int, since: Since) -> int | None:
+def _first_audited(log: PlainLog, source: SourcePartition, begin: SourceOffset, since: Since) -> SourceOffset | None:
     """Return the source offset from which on every record must have been logged, None of none.
 
     If the log was cut, this is where the trims of version 3 say that nothing is forgotten any more. If they do not say
     it, or if only a newer part of the log is audited, this is where the audited part begins.
     """
-    if since == Since(0, 0):
+    if since == Since(0, LogOffset(0)):
         known = log.logged.forgotten.get(source) if log.first_offset else begin
         if known is not None:
             return max(begin, known)
@@ -111,7 +111,11 @@ def _joined(ranges: Iterable[Range]) -> Iterator[Range]:
         yield begin, end
 
 
-def _within(ranges: list[Range], offset: int) -> bool:
+def _after(offset: int) -> SourceOffset:
+    return SourceOffset(offset + 1)
+
+
+def _within(ranges: list[Range], offset: SourceOffset) -> bool:
     at = bisect_right(ranges, offset, key=lambda one: one[0]) - 1
     return at >= 0 and offset < ranges[at][1]
 
@@ -124,7 +128,7 @@ def _read_kept(reader: TopicReader, ranges: Mapping[Partition, Range]) -> Iterat
         try:
             for record in reader.read(left):
                 partition = Partition(record.topic, record.partition)
-                reached[partition] = (record.offset + 1, left[partition][1])
+                reached[partition] = (_after(record.offset), left[partition][1])
                 yield record
         except OffsetGoneError:
             left = _kept(reader, reached)
@@ -135,5 +139,9 @@ def _read_kept(reader: TopicReader, ranges: Mapping[Partition, Range]) -> Iterat
 def _kept(reader: TopicReader, ranges: Mapping[Partition, Range]) -> dict[Partition, Range]:
     """Return the parts of ranges that the partitions still have."""
     bounds = reader.bounds(ranges)
-    parts = {at: (max(begin, bounds[at][0]), min(end, bounds[at][1])) for at, (begin, end) in ranges.items()}
-    return {at: (begin, end) for at, (begin, end) in parts.items() if begin < end}
+    kept = {}
+    for at, (begin, end) in ranges.items():
+        first, stop = map(SourceOffset, bounds[at])
+        if max(begin, first) < min(end, stop):
+            kept[at] = max(begin, first), min(end, stop)
+    return kept

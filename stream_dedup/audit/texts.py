@@ -23,7 +23,7 @@ from stream_dedup.audit.sources import AuditedSource, Range, read_ranges
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.headers import Stamp, without_ours
-from stream_dedup.core.model import Coordinates, Status, row_of
+from stream_dedup.core.model import Coordinates, SourceOffset, Status
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.pool import FingerprintPool
 from stream_dedup.pool.recipe import KILLED_TWICE
@@ -96,7 +96,7 @@ def records_of(
     ranges = {partition: list(_offsets(log, wanted, partition, source)) for partition, source in sources.items()}
     for record in read_ranges(reader, ranges):
         topic_id = sources[Partition(record.topic, record.partition)].topic_id
-        yield Coordinates(topic_id, record.partition, record.offset), record
+        yield Coordinates(topic_id, record.partition, SourceOffset(record.offset)), record
 
 
 def _offsets(log: PlainLog, wanted: I64, partition: Partition, source: AuditedSource) -> Iterator[Range]:
@@ -108,7 +108,7 @@ def _offsets(log: PlainLog, wanted: I64, partition: Partition, source: AuditedSo
     offsets = np.unique(offsets[(offsets >= source.begin) & (offsets < source.end)])
     for run in np.split(offsets, np.flatnonzero(np.diff(offsets) > 1) + 1):
         if len(run):
-            yield int(run[0]), int(run[-1]) + 1
+            yield SourceOffset(int(run[0])), SourceOffset(int(run[-1]) + 1)
 
 
 def _fingerprinted(
@@ -139,12 +139,12 @@ def _raw(record: SourceRecord) -> RawRecord:
 
 def _limited(log: PlainLog, index: int) -> bool:
     batch = log.batch_of(index)
-    return batch.reason(row_of(int(log.entries.positions[index]))).startswith(LIMIT_REASONS)
+    return batch.reason(log.entries.row(index)).startswith(LIMIT_REASONS)
 
 
 def _entry_differences(log: PlainLog, index: int, columns: Columns, row: int) -> list[str]:
     """Return the differences of a logged entry from the entry that its source record gives, each as text."""
-    entries, batch, logged_row = log.entries, log.batch_of(index), row_of(int(log.entries.positions[index]))
+    entries, batch, logged_row = log.entries, log.batch_of(index), log.entries.row(index)
     signature = int.from_bytes(columns.signatures[row].tobytes(), "big")
     rows: list[tuple[str, object, object]] = [
         ("status", Status(int(entries.statuses[index])).name, Status(int(columns.statuses[row])).name),

@@ -49,7 +49,7 @@ class WaitingLog:
         with log_errors(self._topic):
             return self._log.bounds()
 
-    def read(self, start: int, end: int) -> Iterator[list[LogRecord]]:
+    def read(self, start: LogOffset, end: LogOffset) -> Iterator[list[LogRecord]]:
         """Yield the records from ``start`` up to, not including, ``end``.
 
         Raises:
@@ -63,7 +63,7 @@ class WaitingLog:
             with log_errors(self._topic):
                 records = self._log.poll(READ_BACK_S)
             if records:
-                start = records[-1].offset + 1
+                start = LogOffset(records[-1].offset + 1)
                 idle_s = 0.0
                 yield [record for record in records if record.offset < end]
                 continue

@@ -20,6 +20,7 @@ from kafka import TopicPartition
 from stream_dedup.broker.group_offsets import committed_offsets, offset_bounds
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import DESCRIBE, topic_ids
+from stream_dedup.core.model import LogOffset
 from stream_dedup.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ class FoundLog:
     topic: str
     log_id: bytes | None
     """None: there is no topic."""
-    first: int
-    end: int
+    first: LogOffset
+    end: LogOffset
     committed: Mapping[TopicPartition, int]
     """The group's offsets; they were read before the topic."""
 
@@ -62,10 +63,11 @@ def find_log(admin: KafkaAdminClient, config: Config) -> FoundLog:
         kafka, "committed offsets", lambda: committed_offsets(admin, kafka.group), "Describe of the group"
     )
     log_id = patiently(kafka, topic, lambda: topic_ids(admin, [topic]), DESCRIBE).get(topic)
-    first, end = 0, 0
+    first = end = LogOffset(0)
     if log_id is not None:
         partition = TopicPartition(topic, 0)
-        first, end = patiently(kafka, topic, lambda: offset_bounds(admin, [partition]), DESCRIBE)[partition]
+        bounds = patiently(kafka, topic, lambda: offset_bounds(admin, [partition]), DESCRIBE)[partition]
+        first, end = map(LogOffset, bounds)
     return FoundLog(topic, log_id, first, end, {at: offset for at, (offset, _) in committed.items()})
 
 

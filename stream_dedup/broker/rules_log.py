@@ -18,6 +18,7 @@ from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, topic_ids
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
+from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, UserError
@@ -35,7 +36,7 @@ class Effect(StrEnum):
 class RulesRecord:
     """One rules record of the log."""
 
-    offset: int
+    offset: LogOffset
     time: int
     rules: Rules
     effect: Effect
@@ -45,8 +46,8 @@ class RulesRecord:
 class RulesHistory:
     """Every rules record of a log up to ``end``, and the rules in force there."""
 
-    first: int
-    end: int
+    first: LogOffset
+    end: LogOffset
     in_force: Rules | None = None
     records: list[RulesRecord] = field(default_factory=list)
 
@@ -55,7 +56,7 @@ class RulesHistory:
         """The record by which the rules in force took force."""
         return next((record for record in reversed(self.records) if record.effect is Effect.TOOK_FORCE), None)
 
-    def append(self, offset: int, time: int, rules: Rules) -> RulesRecord:
+    def append(self, offset: LogOffset, time: int, rules: Rules) -> RulesRecord:
         """Append the next rules record of the log."""
         if rules.takes_force_after(self.in_force):
             effect, self.in_force = Effect.TOOK_FORCE, rules
@@ -115,7 +116,7 @@ def apply_rules(config: Config, progress: ReportProgress = lambda _done, _all: N
         # 2  append the change
         offset = log.append_now(change)
         # 3  read it back, with everything that was appended in between
-        start, history.end = history.end, offset + 1
+        start, history.end = history.end, LogOffset(offset + 1)
         _read_on(log, history, start, lambda _done, _all: None)
     record = history.records[-1]
     if record.effect is Effect.VOID or history.in_force != change:
@@ -142,7 +143,7 @@ def _next(config: Config, wanted: Rules, current: Rules | None) -> Rules | None:
     return wanted.next_revision(current) if wanted.differences(current) else None
 
 
-def _read_on(log: WaitingLog, history: RulesHistory, start: int, progress: ReportProgress) -> None:
+def _read_on(log: WaitingLog, history: RulesHistory, start: LogOffset, progress: ReportProgress) -> None:
     for records in log.read(start, history.end):
         for record in records:
             if isinstance(record.payload, Rules):

@@ -16,6 +16,7 @@ from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config.checks import parse_duration_ms
 from stream_dedup.config.model import Config
+from stream_dedup.core.model import LogOffset
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
 
 if TYPE_CHECKING:
@@ -25,12 +26,12 @@ SEED_BITS = 32
 """Short enough for a person to type."""
 
 
-def _since(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[int | None, int | None]:
+def _since(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[int | None, LogOffset | None]:
     """Returns the time in ms, or the log offset."""
     if text is None:
         return None, None
     if text.isdecimal() and len(text) <= OFFSET_DIGITS:
-        return None, int(text)
+        return None, LogOffset(int(text))
     with suppress(ValueError):
         return int(time.time() * 1000) - parse_duration_ms(text), None
     try:
@@ -62,7 +63,7 @@ def command(
     config: Config,
     *,
     allow_repeats: bool,
-    since: tuple[int | None, int | None],
+    since: tuple[int | None, LogOffset | None],
     sample: int | None,
     seed: int | None,
     texts: bool,

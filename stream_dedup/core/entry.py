@@ -102,9 +102,13 @@ class Batch(Columns):
         """Return why an entry was rejected; empty if it was not."""
         return self.reasons[row]
 
+    def offset(self, row: int) -> SourceOffset:
+        """Return the source offset of one entry."""
+        return SourceOffset(int(self.offsets[row]))
+
     def coordinates(self, row: int) -> Coordinates:
         """Return the coordinates of one entry."""
-        return Coordinates(self.topic_id, self.partition, int(self.offsets[row]))
+        return Coordinates(self.topic_id, self.partition, self.offset(row))
 
     @property
     def fingerprints(self) -> U64:
@@ -137,7 +141,7 @@ class Basis:
 class Trim:
     """Drops the entries before ``before``, and the coordinates up to ``horizon``, from its log position on."""
 
-    before: int
+    before: LogOffset
     horizon: int
     basis: Basis | None = None
     """None in version 2."""
@@ -153,7 +157,7 @@ class LogRecord(NamedTuple):
     one number for each entry of a batch. ``raw`` is the value as stored in the log.
     """
 
-    offset: int
+    offset: LogOffset
     time: int | I64
     payload: Payload
     raw: bytes

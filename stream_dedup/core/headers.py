@@ -35,7 +35,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from stream_dedup.core.model import Coordinates, Judgement, Match, Verdict
+from stream_dedup.core.model import Coordinates, Judgement, Match, SourceOffset, Verdict
 from stream_dedup.errors import CorruptError
 
 PREFIX = "dedup."
@@ -243,7 +243,7 @@ def _texts(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, str]:
 
 def _source(source: str, topic_id: str) -> tuple[str, Coordinates]:
     topic, partition, offset = source.rsplit("-", 2)
-    return topic, Coordinates(uuid.UUID(topic_id).bytes, int(partition), int(offset))
+    return topic, Coordinates(uuid.UUID(topic_id).bytes, int(partition), SourceOffset(int(offset)))
 
 
 def _parse_match(texts: dict[str, str]) -> StampedMatch:

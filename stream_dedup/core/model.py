@@ -49,6 +49,8 @@ LogOffset = NewType("LogOffset", int)
 """Offset of a record in the log topic."""
 SourceOffset = NewType("SourceOffset", int)
 """Offset of a record in its source partition."""
+SourceRange = tuple[SourceOffset, SourceOffset]
+"""First and last offset of a part of a source partition."""
 LogPosition = NewType("LogPosition", int)
 """Log offset and row of an entry, packed by ``log_position``."""
 DocNumber = NewType("DocNumber", int)
@@ -65,12 +67,12 @@ def log_position(log_offset: int, row: int) -> LogPosition:
     return LogPosition(log_offset << ROW_BITS | row)
 
 
-def log_offset_of(position: int) -> LogOffset:
+def log_offset_of(position: LogPosition) -> LogOffset:
     """Return the log offset of a log position."""
     return LogOffset(position >> ROW_BITS)
 
 
-def row_of(position: int) -> int:
+def row_of(position: LogPosition) -> int:
     """Return the row of a log position in its log record."""
     return position & (MAX_ROWS - 1)
 
@@ -80,7 +82,7 @@ class Coordinates(NamedTuple):
 
     topic_id: bytes
     partition: int
-    offset: int
+    offset: SourceOffset
 
     def __str__(self) -> str:
         """Return the topic id as a UUID, the partition and the offset, joined by dashes."""
@@ -136,7 +138,7 @@ class Match:
     milliseconds since 1970.
     """
 
-    position: int
+    position: LogPosition
     id: str
     topic: str
     coordinates: Coordinates

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from stream_dedup.core.entry import Batch, LogRecord
-from stream_dedup.core.model import Status, log_position, signed
+from stream_dedup.core.model import LogOffset, Status, log_position, signed
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.explain.explain import Side
 from stream_dedup.index import LogIndex
@@ -21,7 +21,7 @@ def side_of_id(index: LogIndex, article_id: str, where: object) -> Side:
         UserError: the index has no such entry.
     """
     for offset in reversed(range(index.low_watermark, index.next_offset)):
-        record = _record(index, offset)
+        record = _record(index, LogOffset(offset))
         batch = record.payload if record is not None else None
         row = _row_of(batch, article_id) if isinstance(batch, Batch) else None
         if isinstance(batch, Batch) and row is not None:
@@ -30,7 +30,7 @@ def side_of_id(index: LogIndex, article_id: str, where: object) -> Side:
     raise UserError(msg)
 
 
-def _record(index: LogIndex, offset: int) -> LogRecord | None:
+def _record(index: LogIndex, offset: LogOffset) -> LogRecord | None:
     """Return the log record at an offset, or None if it is no batch of original entries."""
     try:
         return index.entry(log_position(offset, 0))[0]

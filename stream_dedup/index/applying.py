@@ -11,7 +11,7 @@ from collections.abc import Callable
 import xxhash
 
 from stream_dedup.core.entry import Batch, LogRecord, Trim
-from stream_dedup.core.model import TABLE_COUNTS
+from stream_dedup.core.model import TABLE_COUNTS, DocNumber, LogOffset
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules, Scheme
 from stream_dedup.errors import RefusedError, UserError
@@ -132,7 +132,7 @@ class Applied:
         voided = self._voided_by(uncovered)
         self._advance(record)
         self.state.newest = max(self.state.newest or 0, row.head.time_range[1])
-        self.state.next_doc_number += len(numbered)
+        self.state.next_doc_number = DocNumber(self.state.next_doc_number + len(numbered))
         if uncovered.ranges:
             self.state.articles += row.head.original_count
         # 1. One atomic write: the record, its rows and source ranges, void rules records, the applied position.
@@ -212,7 +212,7 @@ class Applied:
         self.coverage.load()
         self.tables.drop_entries_before(self.state.first_doc_number)
 
-    def _put_trim(self, writes: WriteBatch, trim: Trim, low_watermark: int, marks: list[Mark]) -> None:
+    def _put_trim(self, writes: WriteBatch, trim: Trim, low_watermark: LogOffset, marks: list[Mark]) -> None:
         for family in (b"E", b"R"):
             writes.delete_range(offset_key(family, 0), offset_key(family, low_watermark))
         self.tables.rows.delete_rows_before(writes, self.state.first_doc_number)
@@ -233,7 +233,7 @@ class Applied:
     def _advance(self, record: LogRecord) -> None:
         if self.state.start is None:
             self.state.start = record.offset
-        self.state.next_offset = record.offset + 1
+        self.state.next_offset = LogOffset(record.offset + 1)
         self.state.last_checksum = xxhash.xxh3_64_intdigest(record.raw)
 
     def _write(self, fill: Callable[[WriteBatch], object] | None = None) -> None:

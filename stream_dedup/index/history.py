@@ -12,6 +12,7 @@ import json
 from dataclasses import dataclass, replace
 
 from stream_dedup.core.entry import Trim
+from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError
 from stream_dedup.index import layout
@@ -22,7 +23,7 @@ from stream_dedup.index.store import Store, WriteBatch
 class Mark:
     """A rules record that took force or restates. ``before`` is the greatest log time before it, None of none."""
 
-    offset: int
+    offset: LogOffset
     rules: Rules
     before: int | None
     void: bool = False
@@ -57,17 +58,17 @@ class History:
         """Rules in force at the end of what is applied."""
         return self.marks[-1].rules if self.marks else None
 
-    def at(self, log_offset: int) -> Rules | None:
+    def at(self, log_offset: LogOffset) -> Rules | None:
         """Rules in force at a log offset."""
         after = bisect.bisect_right(self.marks, log_offset, key=lambda mark: mark.offset)
         return self.marks[after - 1].rules if after else None
 
-    def mark(self, offset: int) -> Mark | None:
+    def mark(self, offset: LogOffset) -> Mark | None:
         """The mark at exactly this log offset."""
         at = bisect.bisect_left(self.marks, offset, key=lambda mark: mark.offset)
         return self.marks[at] if at < len(self.marks) and self.marks[at].offset == offset else None
 
-    def void_after(self, offset: int) -> list[Mark]:
+    def void_after(self, offset: LogOffset) -> list[Mark]:
         """Return the valid marks after a log offset as void ones; call ``replace_marks`` once they are written."""
         return [replace(mark, void=True) for mark in self.marks if mark.offset > offset and not mark.void]
 
@@ -76,7 +77,7 @@ class History:
         changed = {mark.offset: mark for mark in marks}
         self.marks = [changed.get(mark.offset, mark) for mark in self.marks]
 
-    def drop_marks_before(self, low_watermark: int) -> None:
+    def drop_marks_before(self, low_watermark: LogOffset) -> None:
         """Drop the marks before the low watermark."""
         self.marks = [mark for mark in self.marks if mark.offset >= low_watermark]
 
@@ -88,7 +89,7 @@ class History:
                 windows.append(mark.rules.window_ms)
         return windows
 
-    def best_trim(self, owed_time: int, low_watermark: int, last_void_trim: int) -> Trim | None:
+    def best_trim(self, owed_time: int, low_watermark: LogOffset, last_void_trim: LogOffset) -> Trim | None:
         """Return the trim that removes most, or None where none removes anything."""
         windows = self.windows_owed(owed_time)
         known = [window for window in windows if window is not None]

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from stream_dedup.core.model import DocNumber
 from stream_dedup.index.layout import SHARD_BLOCKS
 from stream_dedup.index.posting_lists import Level, Source
 from stream_dedup.index.row_column import HeldRows, RowColumn
@@ -76,7 +77,7 @@ class Image:
         if source is not None and len(run):
             self._set(shard, _merged(source, run))
 
-    def drop_entries_before(self, shard: int, low_watermark: int) -> None:
+    def drop_entries_before(self, shard: int, low_watermark: DocNumber) -> None:
         """Drop entries before a document number from the copy of a shard, if it is held."""
         source = self._shards[shard]
         if source is not None:
@@ -115,7 +116,7 @@ def _merged(source: Source, run: Run) -> Source:
     )
 
 
-def _live(source: Source, low_watermark: int) -> Source:
+def _live(source: Source, low_watermark: DocNumber) -> Source:
     live = source.doc_numbers >= low_watermark
     lists = np.repeat(np.arange(SHARD_BLOCKS), np.diff(source.starts))
     counts = np.bincount(lists[live], minlength=SHARD_BLOCKS)

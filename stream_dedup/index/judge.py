@@ -22,6 +22,8 @@ from stream_dedup.core.model import (
     MAX_ROWS,
     ROW_BITS,
     Judgement,
+    LogOffset,
+    LogPosition,
     Match,
     Status,
     Verdict,
@@ -39,14 +41,14 @@ _FINGERPRINT_BYTES = FINGERPRINT_BITS // 8
 
 _UNIQUE = Judgement(Verdict.UNIQUE)
 
-Accept = Callable[[int, int], bool]
+Accept = Callable[[int, LogPosition], bool]
 """Given the number of a query and the log position of a near entry, returns whether the entry may be the match."""
 
 
 class _Found(NamedTuple):
     """The entry chosen for a query."""
 
-    position: int
+    position: LogPosition
     distance: int
 
 
@@ -56,6 +58,10 @@ class _Own:
 
     positions: I64
     articles: Articles
+
+    def position(self, number: int) -> LogPosition:
+        """Return the log position of one of them."""
+        return LogPosition(int(self.positions[number]))
 
     def of(self, chosen: I64) -> _Own:
         """Return some of them."""
@@ -68,7 +74,7 @@ class Judge:
     def __init__(self, applied: Applied) -> None:
         self._applied = applied
 
-    def judge(self, positions: I64, rules_at: Callable[[int], Rules]) -> list[Judgement]:
+    def judge(self, positions: I64, rules_at: Callable[[LogOffset], Rules]) -> list[Judgement]:
         """Return one judgement for each log position; ``rules_at`` returns the rules at a log offset."""
         if not len(positions):
             return []
@@ -76,14 +82,14 @@ class Judge:
         judged: list[Judgement] = [_UNIQUE] * len(positions)
         for rules, here in _by_rules(positions >> ROW_BITS, rules_at):
             for at in here[~signed(own.articles.statuses[here])].tolist():
-                judged[at] = self._without_signature(rules, int(positions[at]), Status(own.articles.statuses[at]))
+                judged[at] = self._without_signature(rules, own.position(at), Status(own.articles.statuses[at]))
             signed_here = here[signed(own.articles.statuses[here])]
             if len(signed_here):
                 for number, judgement in self._judge_signed(rules, own.of(signed_here)):
                     judged[int(signed_here[number])] = judgement
         return judged
 
-    def _without_signature(self, rules: Rules, position: int, status: Status) -> Judgement:
+    def _without_signature(self, rules: Rules, position: LogPosition, status: Status) -> Judgement:
         reason = self._row(position).batch.reason(row_of(position))
         return verdict.judge(status, match=None, reason=reason, featureless=rules.featureless)
 
@@ -94,7 +100,7 @@ class Judge:
         again = self._versions(query, own, found) if rules.recrawl == UPDATE else {}
         for number, nearest in found.items():
             version = again.get(number)
-            match = self._match(int(own.positions[number]), version or nearest)
+            match = self._match(own.position(number), version or nearest)
             status = Status(own.articles.statuses[number])
             judgement = verdict.judge(
                 status, match=match, reason="", featureless=rules.featureless, update=version is not None
@@ -144,9 +150,9 @@ class Judge:
         """Return a check that an entry is not the article itself, which only a trim of coordinates makes possible."""
         if self._applied.state.horizon is None:
             return None
-        return lambda query, position: not self._is_itself(int(own.positions[query]), position)
+        return lambda query, position: not self._is_itself(own.position(query), position)
 
-    def _is_itself(self, own: int, position: int) -> bool:
+    def _is_itself(self, own: LogPosition, position: LogPosition) -> bool:
         return self._row(own).batch.coordinates(row_of(own)) == self._listed(position).batch.coordinates(
             row_of(position)
         )
@@ -155,16 +161,16 @@ class Judge:
         """Return a check that an entry has the article's id: equal hashes of ids are not enough."""
         is_other = self._is_other(own)
 
-        def accept(query: int, position: int) -> bool:
-            same = self._id(int(own.positions[query])) == self._id(position)
+        def accept(query: int, position: LogPosition) -> bool:
+            same = self._id(own.position(query)) == self._id(position)
             return same and (is_other is None or is_other(query, position))
 
         return accept
 
-    def _id(self, position: int) -> str:
+    def _id(self, position: LogPosition) -> str:
         return self._listed(position).batch.id(row_of(position))
 
-    def _match(self, own_position: int, found: _Found) -> Match:
+    def _match(self, own_position: LogPosition, found: _Found) -> Match:
         own = self._row(own_position).batch.signatures[row_of(own_position)]
         row, at = self._listed(found.position), row_of(found.position)
         differing = np.bitwise_count(own ^ row.batch.signatures[at])
@@ -182,10 +188,10 @@ class Judge:
             similarity=similarity(bits),
         )
 
-    def _row(self, position: int) -> StoredRecord:
+    def _row(self, position: LogPosition) -> StoredRecord:
         return self._applied.rows.get(log_offset_of(position))
 
-    def _listed(self, position: int) -> StoredRecord:
+    def _listed(self, position: LogPosition) -> StoredRecord:
         """Return the record of an entry that was found; a missing record is damage."""
         row = None
         if position >= 0:
@@ -200,7 +206,7 @@ class Judge:
         offsets = positions >> ROW_BITS
         distinct, inverse = np.unique(offsets, return_inverse=True)
         if len(distinct) == 1:
-            return _Own(positions, self._articles(int(distinct[0]), positions))
+            return _Own(positions, self._articles(LogOffset(int(distinct[0])), positions))
         order = np.argsort(inverse, kind="stable")
         parts = np.split(positions[order], np.cumsum(np.bincount(inverse))[:-1])
         each = [self._articles(offset, part) for offset, part in zip(distinct.tolist(), parts, strict=True)]
@@ -209,7 +215,7 @@ class Judge:
         back[order] = np.arange(len(order))
         return _Own(positions, Articles(*columns).of(back))
 
-    def _articles(self, offset: int, positions: I64) -> Articles:
+    def _articles(self, offset: LogOffset, positions: I64) -> Articles:
         row = self._applied.rows.get(offset)
         at = _rows_of(row, positions)
         batch = row.batch
@@ -233,7 +239,7 @@ def _rows_of(row: StoredRecord, positions: I64) -> I64:
     return rows
 
 
-def _by_rules(offsets: I64, rules_at: Callable[[int], Rules]) -> Iterator[tuple[Rules, I64]]:
+def _by_rules(offsets: I64, rules_at: Callable[[LogOffset], Rules]) -> Iterator[tuple[Rules, I64]]:
     """Yield each rules in force with the numbers of its log positions."""
     by_rules: dict[Rules, list[int]] = {}
     for offset in np.unique(offsets).tolist():

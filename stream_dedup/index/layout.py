@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U16, U32, U64
-from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD
+from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, DocNumber, LogOffset, SourceOffset
 from stream_dedup.errors import CorruptError
 from stream_dedup.index.settings import PAGE_BLOCKS, RANGES
 
@@ -81,9 +81,9 @@ def offset_key(family: bytes, offset: int) -> bytes:
     return family + offset.to_bytes(8, "big")
 
 
-def offset_of(key: bytes) -> int:
-    """Log offset (or log position) of such a key."""
-    return int.from_bytes(key[1:9], "big")
+def offset_of(key: bytes) -> LogOffset:
+    """Log offset of a key of families E, R, U."""
+    return LogOffset(int.from_bytes(key[1:9], "big"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Head:
     entries: int
     times: int | I64
     originals: NDArray[np.bool_] | None = None
-    first: int = 0
+    first: DocNumber = DocNumber(0)
 
     @property
     def original_count(self) -> int:
@@ -142,9 +142,9 @@ class Head:
 class Segment(NamedTuple):
     """The log record at ``log_offset`` covers offsets ``first`` to ``last`` of a source partition."""
 
-    first: int
-    last: int
-    log_offset: int
+    first: SourceOffset
+    last: SourceOffset
+    log_offset: LogOffset
     time_min: int
     time_max: int
 
@@ -173,18 +173,18 @@ def forgotten_key(topic_id: bytes, partition: int) -> bytes:
     return _FORGOTTEN_KEY.pack(b"L", topic_id, partition)
 
 
-def forgotten_value(before: int) -> bytes:
+def forgotten_value(before: SourceOffset) -> bytes:
     """Bytes of the value."""
     return before.to_bytes(_FORGOTTEN_BYTES, "little", signed=True)
 
 
-def read_forgotten(key: bytes, value: bytes) -> tuple[tuple[bytes, int], int]:
+def read_forgotten(key: bytes, value: bytes) -> tuple[tuple[bytes, int], SourceOffset]:
     """Topic id and partition, and the offset below which everything is forgotten."""
     if len(key) != _FORGOTTEN_KEY.size or len(value) != _FORGOTTEN_BYTES:
         msg = f"forgotten offsets of {len(key)} and {len(value)} bytes cannot be read"
         raise CorruptError(msg)
     _, topic_id, partition = _FORGOTTEN_KEY.unpack(key)
-    return (topic_id, partition), int.from_bytes(value, "little", signed=True)
+    return (topic_id, partition), SourceOffset(int.from_bytes(value, "little", signed=True))
 
 
 def chunk_key(chunk: int) -> bytes:
@@ -251,14 +251,14 @@ def _others(table: int) -> list[int]:
 class Shard:
     """State of a shard: entries before ``stored_before`` are stored; numbers of the sealed pieces of its lists."""
 
-    stored_before: int
+    stored_before: DocNumber
     first: U32
     after: U32
 
     @classmethod
     def empty(cls) -> Shard:
         """Return the state of a shard without entries."""
-        return cls(0, np.zeros(SHARD_BLOCKS, np.uint32), np.zeros(SHARD_BLOCKS, np.uint32))
+        return cls(DocNumber(0), np.zeros(SHARD_BLOCKS, np.uint32), np.zeros(SHARD_BLOCKS, np.uint32))
 
     def encode(self) -> bytes:
         """Bytes of the value."""
@@ -274,7 +274,7 @@ class Shard:
         if len(raw) not in {8, 8 + 8 * SHARD_BLOCKS}:
             msg = f"state of a shard has {len(raw)} bytes"
             raise CorruptError(msg)
-        shard.stored_before = int.from_bytes(raw[:8], "little", signed=True)
+        shard.stored_before = DocNumber(int.from_bytes(raw[:8], "little", signed=True))
         if len(raw) > 8:  # noqa: PLR2004 - the log position's 8 bytes, drawn above
             numbers = np.frombuffer(raw, "<u4", offset=8)
             shard.first = numbers[:SHARD_BLOCKS].copy()

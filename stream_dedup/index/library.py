@@ -25,7 +25,7 @@ from stream_dedup.core.arrays import U8, U64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, LogRecord, Payload, encode, make_batch
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
-from stream_dedup.core.model import LIBRARY_LOG_PREFIX, SIGNATURE_BYTES, TABLE_MARGIN_BYTES, Status
+from stream_dedup.core.model import LIBRARY_LOG_PREFIX, SIGNATURE_BYTES, TABLE_MARGIN_BYTES, DocNumber, Status
 from stream_dedup.core.rules import DIRECTED, Rules, Scheme
 from stream_dedup.errors import UserError
 from stream_dedup.index.folder import TABLES_KIND, Folder, kind_of
@@ -160,7 +160,7 @@ def _portions(store: Store, path: Path, scheme: Scheme) -> Iterator[tuple[RowArr
     if state.log_id != scheme.id:
         msg = f"index {path} holds fingerprints of scheme {state.log_id}, not {scheme.id}: name another folder"
         raise UserError(msg)
-    for first, rows in RowColumn(store, 0, state.next_doc_number).scan(0):
+    for first, rows in RowColumn(store, DocNumber(0), state.next_doc_number).scan(DocNumber(0)):
         for start in range(0, len(rows), PORTION):
             some = rows[start : start + PORTION]
             keys = [offset_key(b"I", first + start + number) for number in range(len(some))]

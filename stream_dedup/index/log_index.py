@@ -29,6 +29,7 @@ from stream_dedup.core.model import (
     DocNumber,
     Judgement,
     LogOffset,
+    LogPosition,
     SourceOffset,
     log_offset_of,
     log_position,
@@ -141,7 +142,7 @@ class LogIndex:
     @property
     def next_offset(self) -> LogOffset:
         """Log offset after the last record applied."""
-        return LogOffset(self._applied.state.next_offset)
+        return self._applied.state.next_offset
 
     @property
     def last_checksum(self) -> int | None:
@@ -153,7 +154,7 @@ class LogIndex:
         """Rules in force after the last record applied."""
         return self._applied.history.current
 
-    def rules_at(self, position: int) -> Rules:
+    def rules_at(self, position: LogPosition) -> Rules:
         """Rules in force at a log position; RefusedError where it is before the log's first rules."""
         return self._rules_at_offset(log_offset_of(position))
 
@@ -191,7 +192,7 @@ class LogIndex:
         if before:
             positions[offsets < before] = FORGOTTEN
         for segment in self._applied.coverage.overlapping(
-            (topic_id, partition), int(offsets.min()), int(offsets.max())
+            (topic_id, partition), SourceOffset(int(offsets.min())), SourceOffset(int(offsets.max()))
         ):
             inside = np.flatnonzero((offsets >= segment.first) & (offsets <= segment.last))
             if len(inside):
@@ -201,15 +202,15 @@ class LogIndex:
                 positions[inside] = rows + log_position(segment.log_offset, 0)
         return positions
 
-    def partitions(self) -> dict[tuple[bytes, int], int]:
+    def partitions(self) -> dict[tuple[bytes, int], SourceOffset]:
         """Source partitions that were logged, with the last offset of each that is covered or forgotten."""
         return self._applied.coverage.partitions
 
     def forgotten_before(self, topic_id: bytes, partition: int) -> SourceOffset:
         """Return the offset of a source partition below which everything is forgotten, 0 of none. Any thread."""
-        return SourceOffset(self._applied.coverage.forgotten.get((topic_id, partition), 0))
+        return self._applied.coverage.forgotten.get((topic_id, partition), SourceOffset(0))
 
-    def entry(self, position: int) -> tuple[LogRecord, int]:
+    def entry(self, position: LogPosition) -> tuple[LogRecord, int]:
         """The record and the row of an entry; RefusedError where it is not held."""
         return self._applied.rows.get(log_offset_of(position)).record, row_of(position)
 
@@ -234,7 +235,7 @@ class LogIndex:
     @property
     def next_doc_number(self) -> DocNumber:
         """Document number of the next entry with a signature; without trims, the number of those applied."""
-        return DocNumber(self._applied.state.next_doc_number)
+        return self._applied.state.next_doc_number
 
     def near(self, fingerprints: Fingerprints, groups: U64, rules: Rules) -> Near:
         """Return every near entry of texts with features, as of the end of the log; nothing expires."""
@@ -253,7 +254,7 @@ class LogIndex:
         """Return the trim that removes most, if no article owed or to come has a log time below ``owed_time`` (ms)."""
         return self._applied.trims.offered(owed_time)
 
-    def owed_time(self, committed: Mapping[tuple[bytes, int], int], latest: int) -> int:
+    def owed_time(self, committed: Mapping[tuple[bytes, int], SourceOffset], latest: int) -> int:
         """Return the least log time, ms, of articles that are owed or to come.
 
         Those to come have a log time of ``latest`` or more. ``committed`` has the
@@ -321,7 +322,7 @@ class LogIndex:
     @property
     def low_watermark(self) -> LogOffset:
         """Log offset before which everything is trimmed."""
-        return LogOffset(self._applied.state.low_watermark)
+        return self._applied.state.low_watermark
 
     @property
     def newest_time(self) -> int | None:
@@ -335,7 +336,7 @@ class LogIndex:
             bool(self._applied.history.marks) and self._applied.state.newest != self._applied.history.marks[-1].before
         )
 
-    def owed_since(self, topic_id: bytes, partition: int, offset: int) -> int | None:
+    def owed_since(self, topic_id: bytes, partition: int, offset: SourceOffset) -> int | None:
         """Return the least log time, ms, of a source partition's covered offsets from ``offset`` on, None of none."""
         return self._applied.trims.owed_since((topic_id, partition), offset)
 
@@ -362,7 +363,7 @@ class LogIndex:
         finally:
             self._applied.store.close()
 
-    def _rules_at_offset(self, log_offset: int) -> Rules:
+    def _rules_at_offset(self, log_offset: LogOffset) -> Rules:
         rules = self._applied.history.at(log_offset)
         if rules is None:
             msg = f"no rules are in force at log offset {log_offset}: it is before the log's first rules, or trimmed"

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_dedup.core.arrays import I64, U8, U16, U32, U64
-from stream_dedup.core.model import Status
+from stream_dedup.core.model import DocNumber, Status
 from stream_dedup.core.probes import KEY_FACTORS, directed, exact_plan, keys
 from stream_dedup.core.rules import Rules
 
@@ -71,7 +71,7 @@ class Query:
     directed: bool
     reach: I64
     bucket_limit: int
-    low_watermark: int = 0
+    low_watermark: DocNumber = DocNumber(0)
     oldest: I64 | None = None
     own_ids: U64 | None = None
     best: int = BEST
@@ -83,6 +83,11 @@ class Query:
     def words(self) -> U64:
         """Words of the articles' signatures, shape (n, 4)."""
         return self.keys ^ (self.groups[:, np.newaxis] * KEY_FACTORS)
+
+    @property
+    def past(self) -> tuple[DocNumber, DocNumber]:
+        """Least and greatest ``before`` of the articles."""
+        return DocNumber(int(self.before.min())), DocNumber(int(self.before.max()))
 
     def part(self, chosen: I64) -> Query:
         """The same for some of the articles."""
@@ -111,7 +116,7 @@ class Near(NamedTuple):
     """Entries of these lists that were compared, those that turned out not to count included."""
 
 
-def query_of(articles: Articles, rules: Rules, low_watermark: int) -> Query:
+def query_of(articles: Articles, rules: Rules, low_watermark: DocNumber) -> Query:
     """Return the query of these articles under these rules, over entries from the document number on."""
     reaches = np.array([0 if status is Status.REJECTED else rules.reach(status) for status in Status], np.int64)
     return Query(

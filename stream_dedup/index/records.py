@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.entry import Batch, LogRecord, decode
-from stream_dedup.core.model import ROW_BITS, signed
+from stream_dedup.core.model import ROW_BITS, LogOffset, signed
 from stream_dedup.core.probes import words
 from stream_dedup.errors import CorruptError, RefusedError
 from stream_dedup.index import layout
@@ -29,7 +29,7 @@ from stream_dedup.index.store import Store, WriteBatch
 class StoredRecord:
     """A stored log record, decoded."""
 
-    offset: int
+    offset: LogOffset
     batch: Batch
     head: Head
     raw: bytes
@@ -85,7 +85,7 @@ class StoredRecords:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._recent: OrderedDict[int, StoredRecord] = OrderedDict()
+        self._recent: OrderedDict[LogOffset, StoredRecord] = OrderedDict()
         self._recent_bytes = 0
 
     def write_record(self, batch: WriteBatch, record: LogRecord, head: Head) -> None:
@@ -102,12 +102,12 @@ class StoredRecords:
             _, oldest = self._recent.popitem(last=False)
             self._recent_bytes -= len(oldest.raw)
 
-    def drop_decoded_before(self, before: int) -> None:
+    def drop_decoded_before(self, before: LogOffset) -> None:
         """Drop decoded records before a log offset."""
         for offset in [offset for offset in self._recent if offset < before]:
             self._recent_bytes -= len(self._recent.pop(offset).raw)
 
-    def get(self, offset: int) -> StoredRecord:
+    def get(self, offset: LogOffset) -> StoredRecord:
         """Return one record; RefusedError where it is not stored."""
         row = self._recent.get(offset)
         if row is not None:
@@ -121,20 +121,20 @@ class StoredRecords:
         self.keep_decoded(row)
         return row
 
-    def times_at(self, offset: int) -> tuple[I64, Head]:
+    def times_at(self, offset: LogOffset) -> tuple[I64, Head]:
         """Return the source offsets and the head of one record; RefusedError where it is not stored."""
         row = self.get(offset)
         return row.batch.offsets, row.head
 
-    def last_offset(self) -> int:
+    def last_offset(self) -> LogOffset:
         """Return the log offset of the last stored record, -1 of none."""
         last = self._store.last(layout.offset_key(b"R", 0), b"R\xff")
-        return -1 if last is None else layout.offset_of(last[0])
+        return LogOffset(-1) if last is None else layout.offset_of(last[0])
 
-    def scan(self, start: int, end: int | None = None) -> Iterator[StoredRecord]:
+    def scan(self, start: LogOffset, end: LogOffset | None = None) -> Iterator[StoredRecord]:
         """Yield records from a log offset on, in order, without keeping them."""
         stop = b"R\xff" if end is None else layout.offset_key(b"R", end)
-        waiting: list[tuple[int, bytes]] = []
+        waiting: list[tuple[LogOffset, bytes]] = []
         for key, head in self._store.scan(layout.offset_key(b"R", start), stop):
             waiting.append((layout.offset_of(key), head))
             if len(waiting) == FETCH_RECORDS:
@@ -142,18 +142,18 @@ class StoredRecords:
                 waiting = []
         yield from self._fetch(waiting)
 
-    def scan_heads(self, start: int, end: int | None = None) -> Iterator[tuple[int, Head]]:
+    def scan_heads(self, start: LogOffset, end: LogOffset | None = None) -> Iterator[tuple[LogOffset, Head]]:
         """Yield heads from a log offset on, in order."""
         stop = b"R\xff" if end is None else layout.offset_key(b"R", end)
         for key, head in self._store.scan(layout.offset_key(b"R", start), stop):
             yield layout.offset_of(key), self._decode_head(head)
 
-    def _fetch(self, waiting: list[tuple[int, bytes]]) -> Iterator[StoredRecord]:
+    def _fetch(self, waiting: list[tuple[LogOffset, bytes]]) -> Iterator[StoredRecord]:
         found = self._store.get([layout.offset_key(b"E", offset) for offset, _ in waiting])
         for (offset, head), raw in zip(waiting, found, strict=True):
             yield self._decode(offset, raw, head)
 
-    def _decode(self, offset: int, raw: bytes, head: bytes) -> StoredRecord:
+    def _decode(self, offset: LogOffset, raw: bytes, head: bytes) -> StoredRecord:
         try:
             batch = decode(raw)
         except (CorruptError, UnicodeDecodeError) as error:

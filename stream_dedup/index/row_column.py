@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from stream_dedup.core.arrays import I64
+from stream_dedup.core.model import DocNumber
 from stream_dedup.errors import RefusedError
 from stream_dedup.index.layout import MAX_DOC_NUMBERS, ROW, ROW_BYTES, RowArray, chunk_key, chunk_of
 from stream_dedup.index.row_chunks import RowChunks
@@ -26,7 +27,7 @@ _READ_CHUNKS = 1024
 class RowColumn:
     """Rows of the document numbers from ``first`` to before ``after``."""
 
-    def __init__(self, store: Store, first: int, after: int) -> None:
+    def __init__(self, store: Store, first: DocNumber, after: DocNumber) -> None:
         self._store = store
         self.first = first
         self.after = after
@@ -63,13 +64,13 @@ class RowColumn:
         self._tail = whole[len(whole) - len(whole) % ROW_CHUNK :].copy()
         if self.held is not None:
             self.held.set_rows(self.after, rows)
-        self.after += len(rows)
+        self.after = DocNumber(self.after + len(rows))
 
-    def delete_rows_before(self, writes: WriteBatch, low_watermark: int) -> None:
+    def delete_rows_before(self, writes: WriteBatch, low_watermark: DocNumber) -> None:
         """Add the deletion of rows before a document number to a batch; then call ``drop_rows_before``."""
         writes.delete_range(chunk_key(0), chunk_key(low_watermark // ROW_CHUNK))
 
-    def drop_rows_before(self, low_watermark: int) -> None:
+    def drop_rows_before(self, low_watermark: DocNumber) -> None:
         """Drop rows before a document number."""
         self.first = low_watermark
         if self.held is not None:
@@ -94,12 +95,12 @@ class RowColumn:
         distinct, at = np.unique(doc_numbers, return_inverse=True)
         return self.fetch(distinct).take(at)
 
-    def scan(self, start: int) -> Iterator[tuple[int, RowArray]]:
+    def scan(self, start: DocNumber) -> Iterator[tuple[DocNumber, RowArray]]:
         """Yield rows from a document number on, in portions, each with its first document number."""
         start = max(start, self.first)
         while start < self.after:
             chunk = start // ROW_CHUNK
-            end = min((chunk + _READ_CHUNKS) * ROW_CHUNK, self.after)
+            end = min(DocNumber((chunk + _READ_CHUNKS) * ROW_CHUNK), self.after)
             whole = self._read(np.arange(chunk, -(-end // ROW_CHUNK)))
             yield start, whole[start - chunk * ROW_CHUNK : end - chunk * ROW_CHUNK]
             start = end
@@ -128,13 +129,13 @@ class RowColumn:
 class HeldRows:
     """Rows in memory, in arrays of ``1 << IMAGE_CHUNK_BITS``: growing copies nothing, trims free whole arrays."""
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: DocNumber) -> None:
         self._base = first >> IMAGE_CHUNK_BITS
         self._chunks: list[RowArray] = []
         self.rows = RowChunks((), IMAGE_CHUNK_BITS, self._base << IMAGE_CHUNK_BITS)
 
     @staticmethod
-    def size(first: int, after: int) -> int:
+    def size(first: DocNumber, after: DocNumber) -> int:
         """Return the bytes that rows of these document numbers take, one array at least."""
         chunks = -(-after // (1 << IMAGE_CHUNK_BITS)) - (first >> IMAGE_CHUNK_BITS)
         return max(chunks, 1) * (ROW_BYTES << IMAGE_CHUNK_BITS)
@@ -144,7 +145,7 @@ class HeldRows:
         """Bytes of memory in use."""
         return len(self._chunks) * (ROW_BYTES << IMAGE_CHUNK_BITS)
 
-    def set_rows(self, first: int, rows: RowArray) -> None:
+    def set_rows(self, first: DocNumber, rows: RowArray) -> None:
         """Append rows of the document numbers from ``first`` on, which follow the rows held."""
         at, size = 0, 1 << IMAGE_CHUNK_BITS
         while at < len(rows):
@@ -156,7 +157,7 @@ class HeldRows:
             self._chunks[number - self._base][offset : offset + count] = rows[at : at + count]
             at += count
 
-    def drop_rows_before(self, low_watermark: int) -> None:
+    def drop_rows_before(self, low_watermark: DocNumber) -> None:
         """Free the arrays whose rows are all before a document number."""
         gone = min((low_watermark >> IMAGE_CHUNK_BITS) - self._base, len(self._chunks))
         if gone > 0:

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from stream_dedup.core.arrays import I64, U16, U32, U64
-from stream_dedup.core.model import BLOCKS_PER_WORD
+from stream_dedup.core.model import BLOCKS_PER_WORD, DocNumber
 from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.index.layout import BLOCKS
 from stream_dedup.index.posting_lists import NO_LISTS, Level, Source
@@ -77,7 +77,7 @@ class Run:
             np.concatenate((self.doc_numbers[: part.start], self.doc_numbers[part.stop :])),
         )
 
-    def not_before(self, least: int | I64) -> Run:
+    def not_before(self, least: DocNumber | I64) -> Run:
         """Return the entries from a document number on (one number, or one for each entry)."""
         keep = self.doc_numbers >= least
         return Run(self.blocks[keep], self.keys[keep], self.doc_numbers[keep])
@@ -89,7 +89,7 @@ class Memory:
     def __init__(self, tables: int) -> None:
         self.tables = tables
         self.older = [Run.empty() for _ in range(tables)]
-        self.older_end = 0
+        self.older_end = DocNumber(0)
         """Every entry in memory from this document number on is young, and no other."""
         self.young_count = 0
         self._young: list[tuple[U64, U32]] = []
@@ -118,11 +118,11 @@ class Memory:
         if not self.young_count:
             return
         young = self.young()
-        self.older_end = int(self._young[-1][1][-1]) + 1
+        self.older_end = DocNumber(int(self._young[-1][1][-1]) + 1)
         self.older = [older.merge(run) for older, run in zip(self.older, young, strict=True)]
         self._young, self._sorted, self.young_count = [], None, 0
 
-    def drop_entries_before(self, low_watermark: int) -> None:
+    def drop_entries_before(self, low_watermark: DocNumber) -> None:
         """Drop entries before a document number."""
         self.merge_young()
         self.older = [run.not_before(low_watermark) for run in self.older]

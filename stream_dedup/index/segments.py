@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Batch, Forgotten, Trim
-from stream_dedup.core.model import SourceOffset
+from stream_dedup.core.model import LogOffset, SourceOffset, SourceRange
 from stream_dedup.index.layout import (
     Head,
     Segment,
@@ -28,9 +28,10 @@ from stream_dedup.index.store import Store, WriteBatch
 
 SourceKey = tuple[bytes, int]
 """Topic id and partition."""
-TimesAt = Callable[[int], tuple[I64, Head]]
+TimesAt = Callable[[LogOffset], tuple[I64, Head]]
 """Returns the source offsets of the log record at a log offset, and its head."""
 
+_NO_OFFSET = SourceOffset(-1)
 _LAST_OFFSET = (1 << 64) - 1
 
 
@@ -42,9 +43,9 @@ class Uncovered:
     record that covers an entry of it, None of none; ``late`` is whether it has offsets that are forgotten.
     """
 
-    ranges: list[tuple[int, int]]
+    ranges: list[SourceRange]
     mask: NDArray[np.bool_] | None
-    repeats: int | None
+    repeats: LogOffset | None
     late: bool
 
 
@@ -53,8 +54,8 @@ class Coverage:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.last: dict[SourceKey, int] = {}
-        self.forgotten: dict[SourceKey, int] = {}
+        self.last: dict[SourceKey, SourceOffset] = {}
+        self.forgotten: dict[SourceKey, SourceOffset] = {}
         """Offsets of a partition below this were logged once and are forgotten."""
         self.load()
 
@@ -72,13 +73,13 @@ class Coverage:
             cursor = end + b"\0"
 
     @property
-    def partitions(self) -> dict[SourceKey, int]:
+    def partitions(self) -> dict[SourceKey, SourceOffset]:
         """Every partition with the last of its offsets that is covered or forgotten."""
-        return {where: before - 1 for where, before in self.forgotten.items()} | self.last
+        return {where: SourceOffset(before - 1) for where, before in self.forgotten.items()} | self.last
 
-    def overlapping(self, where: SourceKey, first: int, last: int) -> list[Segment]:
+    def overlapping(self, where: SourceKey, first: SourceOffset, last: SourceOffset) -> list[Segment]:
         """Return the ranges that have an offset from ``first`` to ``last``, in order."""
-        if first > self.last.get(where, -1):
+        if first > self.last.get(where, _NO_OFFSET):
             return []
         found = []
         before = self._store.last(segment_key(*where, 0), segment_key(*where, first))
@@ -89,49 +90,49 @@ class Coverage:
 
     def uncovered(self, batch: Batch) -> Uncovered:
         """Return the part of a new batch that no earlier batch covers."""
-        where, last = (batch.topic_id, batch.partition), int(batch.offsets[-1])
-        forgotten = self.forgotten.get(where, 0)
-        first = max(int(batch.offsets[0]), forgotten)
-        late = first > int(batch.offsets[0])
+        where, last = (batch.topic_id, batch.partition), batch.offset(-1)
+        forgotten = self.forgotten.get(where, SourceOffset(0))
+        first = max(batch.offset(0), forgotten)
+        late = first > batch.offset(0)
         covered = self.overlapping(where, first, last)
         if not covered and not late:
             return Uncovered([(first, last)], None, None, late)
         ranges = []
-        repeated: list[int] = []
+        repeated: list[LogOffset] = []
         mask: NDArray[np.bool_] = batch.offsets >= forgotten
         at = first
         for segment in covered:
             if segment.first > at:
-                ranges.append((at, segment.first - 1))
+                ranges.append((at, SourceOffset(segment.first - 1)))
             outside = (batch.offsets < segment.first) | (batch.offsets > segment.last)
             if not outside.all():
                 repeated.append(segment.log_offset)
             mask &= outside
-            at = segment.last + 1
+            at = SourceOffset(segment.last + 1)
         if at <= last:
             ranges.append((at, last))
         return Uncovered(ranges, mask, min(repeated, default=None), late)
 
     def write_ranges(
-        self, writes: WriteBatch, batch: Batch, log_offset: int, ranges: list[tuple[int, int]], head: Head
+        self, writes: WriteBatch, batch: Batch, log_offset: LogOffset, ranges: list[SourceRange], head: Head
     ) -> None:
         """Add the ranges of a batch to a batch of writes; call ``add_ranges`` once it is written."""
         for first, last in ranges:
             segment = Segment(first, last, log_offset, *head.time_range)
             writes.put(segment_key(batch.topic_id, batch.partition, first), segment.encode())
 
-    def add_ranges(self, batch: Batch, ranges: list[tuple[int, int]]) -> None:
+    def add_ranges(self, batch: Batch, ranges: list[SourceRange]) -> None:
         """Count ranges of a batch that were written."""
         if ranges:
             where = (batch.topic_id, batch.partition)
-            self.last[where] = max(self.last.get(where, -1), ranges[-1][1])
+            self.last[where] = max(self.last.get(where, _NO_OFFSET), ranges[-1][1])
 
-    def listed_by(self, trim: Trim) -> dict[SourceKey, int]:
+    def listed_by(self, trim: Trim) -> dict[SourceKey, SourceOffset]:
         """Return what a trim lists as forgotten."""
         forgotten = () if trim.basis is None else trim.basis.forgotten
         return {(topic_id, partition): before for topic_id, partition, before in forgotten}
 
-    def raised_by(self, trim: Trim) -> dict[SourceKey, int]:
+    def raised_by(self, trim: Trim) -> dict[SourceKey, SourceOffset]:
         """Return where a trim forgets more than is forgotten."""
         listed = self.listed_by(trim).items()
         return {where: before for where, before in listed if before > self.forgotten.get(where, 0)}
@@ -146,24 +147,24 @@ class Coverage:
             writes.put(forgotten_key(*where), forgotten_value(before))
         forgotten = self.forgotten | raised
         for where, segment in self.all():
-            kept = list(_kept_of(segment, trim, forgotten.get(where, 0), times_at))
+            kept = list(_kept_of(segment, trim, forgotten.get(where, SourceOffset(0)), times_at))
             if kept != [segment]:
                 writes.delete(segment_key(*where, segment.first))
                 for part in kept:
                     writes.put(segment_key(*where, part.first), part.encode())
 
-    def forgotten_after(self, trim: Trim, times_at: TimesAt) -> dict[SourceKey, int]:
+    def forgotten_after(self, trim: Trim, times_at: TimesAt) -> dict[SourceKey, SourceOffset]:
         """Return what would be forgotten if a trim forgot every offset up to the greatest that it drops."""
         forgotten = dict(self.forgotten)
         for where, segment in self.all():
             dropped = _dropped_until(segment, trim, times_at)
             if dropped is not None:
-                forgotten[where] = max(forgotten.get(where, 0), dropped + 1)
+                forgotten[where] = max(forgotten.get(where, SourceOffset(0)), SourceOffset(dropped + 1))
         return forgotten
 
-    def covers_until(self, batch: Batch, log_offset: int, horizon: int, times_at: TimesAt) -> bool:
+    def covers_until(self, batch: Batch, log_offset: LogOffset, horizon: int, times_at: TimesAt) -> bool:
         """Whether a log record covers coordinates of a log time up to a horizon."""
-        segments = self.overlapping((batch.topic_id, batch.partition), int(batch.offsets[0]), int(batch.offsets[-1]))
+        segments = self.overlapping((batch.topic_id, batch.partition), batch.offset(0), batch.offset(-1))
         own = (segment for segment in segments if segment.log_offset == log_offset and segment.time_min <= horizon)
         return any(part.time_min <= horizon for segment in own for part in _by_time(segment, times_at))
 
@@ -174,12 +175,12 @@ class Coverage:
             yield (topic_id, partition), segment
 
 
-def forgotten_list(forgotten: Mapping[SourceKey, int]) -> tuple[Forgotten, ...]:
+def forgotten_list(forgotten: Mapping[SourceKey, SourceOffset]) -> tuple[Forgotten, ...]:
     """Return what is forgotten as a trim lists it."""
-    return tuple(Forgotten(*where, SourceOffset(before)) for where, before in sorted(forgotten.items()))
+    return tuple(Forgotten(*where, before) for where, before in sorted(forgotten.items()))
 
 
-def _kept_of(segment: Segment, trim: Trim, forgotten: int, times_at: TimesAt) -> Iterator[Segment]:
+def _kept_of(segment: Segment, trim: Trim, forgotten: SourceOffset, times_at: TimesAt) -> Iterator[Segment]:
     """Yield the parts of a range that a trim keeps."""
     first = max(segment.first, forgotten)
     if segment.log_offset < trim.before or first > segment.last:
@@ -192,7 +193,7 @@ def _kept_of(segment: Segment, trim: Trim, forgotten: int, times_at: TimesAt) ->
             yield part._replace(first=max(part.first, first))
 
 
-def _dropped_until(segment: Segment, trim: Trim, times_at: TimesAt) -> int | None:
+def _dropped_until(segment: Segment, trim: Trim, times_at: TimesAt) -> SourceOffset | None:
     """Return the last offset of a range that a trim drops by its X or by its horizon; None of none."""
     if segment.log_offset < trim.before or segment.time_max <= trim.horizon:
         return segment.last

@@ -7,7 +7,7 @@ import reprlib
 from dataclasses import dataclass, fields
 from typing import Any
 
-from stream_dedup.core.model import ROW_BITS, TABLE_COUNTS
+from stream_dedup.core.model import ROW_BITS, TABLE_COUNTS, DocNumber, LogOffset
 from stream_dedup.index.layout import MAX_DOC_NUMBERS, STATE
 from stream_dedup.index.settings import RANGES
 from stream_dedup.index.store import Store, WriteBatch
@@ -57,18 +57,18 @@ class State:
     """
 
     log_id: str | None = None
-    next_offset: int = 0
+    next_offset: LogOffset = LogOffset(0)
     last_checksum: int | None = None
-    start: int | None = None
-    low_watermark: int = 0
-    last_void_trim: int = -1
-    complete_trim: int = -1
+    start: LogOffset | None = None
+    low_watermark: LogOffset = LogOffset(0)
+    last_void_trim: LogOffset = LogOffset(-1)
+    complete_trim: LogOffset = LogOffset(-1)
     horizon: int | None = None
     newest: int | None = None
     articles: int = 0
     purge: int | None = None
-    next_doc_number: int = 0
-    first_doc_number: int = 0
+    next_doc_number: DocNumber = DocNumber(0)
+    first_doc_number: DocNumber = DocNumber(0)
 
     def write(self, batch: WriteBatch) -> None:
         """Add the state to a batch of writes."""

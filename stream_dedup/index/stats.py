@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stream_dedup.core.model import LogOffset
 from stream_dedup.index import layout
 from stream_dedup.index.applying import Applied
 
@@ -13,9 +14,9 @@ class IndexStats:
     """Figures of an index at one moment. The names are those of `stream-dedup index stats --json`."""
 
     log_id: str | None
-    next_offset: int
+    next_offset: LogOffset
     articles: int
-    trimmed_before: int
+    trimmed_before: LogOffset
     numbers_used: float
     partitions: int
     tables: int

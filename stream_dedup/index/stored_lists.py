@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_dedup.core.arrays import I64, U32, U64
+from stream_dedup.core.model import DocNumber
 from stream_dedup.errors import CorruptError
 from stream_dedup.index import layout, pages
 from stream_dedup.index.layout import (
@@ -33,8 +34,8 @@ class Reach:
     """How far back a long list is read: the newest ``limit`` entries before ``least``, none from ``most`` on."""
 
     limit: int
-    least: int
-    most: int
+    least: DocNumber
+    most: DocNumber
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +58,7 @@ class StoredLists:
         self.shards = [self._shard(raw) if raw else empty for raw in store.get(keys)]
 
     @property
-    def complete_to(self) -> int:
+    def complete_to(self) -> DocNumber:
         """Document number before which every entry is stored in every shard."""
         return min(shard.stored_before for shard in self.shards)
 
@@ -96,7 +97,7 @@ class StoredLists:
         blocks = np.repeat(held + part * SHARD_BLOCKS, counts[held]).astype(np.uint16)
         return ReadLists(counts, *layout.unpack_entries(table, found.all(), blocks))
 
-    def append(self, shard: int, rows: Run, before: int) -> None:
+    def append(self, shard: int, rows: Run, before: DocNumber) -> None:
         """Append entries to the lists of a shard, which then stores every entry before this document number."""
         state = self.shards[shard]
         if not len(rows) and state.stored_before >= before:
@@ -112,7 +113,7 @@ class StoredLists:
         self._store.write(batch)
         self.shards[shard] = appended
 
-    def purge(self, shard: int, low_watermark: int) -> None:
+    def purge(self, shard: int, low_watermark: DocNumber) -> None:
         """Delete the entries of a shard before a document number (a sealed piece once all its entries are)."""
         table, part = divmod(shard, RANGES)
         state = self.shards[shard]
@@ -257,7 +258,7 @@ class StoredLists:
         at = block % SHARD_BLOCKS
         return int(shard.first[at]), int(shard.after[at])
 
-    def _purge_pieces(self, batch: WriteBatch, table: int, block: int, low_watermark: int) -> int:
+    def _purge_pieces(self, batch: WriteBatch, table: int, block: int, low_watermark: DocNumber) -> int:
         number, after = self._numbers(table, block)
         while number < after:
             piece = self._read_pieces(table, block, number, number + 1)[0]

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U32, U64
-from stream_dedup.core.model import BLOCKS_PER_WORD
+from stream_dedup.core.model import BLOCKS_PER_WORD, DocNumber
 from stream_dedup.core.probes import KEY_FACTORS
 from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.core.progress import ReportProgress
@@ -69,7 +69,7 @@ class Tables:
         return self.count * RANGES
 
     @property
-    def low_watermark(self) -> int:
+    def low_watermark(self) -> DocNumber:
         """Document number of the first entry that is not trimmed."""
         return self.rows.first
 
@@ -106,7 +106,7 @@ class Tables:
         for _ in range(self.shards):
             self._merge_next()
 
-    def drop_entries_before(self, low_watermark: int) -> None:
+    def drop_entries_before(self, low_watermark: DocNumber) -> None:
         """Drop entries before a document number; ``purge`` deletes them from disk."""
         self.rows.drop_rows_before(low_watermark)
         self.memory.drop_entries_before(low_watermark)
@@ -152,7 +152,7 @@ class Tables:
             return [NO_LISTS] * self.count
         wanted = _wanted(query, self.count)
         wanted &= np.repeat(np.array(absent).reshape(self.count, RANGES), SHARD_BLOCKS, axis=1)
-        reach = Reach(query.bucket_limit, int(query.before.min()), int(query.before.max()))
+        reach = Reach(query.bucket_limit, *query.past)
         return [self._stored_in(table, np.flatnonzero(wanted[table]), reach) for table in range(self.count)]
 
     def _stored_in(self, table: int, blocks: I64, reach: Reach) -> Level:
@@ -216,7 +216,7 @@ def keys_of(rows: RowArray) -> U64:
     return keys
 
 
-def _doc_numbers(first: int, rows: RowArray) -> U32:
+def _doc_numbers(first: DocNumber, rows: RowArray) -> U32:
     return np.arange(first, first + len(rows)).astype(np.uint32)
 
 

@@ -36,7 +36,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from stream_dedup.core.entry import Basis, Trim
-from stream_dedup.core.model import LogOffset
+from stream_dedup.core.model import SourceOffset
 from stream_dedup.index.history import History
 from stream_dedup.index.records import StoredRecords
 from stream_dedup.index.segments import Coverage, SourceKey, forgotten_list
@@ -83,9 +83,9 @@ class Trims:
         if trim is None or rules is None or next(self.rows.scan_heads(state.low_watermark, trim.before), None) is None:
             return None
         forgotten = self.coverage.forgotten_after(trim, self.rows.times_at)
-        return replace(trim, basis=Basis(rules.revision, LogOffset(state.next_offset), forgotten_list(forgotten)))
+        return replace(trim, basis=Basis(rules.revision, state.next_offset, forgotten_list(forgotten)))
 
-    def owed_time(self, committed: Mapping[SourceKey, int], latest: int) -> int:
+    def owed_time(self, committed: Mapping[SourceKey, SourceOffset], latest: int) -> int:
         """Return the least log time, ms, of articles that are owed or to come.
 
         Those to come have a log time of ``latest`` or more. ``committed`` has the
@@ -94,9 +94,9 @@ class Trims:
         owed = (self.owed_since(where, offset) for where, offset in committed.items())
         return min([latest, *(time for time in owed if time is not None)])
 
-    def owed_since(self, where: SourceKey, offset: int) -> int | None:
+    def owed_since(self, where: SourceKey, offset: SourceOffset) -> int | None:
         """Return the least log time, ms, of a source partition's covered offsets from ``offset`` on, None of none."""
-        segments = self.coverage.overlapping(where, offset, self.coverage.last.get(where, -1))
+        segments = self.coverage.overlapping(where, offset, self.coverage.last.get(where, SourceOffset(-1)))
         return min((segment.time_min for segment in segments), default=None)
 
     def _may_name(self, trim: Trim) -> bool:
@@ -109,7 +109,10 @@ class Trims:
         if trim.basis is None:
             return False
         read_to = trim.basis.read_to
-        below = (self.coverage.overlapping(one[:2], 0, one.before - 1) for one in trim.basis.forgotten)
+        below = (
+            self.coverage.overlapping(one[:2], SourceOffset(0), SourceOffset(one.before - 1))
+            for one in trim.basis.forgotten
+        )
         if any(segment.log_offset >= read_to for segments in below for segment in segments):
             return True
         heads = self.rows.scan_heads(read_to)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from stream_dedup.core.arrays import I64, U32, U64
-from stream_dedup.core.model import BLOCKS_PER_WORD
+from stream_dedup.core.model import BLOCKS_PER_WORD, DocNumber
 from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.errors import RefusedError, StreamDedupError
@@ -57,7 +57,7 @@ def _steps(state: State, rows: StoredRecords, coverage: Coverage, tables: Tables
         yield row.offset - state.low_watermark, list(_check_rows(row, numbered, doc_number, tables))
         expected.add_rows(numbered, doc_number)
         articles += row.head.original_count
-        doc_number += len(numbered)
+        doc_number = DocNumber(doc_number + len(numbered))
     done = state.next_offset - state.low_watermark
     yield done, [] if articles == state.articles else [f"{articles} originals are there, {state.articles} are counted"]
     yield (
@@ -81,7 +81,7 @@ class _Sums:
         self.counts = np.zeros((tables.count, BLOCKS), np.int64)
         self.sums = np.zeros((tables.count, BLOCKS), np.uint64)
 
-    def add_rows(self, rows: RowArray, first: int) -> None:
+    def add_rows(self, rows: RowArray, first: DocNumber) -> None:
         keys = keys_of(rows)
         doc_numbers = np.arange(first, first + len(rows))
         for table, before in enumerate(self._stored_before):
@@ -97,7 +97,7 @@ def _mixed(keys: U64, doc_numbers: I64 | U32) -> U64:
     return (both ^ (both >> np.uint64(29))) * _MIX
 
 
-def _check_rows(row: StoredRecord, numbered: RowArray, doc_number: int, tables: Tables) -> Iterator[str]:
+def _check_rows(row: StoredRecord, numbered: RowArray, doc_number: DocNumber, tables: Tables) -> Iterator[str]:
     if row.head.first != doc_number:
         yield f"log record {row.offset}: its entries are numbered from {row.head.first} on, not {doc_number}"
     elif len(numbered):
@@ -143,7 +143,7 @@ def _check_shard(tables: Tables, shard: int, expected: _Sums) -> Iterator[str]:
         yield f"shard {shard}: the image is not the stored shard"
 
 
-def _sums(source: Source, lists: I64, low_watermark: int) -> tuple[I64, U64]:
+def _sums(source: Source, lists: I64, low_watermark: DocNumber) -> tuple[I64, U64]:
     # A stored list may hold trimmed entries until they are purged: the low watermark hides them.
     live = source.doc_numbers >= low_watermark
     sums = np.zeros(SHARD_BLOCKS, np.uint64)

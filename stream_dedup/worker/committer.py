@@ -202,7 +202,7 @@ class Committer:
             batch.fingerprints[row],
             self._parts.scheme_id,
             polled.partition.topic,
-            Coordinates(polled.topic_id, polled.partition.number, record.offset),
+            Coordinates(polled.topic_id, polled.partition.number, SourceOffset(record.offset)),
             record.timestamp,
             omitted,
         )

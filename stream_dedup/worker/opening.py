@@ -261,7 +261,7 @@ class _Opening:
     def begin_log(self) -> None:
         """Append the first rules to an empty log (step 7); if two workers do so at once, the first record wins."""
         offset = self.waiting.append_now(replace(self.rules, revision=1))
-        for records in self.waiting.read(self.index.next_offset, offset + 1):
+        for records in self.waiting.read(self.index.next_offset, LogOffset(offset + 1)):
             self.index.apply(records)
         if self.index.rules is None:
             msg = f"topic {self._config.log_topic}: the rules appended at offset {offset} cannot be read back"
@@ -313,8 +313,8 @@ class _Opening:
         return _Disagreement(reason, lost=True)
 
     def _has_last_record(self) -> bool:
-        last = self.index.next_offset - 1
-        read = [record.raw for records in self.waiting.read(last, last + 1) for record in records]
+        end = self.index.next_offset
+        read = [record.raw for records in self.waiting.read(LogOffset(end - 1), end) for record in records]
         return [xxhash.xxh3_64_intdigest(raw) for raw in read] == [self.index.last_checksum]
 
     def _is_last_copy(self, log_id: bytes | None) -> bool:

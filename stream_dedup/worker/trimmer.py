@@ -24,7 +24,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stream_dedup.core.model import SourceOffset
+from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.errors import UserError
 from stream_dedup.ports import CommittedOffset, Partition, PassingError, RefusedByBrokerError
 from stream_dedup.worker.steps import TrimStep
@@ -62,7 +62,7 @@ class TrimmerParts:
 class Trimmer:
     """``step`` does a round when one is due. Only the thread that owns the index calls it."""
 
-    def __init__(self, config: Config, parts: TrimmerParts, first_offset: int) -> None:
+    def __init__(self, config: Config, parts: TrimmerParts, first_offset: LogOffset) -> None:
         """``first_offset`` is the log's first offset."""
         self._config = config
         self._index = parts.index
@@ -154,7 +154,7 @@ class Trimmer:
                     continue
                 found = committed.get(Partition(topic, partition), _NOTHING)
                 # An offset of another topic id says nothing about this topic: no output of it is committed.
-                after = found.offset if found.topic_id in (None, topic_id) else 0
+                after = found.offset if found.topic_id in (None, topic_id) else SourceOffset(0)
                 owed = self._index.owed_since(topic_id, partition, after)
                 earliest = min(earliest, earliest if owed is None else owed)
         return earliest

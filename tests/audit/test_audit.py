@@ -12,7 +12,7 @@ import xxhash
 from stream_dedup.audit.audit import audited, to_recompute
 from stream_dedup.audit.reference import PlainLog
 from stream_dedup.core.headers import MATCH_DISTANCE, SOURCE, OmittedValue, output_headers
-from stream_dedup.core.model import Judgement, Match, Verdict
+from stream_dedup.core.model import Judgement, LogPosition, Match, Verdict
 from stream_dedup.ports import Partition
 from tests.audit.comparing import (
     FAR,
@@ -214,7 +214,7 @@ def test_self_matched() -> None:
     """An output whose match is the article itself is reported as such."""
     log = three_articles().plain()
     outputs = outputs_of(log)
-    itself = Match(1, "articles-0-1", "articles", at(1), 1000, 0, 1.0)
+    itself = Match(LogPosition(1), "articles-0-1", "articles", at(1), 1000, 0, 1.0)
     headers = output_headers(Judgement(Verdict.DUPLICATE, match=itself), A ^ 1, SCHEME.id, "articles", at(1), 1234)
     found = report(log, [outputs[0], outputs[1]._replace(headers=headers), outputs[2]])
     assert counts(found) == {"self-matched": 1, "wrong": 1}

@@ -44,7 +44,7 @@ def test_logged_again_though_the_author_had_read_the_first_entry() -> None:
 def test_logged_again_though_the_author_had_read_the_trim_that_forgot_it() -> None:
     """What is forgotten is logged: an author that had read the trim is at fault, one that had not is none."""
     first = read_up_to(1, batch([0, 1], [A, FAR]))
-    trim = Trim(2, 2000, Basis(1, LogOffset(3), (Forgotten(TOPIC, 0, SourceOffset(2)),)))
+    trim = Trim(LogOffset(2), 2000, Basis(1, LogOffset(3), (Forgotten(TOPIC, 0, SourceOffset(2)),)))
     late = [read_up_to(read_to, batch([1, 2], [A, A])) for read_to in (3, 4)]
     assert faults_of(rules(), first, rules(), trim, *late) == [
         (
@@ -56,7 +56,7 @@ def test_logged_again_though_the_author_had_read_the_trim_that_forgot_it() -> No
 
 def test_a_record_whose_author_read_beyond_it() -> None:
     """No author can have read its own record before it was appended: of a batch, and of a trim."""
-    trim = Trim(0, 0, Basis(1, LogOffset(3), ()))
+    trim = Trim(LogOffset(0), 0, Basis(1, LogOffset(3), ()))
     found = faults_of(rules(), read_up_to(2, batch([0], [A])), trim)
     assert [kind for kind, _ in found] == ["wrong entry", "wrong entry"]
     assert found[0][1] == "the record at log offset 1 says that its author had read the log up to 2"

@@ -18,13 +18,13 @@ from stream_dedup.core.headers import (
     topic_id_of_metadata,
     without_ours,
 )
-from stream_dedup.core.model import Coordinates, Judgement, Match, Verdict
+from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
 from stream_dedup.errors import CorruptError
 
 TOPIC_ID = uuid.UUID("6a9e1b4e-8c1d-4d6f-9a55-6d3a0f0c1b2d")
-HERE = Coordinates(TOPIC_ID.bytes, 2, 17)
-THERE = Coordinates(TOPIC_ID.bytes, 0, 3)
-MATCH = Match(5, "文章-1", "my-articles", THERE, 1_700_000_000_123, 3, 0.98765)
+HERE = Coordinates(TOPIC_ID.bytes, 2, SourceOffset(17))
+THERE = Coordinates(TOPIC_ID.bytes, 0, SourceOffset(3))
+MATCH = Match(LogPosition(5), "文章-1", "my-articles", THERE, 1_700_000_000_123, 3, 0.98765)
 
 ANSWERS = [(Verdict.UNIQUE, None), (Verdict.UNIQUE, MATCH), (Verdict.DUPLICATE, MATCH)]
 

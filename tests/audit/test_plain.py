@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stream_dedup.core.entry import Trim
-from stream_dedup.core.model import Verdict
+from stream_dedup.core.model import SourceOffset, Verdict
 from stream_dedup.core.verdict import FEATURELESS_REASON
 from stream_dedup.errors import CorruptError, RefusedError
 from tests.logs import OTHER_TOPIC, REJECTED, Entry, LogOfTest, at, batch, judged, rules, said
@@ -83,7 +83,7 @@ def test_batch_covers_offsets_without_entries() -> None:
     plain = log.plain()
     assert plain.find(at(3)) == []
     assert [plain.coordinates(index) for index in range(2)] == [at(0), at(5)]
-    assert plain.ever_logged.gaps((at(0).topic_id, 0), 0, 8) == [(6, 7)]
+    assert plain.ever_logged.gaps((at(0).topic_id, 0), SourceOffset(0), SourceOffset(8)) == [(6, 7)]
 
 
 def test_same_offsets_of_other_sources_are_others() -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from stream_dedup.audit.reference import PlainLog, plain_log
 from stream_dedup.core.entry import LogRecord, Trim, encode
-from stream_dedup.core.model import Judgement, log_offset_of
+from stream_dedup.core.model import Judgement, LogOffset, LogPosition, log_offset_of
 from stream_dedup.core.rules import Rules, Scheme
 from stream_dedup.index import IndexSettings, LogIndex
 from tests.amount import FULL, examples
@@ -48,9 +48,9 @@ def scheme_in(records: list[LogRecord]) -> Scheme:
     return rules.scheme
 
 
-def expected(log: PlainLog) -> dict[int, Judgement]:
+def expected(log: PlainLog) -> dict[LogPosition, Judgement]:
     """The verdict of each log position."""
-    return {int(log.entries.positions[index]): judged for index, judged in log.judgements()}
+    return {log.entries.position(index): judged for index, judged in log.judgements()}
 
 
 def same(found: Judgement, wanted: Judgement) -> bool:
@@ -60,7 +60,7 @@ def same(found: Judgement, wanted: Judgement) -> bool:
     return similar and replace(found, match=replace(found.match, similarity=wanted.match.similarity)) == wanted
 
 
-def assert_verdicts(index: LogIndex, wanted: dict[int, Judgement], after: int, draw: random.Random) -> None:
+def assert_verdicts(index: LogIndex, wanted: dict[LogPosition, Judgement], after: int, draw: random.Random) -> None:
     """The index, asked in any order, says the same of all log positions from a log offset on."""
     positions = [position for position in wanted if after <= log_offset_of(position) < index.next_offset]
     draw.shuffle(positions)
@@ -188,12 +188,12 @@ def with_offered_trims(records: list[LogRecord], seed: int) -> tuple[list[LogRec
     with TemporaryDirectory() as path, opened(path, seed, scheme_in(records)) as index:
         for position, record in enumerate(records):
             moved[record.offset] = len(trimmed)
-            trimmed.append(record._replace(offset=len(trimmed)))
+            trimmed.append(record._replace(offset=LogOffset(len(trimmed))))
             index.apply(trimmed[-1:])
             owed = min(int(later.time) for later in records[position:])
             trim = index.restated_trim(owed) if draw.random() < 0.5 else None
             if trim is not None:
-                trimmed.append(LogRecord(len(trimmed), record.time, trim, encode(trim)))
+                trimmed.append(LogRecord(LogOffset(len(trimmed)), record.time, trim, encode(trim)))
                 index.apply(trimmed[-1:])
     return trimmed, moved
 
@@ -203,7 +203,7 @@ def verdict_of(judged: Judgement, moved: dict[int, int] | None) -> object:
     if judged.match is None:
         return judged
     offset = log_offset_of(judged.match.position)
-    position = judged.match.position + (((moved[offset] - offset) << 20) if moved else 0)
+    position = LogPosition(judged.match.position + (((moved[offset] - offset) << 20) if moved else 0))
     return replace(judged, match=replace(judged.match, position=position))
 
 
@@ -220,10 +220,10 @@ def test_flood_beyond_the_bucket_limit(seed: int) -> None:
     exact = [Rules(SCHEME, distance=distance, bucket_limit=40) for distance in (0, 3, 4, 7, 8, 11)]
     directed = [directed_rules(scheme=SCHEME, probes=probes, bucket_limit=40) for probes in (1, 4, 20, 64, 600)]
     for rules in exact + directed:
-        records = [LogRecord(0, 0, rules, b"")]
+        records = [LogRecord(LogOffset(0), 0, rules, b"")]
         for first in range(0, LENGTH, 50):
             offsets = range(first, first + 50)
-            records.append(LogRecord(len(records), 1000, batch(offsets, prints[first : first + 50]), b""))
+            records.append(LogRecord(LogOffset(len(records)), 1000, batch(offsets, prints[first : first + 50]), b""))
         records = [record._replace(raw=encode(record.payload)) for record in records]
         wanted = expected(plain_log(records))
         with TemporaryDirectory() as path, opened(path, draw.randrange(100), scheme_in(records)) as index:

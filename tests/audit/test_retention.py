@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from stream_dedup.audit.reference import SourcePartition
 from stream_dedup.audit.retention import Choice, Retention, most_deleted
+from stream_dedup.core.model import SourceOffset
 from stream_dedup.ports import Partition
 from tests.logs import TOPIC
 
@@ -28,7 +29,7 @@ class Written(NamedTuple):
     """An article and its output."""
 
     source: SourcePartition
-    offset: int
+    offset: SourceOffset
     logged: int
     topic: str
     partition: Partition
@@ -50,7 +51,7 @@ def history(rng: random.Random) -> list[Written]:
         partition = Partition(topic, rng.randrange(2))
         waited, sending = rng.choice([0, 0, 5, 300]), rng.randint(0, ALLOWANCE_MS // 2)
         logged, stamped = now - sending - waited, now - sending + wrong[source]
-        found.append(Written(source, offsets[source], logged, topic, partition, stamped))
+        found.append(Written(source, SourceOffset(offsets[source]), logged, topic, partition, stamped))
         offsets[source] += rng.randint(1, 2)
     return found
 
@@ -134,9 +135,9 @@ def test_many_partitions() -> None:
     parts = [Partition(topic, number) for topic in ("unique", "duplicate") for number in numbers]
     retention = Retention(dict.fromkeys(parts, 20), 1000, ordered=True)
     for partition, number in product(parts, numbers):
-        retention.add(partition, 1000, (TOPIC, number), rng.randrange(50, 150))
+        retention.add(partition, 1000, (TOPIC, number), SourceOffset(rng.randrange(50, 150)))
     wanted: Counter[Choice] = Counter()
-    for number, offset in product(numbers, range(150)):
+    for number, offset in product(numbers, map(SourceOffset, range(150))):
         wanted[retention.may_have_deleted(UNIQUE | {"duplicate"}, 0, (TOPIC, number), offset)] += 1
     started = time.process_time()
     assert sum(most_deleted(wanted, retention.room).values()) == 20 * len(parts)
@@ -146,37 +147,37 @@ def test_many_partitions() -> None:
 def test_equal_choices_are_held_once() -> None:
     """A choice is a set of some kilobytes, and there may be millions of missing outputs: equal ones are one object."""
     retention = Retention({FIRST: 3, SECOND: 3}, ALLOWANCE_MS, ordered=True)
-    choices = [retention.may_have_deleted(UNIQUE, 1000, SOURCES[0], offset) for offset in range(5)]
+    choices = [retention.may_have_deleted(UNIQUE, 1000, SOURCES[0], SourceOffset(offset)) for offset in range(5)]
     assert len({id(choice) for choice in choices}) == 1
 
 
 def test_begin() -> None:
     """A partition from which nothing was deleted excuses nothing."""
     retention = Retention({FIRST: 0, SECOND: 3, Partition("rejected", 0): 5}, ALLOWANCE_MS, ordered=True)
-    assert retention.may_have_deleted(UNIQUE, 1000, SOURCES[0], 5) == {SECOND}
+    assert retention.may_have_deleted(UNIQUE, 1000, SOURCES[0], SourceOffset(5)) == {SECOND}
 
 
 def test_order() -> None:
     """A kept output of an earlier article of the same source partition proves that a later one was not deleted."""
     retention = Retention({FIRST: 3, SECOND: 3}, ALLOWANCE_MS, ordered=True)
-    retention.add(FIRST, 2000, SOURCES[0], 5)
-    assert [retention.may_have_deleted(UNIQUE, 1000, SOURCES[0], offset) for offset in (4, 6)] == [
+    retention.add(FIRST, 2000, SOURCES[0], SourceOffset(5))
+    assert [retention.may_have_deleted(UNIQUE, 1000, SOURCES[0], SourceOffset(offset)) for offset in (4, 6)] == [
         {FIRST, SECOND},
         {SECOND},
     ]
-    assert retention.may_have_deleted(UNIQUE, 1000, SOURCES[1], 6) == {FIRST, SECOND}
+    assert retention.may_have_deleted(UNIQUE, 1000, SOURCES[1], SourceOffset(6)) == {FIRST, SECOND}
 
 
 def test_order_where_offsets_were_set_back() -> None:
     """A repeat of an earlier article proves nothing."""
     retention = Retention({FIRST: 3}, ALLOWANCE_MS, ordered=False)
-    retention.add(FIRST, 2000, SOURCES[0], 5)
-    assert retention.may_have_deleted(UNIQUE, 1000, SOURCES[0], 6) == {FIRST}
+    retention.add(FIRST, 2000, SOURCES[0], SourceOffset(5))
+    assert retention.may_have_deleted(UNIQUE, 1000, SOURCES[0], SourceOffset(6)) == {FIRST}
 
 
 def test_time() -> None:
     """What was logged after a kept record was written, allowance included, was not deleted."""
     retention = Retention({FIRST: 3}, ALLOWANCE_MS, ordered=True)
-    retention.add(FIRST, 2000, SOURCES[1], 5)
-    found = [retention.may_have_deleted(UNIQUE, time, SOURCES[0], 6) for time in (2050, 2051)]
+    retention.add(FIRST, 2000, SOURCES[1], SourceOffset(5))
+    found = [retention.may_have_deleted(UNIQUE, time, SOURCES[0], SourceOffset(6)) for time in (2050, 2051)]
     assert found == [{FIRST}, frozenset()]

@@ -89,7 +89,7 @@ class World:
         """The log as the reference reads it."""
         records = self.cluster.partition(Partition(self.config.log_topic, 0)).records
         raws = [(one, one.value or b"") for one in records]
-        return plain_log(LogRecord(one.offset, one.timestamp, decode(raw), raw) for one, raw in raws)
+        return plain_log(LogRecord(LogOffset(one.offset), one.timestamp, decode(raw), raw) for one, raw in raws)
 
     def batch(self, offsets: list[int], prints: list[int | None]) -> Batch:
         """A batch of entries of the records ``value N``."""
@@ -260,7 +260,7 @@ def test_progress_of_workers_is_no_fault() -> None:
 
     def go_on() -> None:
         world.write(3, only=lambda offset: offset > 0)
-        world.append(rules_of(world.config), Trim(2, 2_000_000_000_000))
+        world.append(rules_of(world.config), Trim(LogOffset(2), 2_000_000_000_000))
 
     with world.at("reader.bounds", Phase.END, go_on):
         assert counts(world.audit()) == {"pending": 2}
@@ -270,7 +270,7 @@ def test_the_same_trim_before_the_audit_began() -> None:
     """The same trim is a fault where it came before the committed offsets that leave the articles owed."""
     world = three_logged()
     world.write(1)
-    world.append(rules_of(world.config), Trim(2, 2_000_000_000_000))
+    world.append(rules_of(world.config), Trim(LogOffset(2), 2_000_000_000_000))
     assert counts(world.audit()) == {"pending": 2, "trimmed early": 1}
 
 
@@ -303,7 +303,7 @@ def test_an_output_that_is_in_no_log() -> None:
     for offset, written_before in ((2, 0), (5, 1)):
         world = earlier_world(2)
         log_began = world.cluster.partition(Partition(world.config.log_topic, 0)).records[0].timestamp
-        at = Coordinates(world.topic_id, 0, offset)
+        at = Coordinates(world.topic_id, 0, SourceOffset(offset))
         headers = output_headers(Judgement(Verdict.UNIQUE), A, world.plain().scheme_id(), SOURCE.topic, at, 1234)
         message = Message(b"key", b"value %d" % offset, headers, log_began - written_before)
         world.cluster.append(world.cluster.partition(UNIQUE), message)
@@ -316,7 +316,7 @@ def cut_world(forgotten: tuple[Forgotten, ...]) -> World:
     world.produce(*(b"value %d" % number for number in range(5)))
     rules = rules_of(world.config)
     world.append(rules, world.batch([0, 1], [A, FAR]), rules, world.batch([3, 4], [A, REJECTED]))
-    world.append(Trim(2, 0, Basis(rules.revision, LogOffset(4), forgotten)))
+    world.append(Trim(LogOffset(2), 0, Basis(rules.revision, LogOffset(4), forgotten)))
     world.cluster.partition(Partition(world.config.log_topic, 0)).delete_before(2)
     world.write(5)
     return world
@@ -335,7 +335,7 @@ def test_an_output_that_is_not_in_a_log_that_was_cut() -> None:
     world = cut_world((Forgotten(World().topic_id, 0, SourceOffset(2)),))
     judged = Judgement(Verdict.REJECTED, reason="broken")
     for offset in (1, 2):
-        at = Coordinates(world.topic_id, 0, offset)
+        at = Coordinates(world.topic_id, 0, SourceOffset(offset))
         headers = output_headers(judged, 0, world.plain().scheme_id(), SOURCE.topic, at, 1234)
         message = Message(None, b"value %d" % offset, headers, world.cluster.time_ms())
         world.cluster.append(world.cluster.partition(Partition("duplicate", 0)), message)

@@ -70,7 +70,7 @@ def test_what_is_forgotten_is_not_judged_again(
     with closing(connect_log(config)) as log:
         for listed, under in ((3, revision), (4, revision + 1)):
             forgotten = (Forgotten(topic_id, 0, SourceOffset(listed)),)
-            log.append_now(Trim(0, 0, Basis(under, LogOffset(2), forgotten)))
+            log.append_now(Trim(LogOffset(0), 0, Basis(under, LogOffset(2), forgotten)))
     code = run(["offsets", "set", *where(flags), f"--to={to}", f"--topic={source.topic}", "--partition=0"])
     assert code == (EXIT_USER if offset is None else EXIT_OK)
     assert committed_offsets(admin, config.kafka.group) == ({} if offset is None else {source: (offset, topic_id)})
@@ -83,7 +83,7 @@ def test_logged_is_behind_what_is_forgotten_where_the_log_has_nothing_else(
     topic_id = topic_ids(admin, [source.topic])[source.topic]
     with closing(connect_log(config)) as log:
         forgotten = (Forgotten(topic_id, 0, SourceOffset(7)),)
-        log.append_now(Trim(0, 0, Basis(rules_of(config).revision, LogOffset(2), forgotten)))
+        log.append_now(Trim(LogOffset(0), 0, Basis(rules_of(config).revision, LogOffset(2), forgotten)))
     assert run(["offsets", "set", *where(flags), "--to=logged"]) == EXIT_OK
     assert committed_offsets(admin, config.kafka.group) == {source: (7, topic_id)}
 

@@ -11,7 +11,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES
 from stream_dedup.broker.record import MESSAGE_FRAME_BYTES, headers_bytes, record_bytes
 from stream_dedup.core.headers import OmittedValue, output_headers
-from stream_dedup.core.model import Coordinates, Judgement, Match, Verdict
+from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
 from stream_dedup.core.text.decode import MAX_ID_BYTES
 
 SEED = 20261122
@@ -74,9 +74,9 @@ def test_tiny_headers_are_counted_with_their_framing(headers: int) -> None:
 @pytest.mark.parametrize("verdict", [Verdict.DUPLICATE, Verdict.REJECTED])
 def test_the_largest_headers_fit_their_allowance(verdict: Verdict) -> None:
     """The longest topic names, id and reason: an output is never larger than its topic takes."""
-    at = Coordinates(b"\xff" * 16, 2**31 - 1, 2**63 - 1)
+    at = Coordinates(b"\xff" * 16, 2**31 - 1, SourceOffset(2**63 - 1))
     topic = "t" * MOST_TOPIC_CHARACTERS
-    match = Match(1, "i" * MAX_ID_BYTES, topic, at, 2**63 - 1, 256, 0.1234)
+    match = Match(LogPosition(1), "i" * MAX_ID_BYTES, topic, at, 2**63 - 1, 256, 0.1234)
     rejected = verdict is Verdict.REJECTED
     judgement = Judgement(verdict, None if rejected else match, "r" * MOST_REASON_CHARACTERS if rejected else None)
     omitted = OmittedValue(2**31 - 1, 2**64 - 1) if rejected else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stream_dedup.core.entry import LogRecord
+from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
 from stream_dedup.ports import FingerprintLog, OffsetGoneError, Partition
 from tests.contract.conftest import Group
@@ -14,7 +15,7 @@ from tests.logs import rules
 ACKNOWLEDGED_S = 60.0
 
 
-def append_all(log: FingerprintLog, revisions: list[int]) -> list[int]:
+def append_all(log: FingerprintLog, revisions: list[int]) -> list[LogOffset]:
     """Append one record for each; return their offsets."""
     appends = [log.append(rules(revision)) for revision in revisions]
     return [append.wait(ACKNOWLEDGED_S) for append in appends]
@@ -38,7 +39,7 @@ def revisions(records: list[LogRecord]) -> list[int]:
 def test_records_reach_the_log_in_the_order_of_the_calls_and_are_read_in_it(world: World, group: Group) -> None:
     log = group.member().log
     offsets = append_all(log, [1, 2, 3, 4])
-    log.seek(0)
+    log.seek(LogOffset(0))
     found = read(world, log, 4)
     assert revisions(found) == [1, 2, 3, 4]
     assert [record.offset for record in found] == offsets == sorted(offsets)
@@ -49,7 +50,7 @@ def test_the_time_of_a_record_is_the_brokers_at_the_append(world: World, group: 
     before = world.time_ms()
     append_all(log, [1])
     after = world.time_ms()
-    log.seek(0)
+    log.seek(LogOffset(0))
     assert before <= read(world, log, 1)[0].time <= after
 
 
@@ -72,7 +73,7 @@ def test_after_renew_new_records_are_appended(world: World, group: Group) -> Non
     append_all(log, [1])
     log.renew()
     append_all(log, [2])
-    log.seek(0)
+    log.seek(LogOffset(0))
     assert revisions(read(world, log, 2)) == [1, 2]
 
 
@@ -101,7 +102,7 @@ def test_to_read_from_an_offset_that_was_cut_away_is_an_error_that_names_the_par
 def test_to_read_past_the_end_is_the_same_error(world: World, group: Group) -> None:
     log = group.member().log
     last = append_all(log, [1])[0]
-    log.seek(last + 5)
+    log.seek(LogOffset(last + 5))
     with pytest.raises(OffsetGoneError):
         read(world, log, 1)
 
@@ -113,7 +114,7 @@ def test_the_position_moves_over_gaps_and_the_high_water_is_the_end(world: World
     world.open_transaction(at, [b"never seen", b"nor this"]).abort()
     end = log.bounds()[1]
     assert end > 3, "records, and a marker"
-    log.seek(0)
+    log.seek(LogOffset(0))
     read(world, log, 1)
     world.wait_until(lambda: log.poll(0.1) == [] and log.position() == end, "the position moves over the gap")
     assert log.high_water() == end

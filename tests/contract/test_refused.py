@@ -15,6 +15,7 @@ from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, R
 
 from stream_dedup.broker.client import make_admin
 from stream_dedup.config.model import KafkaConfig
+from stream_dedup.core.model import LogOffset
 from stream_dedup.ports import Membership, Partition, PassingError, PortError, RefusedByBrokerError, WorkerPorts
 from tests.contract.kafka_world import WAIT_LIMIT_S, KafkaWorld
 from tests.contract.members import join, start_at
@@ -151,7 +152,7 @@ def test_offsets_that_may_not_be_committed(world: World, ports: WorkerPorts, den
 def test_a_log_that_may_not_be_cut_described_or_written(world: World, ports: WorkerPorts, deny: Deny) -> None:
     topic = world.log_topic(world.name("group"))
     deny(ResourceType.TOPIC, topic, ACLOperation.DELETE)
-    refused(world, lambda: ports.log.cut(0))
+    refused(world, lambda: ports.log.cut(LogOffset(0)))
     deny(ResourceType.TOPIC, topic, ACLOperation.WRITE)
     refused(world, lambda: ports.log.append(rules()).wait(60))
     deny(ResourceType.TOPIC, topic, ACLOperation.DESCRIBE)

@@ -100,7 +100,7 @@ def test_rows_are_a_batch_of_their_own(start: int, stop: int) -> None:
 
 
 FORGOTTEN = (Forgotten(TOPIC_ID, 0, SourceOffset(2**40)), Forgotten(TOPIC_ID, 7, SourceOffset(1)))
-TRIM = Trim(3, -5, Basis(9, LogOffset(2**33), FORGOTTEN))
+TRIM = Trim(LogOffset(3), -5, Basis(9, LogOffset(2**33), FORGOTTEN))
 
 
 @pytest.mark.parametrize("read_to", [None, LogOffset(0), LogOffset(2**40)])
@@ -111,7 +111,7 @@ def test_a_batch_says_up_to_where_its_author_had_read(read_to: LogOffset | None)
     assert encode(decoded(raw)) == raw
 
 
-@pytest.mark.parametrize("payload", [Trim(3, -5), TRIM, Rules(Scheme("simhash", 1, "{}"), window_ms=7)])
+@pytest.mark.parametrize("payload", [Trim(LogOffset(3), -5), TRIM, Rules(Scheme("simhash", 1, "{}"), window_ms=7)])
 def test_rules_and_trims_there_and_back(payload: Trim | Rules) -> None:
     """Decoding returns the rules and the trim that were encoded."""
     assert decode(encode(payload)) == payload
@@ -119,7 +119,7 @@ def test_rules_and_trims_there_and_back(payload: Trim | Rules) -> None:
 
 def test_trims_as_drawn() -> None:
     """Every field of an encoded trim is where the drawing of the format has it, in version 2 and in version 3."""
-    assert encode(Trim(3, -5)) == struct.pack("<BBqq", 2, 3, 3, -5)
+    assert encode(Trim(LogOffset(3), -5)) == struct.pack("<BBqq", 2, 3, 3, -5)
     partitions = struct.pack("<16siq16siq", TOPIC_ID, 0, 2**40, TOPIC_ID, 7, 1)
     assert encode(TRIM) == struct.pack("<BBqqqqI", 3, 3, 3, -5, 9, 2**33, 2) + partitions
 
@@ -141,7 +141,7 @@ def with_byte(raw: bytes, at: int, value: int) -> bytes:
     [
         (with_byte(encode(made()), 1, 9), "format 2 and unknown kind 9"),
         (with_byte(encode(Rules(Scheme("simhash", 1, "{}"))), 0, 3), "format 3 and unknown kind 2"),
-        (encode(Trim(1, 2)) + b"\0", "1 bytes after its end"),
+        (encode(Trim(LogOffset(1), 2)) + b"\0", "1 bytes after its end"),
         (encode(TRIM)[:-1], "cut short"),
         (encode(TRIM) + b"\0", "1 bytes after its end"),
         (encode(replace(TRIM, basis=Basis(1, LogOffset(1), FORGOTTEN[::-1]))), "partitions do not rise"),

@@ -2,10 +2,10 @@
 
 import pytest
 
-from stream_dedup.core.model import Coordinates, Judgement, Match, Status, Verdict
+from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Status, Verdict
 from stream_dedup.core.verdict import FEATURELESS_REASON, judge
 
-MATCH = Match(5, "a", "articles", Coordinates(b"0" * 16, 0, 5), 1000, 2, 0.99)
+MATCH = Match(LogPosition(5), "a", "articles", Coordinates(b"0" * 16, 0, SourceOffset(5)), 1000, 2, 0.99)
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,15 @@ from threading import Thread
 
 import pytest
 
-from stream_dedup.core.model import Coordinates, Judgement, Match, Verdict
+from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
 from stream_dedup.core.text.decode import InputFormat
 from stream_dedup.files import inputs
 from stream_dedup.files.inputs import LINE_BATCH_LINES, MAX_LINE_BYTES, CutLine, LineBatch, Progress, read_batches
 from stream_dedup.files.outputs import has_text, rejected_line, with_verdict, without_member
 
 UNIQUE = Judgement(Verdict.UNIQUE)
-DUPLICATE = Judgement(
-    Verdict.DUPLICATE, Match(7, 'first "one"', "a.jsonl", Coordinates(bytes(16), 0, 1), 0, 2, 0.987654)
-)
+AT = Coordinates(bytes(16), 0, SourceOffset(1))
+DUPLICATE = Judgement(Verdict.DUPLICATE, Match(LogPosition(7), 'first "one"', "a.jsonl", AT, 0, 2, 0.987654))
 
 
 def batches_of(path: Path) -> list[LineBatch]:

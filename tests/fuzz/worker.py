@@ -11,7 +11,7 @@ from typing import Any
 
 from stream_dedup.broker.client import make_producer
 from stream_dedup.core.headers import PREFIX, Stamp
-from stream_dedup.core.model import Verdict
+from stream_dedup.core.model import SourceOffset, Verdict
 from stream_dedup.dev.broker.ways import find_broker
 from tests.fuzz.core import MOST_REASON_CHARACTERS, SLOWEST, maker_of, raw_records, reason_kind, say
 from tests.fuzz.records import DrawnRecord, RecordFuzzer
@@ -75,7 +75,7 @@ def faults(records: Sequence[DrawnRecord], outputs: Sequence[OutputOf]) -> Itera
     """Yield what is wrong: a record that left never, twice, changed, or rejected without a reason."""
     left = Counter((stamp.coordinates.partition, stamp.coordinates.offset) for _, _, stamp in outputs)
     for number, record in enumerate(records):
-        if (times := left[number % PARTITIONS, number // PARTITIONS]) != 1:
+        if (times := left[number % PARTITIONS, SourceOffset(number // PARTITIONS)]) != 1:
             yield f"record {number}, {record.kind}, left {times} times"
     for _, output, stamp in outputs:
         record = records[stamp.coordinates.offset * PARTITIONS + stamp.coordinates.partition]

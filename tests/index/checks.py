@@ -5,7 +5,7 @@ import numpy as np
 from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.core.entry import LogRecord, Trim
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
-from stream_dedup.core.model import Judgement
+from stream_dedup.core.model import Judgement, SourceOffset
 from stream_dedup.index import FORGOTTEN, UNLOGGED, LogIndex
 from stream_dedup.index.library import append_articles, signatures_of
 from stream_dedup.index.query import Near, Query
@@ -52,7 +52,7 @@ def check_standing(index: LogIndex, plain: PlainLog) -> None:
     for source, logged in positions.items():
         before = forgotten.get(source, 0)
         assert index.forgotten_before(*source) == before
-        offsets = range(int(plain.entries.offsets.max(initial=0)) + 3)
+        offsets = [SourceOffset(at) for at in range(int(plain.entries.offsets.max(initial=0)) + 3)]
         covered = [offset for offset in offsets if plain.logged.logged_at(source, offset) is not None]
         # A batch covers offsets without an entry too: the index refuses those.
         wanted = [offset for offset in offsets if offset in logged or offset not in covered]
@@ -61,7 +61,7 @@ def check_standing(index: LogIndex, plain: PlainLog) -> None:
         if covered:
             last[source] = covered[-1]
         elif before:
-            last[source] = before - 1
+            last[source] = SourceOffset(before - 1)
     assert index.partitions() == last
 
 

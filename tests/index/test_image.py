@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_dedup.core.model import log_position
+from stream_dedup.core.model import DocNumber, log_position
 from stream_dedup.index import IndexSettings, LogIndex, image, row_column
 from stream_dedup.index.layout import ROW
 from stream_dedup.index.row_column import HeldRows
@@ -153,17 +153,17 @@ def test_rows_in_memory_grow_and_are_forgotten(first: int) -> None:
     """Whatever portions they come in; whole arrays are given back."""
     rng = np.random.default_rng(first)
     rows = rng.integers(0, 1 << 63, 700 * 8, np.uint64).view(ROW)
-    kept = HeldRows(first)
+    kept, middle, end = HeldRows(DocNumber(first)), DocNumber(first + 400), DocNumber(first + 700)
     at = 0
     while at < len(rows):
         count = int(rng.integers(1, 150))
-        kept.set_rows(first + at, rows[at : at + count])
+        kept.set_rows(DocNumber(first + at), rows[at : at + count])
         at += count
-    assert kept.bytes == HeldRows.size(first, first + 700)
+    assert kept.bytes == HeldRows.size(DocNumber(first), end)
     chosen = rng.integers(0, 700, 300)
     assert np.array_equal(kept.rows.rows_of(first + chosen), rows[chosen])
-    kept.drop_rows_before(first + 400)
-    assert kept.bytes == HeldRows.size(first + 400, first + 700)
+    kept.drop_rows_before(middle)
+    assert kept.bytes == HeldRows.size(middle, end)
     chosen = rng.integers(400, 700, 300)
     assert np.array_equal(kept.rows.rows_of(first + chosen), rows[chosen])
-    assert kept.rows.base <= first + 400
+    assert kept.rows.base <= middle

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from stream_dedup.core.model import DocNumber, LogOffset, SourceOffset
 from stream_dedup.core.probes import blocks
 from stream_dedup.errors import CorruptError
 from stream_dedup.index import layout
@@ -13,7 +14,7 @@ from stream_dedup.index.pages import Pages, encode
 @pytest.mark.parametrize(
     "head",
     [
-        Head(3, 77, first=(1 << 32) - 1),
+        Head(3, 77, first=DocNumber((1 << 32) - 1)),
         Head(3, 77, np.array([True, False, True])),
         Head(2, np.array([5, 9])),
         Head(9, np.arange(9), np.arange(9) % 2 == 0),
@@ -34,7 +35,7 @@ def test_heads(head: Head) -> None:
 def test_shards() -> None:
     """The document number and the numbers of pieces come back; a shard without pieces takes 8 bytes."""
     shard = Shard.empty()
-    shard.stored_before = 1 << 60
+    shard.stored_before = DocNumber(1 << 60)
     assert len(shard.encode()) == 8
     shard.after[4] = 9
     shard.first[4] = 2
@@ -48,7 +49,7 @@ def test_source_ranges_sort_by_partition_and_offset() -> None:
     """Keys are in order of topic id, partition, offset."""
     keys = [layout.segment_key(bytes([t]) * 16, p, o) for t in (1, 2) for p in (0, 300) for o in (0, 255, 256, 1 << 40)]
     assert keys == sorted(keys)
-    segment = Segment(256, 300, 8, -5, 7)
+    segment = Segment(SourceOffset(256), SourceOffset(300), LogOffset(8), -5, 7)
     assert layout.read_segment(layout.segment_key(bytes(16), 3, 256), segment.encode()) == (bytes(16), 3, segment)
     with pytest.raises(CorruptError, match="cannot be read"):
         layout.read_segment(b"S", b"")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from stream_dedup import Index
+from stream_dedup.core.model import LogOffset
 from stream_dedup.core.probes import words
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
 from stream_dedup.index import IndexSettings, LogIndex, folder, library, log_index, only_copy_in, records, row_column
@@ -81,10 +82,10 @@ def test_each_batch_is_read_once_for_the_ids_of_a_search(tmp_path: Path, monkeyp
             for bits in range(4):
                 index.add(f"{batch} {bits}", (1 << bits) - 1)
             index.flush()
-        decoded: list[int] = []
+        decoded: list[LogOffset] = []
         decode = records.StoredRecords._decode
 
-        def counted(of: records.StoredRecords, offset: int, raw: bytes, head: bytes) -> records.StoredRecord:
+        def counted(of: records.StoredRecords, offset: LogOffset, raw: bytes, head: bytes) -> records.StoredRecord:
             decoded.append(offset)
             return decode(of, offset, raw, head)
 

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.core.arrays import I64, U32, U64
+from stream_dedup.core.model import DocNumber
 from stream_dedup.core.probes import directed, exact_plan, keys, words
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules, Scheme
 from stream_dedup.index.layout import ROW, RowArray
@@ -203,7 +204,7 @@ def cases(draw: st.DrawFn) -> Case:
         own_ids=rng.integers(0, 5, len(articles)).astype(np.uint64) if draw(st.booleans()) else None,
         best=draw(st.sampled_from([1, 3, 8, 200])),
     )
-    query = replace(query, low_watermark=draw(st.integers(0, int(min(query.before, default=0)))))
+    query = replace(query, low_watermark=DocNumber(draw(st.integers(0, int(min(query.before, default=0))))))
     return Case(world, lists, query, articles, rules_for(query, tables, probes, k))
 
 

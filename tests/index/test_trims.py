@@ -120,7 +120,7 @@ def test_a_trim_in_the_middle_of_what_is_owed(tmp_path: Path) -> None:
     owed = np.array([log_position(4, 0), log_position(4, 1)])
     before = index.judge(owed)
     basis = Basis(1, LogOffset(5), (Forgotten(TOPICS[0], 0, SourceOffset(4)),))
-    assert index.restated_trim(START_TIME + 150) == Trim(2, START_TIME + 100, basis)
+    assert index.restated_trim(START_TIME + 150) == Trim(LogOffset(2), START_TIME + 100, basis)
     index.apply([trim_record(5, START_TIME + 151, 2, START_TIME + 100)])
     assert index.judge(owed) == before
     assert index.partitions() == {(TOPICS[0], 0): 5}
@@ -165,7 +165,7 @@ def frozen_worker(*, rules_between: bool = False, read_to: int = 6) -> list[LogR
         batch_record(3, START_TIME + 50, FAR[2:4], [2, 3]),
         batch_record(4, START_TIME + 250, FAR[9:10], [9]),
         rules_record(5, START_TIME + 250, revision=1 + rules_between, window_ms=100 + 900 * rules_between),
-        record(6, START_TIME + 251, Trim(2, START_TIME + 100, basis)),
+        record(6, START_TIME + 251, Trim(LogOffset(2), START_TIME + 100, basis)),
         batch_record(7, START_TIME + 252, FAR[:6], [0, 1, 2, 3, 4, 5]),
         rules_record(8, START_TIME + 252, revision=1 + rules_between, window_ms=100 + 900 * rules_between),
         batch_record(9, START_TIME + 253, [FAR[0], FAR[4]], [10, 11]),
@@ -217,10 +217,10 @@ def test_no_trim_names_rules_between_the_last_complete_trim_and_a_late_batch(tmp
     """An index of the log cut there would take the late entries for articles: it has not seen what is forgotten."""
     records = frozen_worker()[:8]
     records.insert(7, rules_record(7, START_TIME + 251, window_ms=100))
-    records[8:] = [late._replace(offset=late.offset + 1) for late in records[8:]]
+    records[8:] = [late._replace(offset=LogOffset(late.offset + 1)) for late in records[8:]]
     index = build(open_index(tmp_path), records)
     basis = Basis(1, LogOffset(9), (Forgotten(TOPICS[0], 0, SourceOffset(4)),))
-    named = record(9, START_TIME + 400, Trim(7, START_TIME + 100, basis))
+    named = record(9, START_TIME + 400, Trim(LogOffset(7), START_TIME + 100, basis))
     index.apply([named])
     plain = plain_log([*records, named])
     assert index.low_watermark == plain.low_watermark == 2
@@ -399,7 +399,7 @@ def test_a_trim_gives_its_space_back(tmp_path: Path) -> None:
         values = [same if rng.random() < 0.2 else rng.getrandbits(64) for _ in range(100)]
         records.append(batch_record(at + 1, START_TIME + 10 * at, values, range(at * 100, at * 100 + 100)))
     records.insert(90, rules_record(90, window_ms=100))
-    records[91:] = [record._replace(offset=record.offset + 1) for record in records[91:]]
+    records[91:] = [record._replace(offset=LogOffset(record.offset + 1)) for record in records[91:]]
     index = LogIndex.open(tmp_path, scheme=SCHEME, settings=IndexSettings(fold_entries=2_000))
     build(index, records)
     index.merge_all()

@@ -202,4 +202,4 @@ def _decoded(record: StoredRecord) -> LogRecord:
     if record.value is None:
         msg = f"log record at offset {record.offset} has no value"
         raise CorruptError(msg)
-    return LogRecord(record.offset, record.timestamp, payload_of(record.value), record.value)
+    return LogRecord(LogOffset(record.offset), record.timestamp, payload_of(record.value), record.value)

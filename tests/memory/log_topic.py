@@ -7,6 +7,7 @@ import uuid
 from kafka import TopicPartition
 
 from stream_dedup.broker.lost_log import FoundLog
+from stream_dedup.core.model import LogOffset
 from stream_dedup.errors import UnavailableError
 from stream_dedup.ports import FingerprintLog
 from tests.memory.broker import Cluster
@@ -29,9 +30,9 @@ class MemoryLogTopic:
         committed = {TopicPartition(*at): int(found.offset) for at, found in offsets.items()}
         topic = self._cluster.topics.get(self._topic)
         if topic is None:
-            return FoundLog(self._topic, None, 0, 0, committed)
+            return FoundLog(self._topic, None, LogOffset(0), LogOffset(0), committed)
         log = topic.partitions[0]
-        return FoundLog(self._topic, topic.id, log.start, log.end, committed)
+        return FoundLog(self._topic, topic.id, LogOffset(log.start), LogOffset(log.end), committed)
 
     @hooked("log-topic.prepare")
     def prepare(self) -> bytes:

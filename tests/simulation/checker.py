@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from stream_dedup.audit.reference import PlainLog, plain_log
 from stream_dedup.core.entry import LogRecord, Trim
 from stream_dedup.core.headers import Stamp, parse_headers
-from stream_dedup.core.model import Coordinates, Judgement, Verdict
+from stream_dedup.core.model import Coordinates, Judgement, SourceOffset, Verdict
 from stream_dedup.core.rules import Rules
 from tests.memory.broker import Topic
 from tests.memory.partition import PartitionLog, StoredRecord
@@ -54,7 +54,7 @@ def _committed(log: PartitionLog) -> Iterator[StoredRecord]:
 def _articles(topic: Topic) -> Iterator[Coordinates]:
     for log in topic.partitions:
         for record in _committed(log):
-            yield Coordinates(topic.id, log.name.number, record.offset)
+            yield Coordinates(topic.id, log.name.number, SourceOffset(record.offset))
 
 
 def _counted(world: SimulatedWorld, outputs: list[tuple[StoredRecord, Stamp]]) -> Iterator[str]:
@@ -122,7 +122,7 @@ def _ordered(outputs: list[tuple[StoredRecord, Stamp]]) -> Iterator[str]:
     last: dict[tuple[object, ...], int] = {}
     for record, stamp in outputs:
         at = stamp.coordinates
-        key = (record.topic, record.partition, at._replace(offset=0))
+        key = (record.topic, record.partition, at.topic_id, at.partition)
         if at.offset < last.get(key, -1):
             yield f"{at} left after a later one of its partition"
         last[key] = at.offset

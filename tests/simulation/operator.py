@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stream_dedup.core.entry import LogRecord, encode
+from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
 from tests.memory.log import payload_of
 from tests.memory.partition import Message, PartitionLog
@@ -17,7 +18,7 @@ def whole_log(log: PartitionLog) -> list[LogRecord]:
     """Return every record that was ever in the log, those that were cut away included."""
     records = [*log.deleted, *log.records]
     return [
-        LogRecord(record.offset, record.timestamp, payload_of(record.value or b""), record.value or b"")
+        LogRecord(LogOffset(record.offset), record.timestamp, payload_of(record.value or b""), record.value or b"")
         for record in records
     ]
 

@@ -14,7 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 from stream_dedup.core.entry import Trim
-from stream_dedup.core.model import LogOffset
+from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.index.segments import Coverage, SourceKey
 from stream_dedup.index.trims import TrimEffect, Trims
@@ -135,12 +135,12 @@ def _load_without_forgotten(self: Coverage) -> None:
     self.forgotten = {}
 
 
-def _known(self: Coverage) -> dict[SourceKey, int]:
-    known: dict[SourceKey, int] = vars(self)["known"] | self.last
+def _known(self: Coverage) -> dict[SourceKey, SourceOffset]:
+    known: dict[SourceKey, SourceOffset] = vars(self)["known"] | self.last
     return known
 
 
-def _covered(self: Coverage) -> dict[SourceKey, int]:
+def _covered(self: Coverage) -> dict[SourceKey, SourceOffset]:
     """Know only the partitions of which something is not trimmed."""
     return self.last
 

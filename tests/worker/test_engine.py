@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.entry import Basis, Batch, Forgotten, LogRecord, Trim, encode, make_batch
+from stream_dedup.core.entry import Basis, Batch, Forgotten, LogRecord, Trim, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.core.text.decode import RawRecord
@@ -32,7 +32,7 @@ from stream_dedup.ports import (
 from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState
 from stream_dedup.worker.batches import JudgedBatch, PolledBatch
 from stream_dedup.worker.engine import Engine, EngineParts
-from tests.logs import START_TIME
+from tests.logs import START_TIME, record
 from tests.worker.clocks import ManualClock
 
 TOPIC_ID, OTHER_ID = b"t" * 16, b"o" * 16
@@ -58,7 +58,7 @@ class World:
         rules = rules_of(load_config(None, {}, {}))
         self.index = LogIndex.open(folder, scheme=rules.scheme)
         self.index.begin(str(uuid.uuid4()))
-        self.index.apply([LogRecord(0, START_TIME, rules, encode(rules))])
+        self.index.apply([record(0, START_TIME, rules)])
         self.ids: dict[str, bytes] | None = {"articles": TOPIC_ID}
         self.fails = 0
         self.failure: PortError = PassingError("the broker was away")
@@ -102,7 +102,7 @@ class World:
             return Sent(self.failure)
         self.appended.append(batch.offsets.tolist())
         offset = len(self.appended)
-        self.unread.append(LogRecord(offset, START_TIME + offset, batch, encode(batch)))
+        self.unread.append(record(offset, START_TIME + offset, batch))
         return Sent(None)
 
     def _renew(self) -> None:
@@ -131,7 +131,7 @@ class World:
         self.judged += self.engine.step()
 
     def fingerprint(self, batch: PolledBatch) -> None:
-        made = EntryMaker()([RawRecord(None, record.value, "x") for record in batch.records])
+        made = EntryMaker()([RawRecord(None, polled.value, "x") for polled in batch.records])
         self.columns.pop(int(batch.offsets[0])).set_result(made)
 
     def steps(self) -> None:
@@ -223,8 +223,8 @@ def test_a_batch_that_is_forgotten_meanwhile_is_neither_logged_nor_judged(
     What it had appended by then comes behind the trim, and is no article.
     """
     late = world.poll(assignment, 0, b'{"text": "one"}')
-    trim = Trim(0, START_TIME, Basis(1, LogOffset(1), (Forgotten(TOPIC_ID, 0, SourceOffset(1)),)))
-    world.unread.append(LogRecord(1, START_TIME + 1, trim, encode(trim)))
+    trim = Trim(LogOffset(0), START_TIME, Basis(1, LogOffset(1), (Forgotten(TOPIC_ID, 0, SourceOffset(1)),)))
+    world.unread.append(record(1, START_TIME + 1, trim))
     world.appended.append([])
     reach(world, late)
     world.ids = {"articles": TOPIC_ID}
@@ -318,7 +318,7 @@ def test_a_log_that_grows_faster_than_it_is_applied_does_not_hold_up_the_rest(
         sent += 1
         assert sent < 1000, "the round does not end"
         assert rules is not None
-        return [LogRecord(sent, START_TIME + sent, rules, encode(rules))]
+        return [record(sent, START_TIME + sent, rules)]
 
     batch = world.poll(assignment, 0, b'{"text": "one"}')
     world.fingerprint(batch)
@@ -373,8 +373,8 @@ def test_a_batch_that_is_forgotten_before_its_topic_was_looked_up_is_not_judged(
     world.engine._append_fingerprinted_spans()
     world.ids = None
     world.steps()
-    trim = Trim(0, START_TIME + 1, Basis(1, LogOffset(2), (Forgotten(TOPIC_ID, 0, SourceOffset(1)),)))
-    world.unread.append(LogRecord(2, START_TIME + 2, trim, encode(trim)))
+    trim = Trim(LogOffset(0), START_TIME + 1, Basis(1, LogOffset(2), (Forgotten(TOPIC_ID, 0, SourceOffset(1)),)))
+    world.unread.append(record(2, START_TIME + 2, trim))
     world.ids = {"articles": TOPIC_ID}
     world.steps()
     assert world.index.forgotten_before(TOPIC_ID, 0) == 1

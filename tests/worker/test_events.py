@@ -211,7 +211,7 @@ def test_records_at_the_size_limit(make_pipeline: MakePipeline) -> None:
         tiny = producer.send(made.topic, value=fits[:1000], headers=[("a", b"b")] * 20_000)
         tiny.get(timeout=60)
     judge_all(made)
-    by_offset = {stamp.coordinates.offset: (record, stamp) for _, record, stamp in made.outputs()}
+    by_offset = {int(stamp.coordinates.offset): (record, stamp) for _, record, stamp in made.outputs()}
     assert by_offset[0][0].value == fits
     assert by_offset[2][1].verdict is Verdict.UNIQUE
     for offset, size in ((1, len(fits) + 1), (3, 1000)):

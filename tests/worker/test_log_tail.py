@@ -12,6 +12,7 @@ import pytest
 
 from stream_dedup.broker.adapter import SystemClock
 from stream_dedup.core.entry import LogRecord
+from stream_dedup.core.model import LogOffset
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError, UserError
 from stream_dedup.ports import OffsetGoneError, Partition, PassingError, RefusedByBrokerError, SourceChangedError
 from stream_dedup.worker.log_tail import FULL_S, READ_AHEAD, LogTail
@@ -53,7 +54,7 @@ class Scripted:
 
 def polled(number: int) -> list[LogRecord]:
     """Poll ``number``: two records."""
-    return [LogRecord(offset, 0, cast("Payload", None), b"") for offset in (2 * number, 2 * number + 1)]
+    return [LogRecord(LogOffset(offset), 0, cast("Payload", None), b"") for offset in (2 * number, 2 * number + 1)]
 
 
 class Taker:

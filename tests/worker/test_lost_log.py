@@ -20,7 +20,7 @@ from stream_dedup.broker.topics import create_topics, topic_ids
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
-from stream_dedup.core.entry import LogRecord, Trim
+from stream_dedup.core.entry import LogRecord
 from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import LogOffset, Verdict
 from stream_dedup.errors import RefusedError
@@ -31,7 +31,7 @@ from stream_dedup.worker import opening
 from stream_dedup.worker.steps import Step
 from stream_dedup.worker.worker_id import worker_id
 from tests.broker.deleting import delete_topic
-from tests.logs import record
+from tests.logs import record, trim_record
 from tests.random_logs import RandomLog
 from tests.worker.conftest import MakePipeline
 from tests.worker.mixture import records
@@ -90,9 +90,8 @@ def fill_index(config: Config, log_id: uuid.UUID = LOG_ID) -> LogOffset:
 
 
 def no_log(log_id: uuid.UUID | None = None, *, committed: bool = False) -> FoundLog:
-    return FoundLog(
-        "stream-dedup.fingerprints", None if log_id is None else log_id.bytes, 0, 0, OFFSETS if committed else {}
-    )
+    known, empty = None if log_id is None else log_id.bytes, LogOffset(0)
+    return FoundLog("stream-dedup.fingerprints", known, empty, empty, OFFSETS if committed else {})
 
 
 def steps(config: Config, topics: Topics, *, rebuild: bool = False, new_log: bool = False) -> opening._Opening:
@@ -242,7 +241,10 @@ def test_an_index_of_what_no_trim_deleted_is_refused(config: Config, topics: Top
     """Deletion by age takes away the log behind an index that was away for long: the index is the last copy of it."""
     end = fill_index(config)
     later = history(config)[-1]
-    aged = [record(end + 3, later.time, later.payload), record(end + 9, later.time, Trim(end + 1, int(later.time)))]
+    aged = [
+        record(end + 3, later.time, later.payload),
+        trim_record(end + 9, int(later.time), end + 1, int(later.time)),
+    ]
     with pytest.raises(RefusedError, match=r"none of its trims permits that.*--new-log"):
         agree(config, topics, FakeLog(aged, first=end + 3), rebuild=rebuild)
     assert content(config.index.path) == (str(LOG_ID), end)
@@ -277,7 +279,10 @@ def test_a_cache_is_emptied(config: Config, topics: Topics, why: str) -> None:
     elif why == "trimmed":
         end = fill_index(config)
         rules, later = history(config)[0], history(config)[-1]
-        kept = [record(end + 1, later.time, rules.payload), record(end + 9, later.time, Trim(end + 1, int(later.time)))]
+        kept = [
+            record(end + 1, later.time, rules.payload),
+            trim_record(end + 9, int(later.time), end + 1, int(later.time)),
+        ]
         reader = FakeLog(kept, first=end + 1)
     else:
         fill_index(config, OTHER_ID)

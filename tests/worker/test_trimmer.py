@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from stream_dedup.config.load import load_config
 from stream_dedup.core.entry import LogRecord, Payload, Trim, encode
-from stream_dedup.core.model import SourceOffset
+from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.index import LogIndex
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.ports import CommittedOffset, Partition
@@ -56,7 +56,7 @@ class World:
             "on_step": lambda _: None,
         }
         self.append(rules(window_ms=HOUR))
-        self.trimmer = Trimmer(config, TrimmerParts(**parts), 0)
+        self.trimmer = Trimmer(config, TrimmerParts(**parts), LogOffset(0))
 
     def append(self, payload: Payload) -> SimpleNamespace:
         self.appended.append(payload)

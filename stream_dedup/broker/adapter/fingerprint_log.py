@@ -128,7 +128,7 @@ class KafkaLog:
             end = self._consumer.end_offsets([self._partition], timeout_ms=limit_ms)
         return LogOffset(begin[self._partition]), LogOffset(end[self._partition])
 
-    def seek(self, offset: int) -> None:
+    def seek(self, offset: LogOffset) -> None:
         """Read from this offset on."""
         self._consumer.seek(self._partition, offset)
         self._sought = LogOffset(offset)
@@ -183,7 +183,7 @@ class KafkaLog:
 
     # One thread cuts.
 
-    def cut(self, before: int) -> None:
+    def cut(self, before: LogOffset) -> None:
         """Delete the records before an offset."""
         with port_errors():
             self._admin.client().delete_records({self._partition: int(before)})
@@ -209,7 +209,7 @@ class KafkaLog:
             raise RefusedError(msg)
         raw = message.value or b""
         try:
-            return LogRecord(message.offset, message.timestamp, decode(raw), raw)
+            return LogRecord(LogOffset(message.offset), message.timestamp, decode(raw), raw)
         except CorruptError as error:
             msg = f"{place}: {error}"
             raise CorruptError(msg) from error
