@@ -14,9 +14,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Test processes side by side: one more than there are cores, for many tests wait for a broker. 0 for none (to see a
-# test's output as it comes, or for a debugger).
-JOBS ?= $(shell echo $$(( $$(nproc) + 1 )))
+# Test processes side by side: one more than there are cores where tests wait for a broker. 0 for none (to see a test's
+# output as it comes, or for a debugger).
+JOBS ?= $(shell echo $$(( $$(nproc) + $(if $(findstring not broker,$(ARGS)),0,1) )))
 # More for pytest or the run: make test ARGS="-k keeper", make quality ARGS="--only comments"
 ARGS ?=
 

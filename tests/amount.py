@@ -31,9 +31,16 @@ def sampled(values: Sequence[T], count: int) -> Sequence[T]:
 
 def code_points() -> list[int]:
     """Return every code point in a full run, otherwise one in 16 of the ideographs, Hangul, private use and above."""
-    whole = [range(0x3400), range(0xD800, 0xE000), range(0xF900, 0x10000), range(0x1D400, 0x20000)]
+    step = 1 if FULL else 16
     return [
-        point
-        for point in range(sys.maxunicode + 1)
-        if FULL or point % 16 == 0 or any(point in part for part in [*whole, range(0xE0000, 0xE0200)])
+        *range(0x3400),
+        *range(0x3400, 0xD800, step),
+        *range(0xD800, 0xE000),
+        *range(0xE000, 0xF900, step),
+        *range(0xF900, 0x10000),
+        *range(0x10000, 0x1D400, step),
+        *range(0x1D400, 0x20000),
+        *range(0x20000, 0xE0000, step),
+        *range(0xE0000, 0xE0200),
+        *range(0xE0200, sys.maxunicode + 1, step),
     ]

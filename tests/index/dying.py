@@ -1,4 +1,4 @@
-"""Run as a process: does something to an index again and again, and dies after its first effect, its second, and so on.
+"""Run as a forked process: does something to an index, dying after its first effect, its second, and so on.
 
 Every effect on the names of files and every flush counts. Each time a child is forked, which ends without any clearing
 up; what it leaves stands in a folder of its own: PATH/1, PATH/2, ... The last child comes to its end.
@@ -6,7 +6,6 @@ up; what it leaves stands in a folder of its own: PATH/1, PATH/2, ... The last c
 
 import os
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -103,14 +102,11 @@ def run(call: Callable[[Path], None], path: Path, *, before: bool, effects: int)
     return os.waitstatus_to_exitcode(status)
 
 
-def main() -> None:
+def main(name: str, path: str) -> int:
+    """Called in a forked process; returns its exit code, the number of effects."""
     image.MIB = 0  # opens in a fraction of the time
-    call, before = CALLS[sys.argv[1]]
+    call, before = CALLS[name]
     effects = 1
-    while run(call, Path(sys.argv[2]) / str(effects), before=before, effects=effects) != 0:
+    while run(call, Path(path) / str(effects), before=before, effects=effects) != 0:
         effects += 1
-    sys.stdout.write(f"{effects}\n")
-
-
-if __name__ == "__main__":
-    main()
+    return effects

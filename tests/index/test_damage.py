@@ -2,6 +2,7 @@
 
 import random
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,17 +23,29 @@ from tests.logs import SCHEME, START_TIME, TOPICS, batch_record, rules_record
 ROWS = 50
 
 
-def some_index(path: Path) -> LogIndex:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index that is closed; each test has a copy."""
+    path = tmp_path_factory.mktemp("made")
     rng = random.Random(4)
     records = [rules_record(0)]
     records += [
         batch_record(at, START_TIME, [rng.getrandbits(64) for _ in range(ROWS)], range(at * ROWS, at * ROWS + ROWS))
         for at in range(1, 40)
     ]
-    index = build(LogIndex.open(path, scheme=SCHEME, settings=IndexSettings(fold_entries=500)), records)
+    index = build(open_index(path), records)
     index.merge_all()
-    index.flush()
-    return index
+    index.close()
+    return path
+
+
+@pytest.fixture
+def kept(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "kept"))
+
+
+def open_index(path: Path) -> LogIndex:
+    return LogIndex.open(path, scheme=SCHEME, settings=IndexSettings(fold_entries=500))
 
 
 def read_everything(path: Path) -> tuple[list[str], list[Judgement]]:
@@ -49,24 +62,22 @@ def tables_files(path: Path) -> list[Path]:
     return sorted(path.rglob("*.sst"))
 
 
-def test_a_truncated_file_is_noticed_at_opening(tmp_path: Path) -> None:
+def test_a_truncated_file_is_noticed_at_opening(kept: Path) -> None:
     """The size of each file is known."""
-    some_index(tmp_path).close()
-    file = tables_files(tmp_path)[-1]
+    file = tables_files(kept)[-1]
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(CorruptError, match="index rebuild"):
-        LogIndex.open(tmp_path, scheme=SCHEME)
+        LogIndex.open(kept, scheme=SCHEME)
     with pytest.raises(CorruptError, match="damaged"):
-        LogIndex.open(tmp_path, scheme=SCHEME)
+        LogIndex.open(kept, scheme=SCHEME)
 
 
 @pytest.mark.parametrize("name", ["*.sst", "MANIFEST-*", "CURRENT"])
-def test_a_missing_file_is_noticed_at_opening(tmp_path: Path, name: str) -> None:
+def test_a_missing_file_is_noticed_at_opening(kept: Path, name: str) -> None:
     """Nothing is made anew in its place."""
-    some_index(tmp_path).close()
-    next(tmp_path.rglob(name)).unlink()
+    next(kept.rglob(name)).unlink()
     with pytest.raises(CorruptError, match="index rebuild"):
-        LogIndex.open(tmp_path, scheme=SCHEME)
+        LogIndex.open(kept, scheme=SCHEME)
 
 
 def flip(path: Path, share: float) -> None:
@@ -78,27 +89,25 @@ def flip(path: Path, share: float) -> None:
 
 
 @pytest.mark.parametrize("share", sampled([part / 20 for part in range(19)] + [0.999], 6))
-def test_a_flipped_byte_is_noticed_when_it_is_read(tmp_path: Path, share: float) -> None:
+def test_a_flipped_byte_is_noticed_when_it_is_read(kept: Path, share: float) -> None:
     """Wherever it stands, opening, verifying or judging says so, and the next opening refuses."""
-    some_index(tmp_path).close()
-    flip(tmp_path, share)
+    flip(kept, share)
     with pytest.raises(CorruptError, match="index rebuild"):
-        assert read_everything(tmp_path)[0] == []
+        assert read_everything(kept)[0] == []
     with pytest.raises(CorruptError, match="damaged"):
-        LogIndex.open(tmp_path, scheme=SCHEME)
+        LogIndex.open(kept, scheme=SCHEME)
 
 
-def test_a_flipped_byte_in_a_filter_changes_nothing(tmp_path: Path) -> None:
+def test_a_flipped_byte_in_a_filter_changes_nothing(kept: Path) -> None:
     """The Bloom filter at the end of a file only saves reads: RocksDB does without one that is damaged."""
-    some_index(tmp_path).close()
-    sound = read_everything(tmp_path)
-    flip(tmp_path, 0.985)
-    assert read_everything(tmp_path) == sound
+    sound = read_everything(kept)
+    flip(kept, 0.985)
+    assert read_everything(kept) == sound
 
 
-def test_a_sound_index_has_no_problems(tmp_path: Path) -> None:
+def test_a_sound_index_has_no_problems(kept: Path) -> None:
     """Verify reads the whole index and reports its progress."""
-    index = some_index(tmp_path)
+    index = open_index(kept)
     steps: list[tuple[int, int]] = []
     assert index.verify(lambda done, whole: steps.append((done, whole))) == []
     assert steps == sorted(steps)
@@ -126,9 +135,9 @@ def _some_page(index: LogIndex) -> tuple[bytes, bytes]:
     return next((key, page) for key, page in pages if len(page) == HEADER + 20 and max(page[:HEADER]) == 1)
 
 
-def test_verify_finds_a_missing_page(tmp_path: Path) -> None:
+def test_verify_finds_a_missing_page(kept: Path) -> None:
     """Every entry of the log is in its list of each table, on disk as in the image."""
-    index = some_index(tmp_path)
+    index = open_index(kept)
     _write(index, _some_page(index)[0], b"")
     problems = index.verify()
     assert [re.sub(r"\d+", "N", problem) for problem in problems] == [
@@ -139,9 +148,9 @@ def test_verify_finds_a_missing_page(tmp_path: Path) -> None:
     index.close()
 
 
-def test_verify_finds_changed_rows(tmp_path: Path) -> None:
+def test_verify_finds_changed_rows(kept: Path) -> None:
     """The rows are those of the log, on disk and in memory."""
-    index = some_index(tmp_path)
+    index = open_index(kept)
     raw = index._applied.store.get([chunk_key(3)])[0]
     _write(index, chunk_key(3), raw[:70] + b"??" + raw[72:])
     assert index.verify() == ["log record 4: the rows of its entries are not those of the log"]
@@ -154,9 +163,9 @@ def test_verify_finds_changed_rows(tmp_path: Path) -> None:
     index.close()
 
 
-def test_verify_finds_a_changed_entry(tmp_path: Path) -> None:
+def test_verify_finds_a_changed_entry(kept: Path) -> None:
     """A log position or a fingerprint that the log does not have."""
-    index = some_index(tmp_path)
+    index = open_index(kept)
     key, page = _some_page(index)
     first, second = page[HEADER : HEADER + 10], page[HEADER + 10 :]
     _write(index, key, page[:HEADER] + first[:9] + bytes([first[9] ^ 1]) + second)
@@ -170,9 +179,9 @@ def test_verify_finds_a_changed_entry(tmp_path: Path) -> None:
     index.close()
 
 
-def test_verify_finds_a_source_range_without_its_record(tmp_path: Path) -> None:
+def test_verify_finds_a_source_range_without_its_record(kept: Path) -> None:
     """Every source range names a record that is there and covers it."""
-    index = some_index(tmp_path)
+    index = open_index(kept)
     value = index._applied.store.get([segment_key(TOPICS[0], 0, 50)])[0]
     _write(index, segment_key(TOPICS[0], 0, 50), value[:8] + (77).to_bytes(8, "little") + value[16:])
     assert "names log record 77, which is not there" in index.verify()[0]
@@ -183,17 +192,17 @@ def test_verify_finds_a_source_range_without_its_record(tmp_path: Path) -> None:
     index.close()
 
 
-def test_a_record_that_cannot_be_decoded_marks_the_index(tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_decoded_marks_the_index(kept: Path) -> None:
     """Damage inside a value is reported as damage too."""
-    index = some_index(tmp_path)
+    index = open_index(kept)
     _write(index, offset_key(b"E", 1), b"\x01\x01")
     index.close()
-    index = LogIndex.open(tmp_path, scheme=SCHEME)
+    index = LogIndex.open(kept, scheme=SCHEME)
     with pytest.raises(CorruptError, match="log record 1 cannot be read"):
         index.entry(log_position(1, 0))
     index.close()
     with pytest.raises(CorruptError, match="damaged"):
-        LogIndex.open(tmp_path, scheme=SCHEME)
+        LogIndex.open(kept, scheme=SCHEME)
 
 
 FULL_DISK = """
@@ -232,9 +241,9 @@ def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
     index.close()
 
 
-def test_after_a_failed_write_nothing_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_failed_write_nothing_follows(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk is an UnavailableError; opened again, the index is at its applied position."""
-    index = some_index(tmp_path)
+    index = open_index(kept)
     store = index._applied.store
 
     def full(_: object) -> None:
@@ -249,7 +258,7 @@ def test_after_a_failed_write_nothing_follows(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(RefusedError, match="stopped after an error"):
         index.apply([batch_record(40, START_TIME, [5], [5000])])
     index.close()
-    index = LogIndex.open(tmp_path, scheme=SCHEME)
+    index = LogIndex.open(kept, scheme=SCHEME)
     assert index.next_offset == 40
     index.apply([batch_record(40, START_TIME, [5], [5000])])
     assert index.verify() == []

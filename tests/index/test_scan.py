@@ -22,7 +22,7 @@ from stream_dedup.index.posting_lists import LISTS, PART_LISTS, PARTS, Level, Po
 from stream_dedup.index.query import Near, Query
 from stream_dedup.index.row_chunks import RowChunks
 from stream_dedup.index.scan import FETCH_ROWS, scan
-from tests.amount import examples
+from tests.amount import FULL, examples
 from tests.definition import QUERY_TIME, near_by_definition, plain_entries
 
 Found = list[list[tuple[int, int]]]
@@ -278,7 +278,7 @@ def test_a_flood_gives_the_earliest_within_the_bucket_limit(limit: int, first: i
     assert expected == numbered(scan(query, lists, RowChunks.of(world.rows)), 2)
 
 
-@pytest.mark.parametrize("kind", ["array", "fetched"])
+@pytest.mark.parametrize("kind", ["fetched", *(["array"] if FULL else [])])
 def test_scratch_memory_is_bounded_in_a_flood(kind: str) -> None:
     """Eight million candidates that all pass the sieve, and of which none counts: at most 64 MiB."""
     world, lists = flood(400_000)

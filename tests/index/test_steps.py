@@ -1,18 +1,15 @@
 """A crash between any two effects on an index folder: the index is the one before or the one after."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from stream_dedup.errors import UserError
 from stream_dedup.index import LogIndex
+from tests.forks import CRASHED, forks
 from tests.logs import SCHEME
 
 pytestmark = pytest.mark.usefixtures("no_image")
-
-ROOT = Path(__file__).parents[2]
 
 
 def next_offset_of_reader(path: Path) -> int:
@@ -47,8 +44,8 @@ def test_a_crash_between_any_two_effects_leaves_one_index_or_the_other(
     tmp_path: Path, call: str, first: int, last: int
 ) -> None:
     """A reader and a writer find it whole, the writer removes left-over data, and no damage is reported."""
-    command = [sys.executable, "-m", "tests.index.dying", call, str(tmp_path)]
-    deaths = int(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+    deaths = forks().start("tests.index.dying:main", [call, str(tmp_path)], [0, 1, 2]).wait()
+    assert deaths != CRASHED
     assert deaths > 8
     found = []
     for effects in range(1, deaths + 1):

@@ -13,7 +13,7 @@ from stream_dedup.core.model import LogOffset, SourceOffset, Verdict, log_positi
 from stream_dedup.errors import RefusedError
 from stream_dedup.index import FORGOTTEN, IndexSettings, LogIndex, layout, row_column
 from stream_dedup.index.layout import STATE
-from tests.amount import sampled
+from tests.amount import FULL, sampled
 from tests.index.checks import build, check_standing, check_verdicts, covered_positions, without_trims
 from tests.logs import SCHEME, START_TIME, TOPICS, batch_record, record, rules_record, trim_record
 from tests.random_logs import RandomLog, stepwise_log
@@ -49,7 +49,7 @@ def trimmed_log(seed: int, index: LogIndex, version: int, *, copies: bool) -> li
     writer.append_rules(distance=5, window_ms=WINDOW)
     index.begin("a log")
     applied = 0
-    for _ in range(12):
+    for _ in range(12 if FULL else 8):
         restated(writer, rng, copies=copies)
         index.apply(writer.records[applied:])
         applied = len(writer.records)
@@ -71,7 +71,7 @@ def after_trims(records: list[LogRecord], plain: PlainLog) -> list[int]:
     return [position for position in covered_positions(plain) if position > log_position(last, 0)]
 
 
-@pytest.mark.parametrize("seed", sampled(range(10), 3))
+@pytest.mark.parametrize("seed", sampled(range(10), 2))
 @pytest.mark.parametrize(("version", "copies"), [(2, False), (FORGETS, True)])
 def test_a_trim_changes_no_verdict(tmp_path: Path, seed: int, version: int, copies: bool) -> None:
     """Everything after the trims is judged as if there were none.
@@ -86,7 +86,7 @@ def test_a_trim_changes_no_verdict(tmp_path: Path, seed: int, version: int, copi
     index.close()
 
 
-@pytest.mark.parametrize("seed", sampled(range(10), 3))
+@pytest.mark.parametrize("seed", sampled(range(10), 2))
 @pytest.mark.parametrize("version", [2, FORGETS])
 def test_an_index_of_the_cut_log_is_the_same(tmp_path: Path, seed: int, version: int) -> None:
     """Trimmed as it went, or built from what the trims left of the log: the same verdicts, standing and next trim."""
