@@ -127,6 +127,7 @@ def test_a_missing_data_file_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error for a missing package names it and the remedy."""
+    scheme._package_folder.cache_clear()
     monkeypatch.setattr(scheme, "find_spec", lambda _: None)
     with pytest.raises(UserError, match="package jieba is not installed"):
         scheme_of(FingerprintSettings())
