@@ -145,16 +145,17 @@ def test_no_space_for_the_transactional_id(world: SimulatedWorld, disk: SmallDis
     """The worker does not begin under an id that the next start would not find."""
     process = start(world)
     (process.folder / "worker-id").unlink()
-    hook = process.link.connection.hook
+    hook, calls = process.link.connection.hook, list[str]()
 
     def fill_when_connected(call: str, phase: Phase) -> None:
         hook(call, phase)
+        calls.append(call)
         if (call, phase) == ("log-topic.connect", Phase.END):
             disk.fill()
 
     process.link.connection.hook = fill_when_connected
-    assert_told(error_of(world, process), FULL, process.folder)
-    assert not any(world.cluster.transactions.ongoing())
+    assert_told(error_of(world, process), f"cannot be written: .*{FULL}", process.folder)
+    assert "sink.renew" not in calls
     disk.free()
     finish(world)
 
