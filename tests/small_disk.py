@@ -46,7 +46,7 @@ class SmallDisk:
 
     def set_writable(self, writable: bool) -> None:
         """Mount it again, read only or not; no file may be open for writing."""
-        self._do(f"mount -o remount,{'rw' if writable else 'ro'} {self._mount}")
+        self._do(f"mount -o remount,bind,{'rw' if writable else 'ro'} {self._mount}")
 
     def _do(self, command: str) -> None:
         stdin, stdout = self._shell.stdin, self._shell.stdout
