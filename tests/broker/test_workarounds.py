@@ -18,7 +18,7 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``drop_refused_offsets``: contract/test_sink.py::test_refused_offsets_are_not_committed_later
 * ``refuse_unauthorized_topics``: contract/test_refused.py::test_an_article_topic_that_may_not_be_read
 * ``send_offsets_within``: contract/test_sink.py::test_offsets_of_a_topic_that_is_gone_do_not_block_for_ever
-* ``error_of_producer``: contract/test_sink.py::test_a_second_sink_with_the_same_id_fences_the_first
+* ``error_of_producer``: test_the_reason_of_a_producer_is_told_where_the_call_names_none below
 * ``initialise_producer``: no defect, but a limit that the client cannot be given for one call
 """
 
@@ -38,7 +38,12 @@ import pytest
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka.coordinator.base import Generation
 from kafka.coordinator.consumer import ConsumerCoordinator
-from kafka.errors import CommitFailedError, KafkaConnectionError
+from kafka.errors import (
+    CommitFailedError,
+    KafkaConnectionError,
+    KafkaTimeoutError,
+    TopicAuthorizationFailedError,
+)
 from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
 from kafka.net.selector import NetworkSelector
@@ -48,11 +53,13 @@ from kafka.structs import ConsumerGroupMetadata
 
 from stream_dedup.broker import client as client_module
 from stream_dedup.broker import workarounds
+from stream_dedup.broker.adapter import KafkaSink
 from stream_dedup.broker.client import make_admin, make_consumer, make_producer
 from stream_dedup.broker.record import record_bytes
-from stream_dedup.config.model import KafkaConfig
+from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.dev.broker.ports import free_ports
 from stream_dedup.errors import UnavailableError, UserError
+from stream_dedup.ports import RefusedByBrokerError
 
 LIMIT_S = 60
 VERIFIED = "3.0.12"
@@ -170,6 +177,22 @@ def test_the_time_to_initialise_a_producer_is_its_own() -> None:
     producer = SimpleNamespace(config=config, init_transactions=lambda: limits.append(config["max_block_ms"]))
     workarounds.initialise_producer(producer, 2.5)
     assert (limits, config) == ([2_500], {"max_block_ms": 60_000})
+
+
+def test_the_reason_of_a_producer_is_told_where_the_call_names_none() -> None:
+    """A call that times out on a producer in an error state raises what led to that state."""
+
+    def time_out() -> None:
+        raise KafkaTimeoutError
+
+    refusal = TopicAuthorizationFailedError("unique")
+    producer: Any = SimpleNamespace(
+        _transaction_manager=SimpleNamespace(last_error=refusal), begin_transaction=time_out
+    )
+    sink = KafkaSink(Config(), "group-member")
+    sink._producer = producer
+    with pytest.raises(RefusedByBrokerError, match="TopicAuthorizationFailedError"):
+        sink.begin()
 
 
 def test_a_refused_connection_is_not_yet_a_connection() -> None:
