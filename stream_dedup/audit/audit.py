@@ -52,7 +52,7 @@ class Scope:
     """
 
     topics: Mapping[Verdict, str]
-    committed: Mapping[SourcePartition, int]
+    committed: Mapping[SourcePartition, SourceOffset]
     current: frozenset[bytes]
     begins: Mapping[Partition, int] = field(default_factory=dict)
     since_ms: int | None = None
@@ -99,8 +99,8 @@ class Audit:
         self._retention = Retention(scope.begins, scope.allowance_ms, ordered=not scope.allow_repeats)
         self.earlier: dict[SourcePartition, SourceOffset] = {}
         """Of each source partition the offset after the last article that belongs to an earlier log."""
-        self._last_output: dict[SourcePartition, int] = {}
-        self._last_in: dict[tuple[SourcePartition, Partition], int] = {}
+        self._last_output: dict[SourcePartition, SourceOffset] = {}
+        self._last_in: dict[tuple[SourcePartition, Partition], SourceOffset] = {}
         self._report = AuditReport(articles=int(self.chosen.sum()))
         self._report.found["trimmed"] = int((self.chosen & ~log.recomputable).sum())
 
@@ -171,8 +171,8 @@ class Audit:
         partition = Partition(output.topic, output.partition)
         source, offset = (stamp.coordinates.topic_id, stamp.coordinates.partition), stamp.coordinates.offset
         self._retention.add(partition, output.timestamp, source, offset)
-        self._last_output[source] = max(self._last_output.get(source, -1), offset)
-        last = self._last_in.get((source, partition), -1)
+        self._last_output[source] = max(self._last_output.get(source, offset), offset)
+        last = self._last_in.get((source, partition), SourceOffset(-1))
         self._last_in[source, partition] = max(last, offset)
         # A second output of an article, or one of an article that was logged again, is another finding.
         first = len(indices) <= 1 and not any(self._has_output[index] for index in indices)
@@ -238,10 +238,10 @@ class Audit:
         behind[without] = [offset >= self._end(index) for index, offset in zip(without.tolist(), offsets, strict=True)]
         return behind
 
-    def _end(self, index: int) -> int:
+    def _end(self, index: int) -> SourceOffset:
         """Return the source offset before which every article has left: the committed one, if it is known."""
         source = self._log.source(index)
-        return self._scope.committed.get(source, self._last_output.get(source, -1) + 1)
+        return self._scope.committed.get(source, SourceOffset(self._last_output.get(source, -1) + 1))
 
     def _is_pending(self, index: int) -> bool:
         """Return whether the output of an article that has none is still to come for certain.

@@ -30,6 +30,7 @@ import numpy as np
 from stream_dedup.audit.plain_near import Bools
 from stream_dedup.audit.reference import PlainLog, ValidTrim
 from stream_dedup.core.arrays import I64
+from stream_dedup.core.model import LogOffset
 
 NO_WINDOW_MS = 1 << 61
 """Longer than any difference of log times."""
@@ -109,6 +110,6 @@ def _owed_at(log: PlainLog, valid: ValidTrim, owed: Owed) -> Bools:
     return (log.entries.log_offsets < valid.offset) & (settled | (owed.written > valid.time))
 
 
-def _first_unread(valid: ValidTrim) -> int:
+def _first_unread(valid: ValidTrim) -> LogOffset:
     """Return the log offset from which on the author of a trim had not read the log."""
     return valid.offset if valid.trim.basis is None else valid.trim.basis.read_to

@@ -44,7 +44,7 @@ class Retention:
         self._allowance_ms = allowance_ms
         self._ordered = ordered
         self._written: dict[Partition, int] = {}
-        self._first: dict[tuple[SourcePartition, Partition], int] = {}
+        self._first: dict[tuple[SourcePartition, Partition], SourceOffset] = {}
         self._choices: dict[Choice, Choice] = {}
 
     def add(self, partition: Partition, time: int, source: SourcePartition, offset: SourceOffset) -> None:

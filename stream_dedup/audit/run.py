@@ -223,7 +223,7 @@ def _log_records(
 
 def _scope(config: Config, options: AuditOptions, snapshot: _Snapshot) -> Scope:
     ids = {at: found.topic_id or snapshot.ids.get(at.topic) for at, found in snapshot.committed.items()}
-    committed: dict[SourcePartition, int] = {
+    committed: dict[SourcePartition, SourceOffset] = {
         (topic_id, at.number): snapshot.committed[at].offset for at, topic_id in ids.items() if topic_id is not None
     }
     limits_s = config.kafka.transaction_timeout_s + config.kafka.broker_wait_s + config.worker.clock_allowance_s

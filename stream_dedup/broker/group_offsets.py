@@ -9,6 +9,7 @@ from kafka.protocol.consumer import OffsetSpec
 
 from stream_dedup.broker.topics import partition_counts
 from stream_dedup.core.headers import topic_id_of_metadata
+from stream_dedup.core.model import SourceOffset
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
@@ -17,11 +18,11 @@ Bounds = dict[TopicPartition, tuple[int, int]]
 """First offset and the offset after the last one."""
 
 
-def committed_offsets(admin: KafkaAdminClient, group: str) -> dict[TopicPartition, tuple[int, bytes | None]]:
+def committed_offsets(admin: KafkaAdminClient, group: str) -> dict[TopicPartition, tuple[SourceOffset, bytes | None]]:
     """Return the committed offsets of a group, each with the topic id in its metadata, or None."""
     offsets = admin.list_group_offsets({group: None})[group]
     return {
-        partition: (int(found.offset), topic_id_of_metadata(found.metadata))
+        partition: (SourceOffset(int(found.offset)), topic_id_of_metadata(found.metadata))
         for partition, found in offsets.items()
         if found.offset >= 0
     }

@@ -20,7 +20,7 @@ from kafka import TopicPartition
 from stream_dedup.broker.group_offsets import committed_offsets, offset_bounds
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import DESCRIBE, topic_ids
-from stream_dedup.core.model import LogOffset
+from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class FoundLog:
     """None: there is no topic."""
     first: LogOffset
     end: LogOffset
-    committed: Mapping[TopicPartition, int]
+    committed: Mapping[TopicPartition, SourceOffset]
     """The group's offsets; they were read before the topic."""
 
     @property

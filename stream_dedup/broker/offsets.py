@@ -21,6 +21,7 @@ from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import topic_ids
 from stream_dedup.core.entry import Basis, Batch
 from stream_dedup.core.headers import offset_metadata
+from stream_dedup.core.model import SourceOffset, SourceRange
 from stream_dedup.core.progress import ReportStage
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, UserError
@@ -39,14 +40,14 @@ class PartitionOffsets:
 
     partition: TopicPartition
     topic_id: bytes
-    begin: int
-    end: int
-    committed: int | None
+    begin: SourceOffset
+    end: SourceOffset
+    committed: SourceOffset | None
     committed_id: bytes | None
     """The topic id that the committed offset belongs to."""
-    logged: tuple[int, int] | None
+    logged: SourceRange | None
     """First and last offset in the log."""
-    forgotten_before: int
+    forgotten_before: SourceOffset
     """Every article at a lower offset was logged, judged and trimmed; 0 of none."""
 
     @property
@@ -68,7 +69,7 @@ def read_offsets(config: Config, progress: ReportStage) -> list[PartitionOffsets
 
 def set_offsets(
     config: Config, to: Target, topic: str | None, partition: int | None, progress: ReportStage
-) -> list[tuple[TopicPartition, int]]:
+) -> list[tuple[TopicPartition, SourceOffset]]:
     """Set the committed offsets of the named partitions; return the new offset of each.
 
     Raises:
@@ -115,8 +116,9 @@ def _read(admin: KafkaAdminClient, config: Config, progress: ReportStage) -> lis
         offset, named = committed.get(at, (None, None))
         belongs_to = None if offset is None else named or ids[at.topic]
         source = (ids[at.topic], at.partition)
-        spans, forgotten = logged.spans.get(source), logged.forgotten.get(source, 0)
-        rows.append(PartitionOffsets(at, ids[at.topic], *edges[at], offset, belongs_to, spans, forgotten))
+        spans, forgotten = logged.spans.get(source), logged.forgotten.get(source, SourceOffset(0))
+        begin, end = map(SourceOffset, edges[at])
+        rows.append(PartitionOffsets(at, ids[at.topic], begin, end, offset, belongs_to, spans, forgotten))
     return rows
 
 
@@ -124,21 +126,21 @@ def _read(admin: KafkaAdminClient, config: Config, progress: ReportStage) -> lis
 class _Logged:
     """What the log says of source partitions, by topic id and partition number."""
 
-    spans: dict[tuple[bytes, int], tuple[int, int]] = field(default_factory=dict)
+    spans: dict[tuple[bytes, int], SourceRange] = field(default_factory=dict)
     """First and last logged offset."""
-    forgotten: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    forgotten: dict[tuple[bytes, int], SourceOffset] = field(default_factory=dict)
     """Offset below which everything is forgotten."""
 
     def add_batch(self, batch: Batch) -> None:
         """Add the offsets of a batch."""
-        source, first, last = (batch.topic_id, batch.partition), int(batch.offsets[0]), int(batch.offsets[-1])
+        source, first, last = (batch.topic_id, batch.partition), batch.offset(0), batch.offset(-1)
         low, high = self.spans.get(source, (first, last))
         self.spans[source] = min(low, first), max(high, last)
 
     def add_forgotten(self, basis: Basis) -> None:
         """Add what a trim lists."""
         for topic_id, partition, before in basis.forgotten:
-            self.forgotten[topic_id, partition] = max(before, self.forgotten.get((topic_id, partition), 0))
+            self.forgotten[topic_id, partition] = max(before, self.forgotten.get((topic_id, partition), before))
 
 
 def _read_logged(config: Config, progress: ReportStage) -> _Logged:
@@ -164,12 +166,12 @@ def _chosen(row: PartitionOffsets, topic: str | None, partition: int | None) -> 
     return topic in (None, row.partition.topic) and partition in (None, row.partition.partition)
 
 
-def _target(row: PartitionOffsets, to: Target) -> int:
+def _target(row: PartitionOffsets, to: Target) -> SourceOffset:
     name = f"{row.partition.topic}-{row.partition.partition}"
     if to == "logged":
-        logged = row.begin if row.logged is None else row.logged[1] + 1
+        logged = row.begin if row.logged is None else SourceOffset(row.logged[1] + 1)
         return max(row.begin, logged, row.forgotten_before)
-    offset = {"beginning": row.begin, "end": row.end}[to] if isinstance(to, str) else to
+    offset = {"beginning": row.begin, "end": row.end}[to] if isinstance(to, str) else SourceOffset(to)
     if not row.begin <= offset <= row.end:
         msg = f"offset {offset} lies outside of {name}, which has {row.begin} to {row.end}"
         raise UserError(msg)

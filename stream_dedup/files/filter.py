@@ -31,7 +31,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, LogRecord, Payload, encode, make_batch
-from stream_dedup.core.model import FILES_LOG_PREFIX, ROW_BITS, Judgement, Status, Verdict
+from stream_dedup.core.model import FILES_LOG_PREFIX, ROW_BITS, Judgement, LogOffset, Status, Verdict
 from stream_dedup.core.text.decode import TOO_LONG, RawRecord, parse_object
 from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import (
@@ -193,7 +193,7 @@ class _Log:
         elif rules.differences(current):
             self.append(rules.next_revision(current), clock())
 
-    def append(self, payload: Payload, time: int | I64) -> int:
+    def append(self, payload: Payload, time: int | I64) -> LogOffset:
         """Logs a payload and returns its offset."""
         offset = self._index.next_offset
         self._index.apply([LogRecord(offset, time, payload, encode(payload))])

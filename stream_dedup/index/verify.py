@@ -12,14 +12,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from stream_dedup.core.arrays import I64, U32, U64
-from stream_dedup.core.model import BLOCKS_PER_WORD, DocNumber
+from stream_dedup.core.model import BLOCKS_PER_WORD, DocNumber, SourceOffset
 from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.layout import BLOCKS, SHARD_BLOCKS, RowArray
 from stream_dedup.index.posting_lists import Source
 from stream_dedup.index.records import StoredRecord, StoredRecords
-from stream_dedup.index.segments import Coverage
+from stream_dedup.index.segments import Coverage, SourceKey
 from stream_dedup.index.settings import RANGES
 from stream_dedup.index.state import State
 from stream_dedup.index.tables import Tables, keys_of
@@ -109,7 +109,7 @@ def _check_rows(row: StoredRecord, numbered: RowArray, doc_number: DocNumber, ta
 
 
 def _check_coverage(rows: StoredRecords, coverage: Coverage) -> Iterator[str]:
-    end: dict[tuple[bytes, int], int] = {}
+    end: dict[SourceKey, SourceOffset] = {}
     for where, segment in coverage.all():
         name = f"source range {segment.first} to {segment.last} of {where[0].hex()}-{where[1]}"
         if segment.first <= end.get(where, -1) or segment.last < segment.first:

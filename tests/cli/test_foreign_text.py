@@ -22,7 +22,7 @@ from stream_dedup.audit.report import COUNT_KINDS, FAULT_KINDS
 from stream_dedup.broker.offsets import PartitionOffsets
 from stream_dedup.cli import progress, run
 from stream_dedup.cli.logs import set_up_logging
-from stream_dedup.core.model import Verdict
+from stream_dedup.core.model import SourceOffset, Verdict
 from stream_dedup.dev.demo import ShownVerdict
 from stream_dedup.errors import UserError
 from tests.calibrate.corpus import records, write
@@ -184,12 +184,12 @@ def test_offsets(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     row = PartitionOffsets(
         partition=TopicPartition(HOSTILE, 0),
         topic_id=bytes(16),
-        begin=0,
-        end=1,
+        begin=SourceOffset(0),
+        end=SourceOffset(1),
         committed=None,
         committed_id=None,
         logged=None,
-        forgotten_before=0,
+        forgotten_before=SourceOffset(0),
     )
     monkeypatch.setattr("stream_dedup.broker.offsets.read_offsets", lambda *_: [row])
     assert_harmless(output(capsys, "offsets", "show"))

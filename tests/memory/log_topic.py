@@ -27,7 +27,7 @@ class MemoryLogTopic:
     @hooked("log-topic.find")
     def find(self) -> FoundLog:
         offsets = self._cluster.group(self._group).committed
-        committed = {TopicPartition(*at): int(found.offset) for at, found in offsets.items()}
+        committed = {TopicPartition(*at): found.offset for at, found in offsets.items()}
         topic = self._cluster.topics.get(self._topic)
         if topic is None:
             return FoundLog(self._topic, None, LogOffset(0), LogOffset(0), committed)

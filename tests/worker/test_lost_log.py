@@ -22,7 +22,7 @@ from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.entry import LogRecord
 from stream_dedup.core.headers import Stamp
-from stream_dedup.core.model import LogOffset, Verdict
+from stream_dedup.core.model import LogOffset, SourceOffset, Verdict
 from stream_dedup.errors import RefusedError
 from stream_dedup.exit_codes import EXIT_REFUSED
 from stream_dedup.index import LogIndex, mark_corrupt
@@ -39,7 +39,7 @@ from tests.worker.pipeline import Pipeline
 
 SEED = 7
 LOG_ID, OTHER_ID = uuid.UUID(int=1), uuid.UUID(int=2)
-OFFSETS = {TopicPartition("articles", 0): 1234}
+OFFSETS = {TopicPartition("articles", 0): SourceOffset(1234)}
 END_LIMIT_S = 60
 
 
