@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import logging
 import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
 import xxhash
 
 from tests.simulation.plan import plan_of
-from tests.simulation.plant_table import write_table
+from tests.simulation.plant_table import seeds_needed, write_table
 from tests.simulation.plants import MOST_SEEDS, PLANTS
 from tests.simulation.run import Outcome, run_plan
 from tests.simulation.shrink import command_of, shrink
@@ -37,7 +39,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument(
-        "--plants", action="store_true", help="look for each planted defect, and write the page's table"
+        "--plants",
+        nargs="?",
+        choices=("all", "stale"),
+        const="all",
+        help="look for each planted defect, or only for those that their seed finds no more; write the page's table",
     )
     chosen = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
@@ -47,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
         tell(outcome)
         return 1 if outcome.found else 0
     if chosen.plants:
-        return find_plants(chosen.jobs)
+        return find_plants(chosen.jobs, seeds_needed() if chosen.plants == "stale" else {})
     return run_seeds(range(chosen.first, chosen.first + chosen.seeds), chosen.jobs)
 
 
@@ -71,22 +77,26 @@ def run_seeds(seeds: range, jobs: int) -> int:
     return 1 if failing else 0
 
 
-def find_plants(jobs: int) -> int:
-    """Look for each plant from seed 0 on, and write the table; return the exit code."""
+def find_plants(jobs: int, known: Mapping[str, int]) -> int:
+    """Look for each plant, and write the table; return the exit code.
+
+    ``known`` has the seeds that plants are said to need: the last of them is tried first.
+    """
     run_plan(plan_of(1))  # the processes share what is compiled; its indexes are in memory, so that they may fork
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
         needed: dict[str, int | None] = {}
-        for name, count in pool.imap_unordered(_seeds_needed, range(len(PLANTS))):
+        for name, count in pool.imap_unordered(partial(_seeds_needed, known), range(len(PLANTS))):
             needed[name] = count
             print(f"{name}: {count or 'not found'}", flush=True)
     write_table(needed)
     return 1 if None in needed.values() else 0
 
 
-def _seeds_needed(number: int) -> tuple[str, int | None]:
+def _seeds_needed(known: Mapping[str, int], number: int) -> tuple[str, int | None]:
     """Return the name of a plant and the seeds until it is found; those that fail without it do not count."""
     plant = PLANTS[number]
-    for seed in range(MOST_SEEDS):
+    hint = [known[plant.name] - 1] if plant.name in known else []
+    for seed in itertools.chain(hint, range(MOST_SEEDS)):
         with plant.make():
             is_found = bool(run_plan(plan_of(seed)).found)
         if is_found and not run_plan(plan_of(seed)).found:

@@ -15,7 +15,7 @@ _ROW = re.compile(r"^\| (.+?) \| .+? \| (\d+) \|$", re.MULTILINE)
 
 def table_of(needed: dict[str, int | None]) -> str:
     """Return the table; ``needed`` has the number of seeds by the name of the plant, None for one not found."""
-    rows = [f"| {plant.name} | {plant.claim} | {needed[plant.name] or 'not found yet'} |\n" for plant in PLANTS]
+    rows = [f"| {plant.name} | {plant.claim} | {needed[plant.name] or 'not found'} |\n" for plant in PLANTS]
     return HEAD + "".join(rows)
 
 
