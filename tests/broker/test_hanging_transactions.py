@@ -28,7 +28,7 @@ TRANSACTION_S = 600
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_another_worker_takes_over_in_time(broker: DevBroker, tmp_path: Path, topic_name: Callable[[str], str]) -> None:
     """Another worker aborts a killed worker's transaction long before the transaction times out."""
     times = {"session_timeout_s": SESSION_S, "transaction_timeout_s": TRANSACTION_S}
