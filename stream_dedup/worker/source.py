@@ -47,6 +47,8 @@ SETTLE_S = 5.0
 """After so many seconds the settling of many partitions continues in the next poll."""
 SETTLE_PAUSE_S = 0.05
 """Seconds between two tries to settle a partition."""
+ERROR_PAUSE_S = 0.05
+"""Seconds after a poll that failed: until the next assignment begins, a poll may fail at once for the same reason."""
 
 
 class BatchSource:
@@ -161,6 +163,7 @@ class BatchSource:
             raise RefusedError(self._unreadable(error)) from error
         except RefusedByBrokerError as error:
             raise self._refused(error) from error
+        self._clock.sleep(ERROR_PAUSE_S)
         return {}
 
     def _refused(self, error: RefusedByBrokerError) -> UserError:

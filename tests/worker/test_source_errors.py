@@ -28,7 +28,7 @@ from stream_dedup.ports import (
 )
 from stream_dedup.worker.assignments import AssignmentOwner, AssignmentState
 from stream_dedup.worker.batches import PolledBatch
-from stream_dedup.worker.source import BatchSource
+from stream_dedup.worker.source import ERROR_PAUSE_S, BatchSource
 from stream_dedup.worker.start_offsets import LoggedSources
 from stream_dedup.worker.topic_watch import TopicWatch
 from tests.worker.clocks import ManualClock
@@ -103,10 +103,11 @@ class World:
         self.logged: frozenset[tuple[bytes, int]] = frozenset()
         self.forgotten_before = SourceOffset(0)
         self.owner = AssignmentOwner(self.client.membership, 100, 1 << 20)
+        self.clock = ManualClock()
         self.source = BatchSource(
             load_config(None, {"topics": {"input": ["articles"]}}, {}),
             client=cast("ArticleSource", self.client),
-            clock=ManualClock(),
+            clock=self.clock,
             watch=cast("TopicWatch", self),
             assignments=self.owner,
             known=LoggedSources(lambda: self.logged, lambda _topic_id, _partition: self.forgotten_before),
@@ -204,6 +205,18 @@ def test_nothing_begins_before_every_batch_is_released(world: World) -> None:
     world.owner.release(batch)
     world.poll()
     assert set(world.client.begun) == {AT}
+
+
+@pytest.mark.parametrize("error", [OffsetGoneError([AT]), SourceChangedError("articles-0")])
+def test_an_ending_assignment_does_not_spin_on_an_error(world: World, error: PortError) -> None:
+    """While a batch of it is in flight the client may raise the same error at once, poll after poll."""
+    world.records(10, 11)
+    (batch,) = world.poll()
+    world.owner.end(batch.assignment, "a test")
+    begun = world.clock.now
+    world.client.error = error
+    assert world.poll() == []
+    assert (world.owner.state, world.clock.now) == (AssignmentState.ENDING, begun + ERROR_PAUSE_S)
 
 
 @pytest.mark.expect_log("cannot be read yet")
