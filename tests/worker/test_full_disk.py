@@ -76,6 +76,13 @@ def assert_told(error: StreamDedupError, reason: str, folder: Path) -> None:
     assert re.search(reason, str(error)), error
 
 
+def fill(disk: SmallDisk, folder: Path, but_bytes: int = 0) -> None:
+    """Fill the disk; RocksDB's own old log goes first, which it would remove to make room."""
+    for old in folder.glob("data-*/LOG.old*"):
+        old.unlink()
+    disk.fill(but_bytes)
+
+
 def finish(world: SimulatedWorld, number: int = 0) -> None:
     """Start a worker, wait for every verdict, and stop it: nothing is missing or wrong, and its index is sound."""
     start(world, number)
@@ -90,7 +97,7 @@ def test_a_disk_that_fills_under_a_worker(world: SimulatedWorld, disk: SmallDisk
     """The worker ends with exit code 5 and the remedy, also when it is started again; then it goes on where it was."""
     for times, left in ((3, 0), (2, 20_000), (1, OPENS_BYTES)):
         process = start(world)
-        process.at_step[Step.READ] = (times, partial(disk.fill, left))
+        process.at_step[Step.READ] = (times, partial(fill, disk, process.folder, left))
         for attempt in (process, None):
             error = error_of(world, attempt or start(world))
             assert exit_code_of(error) == EXIT_UNAVAILABLE
@@ -114,9 +121,7 @@ def test_a_start_on_a_full_disk(world: SimulatedWorld, disk: SmallDisk, before: 
     if before == A_DAMAGED_INDEX:
         shutil.rmtree(folder / "data-1")
     for left in (0, 4_096, 16_384, 32_768):
-        for old in folder.glob("data-1/LOG*"):
-            old.unlink()  # RocksDB would make room by that
-        disk.fill(left)
+        fill(disk, folder, left)
         error = error_of(world, start(world))
         assert exit_code_of(error) == EXIT_UNAVAILABLE
         assert_told(error, FULL, folder)
