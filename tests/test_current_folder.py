@@ -82,8 +82,7 @@ def test_the_keeper_of_the_development_broker(trap: Path) -> None:
 
 def test_the_program_as_the_demo_starts_it(trap: Path) -> None:
     """With -P, `python -m` takes nothing from there either."""
-    said = run_in(trap, *demo.PROGRAM, "filter", "--processes", "0", "../input")
-    assert json.loads(said)["dedup"]["verdict"] == "unique"
+    assert "brokers" in run_in(trap, *demo.PROGRAM, "config", "show")
 
 
 def commands_of_python() -> Iterator[tuple[str, list[ast.expr]]]:

@@ -87,7 +87,7 @@ def cuts_of(log: PlainLog) -> Iterator[tuple[int, int]]:
             yield low_watermark, valid.offset
 
 
-@examples(80)
+@examples(60)
 @given(SEEDS)
 def test_same_verdicts_and_same_standing(seed: int) -> None:
     """Asked at any time, for any log positions that may still be asked, the index says what the plain loop says."""
@@ -110,7 +110,7 @@ def test_same_verdicts_and_same_standing(seed: int) -> None:
         assert index.stats().articles == int((plain.entries.log_offsets >= plain.low_watermark).sum())
 
 
-@examples(40)
+@examples(30)
 @given(SEEDS)
 def test_same_verdicts_after_opening_again(seed: int) -> None:
     """Where an entry is held changes nothing: an index that was closed and opened says the same."""
@@ -126,7 +126,7 @@ def test_same_verdicts_after_opening_again(seed: int) -> None:
             assert_verdicts(index, wanted, cut_of(records) + 1, draw)
 
 
-@examples(40)
+@examples(30)
 @given(SEEDS)
 def test_cut_log_gives_the_same_verdicts(seed: int) -> None:
     """Cut at the X of any valid trim, the log says the same of all that comes after the trim, to both.
@@ -159,7 +159,7 @@ def test_cut_log_gives_the_same_verdicts(seed: int) -> None:
         assert cut.restated_trim(later) == index.restated_trim(later)
 
 
-@examples(40)
+@examples(30)
 @given(SEEDS)
 def test_trims_that_the_index_chooses_change_no_verdict(seed: int) -> None:
     """With nothing owed but what comes, a trim as the index offers it changes nothing, nor does cutting the log there.

@@ -49,7 +49,7 @@ def trimmed_log(seed: int, index: LogIndex, version: int, *, copies: bool) -> li
     writer.append_rules(distance=5, window_ms=WINDOW)
     index.begin("a log")
     applied = 0
-    for _ in range(12 if FULL else 8):
+    for _ in range(12 if FULL else 6):
         restated(writer, rng, copies=copies)
         index.apply(writer.records[applied:])
         applied = len(writer.records)

@@ -17,7 +17,7 @@ from stream_dedup.core.text.decode import RawRecord, decode
 from stream_dedup.pool import FingerprintPool
 from tests.pool.children import ENDLESS, RECORDS, SLOW_STEP, same, take_step
 
-LIMIT_S = 0.4
+LIMIT_S = 0.25
 
 pytestmark = pytest.mark.usefixtures("light")
 
@@ -41,7 +41,7 @@ def test_an_article_that_takes_too_long_is_rejected_and_no_other(slow_processes:
         futures = [pool.submit([RECORDS[0], ENDLESS, *RECORDS[1:]]), pool.submit([ENDLESS]), pool.submit(RECORDS)]
         late, alone, after = (future.result() for future in futures)
     expected = EntryMaker(FingerprintSettings(tables=8))(RECORDS)
-    reason = "takes longer than 0.4 s to fingerprint"
+    reason = f"takes longer than {LIMIT_S} s to fingerprint"
     assert (late.ids[1], late.reasons[1], late.statuses[1]) == ("e", reason, Status.REJECTED)
     assert same(Columns.concat([late.rows(slice(0, 1)), late.rows(slice(2, None))]), expected)
     assert [*alone.ids, *alone.reasons] == ["e", reason]
@@ -100,13 +100,13 @@ def test_a_limit_that_passes_in_a_finalizer_is_kept() -> None:
 
     class Slow:
         def __del__(self) -> None:
-            spin(0.6)
+            spin(0.3)
 
     def work() -> None:
         Slow()
         spin(5)
 
-    with pytest.raises(LateError), interrupted_after(0.5):
+    with pytest.raises(LateError), interrupted_after(LIMIT_S):
         work()
 
 
