@@ -105,6 +105,8 @@ class Engine:
         self._requests: deque[_PartitionsRequest] = deque()
         self._pending: deque[PendingBatch] = deque()
         self._failures = AppendFailures(parts.log_topic)
+        self._trim_failures = AppendFailures(parts.log_topic)
+        """Counted apart: a worker without partitions appends nothing else."""
         self._gauges_at = 0.0
 
     def submit(self, batch: PolledBatch) -> None:
@@ -153,7 +155,7 @@ class Engine:
 
     def _append_fingerprinted_spans(self) -> None:
         """Append the spans of each partition in order, up to the first that cannot be appended now."""
-        self._has_failed(self._parts.trimmer.appends)
+        self._check_trims(self._parts.trimmer.appends)
         waiting: set[Partition] = set()
         for pending in self._pending:
             if pending.polled.partition not in waiting and not self._append_spans(pending):
@@ -213,14 +215,19 @@ class Engine:
     def _check_appends(self, span: UnloggedSpan) -> bool:
         """Return whether no append of the span has failed; raises as ``_has_failed``."""
         appends = span.appends or []
-        if self._has_failed(appends):
+        if self._has_failed(appends, self._failures):
             return False
         if not span.is_logged and appends and all(append.done() for append in appends):
             span.is_logged = True
             self._failures.clear()
         return True
 
-    def _has_failed(self, appends: Sequence[Append]) -> bool:
+    def _check_trims(self, appends: Sequence[Append]) -> None:
+        """Notice the trimmer's appends that have failed, or that are all in the log; raises as ``_has_failed``."""
+        if not self._has_failed(appends, self._trim_failures) and appends and all(append.done() for append in appends):
+            self._trim_failures.clear()
+
+    def _has_failed(self, appends: Sequence[Append], failures: AppendFailures) -> bool:
         """Return whether one of these appends has failed; if one has, every unfinished append is made again.
 
         Raises:
@@ -230,7 +237,7 @@ class Engine:
         error = next((error for append in appends if (error := append.error()) is not None), None)
         if error is None:
             return False
-        self._failures.add(error)
+        failures.add(error)
         self._parts.log.renew()
         self._parts.trimmer.appends.clear()  # its next round appends what is still wanted
         for pending in self._pending:

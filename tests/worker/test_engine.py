@@ -306,6 +306,22 @@ def test_a_trim_that_fails_is_an_append_that_fails(world: World) -> None:
         world.step()
 
 
+@pytest.mark.expect_log("is made again")
+def test_trims_that_fail_now_and_then_do_not_end_a_worker_without_partitions(world: World) -> None:
+    """Six failures in months, each made good by the next round, are not six in a row; six in a row end the worker."""
+    for _ in range(10):
+        world.trims[:] = [Sent(PassingError("the broker was away"))]
+        world.step()
+        world.trims[:] = [Sent(None)]
+        world.step()
+    for _ in range(5):
+        world.trims[:] = [Sent(PassingError("the broker was away"))]
+        world.step()
+    world.trims[:] = [Sent(PassingError("the broker was away"))]
+    with pytest.raises(UnavailableError, match="6 appends to the log failed one after the other"):
+        world.step()
+
+
 def test_a_log_that_grows_faster_than_it_is_applied_does_not_hold_up_the_rest(
     world: World, assignment: Assignment
 ) -> None:
