@@ -30,7 +30,7 @@ from stream_dedup.ports import CommittedOffset, Partition, PassingError, Refused
 from stream_dedup.worker.steps import TrimStep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from stream_dedup.config.model import Config
     from stream_dedup.core.entry import Payload
@@ -142,12 +142,10 @@ class Trimmer:
         committed = self._offsets.committed()
         earliest = min(self._index.newest_time or 0, self._clock.time_ms()) - self._allowance_ms
         ids = self._offsets.topic_ids(self._config.topics.input)
-        for at, known in committed.items():
-            # Another worker of the group may have input topics that this one has not. A broker that has just started
-            # may leave out a topic that exists.
-            if at.topic not in ids and known.topic_id is not None:
-                owed = self._index.owed_since(known.topic_id, at.number, known.offset)
-                earliest = min(earliest, earliest if owed is None else owed)
+        unnamed = {at: known for at, known in committed.items() if at.topic not in ids}
+        for topic_id, number, offset in self._perhaps_of(unnamed, frozenset(ids.values())):
+            owed = self._index.owed_since(topic_id, number, offset)
+            earliest = min(earliest, earliest if owed is None else owed)
         for topic, topic_id in ids.items():
             for known_id, partition in self._index.partitions():
                 if known_id != topic_id:
@@ -158,3 +156,22 @@ class Trimmer:
                 owed = self._index.owed_since(topic_id, partition, after)
                 earliest = min(earliest, earliest if owed is None else owed)
         return earliest
+
+    def _perhaps_of(
+        self, unnamed: Mapping[Partition, CommittedOffset], named: Collection[bytes]
+    ) -> Iterator[tuple[bytes, int, SourceOffset]]:
+        """Yield topic id, number and committed offset of partitions whose topic is not named: all that may be theirs.
+
+        Another worker of the group may have input topics that this one has not. A broker that has just started may
+        leave out a topic that exists. An offset that was set by hand names no id: of the partitions of its number, any
+        that no other offset names may be its own.
+        """
+        known_ids = {(known.topic_id, at.number) for at, known in unnamed.items()}
+        strangers = [one for one in self._index.partitions() if one[0] not in named and one not in known_ids]
+        for at, known in unnamed.items():
+            if known.topic_id is not None:
+                yield known.topic_id, at.number, known.offset
+                continue
+            for topic_id, number in strangers:
+                if number == at.number:
+                    yield topic_id, number, known.offset

@@ -24,6 +24,7 @@ from tests.worker.clocks import ManualClock
 
 HOUR = 3_600_000
 ALLOWANCE_S = 60
+THIRD_TOPIC = b"\x0b" * 16
 AT = Partition("articles", 0)
 
 
@@ -142,6 +143,25 @@ def test_what_a_worker_with_other_input_topics_owes_is_not_forgotten(world: Worl
     for offset in range(60, 120):
         world.article(offset)
     assert world.index.forgotten_before(OTHER_TOPIC, 3) == 2
+
+
+def test_an_offset_set_by_hand_is_owed_though_the_broker_does_not_name_its_topic(world: World) -> None:
+    """An offset that names no topic id may belong to any topic that is not named; what others name is theirs."""
+    other, third = Partition("comments", 3), Partition("reviews", 3)
+    world.committed[other] = CommittedOffset(SourceOffset(1), None)
+    world.committed[third] = CommittedOffset(SourceOffset(2), THIRD_TOPIC)
+    for topic_id, topic in (OTHER_TOPIC, "comments"), (THIRD_TOPIC, "reviews"):
+        world.append(batch([0, 1], [REJECTED, REJECTED], topic_id=topic_id, partition=3, topic=topic))
+    for offset in range(60):
+        world.article(offset)
+    assert world.index.logged_positions(OTHER_TOPIC, 3, np.array([1])) >= 0
+    world.committed[other] = CommittedOffset(SourceOffset(2), None)
+    world.is_named = False
+    for offset in range(60, 120):
+        world.committed[AT] = CommittedOffset(SourceOffset(60), None)
+        world.article(offset, committed=False)
+    assert world.index.forgotten_before(OTHER_TOPIC, 3) == world.index.forgotten_before(THIRD_TOPIC, 3) == 2
+    assert 0 < world.index.forgotten_before(TOPIC, 0) <= 60
 
 
 @pytest.mark.expect_log("ahead of this machine's clock")
