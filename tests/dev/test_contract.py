@@ -6,6 +6,7 @@ import stat
 import tempfile
 import uuid
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -34,10 +35,16 @@ def write(broker: DevBroker, topic: str, value: bytes) -> None:
 
 
 def read(broker: DevBroker, topic: str, count: int) -> list[bytes]:
-    with closing(
-        KafkaConsumer(topic, bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest", group_id=None)
-    ) as consumer:
-        return [next(consumer).value for _ in range(count)]
+    """Return ``count`` records, or those that came until none came any more."""
+    consumer = KafkaConsumer(
+        topic,
+        bootstrap_servers=broker.bootstrap,
+        auto_offset_reset="earliest",
+        group_id=None,
+        consumer_timeout_ms=int(ANSWER_S * 1_000),
+    )
+    with closing(consumer):
+        return [record.value for record in islice(consumer, count)]
 
 
 def answers(broker: DevBroker, limit_s: float) -> bool:
