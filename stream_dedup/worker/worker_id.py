@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 MACHINE_FILE = Path("/etc/machine-id")
 """Names the machine; missing in most containers."""
 
-_CONTENT = re.compile(r"\s*(?P<id>\S[^\n]*?)[ \t\r]*\n?(?P<place>[0-9a-f]{16})?\s*")
+_CONTENT = re.compile(r"\s*(?P<id>\S[^\n]*?)[ \t\r]*(\n(?P<place>[0-9a-f]{16}))?\s*")
 
 
 def worker_id(folder: Path, group: str) -> str:

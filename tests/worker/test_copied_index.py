@@ -81,11 +81,12 @@ def test_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert worker_id(tmp_path / "a", GROUP) == copied
 
 
-def test_an_id_of_an_earlier_build(tmp_path: Path) -> None:
-    """It says nothing of a place, and stays."""
-    (tmp_path / "worker-id").write_text("articles-1\n")
-    assert worker_id(tmp_path, GROUP) == "articles-1"
-    assert (tmp_path / "worker-id").read_text() == "articles-1\n"
+@pytest.mark.parametrize("kept", ["articles-1", "articles-0123456789abcdef"])
+def test_an_id_of_an_earlier_build(tmp_path: Path, kept: str) -> None:
+    """It says nothing of a place, and stays, even where its end looks like one."""
+    (tmp_path / "worker-id").write_text(f"{kept}\n")
+    assert worker_id(tmp_path, GROUP) == kept
+    assert (tmp_path / "worker-id").read_text() == f"{kept}\n"
 
 
 @pytest.mark.expect_log(
