@@ -184,7 +184,7 @@ class Worker:
                 self._round()
             self._drain()
         except BaseException as error:
-            self._close(f"the end of the worker (which ends because: {error})")
+            self._close(f"the end of the worker (which ends because: {error})", failed=True)
             raise
         self._close("the end of the worker")
 
@@ -253,10 +253,10 @@ class Worker:
                 "%d batches were not finished in time; their articles are polled again", self._assignments.batches
             )
 
-    def _close(self, what: str) -> None:
+    def _close(self, what: str, *, failed: bool = False) -> None:
         """Join the threads and close the clients; the watchdog names ``what`` when it ends one that hangs."""
         limit = self._parts.config.worker.shutdown_s + FORCED_EXTRA_S
-        exit_code = 0 if self._parts.stop.is_set() else EXIT_UNAVAILABLE
+        exit_code = 0 if self._parts.stop.is_set() and not failed else EXIT_UNAVAILABLE
         with self._watchdog.guard(what, limit, exit_code):
             self._ending = True
             self._tail.stop()

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from stream_dedup.exit_codes import EXIT_UNAVAILABLE
+from stream_dedup.worker.batches import JudgedBatch
 from stream_dedup.worker.committer import Committer
 from stream_dedup.worker.engine import Engine
 from stream_dedup.worker.health import Health
@@ -107,3 +109,36 @@ def test_an_error_is_told_though_the_end_of_the_worker_hangs(
         world.run_until(2 * LIMIT_S)
     assert not list(world.running())
     assert UNFORESEEN in caplog.text
+
+
+@pytest.mark.expect_log("which ends because")
+def test_an_error_of_a_worker_that_stops_is_its_end_though_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exit code is that of a failure: whoever started the worker does not take it for one that was done."""
+
+    def hanging(committer: Committer) -> None:
+        committer._parts.clock.sleep(1e6)
+
+    with stores_in_memory():
+        world = SimulatedWorld(replace(plan_of(SEED), workers=1, events=()), tmp_path)
+        world.start(world.slots[0])
+        process = world.slots[0].running
+        assert process is not None
+        step = Engine.step
+
+        def fail_once_stopped(engine: Engine) -> list[JudgedBatch]:
+            if process.stop.is_set():
+                engine._parts.clock.sleep(1.0)  # until the source's thread has seen the stop
+                raise RuntimeError(UNFORESEEN)
+            return step(engine)
+
+        monkeypatch.setattr(Committer, "step", hanging)
+        monkeypatch.setattr(Engine, "step", fail_once_stopped)
+        world.write(Write(0.0, 0, 0, ((None, b"1.0.0"),), "plain", 0.0))
+        world.run_until(LIMIT_S)
+        world.slots[0].is_wanted = False
+        process.stop.set()
+        world.run_until(10 * LIMIT_S)
+    assert not process.is_running
+    assert str(process.error) == f"the watchdog ended the process with code {EXIT_UNAVAILABLE}"
