@@ -273,13 +273,11 @@ class Audit:
 
     @cached_property
     def _logged_by(self) -> I64:
-        """The time by which each article was logged, once every output is read.
+        """The time by which each article was logged: its log time, or an earlier one of an article logged after it.
 
-        It is the log time; where the broker's clock was ahead, the time of the first output of an article that was
-        logged no earlier.
+        The log's times go backwards where the broker's clock was ahead.
         """
-        written = np.where(self._has_output, self._written, np.iinfo(np.int64).max)
-        logged_by: I64 = np.minimum(self._log.entries.times, np.minimum.accumulate(written[::-1])[::-1])
+        logged_by: I64 = np.minimum.accumulate(self._log.entries.times[::-1])[::-1]
         return logged_by
 
     def _topics(self, index: int) -> frozenset[str]:
