@@ -1,7 +1,7 @@
 """The transactional id of a worker: a file in its index folder, so that it stays the same over restarts.
 
     GROUP-UUID      the id
-    PLACE           where the file was written: a hash of machine, device and folder
+    PLACE           where the file was written: a hash of machine, file system and folder
 
 A copy of an index folder is an index like any other, but two workers with one id would fence each other. So a worker
 that finds itself in another place than the id takes a new one. That does no harm where the folder was only moved: what
@@ -14,6 +14,7 @@ earlier builds wrote, the broker tells: see ``committer.MOST_FENCINGS``.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import uuid
 from contextlib import suppress
@@ -57,8 +58,9 @@ def _place_of(folder: Path) -> str:
     machine = ""
     with suppress(OSError, UnicodeDecodeError):
         machine = MACHINE_FILE.read_text("ascii").strip()
-    found = folder.stat()
-    return xxhash.xxh3_64_hexdigest(f"{machine} {found.st_dev} {found.st_ino}".encode())
+    # The id of the file system, for the number of its device changes when a volume is attached again.
+    file_system, inode = os.statvfs(folder).f_fsid, folder.stat().st_ino
+    return xxhash.xxh3_64_hexdigest(f"{machine} {file_system} {inode}".encode())
 
 
 def _parsed(file: Path, text: str) -> re.Match[str]:
