@@ -59,19 +59,21 @@ class MemorySink:
         self._is_open = True
         self._failed = None
 
-    @hooked("sink.send")
     def send(self, output: Output) -> None:
         session = self._open_session()
         if self._failed is not None:
             return
-        message = Message(output.key, output.value, output.headers, output.timestamp_ms)
         try:
-            self._await_completed(session)
-            self._cluster.transactions.produce(
-                session, self._cluster.partition(self._partition_of(output.topic, output.key)), message
-            )
+            self._produce(session, output)
         except PortError as error:
             self._failed = error  # the client sends in the background: it shows in ``flush``
+
+    @hooked("sink.send")
+    def _produce(self, session: Session, output: Output) -> None:
+        self._await_completed(session)
+        message = Message(output.key, output.value, output.headers, output.timestamp_ms)
+        partition = self._partition_of(output.topic, output.key)
+        self._cluster.transactions.produce(session, self._cluster.partition(partition), message)
 
     @hooked("sink.send_offsets")
     def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
