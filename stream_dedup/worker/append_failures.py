@@ -9,7 +9,9 @@ from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.ports import RecordTooLargeError, RefusedByBrokerError
 
 if TYPE_CHECKING:
-    from stream_dedup.ports import PortError
+    from collections.abc import Sequence
+
+    from stream_dedup.ports import Append, PortError
 
 log = logging.getLogger(__name__)
 
@@ -46,3 +48,13 @@ class AppendFailures:
             msg = f"{self._in_a_row} appends to the log failed one after the other: {error}"
             raise UnavailableError(msg) from error
         log.warning("an append to the log failed (%s) and is made again", error)
+
+
+def first_failure(appends: Sequence[Append]) -> PortError | None:
+    """Return why the first of these appends failed that has, None of none."""
+    return next((error for append in appends if (error := append.error()) is not None), None)
+
+
+def are_logged(appends: Sequence[Append]) -> bool:
+    """Return whether the records of all these appends are in the log."""
+    return all(append.done() and append.error() is None for append in appends)

@@ -35,7 +35,7 @@ from stream_dedup.core.model import ROW_BITS, LogOffset, log_offset_of
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError
 from stream_dedup.index import FORGOTTEN, UNLOGGED
-from stream_dedup.worker.append_failures import AppendFailures
+from stream_dedup.worker.append_failures import AppendFailures, are_logged, first_failure
 from stream_dedup.worker.batches import (
     JudgedBatch,
     LoggedBatch,
@@ -217,14 +217,14 @@ class Engine:
         appends = span.appends or []
         if self._has_failed(appends, self._failures):
             return False
-        if not span.is_logged and appends and all(append.done() for append in appends):
+        if not span.is_logged and appends and are_logged(appends):
             span.is_logged = True
             self._failures.clear()
         return True
 
     def _check_trims(self, appends: Sequence[Append]) -> None:
         """Notice the trimmer's appends that have failed, or that are all in the log; raises as ``_has_failed``."""
-        if not self._has_failed(appends, self._trim_failures) and appends and all(append.done() for append in appends):
+        if not self._has_failed(appends, self._trim_failures) and appends and are_logged(appends):
             self._trim_failures.clear()
 
     def _has_failed(self, appends: Sequence[Append], failures: AppendFailures) -> bool:
@@ -234,7 +234,7 @@ class Engine:
             UserError: the broker refuses the append, and would refuse it again.
             UnavailableError: too many appends in a row have failed.
         """
-        error = next((error for append in appends if (error := append.error()) is not None), None)
+        error = first_failure(appends)
         if error is None:
             return False
         failures.add(error)
@@ -242,7 +242,7 @@ class Engine:
         self._parts.trimmer.appends.clear()  # its next round appends what is still wanted
         for pending in self._pending:
             for other in pending.spans:
-                if other.appends is not None and not all(map(_is_logged, other.appends)):
+                if other.appends is not None and not are_logged(other.appends):
                     other.appends = None
         return True
 
@@ -397,7 +397,3 @@ class Engine:
         if (positions == FORGOTTEN).any():
             self._parts.assignments.end(batch.assignment, "its articles were committed and are forgotten")
         return positions
-
-
-def _is_logged(append: Append) -> bool:
-    return append.done() and append.error() is None

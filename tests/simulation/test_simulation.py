@@ -2,15 +2,21 @@
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.amount import FULL
-from tests.simulation.plan import plan_of
-from tests.simulation.run import run_plan
+from tests.simulation.happenings import change_rules
+from tests.simulation.plan import LENGTH_S, plan_of
+from tests.simulation.run import run_plan, stores_in_memory
 from tests.simulation.shrink import command_of, shrink
+from tests.simulation.world import SimulatedWorld
 
 SEEDS = 3_000 if FULL else 300
+BEGUN_S = 10.0
+"""Virtual seconds after which a worker has begun, also one that was started twice."""
 SHARE = 25
 """Seeds of one test: the processes of a run share them out."""
 
@@ -41,8 +47,18 @@ def test_a_seed_gives_one_schedule() -> None:
     assert first.trace
 
 
-def test_a_worker_that_starts_while_other_rules_are_applied() -> None:
+def test_a_worker_that_starts_while_other_rules_are_applied(tmp_path: Path) -> None:
     """It was configured with the old ones, so it is refused, and its operator starts it with the new ones."""
-    ran = run_plan(plan_of(424208))
-    assert any("the rules in force in" in note for note in ran.notes)
-    assert ran.found == []
+    with stores_in_memory():
+        world = SimulatedWorld(replace(plan_of(3), workers=1, events=(), writes=()), tmp_path)
+        (slot,) = world.slots
+        world.start(slot)
+        world.run_until(BEGUN_S)
+        world.kill(slot, restart_s=LENGTH_S)
+        world.start(slot)
+        change_rules(world, {"observe": True})
+        world.run_until(world.scheduler.now() + BEGUN_S)
+    assert [note for note in world.notes if "the rules in force in" in note]
+    assert slot.running is not None
+    assert slot.running.worker is not None
+    assert slot.running.worker.ready

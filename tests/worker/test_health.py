@@ -11,7 +11,7 @@ from stream_dedup.worker.assignments import AssignmentOwner
 from stream_dedup.worker.health import CHECK_S, STOPPED_S, Health
 from tests.worker.clocks import ManualClock
 
-LIMIT_S = 60.0
+LIMIT_S = 30.0
 
 
 class Watched:
