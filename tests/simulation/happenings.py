@@ -64,11 +64,15 @@ def _crash(world: SimulatedWorld, event: Event) -> None:
 
 
 def _crash_at_step(world: SimulatedWorld, event: Event) -> None:
-    slot = _slot(world, event)
+    _at_step(world, event, partial(world.kill, _slot(world, event)))
+
+
+def _at_step(world: SimulatedWorld, event: Event, effect: Callable[[], None]) -> None:
+    """Let something happen when the worker comes to a step for the so-many-th time."""
+    process = _slot(world, event).running
     steps: list[Step | TrimStep] = [*Step, *TrimStep]
-    if slot.running is not None:
-        passes = event.choice // 64 % MOST_PASSES
-        slot.running.at_step[steps[event.choice % len(steps)]] = (passes, partial(world.kill, slot))
+    if process is not None:
+        process.at_step[steps[event.choice % len(steps)]] = (event.choice // 64 % MOST_PASSES, effect)
 
 
 def _lose_index(world: SimulatedWorld, event: Event) -> None:
@@ -89,6 +93,10 @@ def _freeze(world: SimulatedWorld, event: Event) -> None:
     if process is not None and process.is_running:
         world.scheduler.freeze(process.process)
         world.later(event.amount, partial(world.scheduler.thaw, process.process))
+
+
+def _freeze_at_step(world: SimulatedWorld, event: Event) -> None:
+    _at_step(world, event, partial(_freeze, world, event))
 
 
 def _stop(world: SimulatedWorld, event: Event) -> None:
@@ -255,6 +263,7 @@ def _worker_clock(world: SimulatedWorld, event: Event) -> None:
 EFFECTS: dict[Kind, Callable[[SimulatedWorld, Event], None]] = {
     Kind.CRASH: _crash,
     Kind.CRASH_AT_STEP: _crash_at_step,
+    Kind.FREEZE_AT_STEP: _freeze_at_step,
     Kind.LOSE_INDEX: _lose_index,
     Kind.FREEZE: _freeze,
     Kind.STOP: _stop,

@@ -29,6 +29,7 @@ class Kind(StrEnum):
     CRASH_AT_STEP = "crash-at-step"
     LOSE_INDEX = "lose-index"
     FREEZE = "freeze"
+    FREEZE_AT_STEP = "freeze-at-step"
     STOP = "stop"
     STALL = "stall"
     AWAY = "away"
@@ -48,7 +49,8 @@ USUAL = {
     Kind.CRASH: 4,
     Kind.CRASH_AT_STEP: 5,
     Kind.LOSE_INDEX: 2,
-    Kind.FREEZE: 6,
+    Kind.FREEZE: 3,
+    Kind.FREEZE_AT_STEP: 5,
     Kind.STOP: 3,
     Kind.STALL: 6,
     Kind.AWAY: 3,
@@ -79,7 +81,8 @@ THEMES = (
     Theme(USUAL),
     Theme(
         {
-            Kind.FREEZE: 6,
+            Kind.FREEZE: 3,
+            Kind.FREEZE_AT_STEP: 4,
             Kind.STALL: 4,
             Kind.RULES: 4,
             Kind.BROKER_CLOCK: 3,
@@ -104,7 +107,8 @@ THEMES = (
             Kind.CRASH_AT_STEP: 5,
             Kind.STALL: 4,
             Kind.AWAY: 2,
-            Kind.FREEZE: 3,
+            Kind.FREEZE: 1,
+            Kind.FREEZE_AT_STEP: 5,
             Kind.STOP: 2,
             Kind.LOSE_INDEX: 1,
         },
