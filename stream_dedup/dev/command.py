@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
-import threading
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 import click
 
@@ -47,17 +47,32 @@ def command(port: int | None, data: Path | None, nodes: int) -> None:
 
     One machine, no security: not for data that matters.
     """
-    stopped = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopped.set())
+    signals = _signals()
     with find_broker(BrokerSettings(port=port, data=data, nodes=nodes), own=True) as broker:
         write_lines(broker.bootstrap)
         write_lines(f"Kafka is ready at {broker.bootstrap}, {broker.description}; Ctrl-C ends it.", err=True)
-        _wait(broker, stopped)
+        _wait(broker, signals)
 
 
-def _wait(broker: DevBroker, stopped: threading.Event) -> None:
-    while not stopped.wait(LOOK_S):
-        if not broker.running():
-            msg = f"the development broker ended by itself; its log ends:\n{broker.log_tail()}"
-            raise UnavailableError(msg)
+def _signals() -> SimpleQueue[int]:
+    """Return the queue of the signals that end the command.
+
+    A signal that comes while its thread waits for an event cannot set the event: it would wait for the event's lock,
+    which its own thread holds. A simple queue may be used at any point.
+    """
+    signals: SimpleQueue[int] = SimpleQueue()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda received, _frame: signals.put(received))
+    return signals
+
+
+def _wait(broker: DevBroker, signals: SimpleQueue[int]) -> None:
+    while True:
+        try:
+            signals.get(timeout=LOOK_S)
+        except Empty:
+            if not broker.running():
+                msg = f"the development broker ended by itself; its log ends:\n{broker.log_tail()}"
+                raise UnavailableError(msg) from None
+        else:
+            return

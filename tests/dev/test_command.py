@@ -1,15 +1,21 @@
 """``stream-dedup broker`` as a user sees it."""
 
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from stream_dedup.dev import command as command_module
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.dev.broker.ports import free_ports
 from stream_dedup.dev.broker.ready import wait_until_ready
+from stream_dedup.errors import UnavailableError
 
 END_S = 60.0
 """For the command to end after a signal, seconds."""
@@ -63,3 +69,29 @@ def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
         started.send_signal(number)
         assert started.stdout.read() == "closed\n"
     assert started.returncode == 0
+
+
+@pytest.mark.parametrize("at", range(1, 17))
+def test_a_signal_ends_the_wait_at_whatever_point_it_comes(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that comes while the wait takes or gives back a lock."""
+    former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    calls = 0
+
+    def send(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(command_module, "LOOK_S", 0.01)
+    broker = SimpleNamespace(running=lambda: calls < 2 * at, log_tail=str)
+    try:
+        signals = command_module._signals()
+        sys.setprofile(send)
+        with suppress(UnavailableError):  # if the signal is not due before the broker ends
+            command_module._wait(cast("DevBroker", broker), signals)
+    finally:
+        sys.setprofile(None)
+        for number, handler in former.items():
+            signal.signal(number, handler)
+    assert calls >= at
