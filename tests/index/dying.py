@@ -70,8 +70,8 @@ CALLS: dict[str, tuple[Callable[[Path], None], bool]] = {
 """What is called, and whether there is an index before."""
 
 
-def die_after(effects: int) -> None:
-    """From now on this process ends after so many effects."""
+def counting(effects: int, end: Callable[[], object]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a wrapper: once the functions that it wraps were called so often, all together, ``end`` is called."""
     left = effects
 
     def counted(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,11 +80,17 @@ def die_after(effects: int) -> None:
             done = real(*args, **options)
             left -= 1
             if left == 0:
-                os._exit(9)
+                end()
             return done
 
         return effect
 
+    return counted
+
+
+def die_after(effects: int) -> None:
+    """From now on this process ends after so many effects."""
+    counted = counting(effects, lambda: os._exit(9))
     for where, name in EFFECTS:
         setattr(where, name, counted(getattr(where, name)))
 

@@ -1,13 +1,11 @@
 """A call that ends by an exception between two effects on an index folder: a signal's, or that of an effect."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from stream_dedup.index import LogIndex
-from tests.index.dying import EFFECTS, EXTRA, kept
+from tests.index.dying import EFFECTS, EXTRA, counting, kept
 from tests.logs import SCHEME
 
 pytestmark = pytest.mark.usefixtures("no_image")
@@ -64,21 +62,13 @@ def _ends(path: Path) -> bool:
 
 def _raise_after(patch: pytest.MonkeyPatch, effects: int) -> None:
     """An exception, once, after so many effects."""
-    left = effects
-
-    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
-        def effect(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - of any function
-            nonlocal left
-            done = real(*args, **options)
-            left -= 1
-            if left == 0:
-                raise KeyboardInterrupt
-            return done
-
-        return effect
-
+    counted = counting(effects, _interrupt)
     for where, name in EFFECTS:
         patch.setattr(where, name, counted(getattr(where, name)))
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
 
 
 def _failing(_data: Path) -> None:

@@ -7,7 +7,7 @@ that is made, or an append.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from random import Random
@@ -27,7 +27,7 @@ from stream_dedup.ports import CommittedOffset, Partition
 from stream_dedup.worker.opening import OpenedLog, open_log
 from stream_dedup.worker.worker_id import worker_id
 from tests.amount import FULL
-from tests.index.dying import EFFECTS
+from tests.index.dying import EFFECTS, counting
 from tests.logs import TOPIC, batch
 from tests.memory.broker import Cluster
 from tests.memory.log import MemoryLog
@@ -121,22 +121,14 @@ def _content(place: Path) -> tuple[str | None, int] | None:
         shutil.rmtree(copy)
 
 
+def _interrupt() -> None:
+    raise _Interrupted
+
+
 @contextmanager
 def interrupted(after: int) -> Iterator[None]:
     """End the process, as the block sees it, after so many effects."""
-    left = after
-
-    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
-        def effect(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - of any function
-            nonlocal left
-            done = real(*args, **options)
-            left -= 1
-            if left == 0:
-                raise _Interrupted
-            return done
-
-        return effect
-
+    counted = counting(after, _interrupt)
     with pytest.MonkeyPatch.context() as patch:
         effects = [*EFFECTS, (Store, "write"), (Cluster, "make_topic"), (MemoryLog, "append")]
         for where, name in effects:
