@@ -64,17 +64,20 @@ def test_the_trap_works(trap: Path) -> None:
         run_in(trap, sys.executable, "-c", "import signal")
 
 
+@pytest.mark.slow
 def test_filter_and_its_processes(trap: Path) -> None:
     """`stream-dedup filter` with a fingerprinting process."""
     said = run_in(trap, str(PROGRAM), "filter", "--processes", "1", "../input")
     assert json.loads(said)["dedup"]["verdict"] == "unique"
 
 
+@pytest.mark.slow
 def test_processes_of_a_program_that_has_the_current_folder_in_its_path(trap: Path) -> None:
     """As an interactive Python has it: its fingerprinting processes do not get it."""
     run_in(trap, sys.executable, "-P", "-c", POOL)
 
 
+@pytest.mark.slow
 def test_the_keeper_of_the_development_broker(trap: Path) -> None:
     """It clears up, wherever it was started."""
     assert run_in(trap, sys.executable, "-P", "-c", KEEPER) == "False 0\n"
@@ -93,6 +96,7 @@ def commands_of_python() -> Iterator[tuple[str, list[ast.expr]]]:
                 yield f"{path.relative_to(ROOT)}:{node.lineno}", node.elts
 
 
+@pytest.mark.slow
 def test_every_python_process_is_started_with_a_safe_path() -> None:
     """Whoever starts Python gives -P first."""
     found = {where: ast.unparse(elements[1]) for where, elements in commands_of_python()}

@@ -104,6 +104,7 @@ def test_the_architecture_names_files_that_exist() -> None:
     assert [path for path in paths if not any((root / place / path).exists() for place in places)] == []
 
 
+@pytest.mark.slow
 def test_the_example_without_kafka_says_what_comes_out() -> None:
     """The command of the README writes the lines that the README shows."""
     block = re.search(r"^```sh\n\$ (printf.*?filter)\n(.*?)```$", readme(), re.MULTILINE | re.DOTALL)

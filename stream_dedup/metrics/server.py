@@ -42,6 +42,8 @@ MAX_HEAD_BYTES = 65_537
 """Request line and headers: a byte more than the longest line that ``http.server`` accepts. Prometheus sends 300."""
 ACCEPT_PAUSE_S = 0.5
 """Seconds after a failed accept: the connection still waits, and would be tried again in a busy loop."""
+CLOSED_WITHIN_S = 0.1
+"""Seconds after which the server notices at the latest that it is to end."""
 MAX_DETAIL = 200
 """Characters of a client's request that a log line quotes."""
 _TEXT = "text/plain; charset=utf-8"
@@ -87,7 +89,7 @@ class MetricsServer:
         self.port = int(port)
         name = host.decode() if isinstance(host, (bytes, bytearray)) else host
         self.address = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
-        self._thread = Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        self._thread = Thread(target=self._server.serve_forever, args=(CLOSED_WITHIN_S,), name="metrics", daemon=True)
         self._thread.start()
 
     def close(self) -> None:

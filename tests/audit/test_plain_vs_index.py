@@ -87,6 +87,7 @@ def cuts_of(log: PlainLog) -> Iterator[tuple[int, int]]:
             yield low_watermark, valid.offset
 
 
+@pytest.mark.slow
 @examples(60)
 @given(SEEDS)
 def test_same_verdicts_and_same_standing(seed: int) -> None:
@@ -110,6 +111,7 @@ def test_same_verdicts_and_same_standing(seed: int) -> None:
         assert index.stats().articles == int((plain.entries.log_offsets >= plain.low_watermark).sum())
 
 
+@pytest.mark.slow
 @examples(30)
 @given(SEEDS)
 def test_same_verdicts_after_opening_again(seed: int) -> None:
@@ -126,6 +128,7 @@ def test_same_verdicts_after_opening_again(seed: int) -> None:
             assert_verdicts(index, wanted, cut_of(records) + 1, draw)
 
 
+@pytest.mark.slow
 @examples(30)
 @given(SEEDS)
 @example(2934)
@@ -165,6 +168,7 @@ def test_cut_log_gives_the_same_verdicts(seed: int) -> None:
             assert offered.horizon <= offered_before.horizon
 
 
+@pytest.mark.slow
 @examples(30)
 @given(SEEDS)
 def test_trims_that_the_index_chooses_change_no_verdict(seed: int) -> None:
@@ -217,6 +221,7 @@ LENGTH = 600 if FULL else 150
 """Entries of a flood: many times the bucket limit."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5 if FULL else 1))
 def test_flood_beyond_the_bucket_limit(seed: int) -> None:
     """A long run of a few variants, with lists that are cut off, under every radius of masks and length of plan."""

@@ -20,6 +20,7 @@ def slowly(record: RawRecord, fmt: InputFormat) -> Article | Rejection:
     return decode(record, fmt)
 
 
+@pytest.mark.slow
 def test_filter_rejects_what_takes_too_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

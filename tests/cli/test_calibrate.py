@@ -315,6 +315,7 @@ def test_a_named_pipe_says_what_the_file_says(
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_standard_input_says_what_the_file_says(
     long_texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], fork: Callable[..., ForkedProcess]
 ) -> None:

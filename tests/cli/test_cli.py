@@ -45,6 +45,7 @@ def test_help_loads_no_command() -> None:
     assert loaded_by("--help").isdisjoint({"kafka", "rocksdict", "numpy", "pydantic"})
 
 
+@pytest.mark.slow
 def test_filter_does_not_load_kafka(tmp_path: Path) -> None:
     """Files need no client."""
     (tmp_path / "a").write_bytes(b"")
@@ -119,6 +120,7 @@ def test_python_m_is_the_program() -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["<&- >&- 2>&-", *(["<&-", ">&-", "2>&-"] if FULL else [])])
 def test_closed_standard_streams_do_not_matter(closed: str, tmp_path: Path) -> None:
     """A closed one is as good as /dev/null: no file opened later takes its number."""

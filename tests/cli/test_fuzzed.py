@@ -29,6 +29,7 @@ def filtered_by(flags: Sequence[str], folder: Path) -> Callable[[bytes], bytes]:
     return call
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_each_line_has_one_right_answer(setting: str, tmp_path: Path) -> None:

@@ -110,6 +110,7 @@ def test_a_file_that_is_read_is_no_standard_output(command: list[str], tmp_path:
     assert file.read_text() == 'log_level = "info"\n'
 
 
+@pytest.mark.slow
 def test_a_full_standard_error_does_not_change_the_exit_code() -> None:
     """What cannot be said is still told by the code."""
     args = [sys.executable, "-m", "stream_dedup", "filter", "no-such-file"]

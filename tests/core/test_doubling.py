@@ -79,6 +79,7 @@ def test_there_are_families_enough() -> None:
     assert {*TEXTS, *PAGES, *RECORDS} >= FOUND
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "plain", "family"),
     [("_url_at", plain_url, "'/'"), ("_host_at", plain_host, "'_.cn/'"), ("_host_at", plain_host, "'@a.cn/'")],
@@ -95,6 +96,7 @@ def test_a_step_that_is_quadratic_is_found(
     assert any(grows(path, TEXTS[family], SIZE) for _ in range(TRIES))
 
 
+@pytest.mark.slow
 def test_a_quadratic_way_through_a_page_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """With comments and scripts as they were cut before, and without the bound on the parser's work."""
     path = Path(next(case.settings for case in cases() if case.families is PAGES))

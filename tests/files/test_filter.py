@@ -120,6 +120,7 @@ def test_ids_from_standard_input(piped: Piped) -> None:
     assert json.loads(process.stdout.read().splitlines()[1])["dedup"]["match"]["id"] == "stdin:1"
 
 
+@pytest.mark.slow
 def test_many_processes_keep_the_order(tmp_path: Path, call: Filter) -> None:
     """Lines leave in their order, with the verdicts of one process."""
     texts = [f"{OTHER} Part {number % 400} of the series, number {number % 400 * 7919}." for number in range(1000)]

@@ -226,6 +226,7 @@ index.close()
 """
 
 
+@pytest.mark.slow
 def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
     """Files that cannot grow stop the index with one clear error; with space again it goes on where it was."""
     command = [sys.executable, "-c", FULL_DISK, str(tmp_path)]

@@ -79,6 +79,7 @@ def open_index(path: Path, tables: int, rng: random.Random, image: str) -> LogIn
     return LogIndex.open(path, scheme=scheme_of(tables), settings=settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tables", "image"), PLACES)
 @pytest.mark.parametrize("seed", range(2 if FULL else 1))
 def test_verdicts_are_the_plain_ones(tmp_path: Path, seed: int, tables: int, image: str) -> None:
@@ -104,6 +105,7 @@ def test_verdicts_are_the_plain_ones(tmp_path: Path, seed: int, tables: int, ima
     index.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("image", IMAGES if FULL else ["tiny", "on"])
 def test_trims_change_no_verdict(tmp_path: Path, image: str) -> None:
     """What is held in memory forgets with the disk."""

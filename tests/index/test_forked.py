@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 WAYS = ["at once", "exit", "close", "with", "delete", "use", "open another", "multiprocessing"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [False, True])
 def test_a_forked_child_leaves_the_index_to_its_parent(tmp_path: Path, kept: bool) -> None:
     """However it ends: no folder is removed, nothing is written twice, no lock is lost, nothing hangs."""

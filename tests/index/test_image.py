@@ -59,6 +59,7 @@ def test_without_a_budget_nothing_is_held(tmp_path: Path) -> None:
     index.close()
 
 
+@pytest.mark.slow
 def test_a_large_budget_holds_everything(tmp_path: Path) -> None:
     """64 bytes a row, and 12 an entry of each table, beside what empty lists take; no look-up reads the disk."""
     index = open_index(tmp_path, 1 << 20)
@@ -74,6 +75,7 @@ def test_a_large_budget_holds_everything(tmp_path: Path) -> None:
     index.close()
 
 
+@pytest.mark.slow
 def test_what_outgrows_the_budget_goes_shard_by_shard_then_the_rows(tmp_path: Path) -> None:
     """The budget is kept after every batch; rows stay longest; when they go, shards have room again."""
     index = open_index(tmp_path, 1_150)
@@ -95,6 +97,7 @@ def test_what_outgrows_the_budget_goes_shard_by_shard_then_the_rows(tmp_path: Pa
     index.close()
 
 
+@pytest.mark.slow
 def test_a_shard_that_is_not_held_comes_in_when_there_is_room(tmp_path: Path) -> None:
     """After a trim gave back rows and entries, folding fills the image again."""
     index = open_index(tmp_path, 1_200)

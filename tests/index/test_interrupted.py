@@ -11,6 +11,7 @@ from tests.logs import SCHEME
 pytestmark = pytest.mark.usefixtures("no_image")
 
 
+@pytest.mark.slow
 def test_an_interruption_between_any_two_effects_leaves_one_index_or_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

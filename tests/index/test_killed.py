@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from stream_dedup.audit.reference import plain_log
 from stream_dedup.index import LogIndex
@@ -28,6 +29,7 @@ def run_until(path: Path, lines: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_an_index_as_of_its_applied_position(tmp_path: Path) -> None:
     """Killed again and again at random records: always sound, and at the end the same as never killed."""
     rng = random.Random(2)

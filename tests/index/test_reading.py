@@ -88,6 +88,7 @@ def read_only_index() -> Iterator[Path]:
             each.chmod(0o755 if each.is_dir() else 0o644)
 
 
+@pytest.mark.slow
 def test_an_index_is_read_where_nothing_can_be_written(read_only_index: Path) -> None:
     """A backup on a read-only disk, or the index of another user."""
     before = tree(read_only_index)

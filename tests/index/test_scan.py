@@ -278,6 +278,7 @@ def test_a_flood_gives_the_earliest_within_the_bucket_limit(limit: int, first: i
     assert expected == numbered(scan(query, lists, RowChunks.of(world.rows)), 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["fetched", *(["array"] if FULL else [])])
 def test_scratch_memory_is_bounded_in_a_flood(kind: str) -> None:
     """Eight million candidates that all pass the sieve, and of which none counts: at most 64 MiB."""
@@ -400,6 +401,7 @@ def test_the_compiler_is_loaded_by_the_first_query() -> None:
     assert done.stdout.split() == ["False", "True"]
 
 
+@pytest.mark.slow
 def test_a_search_whose_code_cannot_be_kept_says_so_once_and_works() -> None:
     """A read-only file system, no home: compiled at each start, with the remedy."""
     code = (

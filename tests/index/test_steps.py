@@ -29,6 +29,7 @@ def next_offset_of_writer(path: Path) -> int:
         return index.next_offset
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "first", "last"),
     [

@@ -86,6 +86,7 @@ def test_a_trim_changes_no_verdict(tmp_path: Path, seed: int, version: int, copi
     index.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", sampled(range(10), 2))
 @pytest.mark.parametrize("version", [2, FORGETS])
 def test_an_index_of_the_cut_log_is_the_same(tmp_path: Path, seed: int, version: int) -> None:
@@ -269,6 +270,7 @@ def test_an_index_from_before_trims_forgot_is_opened(tmp_path: Path) -> None:
     index.close()
 
 
+@pytest.mark.slow
 def test_a_rebuilt_index_numbers_from_0_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the document numbers run out, an index of the log that trims have cut goes on, with the same verdicts."""
     index = open_index(tmp_path / "whole")
@@ -390,6 +392,7 @@ def bytes_on_disk(path: Path) -> int:
     return sum(file.stat().st_size for file in path.rglob("*.sst"))
 
 
+@pytest.mark.slow
 def test_a_trim_gives_its_space_back(tmp_path: Path) -> None:
     """What stands after a trim of nine tenths takes about a tenth of the space, lists with many pieces included."""
     rng = random.Random(1)

@@ -34,6 +34,7 @@ def slow_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     return processes
 
 
+@pytest.mark.slow
 def test_an_article_that_takes_too_long_is_rejected_and_no_other(slow_processes: int) -> None:
     """Its reason names the limit; the records beside it and after it get the columns that they would get without it."""
     with FingerprintPool(slow_processes, FingerprintSettings(tables=8), article_limit_s=LIMIT_S) as pool:
@@ -48,6 +49,7 @@ def test_an_article_that_takes_too_long_is_rejected_and_no_other(slow_processes:
     assert same(after, expected)
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_slow_only_as_a_whole_loses_no_article(slow_processes: int) -> None:
     """Each record has the whole limit."""
     leisurely = [RawRecord(str(n).encode(), b'{"text": "leisurely"}', "t-0-0") for n in range(6)]
@@ -81,6 +83,7 @@ entry_maker.decode = stopping
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_is_stopped_loses_no_article(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container that is paused, a machine that does other things: the limit is processor time."""
     take_step(monkeypatch, STOPPING_STEP)

@@ -54,6 +54,7 @@ def test_an_article_that_takes_long_holds_up_no_other_lane(tmp_path: Path) -> No
         wait_until(lambda: len(pool.pids) == 1, LIMIT_S, "the process that is one too many ends")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("step")
 def test_many_slow_articles_start_no_more_than_twice_the_processes(slow: RawRecord) -> None:
     """However many lanes are slow. A close ends them all."""

@@ -43,6 +43,7 @@ pytestmark = pytest.mark.usefixtures("light")
 # Articles that kill their process.
 
 
+@pytest.mark.slow
 def test_articles_that_kill_their_process_are_rejected_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """After two processes for each and one for the task. Other records get the columns they always get."""
     take_step(monkeypatch, DYING_STEP)
@@ -74,6 +75,7 @@ def test_an_article_whose_process_is_killed_once_is_not_rejected(
 # Processes that die for other reasons.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGPROF])
 def test_a_child_that_dies_while_it_is_idle_is_replaced(number: signal.Signals) -> None:
     """At the next work, which loses nothing and rejects nothing: it was not late, whatever the signal."""
@@ -100,6 +102,7 @@ def test_children_that_cannot_load_fail_the_warming(monkeypatch: pytest.MonkeyPa
     assert observed.restarts == Counter(loading=MOST_USELESS_DEATHS - 1)
 
 
+@pytest.mark.slow
 def test_a_library_that_crashes_on_every_article_rejects_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """A child fingerprints a sentence before it is ready: the pool ends, and the articles are polled again."""
     crash = "from stream_dedup.core.fingerprint import entry_maker\n"
@@ -152,6 +155,7 @@ BUSY_STEP = SLOW_STEP.replace(
 """A child leaves a file just before it enters the loop that never returns."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["starting", "idle", "working", "in a loop"])
 def test_children_end_when_their_parent_is_killed(state: str, tmp_path: Path) -> None:
     """SIGKILL leaves the parent no time to say so; whatever the children were at, they end: in a loop in C, too."""

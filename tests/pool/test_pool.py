@@ -39,6 +39,7 @@ def test_settings_and_format_reach_the_children() -> None:
         assert same(pool.submit(RECORDS).result(), EntryMaker(settings, fmt)(RECORDS))
 
 
+@pytest.mark.slow
 def test_each_future_has_the_result_of_its_own_records(shared: FingerprintPool) -> None:
     """Many pieces of work under way at once, over two children."""
     work = [[RawRecord(str(i).encode(), b'{"text": "a"}', "t-0-0")] * (i % 3 + 1) for i in range(100)]
@@ -94,6 +95,7 @@ def test_close_cancels_what_is_queued_and_gives_up_on_long_work(monkeypatch: pyt
     assert all(future.cancelled() for future in futures[1:])
 
 
+@pytest.mark.slow
 def test_children_load_nothing_but_the_core() -> None:
     """No Kafka, no RocksDB, no command line, and the parent's main module is not run again."""
     code = "import sys, stream_dedup.pool as p; print(*sorted({name.split('.')[0] for name in sys.modules}))"

@@ -29,7 +29,9 @@ def silence() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, SHARE))
+@pytest.mark.parametrize(
+    "first", [pytest.param(first, marks=pytest.mark.slow if first else ()) for first in range(0, SEEDS, SHARE)]
+)
 def test_every_article_leaves_once_with_the_verdict_of_the_log(first: int) -> None:
     """Whatever crashes, freezes, is lost, comes late, is made again, deleted or set (``checker`` has the promises)."""
     for seed in range(first, first + SHARE):

@@ -26,6 +26,7 @@ def id_in(folder: Path) -> str:
     return (folder / "worker-id").read_text().splitlines()[0]
 
 
+@pytest.mark.slow
 def test_two_workers_with_copies_of_one_index(tmp_path: Path) -> None:
     """Copied in the middle of the log, and used beside its original, which has read on: no fault, two ids.
 
@@ -89,6 +90,7 @@ def test_an_id_of_an_earlier_build(tmp_path: Path, kept: str) -> None:
     assert (tmp_path / "worker-id").read_text() == f"{kept}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.expect_log(
     "If this comes again and again: was this worker's index folder copied.*Delete the file worker-id"
 )

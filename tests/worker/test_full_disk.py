@@ -93,6 +93,7 @@ def finish(world: SimulatedWorld, number: int = 0) -> None:
         assert index.verify() == []
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_under_a_worker(world: SimulatedWorld, disk: SmallDisk) -> None:
     """The worker ends with exit code 5 and the remedy, also when it is started again; then it goes on where it was."""
     for times, left in ((3, 0), (2, 20_000), (1, OPENS_BYTES)):
@@ -110,6 +111,7 @@ def test_a_disk_that_fills_under_a_worker(world: SimulatedWorld, disk: SmallDisk
 NO_INDEX, AN_INDEX, A_DAMAGED_INDEX = "no index", "an index", "a damaged index"
 
 
+@pytest.mark.slow
 @pytest.mark.expect_log("it is rebuilt from the log")
 @pytest.mark.parametrize("before", [NO_INDEX, AN_INDEX, A_DAMAGED_INDEX])
 def test_a_start_on_a_full_disk(world: SimulatedWorld, disk: SmallDisk, before: str) -> None:
@@ -132,6 +134,7 @@ def test_a_start_on_a_full_disk(world: SimulatedWorld, disk: SmallDisk, before: 
     finish(world)
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_while_the_log_is_read(world: SimulatedWorld, disk: SmallDisk) -> None:
     """An index that was lost is built again as far as there is space, and then from there on."""
     finish(world)
@@ -146,6 +149,7 @@ def test_a_disk_that_fills_while_the_log_is_read(world: SimulatedWorld, disk: Sm
     finish(world)
 
 
+@pytest.mark.slow
 def test_no_space_for_the_transactional_id(world: SimulatedWorld, disk: SmallDisk) -> None:
     """The worker does not begin under an id that the next start would not find."""
     process = start(world)
@@ -165,6 +169,7 @@ def test_no_space_for_the_transactional_id(world: SimulatedWorld, disk: SmallDis
     finish(world)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [NO_INDEX, AN_INDEX])
 def test_a_read_only_disk(world: SimulatedWorld, disk: SmallDisk, before: str) -> None:
     """Exit code 2, the folder and the remedy; nothing in the folder is another afterwards."""

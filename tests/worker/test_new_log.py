@@ -154,6 +154,7 @@ def has_way_out(world: World) -> bool:
         return "--new-log" in str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.expect_log("")
 @pytest.mark.parametrize("case", CASES)
 def test_an_interruption_between_any_two_steps(tmp_path: Path, case: str) -> None:

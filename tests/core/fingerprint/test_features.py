@@ -65,6 +65,7 @@ def test_jieba_and_rjieba_give_the_same_signature_and_margins_for_every_text() -
     assert np.array_equal(fast.featured, reference.featured)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEGMENTERS)
 def test_a_segmenter_is_loaded_in_silence_and_without_a_cache(name: str, tmp_path: Path) -> None:
     """Nothing on standard output or error, no warning even where warnings are errors.

@@ -90,6 +90,7 @@ def differs(text: str) -> bool:
     return split(text) != split_normalised(normalise(text))
 
 
+@pytest.mark.slow
 def test_every_character_is_split_as_by_the_definition() -> None:
     """Every code point, alone and between Han, ASCII and marks, is split as by the definition."""
     points = [chr(point) for point in code_points()]
