@@ -47,8 +47,9 @@ class Scope:
     for which it is known; trims before the log offset ``settled`` were appended before it was read. ``current`` holds
     the ids of the topics that exist now. ``since_ms`` excludes articles of an earlier log time, ``since_offset`` those
     of earlier log records. ``begins`` has the first offset of each output partition. ``allowance_ms`` is the difference
-    that the clocks of a broker and of a worker may have, and the time between the steps that they measure. With
-    ``texts``, articles are compared with their source records.
+    that the clocks of a broker and of a worker may have, and the time between the steps that they measure. All of the
+    log had been written at ``read_ms``, by the clock of the audit. With ``texts``, articles are compared with their
+    source records.
     """
 
     topics: Mapping[Verdict, str]
@@ -59,6 +60,7 @@ class Scope:
     since_offset: LogOffset | None = None
     settled: int = 0
     allowance_ms: int = 0
+    read_ms: int | None = None
     allow_repeats: bool = False
     texts: bool = False
 
@@ -275,9 +277,14 @@ class Audit:
     def _logged_by(self) -> I64:
         """The time by which each article was logged: its log time, or an earlier one of an article logged after it.
 
-        The log's times go backwards where the broker's clock was ahead.
+        The log's times go backwards where the broker's clock was ahead, and it was ahead if they are in the future. An
+        output of the article, or of one logged after it, shows then when it had been logged.
         """
-        logged_by: I64 = np.minimum.accumulate(self._log.entries.times[::-1])[::-1]
+        latest = np.iinfo(np.int64).max
+        written = np.where(self._has_output, self._written, latest)
+        is_future = self._log.entries.times > (latest if self._scope.read_ms is None else self._scope.read_ms)
+        shown_by_outputs = np.where(is_future, _least_from(written), latest)
+        logged_by: I64 = _least_from(np.minimum(self._log.entries.times, shown_by_outputs))
         return logged_by
 
     def _topics(self, index: int) -> frozenset[str]:
@@ -315,6 +322,11 @@ class Audit:
         if self._log.ever_logged.logged_at(source, coordinates.offset) is None:
             return "committed, but never logged"
         return "inside a logged batch, but without an entry"
+
+
+def _least_from(times: I64) -> I64:
+    """Return for each article the least time of itself and those logged after it."""
+    return np.minimum.accumulate(times[::-1])[::-1]
 
 
 def _where(output: SourceRecord) -> str:

@@ -9,7 +9,7 @@ deleted from a partition of its verdict's topic only if none of these rules excl
     3  Time. An output is written after its article was logged. If the article was logged after a record that is still
        kept was written, its output was written later still. The two times are of different clocks and of different
        steps, so they are compared with an allowance. A log time that is too late, of a broker whose clock was ahead,
-       is corrected by the caller, where a later log record has an earlier time.
+       is corrected by the caller, where a later log record has an earlier time, or where it is still in the future.
     4  Room. So many articles at most have been deleted from a partition as there are offsets before its first.
 
 Rule 4 concerns all articles together: the most outputs that can have been deleted are a maximum flow from the articles

@@ -78,6 +78,8 @@ class _Snapshot:
     outputs: dict[Partition, tuple[int, int]]
     sources: dict[Partition, AuditedSource]
     log: tuple[LogOffset, LogOffset]
+    read_ms: int
+    """When ``log`` had been read."""
 
 
 class _Patience:
@@ -169,6 +171,7 @@ def _snapshot(config: Config, ports: AuditPorts) -> _Snapshot:
     outputs = patience("output topics", lambda: _bounds(ports.reader, _output_topics(config).values()))
     # 4
     log = patience("the log", ports.log.bounds)
+    read_ms = ports.clock.time_ms()
     # Of the source topics, no order is asked for: what is read of them was committed before step 2.
     names = sorted({*config.topics.input, *(partition.topic for partition in committed)})
     ids = patience("topics", lambda: ports.offsets.topic_ids(names))
@@ -180,7 +183,7 @@ def _snapshot(config: Config, ports: AuditPorts) -> _Snapshot:
         for at, (begin, end) in bounds.items()
         if at.topic in ids
     }
-    return _Snapshot(settled, committed, ids, outputs, sources, log)
+    return _Snapshot(settled, committed, ids, outputs, sources, log, read_ms)
 
 
 def _bounds(reader: TopicReader, names: Iterable[str]) -> dict[Partition, tuple[int, int]]:
@@ -235,6 +238,7 @@ def _scope(config: Config, options: AuditOptions, snapshot: _Snapshot) -> Scope:
         since_ms=options.since_ms,
         since_offset=options.since_offset,
         settled=snapshot.settled,
+        read_ms=snapshot.read_ms,
         allowance_ms=int(limits_s * 1000),
         allow_repeats=options.allow_repeats,
         texts=options.texts,

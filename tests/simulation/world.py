@@ -271,9 +271,10 @@ class SimulatedWorld:
                 self.make_input(number)
 
     def stop(self) -> bool:
-        """Stop every worker; return whether each has ended in time, and with no error but one that a restart mends.
+        """Stop every worker; return whether each has ended in time, and with no error but one that can be mended.
 
-        A worker that was held up may find just now that the log was cut past what it has read.
+        A worker that was held up may find just now that the log was cut past what it has read, or that the group had
+        lost its offsets when it asked for them.
         """
         running = list(self.running())
         for slot in self.slots:
@@ -284,7 +285,8 @@ class SimulatedWorld:
             lambda: not any(process.is_running for process in running), self.scheduler.now() + LENGTH_S * 5
         )
         errors = [process.error or process.main.error for process in running]
-        return done and all(error is None or re.search(RESTARTED, str(error)) for error in errors)
+        explained = "|".join([RESTARTED, *(mended.pattern for mended in self.mended)])
+        return done and all(error is None or re.search(explained, str(error)) for error in errors)
 
     def _config(self, number: int) -> Config:
         overrides: dict[str, Any] = {
