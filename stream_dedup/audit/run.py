@@ -33,6 +33,7 @@ from stream_dedup.config.effective import fingerprint_settings_of, input_format_
 from stream_dedup.core.entry import LogRecord
 from stream_dedup.core.model import LogOffset, SourceOffset, Verdict
 from stream_dedup.core.progress import ReportStage
+from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.pool import FingerprintPool
 from stream_dedup.ports import (
@@ -248,11 +249,8 @@ def _scope(config: Config, options: AuditOptions, snapshot: _Snapshot) -> Scope:
 def _refuse_another_scheme(config: Config, log: PlainLog) -> None:
     configured = rules_of(config).scheme
     if log.rules is not None and log.rules.scheme != configured:
-        msg = (
-            f"the log has entries of the scheme {log.rules.scheme.id}, and the configuration names {configured.id}: "
-            "--texts needs the configuration of the workers (--config, --profile)"
-        )
-        raise UserError(msg)
+        remedy = "--texts needs the configuration of the workers (--config, --profile)"
+        raise UserError(scheme_mismatch(log.rules.scheme, configured, f"log {config.log_topic}", remedy))
 
 
 def _pool(config: Config) -> FingerprintPool:

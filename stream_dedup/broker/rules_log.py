@@ -21,6 +21,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
+from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.errors import RefusedError, UserError
 
 
@@ -133,13 +134,8 @@ def _next(config: Config, wanted: Rules, current: Rules | None) -> Rules | None:
     if current is None:
         return replace(wanted, revision=1)
     if wanted.scheme != current.scheme:
-        msg = (
-            f"{config.log_topic} is about another scheme than the configuration's: "
-            f"{'; '.join(wanted.scheme.differences(current.scheme))}. A scheme never changes within one log, for "
-            "entries of two schemes cannot be compared. Begin a new log with another --group, or configure the log's "
-            "scheme"
-        )
-        raise RefusedError(msg)
+        remedy = "configure the log's scheme, or begin a new log with another --group and another --index"
+        raise RefusedError(scheme_mismatch(current.scheme, wanted.scheme, f"log {config.log_topic}", remedy))
     return wanted.next_revision(current) if wanted.differences(current) else None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config.model import Config
 from stream_dedup.core.model import SIGNATURE_BITS
+from stream_dedup.core.rules_text import NONE, rule_changes, rule_values, value_text
 
 if TYPE_CHECKING:
     from stream_dedup.broker.rules_log import RulesHistory, RulesRecord
@@ -64,17 +64,12 @@ def apply(config: Config) -> None:
     if change.before is None:
         write_lines(f"{config.log_topic} begins with these rules")
     else:
-        write_lines(*_changes(change.before, change.now))
+        write_lines(*rule_changes(change.before, change.now))
     write_lines(f"in force from log offset {change.record.offset} on (revision {change.now.revision})")
 
 
 def _revision(rules: Rules | None) -> int:
     return 0 if rules is None else rules.revision
-
-
-def _changes(before: Rules, now: Rules) -> list[str]:
-    old, new = _values(before), _values(now)
-    return [f"{name}: {old[name]} -> {new[name]}" for name in old if old[name] != new[name]]
 
 
 def _write_history(config: Config, history: RulesHistory) -> None:
@@ -92,22 +87,12 @@ def _write_history(config: Config, history: RulesHistory) -> None:
 
 def _lines(rules: Rules) -> list[str]:
     """Returns the rules with their meanings, without those of the other kind of search, and the scheme's parameters."""
-    values = {"scheme": rules.scheme.id, "revision": str(rules.revision)} | _values(rules)
-    rows = [(name, value, _meaning(name, rules)) for name, value in values.items() if value != _NONE]
+    values = {"scheme": rules.scheme.id, "revision": str(rules.revision)} | rule_values(rules)
+    rows = [(name, value, _meaning(name, rules)) for name, value in values.items() if value != NONE]
     width = max(len(name) for name, _, _ in rows)
     lines = [f"  {name:<{width}}  {value}{f' {meaning}' if meaning else ''}" for name, value, meaning in rows]
-    parameters = [f"  {name}: {_text(value)}" for name, value in rules.scheme.flat().items()]
+    parameters = [f"  {name}: {value_text(value)}" for name, value in rules.scheme.flat().items()]
     return [*lines, "", "scheme, fixed for the whole log:", *parameters] if parameters else lines
-
-
-_NONE = "none"
-
-
-def _values(rules: Rules) -> dict[str, str]:
-    """Returns each rule except scheme and revision, in the form of the configuration."""
-    names = [field.name for field in fields(rules) if field.name not in {"scheme", "revision", "window_ms"}]
-    window = "for ever" if rules.window_ms is None else _duration(rules.window_ms)
-    return {name: _text(getattr(rules, name)) for name in names} | {"window": window}
 
 
 def _meaning(name: str, rules: Rules) -> str:
@@ -128,21 +113,6 @@ def _limit(bits: int | None) -> str:
     from stream_dedup.core.fingerprint.simhash import similarity  # noqa: PLC0415 - loads numpy
 
     return f"bits of the signature's {SIGNATURE_BITS}: similarity {similarity(bits or 0):.3f}"
-
-
-def _text(value: object) -> str:
-    if value is None:
-        return _NONE
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _duration(ms: int) -> str:
-    """Returns a duration in the largest unit that divides it; in days from two days on."""
-    units = (("d", 86_400_000, 2), ("h", 3_600_000, 1), ("m", 60_000, 1), ("s", 1000, 1))
-    fitting = (f"{ms // size}{unit}" for unit, size, least in units if ms % size == 0 and ms >= size * least)
-    return next(fitting, f"{ms} ms")
 
 
 def _time(time_ms: int) -> str:

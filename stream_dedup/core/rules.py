@@ -63,18 +63,6 @@ class Scheme:
         """Return the parameters under dotted names (``fields.title``), in their order."""
         return dict(_flattened("", json.loads(self.parameters)))
 
-    def differences(self, other: Scheme) -> list[str]:
-        """Return lines ``name: mine here, theirs in the log``: the ids and, within one profile, each parameter."""
-        if self == other:
-            return []
-        ids = _differing({"scheme": (self.id, other.id)})
-        if self.name != other.name:
-            return ids
-        mine, theirs = self.flat(), other.flat()
-        names = [*mine, *(name for name in theirs if name not in mine)]
-        pairs = {f"scheme.{name}": (mine.get(name, _ABSENT), theirs.get(name, _ABSENT)) for name in names}
-        return ids + _differing(pairs)
-
     @property
     def id(self) -> str:
         """Short name: ``name/version-hash of everything``, as in the header ``dedup.scheme``."""
@@ -172,10 +160,13 @@ class Rules:
         return rules
 
     def differences(self, other: Rules) -> list[str]:
-        """Return lines ``name: mine here, theirs in the log`` for each difference but the revision."""
+        """Return lines ``name: mine here, theirs in the log`` for each rule that differs; not the revision.
+
+        Schemes are compared first: rules of two schemes have nothing in common (``rules_text.scheme_mismatch``).
+        """
         names = [field.name for field in fields(self) if field.name not in {"scheme", "revision"}]
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in names}
-        return self.scheme.differences(other.scheme) + _differing(pairs)
+        return _differing(pairs)
 
     def takes_force_after(self, current: Rules | None) -> bool:
         """Whether this record changes the rules where ``current`` is in force."""
@@ -219,9 +210,6 @@ class Rules:
             _outside("limit", self.limit, 0, SIGNATURE_BITS),
             _outside("short_limit", self.short_limit, 0, SIGNATURE_BITS),
         ]
-
-
-_ABSENT = "absent"
 
 
 def _differing(pairs: dict[str, tuple[object, object]]) -> list[str]:

@@ -14,6 +14,7 @@ from stream_dedup.core.entry import Batch, LogRecord, Trim
 from stream_dedup.core.model import TABLE_COUNTS, DocNumber, LogOffset
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules, Scheme
+from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index.history import History, Mark
 from stream_dedup.index.layout import Head, RowArray, offset_key
@@ -49,7 +50,7 @@ class Applied:
         self._check_state()
         current = self.history.current
         if current is not None:
-            self._refuse_scheme(current.scheme)
+            self._refuse_scheme(current.scheme, "index")
         # The first rules set the number of tables of an empty index.
         self.tables = self._open_tables(TABLE_COUNTS[0] if current is None else current.scheme.tables, progress)
 
@@ -173,7 +174,7 @@ class Applied:
         current = self.history.current
         counts = rules.takes_force_after(current) or rules.restates(current)
         if counts:
-            self._refuse_scheme(rules.scheme)
+            self._refuse_scheme(rules.scheme, "the log of index")
         self._advance(record)
         if not counts:
             self._write()
@@ -243,11 +244,7 @@ class Applied:
         self.state.write(batch)
         self.store.write(batch)
 
-    def _refuse_scheme(self, held: Scheme) -> None:
+    def _refuse_scheme(self, held: Scheme, holder: str) -> None:
         if self.scheme is not None and held != self.scheme:
-            msg = (
-                f"the index {self.store.name} holds fingerprints of scheme {held.id} ({held.parameters}), "
-                f"the configuration makes {self.scheme.id} ({self.scheme.parameters}): two schemes are never mixed; "
-                "name another index folder and group, or configure the scheme that is held"
-            )
-            raise UserError(msg)
+            remedy = "configure the index's scheme, or name another index folder (a worker: also another --group)"
+            raise UserError(scheme_mismatch(held, self.scheme, f"{holder} {self.store.name}", remedy))

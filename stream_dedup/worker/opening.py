@@ -276,7 +276,7 @@ class _Opening:
             msg = (
                 f"the rules in force in {self._config.log_topic} are not the configuration's: "
                 f"{'; '.join(differences)}. Either configure what is in force, or make the change on purpose: "
-                "stream-dedup rules apply (a new scheme needs a new log: another --group)"
+                "stream-dedup rules apply"
             )
             raise RefusedError(msg)
 

@@ -107,19 +107,6 @@ def test_differences_of_the_search() -> None:
     ]
 
 
-def test_differences_of_schemes_are_listed_by_parameter() -> None:
-    """The first line has the ids of the schemes, the others the parameters that differ."""
-    theirs = replace(WIDE, parameters='{"fields":{"text":1},"seed":0,"tables":16}')
-    assert DIRECTED_RULES.differences(replace(DIRECTED_RULES, scheme=theirs)) == [
-        f"scheme: {WIDE.id} here, {theirs.id} in the log",
-        "scheme.fields.title: 3 here, absent in the log",
-        "scheme.tables: 8 here, 16 in the log",
-        "scheme.seed: absent here, 0 in the log",
-    ]
-    for other in (replace(WIDE, version=4), replace(theirs, name="comment")):
-        assert WIDE.differences(other) == [f"scheme: {WIDE.id} here, {other.id} in the log"]
-
-
 def test_parameters_of_a_scheme_one_by_one() -> None:
     """Nested parameters have names with dots; what is empty stays, and no parameters are none."""
     nested = replace(SCHEME, parameters='{"a":{"b":[1],"c":{}},"d":null}')
