@@ -132,7 +132,7 @@ class PlainLog:
             raise CorruptError(msg)
         elif isinstance(payload, Batch):
             self._append_batch(record, payload, self.rules)
-        else:
+        elif isinstance(payload, Trim):
             self._append_trim(record, payload)
 
     @cached_property

@@ -19,7 +19,7 @@ from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.group_offsets import committed_offsets, offset_bounds, partitions_of
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import topic_ids
-from stream_dedup.core.entry import Basis, Batch
+from stream_dedup.core.entry import Basis, Batch, Trim
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.core.model import SourceOffset, SourceRange
 from stream_dedup.core.progress import ReportStage
@@ -137,8 +137,10 @@ class _Logged:
         low, high = self.spans.get(source, (first, last))
         self.spans[source] = min(low, first), max(high, last)
 
-    def add_forgotten(self, basis: Basis) -> None:
-        """Add what a trim lists."""
+    def add_forgotten(self, basis: Basis, rules: Rules) -> None:
+        """Add what a trim lists that was computed under the rules in force."""
+        if basis.revision != rules.revision:
+            return
         for topic_id, partition, before in basis.forgotten:
             self.forgotten[topic_id, partition] = max(before, self.forgotten.get((topic_id, partition), before))
 
@@ -157,8 +159,8 @@ def _read_logged(config: Config, progress: ReportStage) -> _Logged:
                 found.add_batch(payload)
             elif isinstance(payload, Rules):
                 rules = payload if payload.takes_force_after(rules) else rules
-            elif payload.basis is not None and rules is not None and payload.basis.revision == rules.revision:
-                found.add_forgotten(payload.basis)
+            elif isinstance(payload, Trim) and payload.basis is not None and rules is not None:
+                found.add_forgotten(payload.basis, rules)
     return found
 
 

@@ -2,8 +2,8 @@
 
 The value of every record of the log topic ``<group>.fingerprints`` begins
 
-    byte 0   format version, of this kind of record: 2 or 3 for a batch and a trim, 2 for rules
-    byte 1   kind: 1 batch, 2 rules, 3 trim
+    byte 0   format version, of this kind of record: 2 or 3 for a batch and a trim, 2 for rules, 3 for the others
+    byte 1   kind: 1 batch, 2 rules, 3 trim, 4 withdrawal, 5 seeded batch
 
 and continues by kind. All integers are little-endian. Columns follow one another
 without padding; each holds one value for every entry, in order. Version 3 adds what a record was computed from.
@@ -47,6 +47,15 @@ Trim (kind 3):
 
   A trim of version 3 lists every source partition with forgotten offsets, so that the log can be cut before it.
 
+Withdrawal (kind 4, version 3): from its log offset on the entries at these log positions match nobody. A position where
+the log holds no article before the withdrawal has no effect: one that is trimmed, or that of a copy.
+
+    uint32     n, number of log positions, 1 to MAX_WITHDRAWN
+    int64 x n  log positions (``model.log_position``), strictly rising
+
+Seeded batch (kind 5, version 3): the bytes of a batch of version 3. Its articles were published before they were
+logged: they count as every other article does, and no worker writes an output for them.
+
 Decoding raises ``CorruptError`` for bytes that this format does not allow.
 """
 
@@ -54,7 +63,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, starmap
 from typing import NamedTuple
 
@@ -63,13 +72,23 @@ import numpy as np
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.byte_reader import ByteReader
 from stream_dedup.core.columns import Columns, decode_columns, encode_columns, names_of, stored_numbers
-from stream_dedup.core.model import FINGERPRINT_BITS, MAX_ROWS, TABLE_COUNTS, Coordinates, LogOffset, SourceOffset
+from stream_dedup.core.model import (
+    FINGERPRINT_BITS,
+    MAX_ROWS,
+    TABLE_COUNTS,
+    Coordinates,
+    LogOffset,
+    LogPosition,
+    SourceOffset,
+)
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError
 
 FORMAT_VERSIONS = (2, 3)
 """Versions that can be decoded; ``encode`` writes the second where a record says what it was computed from."""
 _WITHOUT_BASIS, _WITH_BASIS = FORMAT_VERSIONS
+MAX_WITHDRAWN = 1 << 16
+"""Most log positions of one withdrawal: 512 KiB, half of what Kafka takes for one record by default."""
 
 _HEAD = struct.Struct("<BB")
 _READ_TO = struct.Struct("<q")
@@ -77,10 +96,13 @@ _BATCH = struct.Struct("<16siIBH")
 _TRIM = struct.Struct("<qq")
 _BASIS = struct.Struct("<qqI")
 _FORGOTTEN = struct.Struct("<16siq")
+_WITHDRAWN = struct.Struct("<I")
 
 _KIND_BATCH = 1
 _KIND_RULES = 2
 _KIND_TRIM = 3
+_KIND_WITHDRAWAL = 4
+_KIND_SEEDED = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -93,6 +115,8 @@ class Batch(Columns):
     offsets: I64 = field(metadata=stored_numbers("<i8"))
     read_to: LogOffset | None = None
     """The log offset before which its author had read the log; None in version 2."""
+    seeded: bool = False
+    """Whether its articles were published before they were logged, and leave no output."""
 
     def id(self, row: int) -> str:
         """Return the article id of one entry."""
@@ -147,7 +171,14 @@ class Trim:
     """None in version 2."""
 
 
-Payload = Batch | Rules | Trim
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """From its log offset on the entries at these log positions, strictly rising, match nobody."""
+
+    positions: tuple[LogPosition, ...]
+
+
+Payload = Batch | Rules | Trim | Withdrawal
 
 
 class LogRecord(NamedTuple):
@@ -190,9 +221,10 @@ def encode(payload: Payload) -> bytes:
     """Return the bytes of a record value."""
     if isinstance(payload, Rules):
         return _HEAD.pack(_WITHOUT_BASIS, _KIND_RULES) + payload.to_json()
+    if isinstance(payload, Withdrawal):
+        return _HEAD.pack(_WITH_BASIS, _KIND_WITHDRAWAL) + _encode_withdrawal(payload)
     if isinstance(payload, Batch):
-        version = _WITHOUT_BASIS if payload.read_to is None else _WITH_BASIS
-        return _HEAD.pack(version, _KIND_BATCH) + _encode_batch(payload)
+        return _head_of_batch(payload) + _encode_batch(payload)
     version = _WITHOUT_BASIS if payload.basis is None else _WITH_BASIS
     return _HEAD.pack(version, _KIND_TRIM) + _encode_trim(payload)
 
@@ -217,6 +249,8 @@ def decode(raw: bytes) -> Payload:
     if kind == _KIND_RULES and version == _WITHOUT_BASIS:
         return Rules.from_json(raw[_HEAD.size :])
     decoders: dict[int, Callable[[ByteReader, int], Payload]] = {_KIND_BATCH: _decode_batch, _KIND_TRIM: _decode_trim}
+    if version == _WITH_BASIS:
+        decoders |= {_KIND_WITHDRAWAL: _decode_withdrawal, _KIND_SEEDED: _decode_seeded}
     if kind not in decoders:
         msg = f"log record of format {version} and unknown kind {kind}"
         raise CorruptError(msg)
@@ -224,6 +258,15 @@ def decode(raw: bytes) -> Payload:
     payload = decoders[kind](reader, version)
     reader.end()
     return payload
+
+
+def _head_of_batch(batch: Batch) -> bytes:
+    if not batch.seeded:
+        return _HEAD.pack(_WITHOUT_BASIS if batch.read_to is None else _WITH_BASIS, _KIND_BATCH)
+    if batch.read_to is None:
+        msg = "a seeded batch says up to which log offset its author had read"
+        raise ValueError(msg)
+    return _HEAD.pack(_WITH_BASIS, _KIND_SEEDED)
 
 
 def _encode_batch(batch: Batch) -> bytes:
@@ -254,6 +297,10 @@ def _decode_batch(reader: ByteReader, version: int) -> Batch:
     return make_batch(columns, topic_id, topic, partition, offsets, read_to=read_to)
 
 
+def _decode_seeded(reader: ByteReader, version: int) -> Batch:
+    return replace(_decode_batch(reader, version), seeded=True)
+
+
 def _encode_trim(trim: Trim) -> bytes:
     head, basis = _TRIM.pack(trim.before, trim.horizon), trim.basis
     if basis is None:
@@ -275,6 +322,23 @@ def _decode_trim(reader: ByteReader, version: int) -> Trim:
         msg = "log trim whose source partitions do not rise, or with one of which nothing is forgotten"
         raise CorruptError(msg)
     return Trim(before, horizon, Basis(revision, _read_to(read_to), forgotten))
+
+
+def _encode_withdrawal(withdrawal: Withdrawal) -> bytes:
+    positions = np.array(withdrawal.positions, "<i8")
+    return _WITHDRAWN.pack(len(positions)) + positions.tobytes()
+
+
+def _decode_withdrawal(reader: ByteReader, _version: int) -> Withdrawal:
+    (n,) = _WITHDRAWN.unpack(reader.take(_WITHDRAWN.size))
+    if not 1 <= n <= MAX_WITHDRAWN:
+        msg = f"log withdrawal of {n} log positions: must be 1 to {MAX_WITHDRAWN}"
+        raise CorruptError(msg)
+    positions = reader.column("<i8", (n,))
+    if positions[0] < 0 or (positions[1:] <= positions[:-1]).any():
+        msg = "log withdrawal whose log positions do not rise from 0 or more"
+        raise CorruptError(msg)
+    return Withdrawal(tuple(map(LogPosition, positions.tolist())))
 
 
 def _read_to(stored: int) -> LogOffset:

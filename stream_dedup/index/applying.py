@@ -103,8 +103,11 @@ class Applied:
             self._apply_batch(record, record.payload)
         elif isinstance(record.payload, Rules):
             self._apply_rules(record, record.payload)
-        else:
+        elif isinstance(record.payload, Trim):
             self._apply_trim(record, record.payload)
+        else:
+            self._advance(record)
+            self._write()
 
     def _open_tables(self, count: int, progress: ReportProgress | None = None) -> Tables:
         column = RowColumn(self.store, self.state.first_doc_number, self.state.next_doc_number)

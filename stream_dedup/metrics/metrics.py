@@ -32,7 +32,7 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 VERDICTS = ("unique", "duplicate", "rejected")
 KINDS = tuple(status.name.lower() for status in Status)
 """Kinds of text."""
-RECORD_KINDS = ("batch", "rules", "trim")
+RECORD_KINDS = ("batch", "rules", "trim", "withdrawal")
 """Kinds of log records."""
 OUTCOMES = ("committed", "aborted", "unknown")
 RestartCause = Literal["late", "killed", "idle", "loading"]

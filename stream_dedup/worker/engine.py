@@ -29,7 +29,7 @@ import numpy as np
 
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.entry import Batch, Trim, make_batch
+from stream_dedup.core.entry import Batch, Trim, Withdrawal, make_batch
 from stream_dedup.core.fingerprint.entry_maker import checksum
 from stream_dedup.core.model import ROW_BITS, LogOffset, log_offset_of
 from stream_dedup.core.rules import Rules
@@ -256,7 +256,7 @@ class Engine:
             with self._parts.metrics.stage("apply"):
                 self._parts.index.apply(records)
             for record in records:
-                kind = {Batch: "batch", Rules: "rules", Trim: "trim"}[type(record.payload)]
+                kind = {Batch: "batch", Rules: "rules", Trim: "trim", Withdrawal: "withdrawal"}[type(record.payload)]
                 self._parts.metrics.log_records.labels(kind).inc()
             self._parts.on_step(Step.READ)
             if self._parts.clock.monotonic() >= until:

@@ -13,8 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.entry import Basis, Batch, Forgotten, Trim, decode, encode, make_batch
-from stream_dedup.core.model import SIGNATURE_BYTES, TABLE_COUNTS, LogOffset, SourceOffset, Status
+from stream_dedup.core.entry import MAX_WITHDRAWN, Basis, Batch, Forgotten, Trim, Withdrawal, decode, encode, make_batch
+from stream_dedup.core.model import (
+    SIGNATURE_BYTES,
+    TABLE_COUNTS,
+    LogOffset,
+    LogPosition,
+    SourceOffset,
+    Status,
+    log_position,
+)
 from stream_dedup.core.rules import Rules, Scheme
 from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import CorruptError
@@ -100,6 +108,7 @@ def test_rows_are_a_batch_of_their_own(start: int, stop: int) -> None:
 
 
 FORGOTTEN = (Forgotten(TOPIC_ID, 0, SourceOffset(2**40)), Forgotten(TOPIC_ID, 7, SourceOffset(1)))
+WITHDRAWAL = Withdrawal((log_position(0, 5), log_position(2**33, 0), log_position(2**33, 7)))
 TRIM = Trim(LogOffset(3), -5, Basis(9, LogOffset(2**33), FORGOTTEN))
 
 
@@ -111,10 +120,41 @@ def test_a_batch_says_up_to_where_its_author_had_read(read_to: LogOffset | None)
     assert encode(decoded(raw)) == raw
 
 
-@pytest.mark.parametrize("payload", [Trim(LogOffset(3), -5), TRIM, Rules(Scheme("simhash", 1, "{}"), window_ms=7)])
-def test_rules_and_trims_there_and_back(payload: Trim | Rules) -> None:
-    """Decoding returns the rules and the trim that were encoded."""
+@pytest.mark.parametrize(
+    "payload", [Trim(LogOffset(3), -5), TRIM, Rules(Scheme("simhash", 1, "{}"), window_ms=7), WITHDRAWAL]
+)
+def test_rules_trims_and_withdrawals_there_and_back(payload: Trim | Rules | Withdrawal) -> None:
+    """Decoding returns the rules, the trim and the withdrawal that were encoded."""
     assert decode(encode(payload)) == payload
+
+
+def test_a_seeded_batch_has_the_bytes_of_a_batch_and_a_kind_of_its_own() -> None:
+    """Only the kind differs from a batch of version 3; decoding says that it is seeded, encoding gives the same."""
+    batch = replace(made(), read_to=LogOffset(9))
+    raw = encode(replace(batch, seeded=True))
+    assert raw == with_byte(encode(batch), 1, 5)
+    assert decoded(raw).seeded
+    assert encode(decoded(raw)) == raw
+    assert not decoded(encode(batch)).seeded
+
+
+def test_a_seeded_batch_says_up_to_where_its_author_had_read() -> None:
+    """A seeded batch without it is not encoded: no reader would take the bytes."""
+    with pytest.raises(ValueError, match="up to which log offset"):
+        encode(replace(made(), seeded=True))
+
+
+def test_withdrawals_as_drawn() -> None:
+    """Every field of an encoded withdrawal is where the drawing of the format has it."""
+    assert encode(WITHDRAWAL) == struct.pack("<BBI3q", 3, 4, 3, 5, 2**53, 2**53 + 7)
+
+
+def test_the_largest_withdrawal_is_read_and_a_larger_one_refused() -> None:
+    """A withdrawal holds MAX_WITHDRAWN log positions and no more."""
+    most = tuple(map(LogPosition, range(MAX_WITHDRAWN + 1)))
+    assert decode(encode(Withdrawal(most[:-1]))) == Withdrawal(most[:-1])
+    with pytest.raises(CorruptError, match="withdrawal of 65537 log positions: must be 1 to 65536"):
+        decode(encode(Withdrawal(most)))
 
 
 def test_trims_as_drawn() -> None:
@@ -141,6 +181,14 @@ def with_byte(raw: bytes, at: int, value: int) -> bytes:
     [
         (with_byte(encode(made()), 1, 9), "format 2 and unknown kind 9"),
         (with_byte(encode(Rules(Scheme("simhash", 1, "{}"))), 0, 3), "format 3 and unknown kind 2"),
+        (with_byte(encode(made()), 1, 5), "format 2 and unknown kind 5"),
+        (with_byte(encode(WITHDRAWAL), 0, 2), "format 2 and unknown kind 4"),
+        (encode(WITHDRAWAL)[:-1], "cut short"),
+        (encode(WITHDRAWAL) + b"\0", "1 bytes after its end"),
+        (encode(Withdrawal(())), "withdrawal of 0 log positions"),
+        (encode(Withdrawal(WITHDRAWAL.positions[::-1])), "log positions do not rise"),
+        (encode(Withdrawal(WITHDRAWAL.positions[:1] * 2)), "log positions do not rise"),
+        (encode(Withdrawal((LogPosition(-1),))), "log positions do not rise from 0"),
         (encode(Trim(LogOffset(1), 2)) + b"\0", "1 bytes after its end"),
         (encode(TRIM)[:-1], "cut short"),
         (encode(TRIM) + b"\0", "1 bytes after its end"),
