@@ -1,0 +1,143 @@
+"""Log entries as Arrow batches, the rows of a Parquet file: this file owns their columns.
+
+``stream_dedup.spark.fingerprint`` writes them, and ``stream-dedup seed`` reads them:
+
+    id          string   article id
+    checksum    int64    XXH3-64 of the record's value, its 64 bits as a signed number: Spark has no unsigned ones
+    status      int8     ``model.Status``
+    group       int64    ``model.group_of``, in the same way
+    signature   binary   32 bytes
+    margins     binary   8 bytes for each table of the scheme
+    reason      string   why the record was rejected; empty if it was not
+    scheme      string   id of the scheme
+
+No value is null. Other columns may stand beside them and are ignored. The bytes of a signature, of margins and the
+meaning of each column are those of ``columns.Columns``.
+
+Imports pyarrow, which the extra ``[spark]`` installs: import this module only where Arrow batches are at hand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stream_dedup.core.arrays import I64, U8, U64
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.model import SIGNATURE_BYTES, TABLE_MARGIN_BYTES, Status
+from stream_dedup.core.rules import Scheme
+from stream_dedup.core.text_column import Texts
+from stream_dedup.errors import UserError
+
+ROWS_SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("checksum", pa.int64(), nullable=False),
+        pa.field("status", pa.int8(), nullable=False),
+        pa.field("group", pa.int64(), nullable=False),
+        pa.field("signature", pa.binary(), nullable=False),
+        pa.field("margins", pa.binary(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("scheme", pa.string(), nullable=False),
+    ]
+)
+"""Names and types of the columns, in order."""
+_REMEDY = "write the file by stream_dedup.spark.fingerprint"
+
+
+def batch_of(columns: Columns, scheme_id: str) -> pa.RecordBatch:
+    """Return log entries, made under this scheme, as an Arrow batch."""
+    return pa.record_batch(
+        [
+            _strings(columns.ids),
+            pa.array(columns.checksums.view(np.int64)),
+            pa.array(columns.statuses.view(np.int8)),
+            pa.array(columns.groups.view(np.int64)),
+            _binaries(columns.signatures),
+            _binaries(columns.margins),
+            _strings(columns.reasons),
+            pa.array([scheme_id] * len(columns), pa.string()),
+        ],
+        schema=ROWS_SCHEMA,
+    )
+
+
+def columns_of(batch: pa.RecordBatch, scheme: Scheme) -> Columns:
+    """Return the log entries of an Arrow batch.
+
+    Raises:
+        UserError: the rows were made under another scheme, a column is missing or of another type, or a value is null
+            or none of its column.
+    """
+    made = {field.name: _column(batch, field) for field in ROWS_SCHEMA}
+    _refuse_other_schemes(made["scheme"], scheme)
+    return Columns(
+        checksums=_unsigned(made["checksum"]),
+        statuses=_statuses(made["status"]),
+        groups=_unsigned(made["group"]),
+        signatures=_bytes(made["signature"], "signature", SIGNATURE_BYTES),
+        margins=_bytes(made["margins"], "margins", TABLE_MARGIN_BYTES * scheme.tables),
+        ids=Texts.of(made["id"].to_pylist()),
+        reasons=Texts.of(made["reason"].to_pylist()),
+    )
+
+
+def _strings(texts: Texts) -> pa.Array:
+    ends = np.concatenate([np.zeros(1, np.int32), texts.ends.astype(np.int32)])
+    return pa.StringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(texts.joined))
+
+
+def _binaries(rows: U8) -> pa.Array:
+    return pa.array([row.tobytes() for row in rows], pa.binary())
+
+
+def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    if field.name not in batch.schema.names:
+        msg = f"column {field.name} is missing: {_REMEDY}"
+        raise UserError(msg)
+    found = batch.column(field.name)
+    if found.null_count:
+        msg = f"column {field.name} has a null: {_REMEDY}"
+        raise UserError(msg)
+    try:
+        return found.cast(field.type)
+    except pa.ArrowException as error:
+        msg = f"column {field.name} is {found.type}, which cannot be read as {field.type}: {_REMEDY}"
+        raise UserError(msg) from error
+
+
+def _refuse_other_schemes(found: pa.Array, scheme: Scheme) -> None:
+    for other in pc.unique(found).to_pylist():
+        if other != scheme.id:
+            msg = (
+                f"the entries were made under the scheme {other}\n"
+                f"the log has the scheme {scheme.id}\n"
+                "fingerprint the articles again with the configuration of the log"
+            )
+            raise UserError(msg)
+
+
+def _unsigned(numbers: pa.Array) -> U64:
+    signed: I64 = numbers.to_numpy(zero_copy_only=False)
+    return signed.astype(np.int64).view(np.uint64)
+
+
+def _statuses(numbers: pa.Array) -> U8:
+    statuses: Any = numbers.to_numpy(zero_copy_only=False)
+    unknown = statuses[(statuses < 0) | (statuses > max(Status))]
+    if len(unknown):
+        msg = f"column status has {unknown[0]}, which is no status: {_REMEDY}"
+        raise UserError(msg)
+    return np.asarray(statuses, np.uint8)
+
+
+def _bytes(values: pa.Array, name: str, width: int) -> U8:
+    lengths = pc.unique(pc.binary_length(values)).to_pylist()
+    if lengths not in ([], [width]):
+        msg = f"column {name} has values of {', '.join(map(str, sorted(lengths)))} bytes, expected {width}: {_REMEDY}"
+        raise UserError(msg)
+    joined = np.frombuffer(b"".join(values.to_pylist()), np.uint8)
+    return joined.reshape(len(values), width)
