@@ -15,7 +15,6 @@ An audit writes nothing and joins no group, so it may run beside workers.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -35,7 +34,7 @@ from stream_dedup.core.model import LogOffset, SourceOffset, Verdict
 from stream_dedup.core.progress import ReportStage
 from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
-from stream_dedup.pool import FingerprintPool
+from stream_dedup.pool import FingerprintPool, process_count
 from stream_dedup.ports import (
     AuditPorts,
     CommittedOffset,
@@ -254,9 +253,11 @@ def _refuse_another_scheme(config: Config, log: PlainLog) -> None:
 
 
 def _pool(config: Config) -> FingerprintPool:
-    processes = (os.cpu_count() or 1) if config.worker.processes is None else config.worker.processes
     return FingerprintPool(
-        processes, fingerprint_settings_of(config), input_format_of(config), config.worker.article_limit_s
+        process_count(config.worker.processes),
+        fingerprint_settings_of(config),
+        input_format_of(config),
+        config.worker.article_limit_s,
     )
 
 

@@ -317,7 +317,7 @@ class WorkerConfig(Section):
         None,
         "fingerprinting processes",
         note="0: the command fingerprints in its own process",
-        unset="one for each core",
+        unset="one for each core of its affinity and CPU quota",
         ge=0,
         le=256,
     )

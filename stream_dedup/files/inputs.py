@@ -29,6 +29,7 @@ from typing import IO
 from stream_dedup.core.text.decode import BYTE_ORDER_MARK, is_blank
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.files.output_file import SIGNAL_S, write_all
+from stream_dedup.pool import process_count
 
 STDIN = "-"
 STDIN_NAME = "stdin"
@@ -118,10 +119,9 @@ def total_bytes(names: Sequence[str]) -> int | None:
 
 
 def fingerprinting_processes(configured: int | None, input_bytes: int | None) -> int:
-    """Number of processes to start: the configured one, else 0 for a small input and one for each core."""
-    if configured is not None:
-        return configured
-    return 0 if input_bytes is not None and input_bytes < SMALL_INPUT_BYTES else len(os.sched_getaffinity(0))
+    """Number of processes to start: the configured one, else 0 for a small input and one for each usable core."""
+    small = input_bytes is not None and input_bytes < SMALL_INPUT_BYTES
+    return process_count(0 if small and configured is None else configured)
 
 
 class Copies:

@@ -27,6 +27,7 @@ Rules:
 The queue has no limit of its own: callers limit the work that they have under way.
 """
 
+from stream_dedup.pool.cores import process_count
 from stream_dedup.pool.pool import FingerprintPool
 
-__all__ = ["FingerprintPool"]
+__all__ = ["FingerprintPool", "process_count"]

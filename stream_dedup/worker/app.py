@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
 import threading
@@ -20,7 +19,7 @@ from stream_dedup.config.effective import fingerprint_settings_of, input_format_
 from stream_dedup.index.scan import warm as warm_search
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.metrics.server import MetricsServer
-from stream_dedup.pool import FingerprintPool
+from stream_dedup.pool import FingerprintPool, process_count
 from stream_dedup.worker.fingerprinting import BatchFingerprinter
 from stream_dedup.worker.opening import KafkaLogTopic, open_log
 from stream_dedup.worker.steps import Step, TrimStep
@@ -106,7 +105,7 @@ def _start(
         )
         print(f"metrics: http://{server.address}/metrics", file=sys.stderr, flush=True)  # noqa: T201 - asked for by a port of 0
     wait_for_broker(config.kafka, stop.is_set)
-    processes = _processes(config)
+    processes = process_count(config.worker.processes)
     pool = FingerprintPool(
         processes, fingerprint_settings_of(config), input_format_of(config), config.worker.article_limit_s, metrics
     )
@@ -153,10 +152,6 @@ def _readiness(workers: list[Worker]) -> tuple[bool, str]:
     if not workers:
         return False, "reading the log"
     return (True, "in the group") if workers[0].ready else (False, "not in the group, or no broker answers")
-
-
-def _processes(config: Config) -> int:
-    return (os.cpu_count() or 1) if config.worker.processes is None else config.worker.processes
 
 
 def _version() -> str:
