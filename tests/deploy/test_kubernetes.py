@@ -1,0 +1,186 @@
+"""The manifests are valid for Kubernetes, and agree with the image, the configuration and the program."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+from stream_dedup.config.load import load_config
+from stream_dedup.config.model import Config
+from stream_dedup.worker.worker import FORCED_EXTRA_S
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+FOLDER = DEPLOY / "kubernetes"
+NO_MANIFESTS = ("kustomization.yaml", "podmonitor.yaml")
+"""The one is read by kustomize, the other by the Prometheus operator: the schemas of Kubernetes have neither."""
+VERSIONS = kubernetes_validate.utils.all_versions()[-3:]
+
+# The fields that we use, of the custom resource definition of the Prometheus operator.
+POD_MONITOR = {
+    "type": "object",
+    "required": ["apiVersion", "kind", "metadata", "spec"],
+    "additionalProperties": False,
+    "properties": {
+        "apiVersion": {"const": "monitoring.coreos.com/v1"},
+        "kind": {"const": "PodMonitor"},
+        "metadata": {"type": "object"},
+        "spec": {
+            "type": "object",
+            "required": ["selector", "podMetricsEndpoints"],
+            "additionalProperties": False,
+            "properties": {
+                "jobLabel": {"type": "string"},
+                "selector": {"type": "object", "properties": {"matchLabels": {"type": "object"}}},
+                "podMetricsEndpoints": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "additionalProperties": False,
+                        "properties": {
+                            "port": {"type": "string"},
+                            "path": {"type": "string"},
+                            "interval": {"type": "string", "pattern": r"^(\d+(ms|s|m|h))+$"},
+                        },
+                    },
+                },
+            },
+        },
+    },
+}
+
+
+def manifest(name: str) -> Any:  # noqa: ANN401 - what a YAML file has
+    return yaml.safe_load((FOLDER / name).read_text("utf-8"))
+
+
+MANIFESTS = sorted(path.name for path in FOLDER.glob("*.yaml") if path.name not in NO_MANIFESTS)
+STATEFUL_SET = manifest("statefulset.yaml")["spec"]
+POD = STATEFUL_SET["template"]["spec"]
+(WORKER,) = POD["containers"]
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    """The configuration of the manifests, with secrets in a folder of this machine."""
+    folder = tmp_path_factory.mktemp("secret")
+    for name in ("password", "ca.crt"):
+        (folder / name).write_text("secret\n")
+    text = (FOLDER / "worker.toml").read_text("utf-8")
+    (folder / "worker.toml").write_text(text.replace("/etc/stream-dedup/kafka", str(folder)))
+    return load_config(folder / "worker.toml", environment={})
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_manifests_are_valid(name: str, version: str) -> None:
+    """Every manifest is valid for the newest three versions of Kubernetes, without a field that they do not know."""
+    kubernetes_validate.validate(manifest(name), version, strict=True)
+
+
+def test_pod_monitor() -> None:
+    """The PodMonitor has fields that the Prometheus operator documents, and no other."""
+    jsonschema.validate(manifest("podmonitor.yaml"), POD_MONITOR)
+
+
+def test_kustomization_has_every_manifest() -> None:
+    """The kustomization names every manifest, and files that exist."""
+    found = manifest("kustomization.yaml")
+    assert sorted(found["resources"]) == MANIFESTS
+    files = [name for generator in found["configMapGenerator"] for name in generator["files"]]
+    assert [name for name in files if not (FOLDER / name).is_file()] == []
+
+
+def selectors(node: object) -> Iterator[dict[str, str]]:
+    """Every selector of pods in a manifest."""
+    if isinstance(node, dict):
+        yield from (node[key] for key in ("matchLabels", "selector") if isinstance(node.get(key), dict))
+        for value in node.values():
+            yield from selectors(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from selectors(value)
+
+
+@pytest.mark.parametrize(
+    "name", ["service.yaml", "statefulset.yaml", "poddisruptionbudget.yaml", "networkpolicy.yaml", "podmonitor.yaml"]
+)
+def test_selectors_find_the_workers(name: str) -> None:
+    """Every selector is a label of the pods, or the one of the namespace of Prometheus."""
+    labels = STATEFUL_SET["template"]["metadata"]["labels"]
+    found = [given for given in selectors(manifest(name)) if "matchLabels" not in given]
+    assert labels in found
+    assert [given for given in found if given not in (labels, {"kubernetes.io/metadata.name": "monitoring"})] == []
+
+
+def test_user_and_port_of_the_image() -> None:
+    """The pod runs as the user of the image, and its port is the image's."""
+    image = (DEPLOY / "Dockerfile").read_text("utf-8")
+    user, port = re.search(r"^USER (\d+)", image, re.MULTILINE), re.search(r"^EXPOSE (\d+)", image, re.MULTILINE)
+    assert user is not None
+    assert port is not None
+    assert POD["securityContext"]["runAsUser"] == POD["securityContext"]["runAsGroup"] == int(user[1])
+    assert WORKER["ports"] == [{"name": "metrics", "containerPort": int(port[1])}]
+
+
+def test_no_rights() -> None:
+    """The container has no capability, no privilege, no token, and writes to its volumes only."""
+    assert POD["automountServiceAccountToken"] is False
+    assert WORKER["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_files_are_where_the_configuration_looks() -> None:
+    """Configuration, secrets and index lie in folders that are mounted, and each mount has its volume."""
+    mounts = {mount["name"]: mount["mountPath"] for mount in WORKER["volumeMounts"]}
+    volumes = {volume["name"] for volume in (*POD["volumes"], *(STATEFUL_SET["volumeClaimTemplates"][0]["metadata"],))}
+    assert set(mounts) == volumes
+    assert WORKER["args"] == ["run", "--config", f"{mounts['config']}/worker.toml"]
+    text = (FOLDER / "worker.toml").read_text("utf-8")
+    assert {str(Path(path).parent) for path in re.findall(r'"(/[^"]+)"', text)} == {mounts["kafka"]}
+    index = re.search(r"STREAM_DEDUP_INDEX__PATH=(\S+)", (DEPLOY / "Dockerfile").read_text("utf-8"))
+    assert index is not None
+    assert Path(index[1]).parent == Path(mounts["data"])
+
+
+def probe_s(name: str) -> int:
+    """Seconds after which a probe that fails has an effect."""
+    probe = WORKER[name]
+    return int(probe["periodSeconds"] * probe["failureThreshold"])
+
+
+def test_times_fit_the_program(config: Config) -> None:
+    """A stop ends before the pod is killed, and a rebalance before the next pod is replaced."""
+    assert POD["terminationGracePeriodSeconds"] > config.worker.shutdown_s + FORCED_EXTRA_S
+    assert STATEFUL_SET["minReadySeconds"] > config.kafka.session_timeout_s
+    assert probe_s("startupProbe") == 60
+    assert probe_s("livenessProbe") == 30
+
+
+def test_secrets_are_files(config: Config) -> None:
+    """No password stands in a manifest: the configuration names files."""
+    assert config.kafka.sasl_password is None
+    assert config.kafka.sasl_secret() == "secret"
+    assert "env" not in WORKER
+
+
+def test_memory_covers_what_a_worker_needs(config: Config) -> None:
+    """The limit is above the sum of the README's section on sizing, with twice the processes."""
+    processes = int(WORKER["resources"]["limits"]["cpu"])
+    needed_mb = 2 * processes * 150 + 90 + 120 + 64 + (config.index.block_cache_mib + config.index.image_mib) * 1.049
+    assert int(WORKER["resources"]["limits"]["memory"].removesuffix("Gi")) * 1074 > needed_mb
+    assert WORKER["resources"]["requests"] == WORKER["resources"]["limits"]
+
+
+def test_workers_share_the_partitions_evenly(config: Config) -> None:
+    """The partitions are a multiple of the workers."""
+    assert config.topics.partitions % STATEFUL_SET["replicas"] == 0
