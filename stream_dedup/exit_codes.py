@@ -24,12 +24,13 @@ MEANINGS = {
     EXIT_OK: "success; also a worker that SIGTERM or Ctrl-C ended",
     EXIT_UNEXPECTED: "a bug: please report it with the output on standard error",
     EXIT_USER: "wrong usage or configuration: the message names what to change",
-    EXIT_FOUND: "`filter` rejected a line, or a check (`audit`, `index verify`, `topics check`) found a fault",
+    EXIT_FOUND: "`filter` or `seed` rejected a line, `withdraw` did not find an id, or a check (`audit`, "
+    "`index verify`, `topics check`) found a fault",
     EXIT_REFUSED: "continuing would break a guarantee about the data: the message names the remedy",
     EXIT_UNAVAILABLE: "a broker or the disk did not answer within its time limit: start again later",
     EXIT_CORRUPT: "stored data is damaged: rebuild it where it can be rebuilt",
-    EXIT_HUNG_UP: "SIGHUP ended `filter` or `calibrate`",
+    EXIT_HUNG_UP: "SIGHUP ended `filter`, `seed` or `calibrate`",
     EXIT_INTERRUPTED: "Ctrl-C ended the command",
     EXIT_PIPE_CLOSED: "the reader of standard output closed it",
-    EXIT_TERMINATED: "SIGTERM ended `filter` or `calibrate`",
+    EXIT_TERMINATED: "SIGTERM ended `filter`, `seed` or `calibrate`",
 }

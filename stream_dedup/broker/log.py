@@ -1,10 +1,12 @@
 """The log for callers that wait for it: reading ranges, appending one record, with the errors that end a command.
 
-The record of an append that failed may be in the log nevertheless. Where it is appended again, the first one counts.
+The record of an append that failed may be in the log nevertheless, or come into it later. Where it is appended again,
+the first one counts.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,6 +16,7 @@ from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportStage
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.ports import (
+    Append,
     FingerprintLog,
     OffsetGoneError,
     PassingError,
@@ -29,6 +32,10 @@ READ_BACK_S = 1.0
 """One wait, in seconds, for a record that is known to be in the log."""
 
 
+MOST_UNACKNOWLEDGED = 64
+"""Most log records under way to the broker: some 2 MB of batches, which the client keeps in memory."""
+
+
 class WaitingLog:
     """A log, with its name and the longest wait for a broker."""
 
@@ -37,6 +44,7 @@ class WaitingLog:
         self._log = log
         self._topic = config.log_topic
         self._wait_s = config.kafka.broker_wait_s
+        self._under_way: deque[Append] = deque()
         self.seek = log.seek
         self.close = log.close
 
@@ -89,8 +97,25 @@ class WaitingLog:
             UserError: this client has no right to append.
             UnavailableError: no acknowledgement within ``broker_wait_s``; the record may or may not be in the log.
         """
+        return self._acknowledged(self._log.append(payload))
+
+    def append_soon(self, payload: Payload) -> None:
+        """Append one record without waiting for it; where ``MOST_UNACKNOWLEDGED`` are under way, wait for the oldest.
+
+        Raises as ``append_now``; records sent after the one that failed may be in the log.
+        """
+        self._under_way.append(self._log.append(payload))
+        while len(self._under_way) > MOST_UNACKNOWLEDGED:
+            self._acknowledged(self._under_way.popleft())
+
+    def wait_for_appends(self) -> None:
+        """Wait until every record that was appended soon is in the log; raises as ``append_now``."""
+        while self._under_way:
+            self._acknowledged(self._under_way.popleft())
+
+    def _acknowledged(self, append: Append) -> LogOffset:
         try:
-            return self._log.append(payload).wait(self._wait_s)
+            return append.wait(self._wait_s)
         except RefusedByBrokerError as error:
             msg = f"topic {self._topic}: the broker refuses appends: {error}; docs/acls.md lists the rights"
             raise UserError(msg) from error

@@ -16,14 +16,14 @@ from kafka.errors import NoError
 
 from stream_dedup.broker.adapter import connect_log
 from stream_dedup.broker.client import make_admin
+from stream_dedup.broker.forgotten import ForgottenOffsets
 from stream_dedup.broker.group_offsets import committed_offsets, offset_bounds, partitions_of
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import topic_ids
-from stream_dedup.core.entry import Basis, Batch, Trim
+from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.core.model import SourceOffset, SourceRange
 from stream_dedup.core.progress import ReportStage
-from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, UserError
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _read(admin: KafkaAdminClient, config: Config, progress: ReportStage) -> lis
         offset, named = committed.get(at, (None, None))
         belongs_to = None if offset is None else named or ids[at.topic]
         source = (ids[at.topic], at.partition)
-        spans, forgotten = logged.spans.get(source), logged.forgotten.get(source, SourceOffset(0))
+        spans, forgotten = logged.spans.get(source), logged.forgotten.below(*source)
         begin, end = map(SourceOffset, edges[at])
         rows.append(PartitionOffsets(at, ids[at.topic], begin, end, offset, belongs_to, spans, forgotten))
     return rows
@@ -128,8 +128,7 @@ class _Logged:
 
     spans: dict[tuple[bytes, int], SourceRange] = field(default_factory=dict)
     """First and last logged offset."""
-    forgotten: dict[tuple[bytes, int], SourceOffset] = field(default_factory=dict)
-    """Offset below which everything is forgotten."""
+    forgotten: ForgottenOffsets = field(default_factory=ForgottenOffsets)
 
     def add_batch(self, batch: Batch) -> None:
         """Add the offsets of a batch."""
@@ -137,30 +136,15 @@ class _Logged:
         low, high = self.spans.get(source, (first, last))
         self.spans[source] = min(low, first), max(high, last)
 
-    def add_forgotten(self, basis: Basis, rules: Rules) -> None:
-        """Add what a trim lists that was computed under the rules in force."""
-        if basis.revision != rules.revision:
-            return
-        for topic_id, partition, before in basis.forgotten:
-            self.forgotten[topic_id, partition] = max(before, self.forgotten.get((topic_id, partition), before))
-
 
 def _read_logged(config: Config, progress: ReportStage) -> _Logged:
-    """Read the log.
-
-    A trim counts here if it was computed under the rules in force. Whether copies make it void is left to the index:
-    what it lists was judged all the same.
-    """
+    """Read the log."""
     found = _Logged()
-    rules: Rules | None = None
     with closing(connect_log(config)) as log:
         for payload in (record.payload for record in log.read_all(progress)):
+            found.forgotten.follow(payload)
             if isinstance(payload, Batch):
                 found.add_batch(payload)
-            elif isinstance(payload, Rules):
-                rules = payload if payload.takes_force_after(rules) else rules
-            elif isinstance(payload, Trim) and payload.basis is not None and rules is not None:
-                found.add_forgotten(payload.basis, rules)
     return found
 
 

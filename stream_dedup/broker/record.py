@@ -69,6 +69,12 @@ def record_bytes(record: Sized) -> int:
     return BATCH_FRAME_BYTES - MESSAGE_FRAME_BYTES + _varint_bytes(body) + body
 
 
+def too_large_reason(record: Sized, limit: int) -> str | None:
+    """Return why a record is rejected that no output topic can hold; None if it is not larger than the limit."""
+    size = record_bytes(record)
+    return f"record too large: {size} bytes with key and headers, {limit} fit" if size > limit else None
+
+
 def headers_bytes(headers: Sequence[tuple[str, bytes | None]]) -> int:
     """Return the size of headers in a record, with their number."""
     fields = (_field_bytes(name.encode()) + _field_bytes(value) for name, value in headers)

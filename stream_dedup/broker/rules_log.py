@@ -129,14 +129,45 @@ def apply_rules(config: Config, progress: ReportProgress = lambda _done, _all: N
     return Change(before, change, record)
 
 
+def begin_with_rules(config: Config, log: WaitingLog, history: RulesHistory) -> None:
+    """Begin a log without rules with those of the configuration; of two such records the first one counts."""
+    if history.in_force is None:
+        offset = log.append_now(replace(rules_of(config), revision=1))
+        start, history.end = history.end, LogOffset(offset + 1)
+        _read_on(log, history, start, lambda _done, _all: None)
+
+
+def refuse_other_rules(config: Config, in_force: Rules | None) -> None:
+    """Refuse a configuration that differs from the rules in force.
+
+    Raises:
+        RefusedError: they differ; the message names each difference.
+    """
+    wanted = rules_of(config)
+    if in_force is not None:
+        _refuse_other_scheme(config, wanted, in_force)
+    differences = ["the log has no rules"] if in_force is None else wanted.differences(in_force)
+    if differences:
+        msg = (
+            f"the rules in force in {config.log_topic} are not the configuration's: "
+            f"{'; '.join(differences)}. Either configure what is in force, or make the change on purpose: "
+            "stream-dedup rules apply"
+        )
+        raise RefusedError(msg)
+
+
 def _next(config: Config, wanted: Rules, current: Rules | None) -> Rules | None:
     """Return the record that puts these rules in force, or None if they are."""
     if current is None:
         return replace(wanted, revision=1)
+    _refuse_other_scheme(config, wanted, current)
+    return wanted.next_revision(current) if wanted.differences(current) else None
+
+
+def _refuse_other_scheme(config: Config, wanted: Rules, current: Rules) -> None:
     if wanted.scheme != current.scheme:
         remedy = "configure the log's scheme, or begin a new log with another --group and another --index"
         raise RefusedError(scheme_mismatch(current.scheme, wanted.scheme, f"log {config.log_topic}", remedy))
-    return wanted.next_revision(current) if wanted.differences(current) else None
 
 
 def _read_on(log: WaitingLog, history: RulesHistory, start: LogOffset, progress: ReportProgress) -> None:

@@ -62,6 +62,8 @@ COMMANDS = {
     ),
     "audit": _Entry("stream_dedup.cli.audit", "Recompute every verdict from the log, and compare."),
     "index": _Entry("stream_dedup.cli.index", "Inspect, verify or rebuild an index."),
+    "seed": _Entry("stream_dedup.cli.seed", "Enter published articles into the log, without output."),
+    "withdraw": _Entry("stream_dedup.cli.withdraw", "Withdraw articles: from now on they match nobody."),
     "rules": _Entry("stream_dedup.cli.rules", "Show or change the rules of a log."),
     "topics": _Entry("stream_dedup.cli.topics", "Create or check the topics."),
     "offsets": _Entry("stream_dedup.cli.offsets", "Show or set the committed offsets of a group."),
@@ -96,8 +98,9 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Exit codes: 0 success; 1 a bug; 2 wrong usage or configuration; 3 a line was rejected or a check failed; "
-    "4 continuing would break a guarantee; 5 a broker or disk did not answer; 6 stored data is damaged.",
+    epilog="Exit codes: 0 success; 1 a bug; 2 wrong usage or configuration; 3 a line was rejected, an id is unknown, "
+    "or a check failed; 4 continuing would break a guarantee; 5 a broker or disk did not answer; "
+    "6 stored data is damaged.",
 )
 @click.version_option(__version__, prog_name="stream-dedup")
 def cli() -> None:

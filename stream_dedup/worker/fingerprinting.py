@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from stream_dedup.broker.record import record_bytes
+from stream_dedup.broker.record import too_large_reason
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.entry_maker import rejected_columns
 from stream_dedup.core.text.decode import RawRecord
@@ -48,15 +48,14 @@ class BatchFingerprinter:
         """Yield futures of the columns of these records; records that no output topic can hold are rejected here."""
         fitting: list[RawRecord] = []
         for record in records:
-            size = record_bytes(record)
+            reason = too_large_reason(record, self._max_record_bytes)
             raw = _raw(batch, record)
-            if size <= self._max_record_bytes:
+            if reason is None:
                 fitting.append(raw)
                 continue
             if fitting:
                 yield self._pool.submit(fitting, lane=batch.partition)
                 fitting = []
-            reason = f"record too large: {size} bytes with key and headers, {self._max_record_bytes} fit"
             yield _completed(rejected_columns(raw, reason, self._tables))
         if fitting:
             yield self._pool.submit(fitting, lane=batch.partition)

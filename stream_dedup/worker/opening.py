@@ -37,12 +37,13 @@ from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.log import WaitingLog
 from stream_dedup.broker.lost_log import FoundLog, find_log, lost_log_error, offsets_without_log
 from stream_dedup.broker.retry import patiently
+from stream_dedup.broker.rules_log import refuse_other_rules
 from stream_dedup.broker.topics import ensure_topics, topic_ids, topic_of_id
 from stream_dedup.config.effective import index_settings_of, rules_of
 from stream_dedup.core.entry import Trim
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportProgress
-from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
+from stream_dedup.errors import CorruptError, UnavailableError, UserError
 from stream_dedup.index import LogIndex, keep_aside, only_copy_in
 
 if TYPE_CHECKING:
@@ -270,15 +271,7 @@ class _Opening:
 
     def check_rules(self) -> None:
         """Refuse a configuration that differs from the rules in force (step 8)."""
-        in_force = self.index.rules
-        differences = self.rules.differences(in_force) if in_force is not None else ["the log has no rules"]
-        if differences:
-            msg = (
-                f"the rules in force in {self._config.log_topic} are not the configuration's: "
-                f"{'; '.join(differences)}. Either configure what is in force, or make the change on purpose: "
-                "stream-dedup rules apply"
-            )
-            raise RefusedError(msg)
+        refuse_other_rules(self._config, self.index.rules)
 
     def _disagreement(self, log_id: bytes) -> _Disagreement | None:
         """Return why the index does not agree with this log; None if it does."""

@@ -81,6 +81,17 @@ RIGHTS: dict[str, tuple[Right, ...]] = {
         _OFFSETS,
     ),
     "produce": (Right(WRITE, INPUT, "write the articles"),),
+    "seed": (
+        Right(READ, INPUT, "read the topic", "`--topic`"),
+        _READ_LOG,
+        Right(WRITE, LOG, "append to the log"),
+        _OFFSETS,
+        _EXISTS,
+        replace(_EXISTS, resource=OUTPUT),
+        *_CHECK,
+        *_CREATE,
+    ),
+    "withdraw": (_READ_LOG, Right(WRITE, LOG, "append the withdrawal")),
     "rules show": (_READ_LOG,),
     "rules apply": (
         _READ_LOG,

@@ -1,0 +1,200 @@
+"""Withdraws articles from a log, and lists what was withdrawn.
+
+    1  Read the log: the articles with these ids, and which of them were withdrawn already.
+    2  Append the others as withdrawals.
+    3  Read the log up to the last withdrawal. If articles with these ids came in between, go on at step 2.
+
+So every article with one of the ids that is before the last withdrawal is withdrawn. One that is logged later is a new
+article and matches again: that is how a withdrawal is undone.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from stream_dedup.broker.adapter import connect_log
+from stream_dedup.broker.client import make_admin, unavailable_on_kafka_error
+from stream_dedup.broker.forgotten import ForgottenOffsets
+from stream_dedup.broker.retry import patiently
+from stream_dedup.broker.topics import topic_ids
+from stream_dedup.core.entry import MAX_WITHDRAWN, Batch, LogRecord, Withdrawal
+from stream_dedup.core.model import Coordinates, LogOffset, LogPosition, Status, log_offset_of, log_position, row_of
+from stream_dedup.core.text_column import as_stored
+from stream_dedup.errors import UserError
+
+if TYPE_CHECKING:
+    from stream_dedup.broker.log import WaitingLog
+    from stream_dedup.config.model import Config
+    from stream_dedup.core.progress import ReportStage
+
+
+class Wanted(NamedTuple):
+    """The articles that are to be withdrawn: by their ids, of one source topic or of all."""
+
+    ids: Sequence[str]
+    topic: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawnId:
+    """What was done about one id: numbers of articles."""
+
+    id: str
+    withdrawn: int
+    before: int
+    """Withdrawn by an earlier call."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the log has an article with this id."""
+        return bool(self.withdrawn or self.before)
+
+
+class WithdrawnEntry(NamedTuple):
+    """An article that was withdrawn."""
+
+    id: str
+    topic: str
+    coordinates: Coordinates
+    position: LogPosition
+    withdrawn_at: LogOffset
+    """The first withdrawal that names it, and its log time in ms."""
+    withdrawn_ms: int
+
+
+@dataclass(slots=True)
+class _ArticlesWithIds:
+    """The articles with the wanted ids, as far as the log was read."""
+
+    wanted: Wanted
+    positions: dict[str, set[LogPosition]] = field(init=False)
+    withdrawn: set[LogPosition] = field(default_factory=set)
+    _ids: dict[str, str] = field(init=False)
+    _seen: set[Coordinates] = field(default_factory=set)
+    _forgotten: ForgottenOffsets = field(default_factory=ForgottenOffsets)
+
+    def __post_init__(self) -> None:
+        self._ids = {as_stored(one): one for one in self.wanted.ids}
+        self.positions = {one: set() for one in self.wanted.ids}
+
+    def follow(self, record: LogRecord) -> None:
+        """Take note of the next record of the log."""
+        self._forgotten.follow(record.payload)
+        if isinstance(record.payload, Withdrawal):
+            self.withdrawn.update(record.payload.positions)
+        elif isinstance(record.payload, Batch) and self.wanted.topic in {None, record.payload.topic}:
+            self._add(record.offset, record.payload)
+
+    def _add(self, offset: LogOffset, batch: Batch) -> None:
+        """Add the articles of a batch; a copy of coordinates that were logged before is no article."""
+        forgotten_before = self._forgotten.below(batch.topic_id, batch.partition)
+        for row, one in enumerate(batch.ids):
+            if one not in self._ids or batch.statuses[row] == Status.REJECTED:
+                continue
+            coordinates = batch.coordinates(row)
+            if coordinates not in self._seen and coordinates.offset >= forgotten_before:
+                self._seen.add(coordinates)
+                self.positions[self._ids[one]].add(log_position(offset, row))
+
+    def left(self) -> list[LogPosition]:
+        """Return the log positions that are not withdrawn, in order."""
+        return sorted(set().union(*self.positions.values()) - self.withdrawn)
+
+
+def withdraw(log: WaitingLog, wanted: Wanted, progress: ReportStage, *, dry_run: bool = False) -> list[WithdrawnId]:
+    """Withdraw every article that has one of these ids; say for each id what was done, or would be.
+
+    Raises:
+        UserError: this client has no right to read the log, or to append.
+        UnavailableError: the broker did not answer in time; the same call goes on.
+        CorruptError: a record cannot be read.
+    """
+    found = _ArticlesWithIds(wanted)
+    # 1
+    start, end = log.bounds()
+    _follow(log, found, (start, end), progress)
+    before = set(found.withdrawn)
+    while not dry_run and (left := found.left()):
+        # 2
+        parts = [tuple(left[at : at + MAX_WITHDRAWN]) for at in range(0, len(left), MAX_WITHDRAWN)]
+        start, end = end, LogOffset(max(log.append_now(Withdrawal(part)) for part in parts) + 1)
+        # 3
+        _follow(log, found, (start, end), progress)
+    return [
+        WithdrawnId(one, len(positions - before), len(positions & before)) for one, positions in found.positions.items()
+    ]
+
+
+def withdrawn_entries(log: WaitingLog, progress: ReportStage) -> list[WithdrawnEntry]:
+    """Return every article of the log that is withdrawn, by log position; raises as ``withdraw``."""
+    withdrawals: dict[LogPosition, LogRecord] = {}
+    for record in log.read_all(progress):
+        if isinstance(record.payload, Withdrawal):
+            for position in record.payload.positions:
+                withdrawals.setdefault(position, record)
+    first, _ = log.bounds()
+    rows: dict[LogOffset, list[LogPosition]] = defaultdict(list)
+    for position in sorted(withdrawals):
+        if log_offset_of(position) >= first:
+            rows[log_offset_of(position)].append(position)
+    return [one for record in _batches_at(log, rows, progress) for one in _entries(record, rows, withdrawals)]
+
+
+def connected_withdraw(
+    config: Config, wanted: Wanted, progress: ReportStage, *, dry_run: bool = False
+) -> list[WithdrawnId]:
+    """Withdraw from the log of the configuration's group; raises as ``withdraw``."""
+    with unavailable_on_kafka_error(config.kafka), closing(_connected(config)) as log:
+        return withdraw(log, wanted, progress, dry_run=dry_run)
+
+
+def connected_list(config: Config, progress: ReportStage) -> list[WithdrawnEntry]:
+    """List from the log of the configuration's group; raises as ``withdraw``."""
+    with unavailable_on_kafka_error(config.kafka), closing(_connected(config)) as log:
+        return withdrawn_entries(log, progress)
+
+
+def _follow(log: WaitingLog, found: _ArticlesWithIds, part: tuple[LogOffset, LogOffset], progress: ReportStage) -> None:
+    start, end = part
+    for records in log.read(start, end):
+        for record in records:
+            found.follow(record)
+        if records:
+            progress("log records read", records[-1].offset + 1 - start, end - start)
+
+
+def _connected(config: Config) -> WaitingLog:
+    with closing(make_admin(config.kafka)) as admin:
+        if config.log_topic not in patiently(config.kafka, "topics", lambda: topic_ids(admin, [config.log_topic])):
+            msg = f"there is no log {config.log_topic}; name the group whose articles are meant with --group"
+            raise UserError(msg)
+    return connect_log(config)
+
+
+def _batches_at(
+    log: WaitingLog, rows: dict[LogOffset, list[LogPosition]], progress: ReportStage
+) -> Iterator[LogRecord]:
+    """Yield the log records at these offsets."""
+    if rows:
+        first, end = min(rows), LogOffset(max(rows) + 1)
+        for records in log.read(first, end):
+            yield from (record for record in records if record.offset in rows)
+            if records:
+                progress("log records read again", records[-1].offset + 1 - first, end - first)
+
+
+def _entries(
+    record: LogRecord, rows: dict[LogOffset, list[LogPosition]], withdrawals: dict[LogPosition, LogRecord]
+) -> Iterator[WithdrawnEntry]:
+    batch = record.payload
+    if not isinstance(batch, Batch):
+        return
+    for position in rows[record.offset]:
+        row = row_of(position)
+        if row < len(batch):
+            by = withdrawals[position]
+            yield WithdrawnEntry(batch.id(row), batch.topic, batch.coordinates(row), position, by.offset, int(by.time))

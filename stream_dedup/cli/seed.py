@@ -1,0 +1,80 @@
+"""``stream-dedup seed``: articles that were published already, entered into the log without output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from stream_dedup.cli.options import JUDGING, config_options
+from stream_dedup.cli.output import say, write_lines
+from stream_dedup.cli.progress import ProgressLine
+from stream_dedup.cli.signals import terminable
+from stream_dedup.config.model import Config
+from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
+from stream_dedup.files.output_file import STDOUT
+from stream_dedup.files.same_file import refuse_inputs_as_outputs
+
+if TYPE_CHECKING:
+    from stream_dedup.seed.run import SeedProgress
+
+_TOPICS = ("input", "unique", "duplicate", "rejected")
+
+
+@click.command()
+@config_options("brokers", *_TOPICS, "group", *JUDGING, "processes", "article_limit")
+@click.argument("files", nargs=-1, metavar="FILE...")
+@click.option("--topic", metavar="TOPIC", help="Enter the articles of this topic, up to its present end.")
+@click.option(
+    "--name", metavar="NAME", help="Identity of the archive in FILE, instead of its first line (see docs/archives.md)."
+)
+def command(config: Config, files: tuple[str, ...], topic: str | None, name: str | None) -> int:
+    """Enter articles that were published already into the log, without output.
+
+    From then on they are matches of the articles that workers judge. Reads FILEs of JSON Lines as `filter`
+    does (- is standard input), or the committed records of a topic. Missing topics are created; an empty log
+    begins with the rules of the configuration, and other rules than those in force are refused. Workers may be running.
+
+    The same call again adds nothing, and a call that was interrupted goes on: the articles that are in the
+    log are skipped. An archive is known by its first line: it may be moved, renamed or compressed, and may
+    grow at its end. An article that was changed since it was entered is refused.
+
+    Writes how many articles were entered, were in the log already, and were rejected as unreadable. Exit code 0:
+    no article was rejected; 3: one was, which is logged with its reason.
+
+    \b
+    Examples:
+      stream-dedup seed --brokers kafka:9092 --group news archive-2024.jsonl.gz archive-2025.jsonl.gz
+      stream-dedup seed --config worker.toml --topic published
+      pg_dump_articles | stream-dedup seed --config worker.toml --name articles-of-2023 -
+    """  # noqa: D301 - \b keeps click from folding the examples
+    from stream_dedup.seed.run import seed_files, seed_topic  # noqa: PLC0415 - loads the Kafka client
+
+    if bool(files) == (topic is not None) or (name is not None and topic is not None):
+        msg = "name FILEs (- is standard input; --name for one of them), or a topic with --topic"
+        raise click.UsageError(msg)
+    refuse_inputs_as_outputs([STDOUT], files)
+    with terminable(), ProgressLine() as line:
+
+        def show(progress: SeedProgress) -> None:
+            line.show(lambda elapsed: _progress(progress, elapsed))
+
+        def show_stage(stage: str, done: int, total: int) -> None:
+            line.show(lambda _elapsed: f"{done:,} of {total:,} {stage}")
+
+        if topic is not None:
+            tally = seed_topic(config, topic, show, show_stage)
+        else:
+            tally = seed_files(config, files, name, show, show_stage)
+    for example in tally.examples:
+        say(f"rejected: {example}")
+    write_lines(f"{tally.entered:,} entered, {tally.present:,} already there, {tally.rejected:,} rejected")
+    return EXIT_FOUND if tally.rejected else EXIT_OK
+
+
+def _progress(progress: SeedProgress, elapsed: float) -> str:
+    tally = progress.tally
+    share = f"{progress.done / progress.total:.0%}, " if progress.total else ""
+    count = tally.entered + tally.present + tally.rejected
+    parts = f"{tally.entered:,} entered, {tally.present:,} already there, {tally.rejected:,} rejected"
+    return f"{share}{count:,} articles ({count / elapsed:,.0f}/s): {parts}"

@@ -1,0 +1,102 @@
+"""Archives in files: JSON Lines, one article a line.
+
+An archive is known by its first line that is not blank, so that it may be moved, renamed, compressed, or grow at its
+end; ``name`` gives an identity by hand. The source offset of an article is the number of its line, from 0.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from stream_dedup.core.model import SourceOffset
+from stream_dedup.core.text.decode import TOO_LONG, RawRecord
+from stream_dedup.errors import UserError
+from stream_dedup.files.inputs import (
+    MAX_LINE_BYTES,
+    STDIN,
+    STDIN_NAME,
+    CutLine,
+    LineBatch,
+    Progress,
+    printable,
+    read_batches,
+)
+from stream_dedup.seed.articles import RawBatch, SeedSource, archive_id
+
+
+@dataclass(frozen=True, slots=True)
+class LinesArchive:
+    """One file, named pipe, or standard input."""
+
+    source: SeedSource
+    remedy: str
+    read: Callable[[], Iterator[LineBatch | None]]
+    """Reads the lines; is called once."""
+
+    def batches(self) -> Iterator[RawBatch | None]:
+        """Yield the lines."""
+        return (None if batch is None else _raw(self.source, batch) for batch in self.read())
+
+    def place(self, _source: SeedSource, offset: SourceOffset) -> str:
+        """Return file and line, from 1."""
+        return f"input {self.source.topic}, line {offset + 1}"
+
+
+def lines_archives(paths: Sequence[str], name: str | None, progress: Progress) -> list[LinesArchive]:
+    """Return the archives in these files; an empty one is left out.
+
+    Blocks until a pipe has its first line.
+
+    Raises:
+        UserError: a file cannot be opened, or ``name`` is given to several.
+    """
+    if name is not None and len(paths) > 1:
+        msg = f"--name {name} is the identity of one archive: name one FILE"
+        raise UserError(msg)
+    archives = (_lines_archive(path, name, progress) for path in paths)
+    return [archive for archive in archives if archive is not None]
+
+
+def _lines_archive(path: str, name: str | None, progress: Progress) -> LinesArchive | None:
+    regular = path != STDIN and stat.S_ISREG(Path(path).stat().st_mode)
+    lines = read_batches([path], Progress() if regular else progress)
+    first = next((batch for batch in lines if batch is not None), None)
+    if first is None:
+        return None
+    if name is None:
+        beginning = first.lines[0]
+        topic_id = archive_id(beginning.head if isinstance(beginning, CutLine) else beginning)
+        remedy = (
+            "either the file was changed, and an archive may only grow at its end; or it is another archive that "
+            "begins with the same line: give it an identity with --name"
+        )
+    else:
+        topic_id = archive_id(b"name\n" + name.encode("utf-8", "backslashreplace"))
+        remedy = (
+            f"either the file was changed, and an archive may only grow at its end; or {name} is the name of another "
+            "archive: give it another --name"
+        )
+    called = name or (STDIN_NAME if path == STDIN else printable(Path(path).name))
+    source = SeedSource(topic_id, 0, called)
+    read = partial(read_batches, [path], progress) if regular else partial(chain, [first], lines)
+    return LinesArchive(source, remedy, read)
+
+
+def _raw(source: SeedSource, batch: LineBatch) -> RawBatch:
+    records = [
+        RawRecord(None, line.head if isinstance(line, CutLine) else line, f"{source.topic}:{number}")
+        for number, line in zip(batch.numbers, batch.lines, strict=True)
+    ]
+    cut = {
+        row: TOO_LONG.format(size=line.length, limit=MAX_LINE_BYTES)
+        for row, line in enumerate(batch.lines)
+        if isinstance(line, CutLine)
+    }
+    return RawBatch(source, np.array(batch.numbers, np.int64) - 1, records, cut)

@@ -1,0 +1,110 @@
+"""The command ``seed``: connects, and enters archives or a topic into the log of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from stream_dedup.broker.adapter import KafkaOffsets, KafkaTopicReader, connect_log
+from stream_dedup.broker.client import make_admin, unavailable_on_kafka_error
+from stream_dedup.broker.lost_log import refuse_lost_log
+from stream_dedup.broker.topics import ensure_topics
+from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
+from stream_dedup.errors import UserError
+from stream_dedup.files.inputs import Progress, check_inputs, fingerprinting_processes, total_bytes
+from stream_dedup.pool import FingerprintPool
+from stream_dedup.seed.files import lines_archives
+from stream_dedup.seed.seeding import Seeding, SeedTally, read_log
+from stream_dedup.seed.topic import TopicArchive
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from stream_dedup.config.model import Config
+    from stream_dedup.core.progress import ReportStage
+    from stream_dedup.seed.articles import Archive
+
+SUBMITTED_PER_PROCESS = 2
+"""Batches in the pool for each process: one that is fingerprinted, one that waits."""
+
+
+@dataclass(slots=True)
+class SeedProgress:
+    """How far a call is: in bytes of the files, or in offsets of the topic."""
+
+    tally: SeedTally = field(default_factory=SeedTally)
+    done: int = 0
+    total: int | None = None
+
+
+Report = Callable[[SeedProgress], None]
+
+
+def seed_files(config: Config, paths: Sequence[str], name: str | None, report: Report, stage: ReportStage) -> SeedTally:
+    """Enter the archives in files of JSON Lines.
+
+    Raises:
+        UserError: a file cannot be read.
+        RefusedError: an archive was changed, the rules in force are others, or the log lost its history.
+        UnavailableError: the broker did not answer; the same call goes on.
+    """
+    if config.input.format != "json":
+        msg = f"input.format = {config.input.format!r}: seed reads JSON Lines; remove the key or set it to json"
+        raise UserError(msg)
+    check_inputs(paths)
+    read = Progress(total=total_bytes(paths))
+    archives = lines_archives(paths, name, read)
+    processes = fingerprinting_processes(config.worker.processes, read.total)
+    progress = SeedProgress(total=read.total)
+
+    def report_bytes() -> None:
+        progress.done = read.read
+        report(progress)
+
+    sources = [archive.source[:2] for archive in archives]
+    _seed(_SeedCall(config, archives, sources, processes), progress.tally, report_bytes, stage)
+    return progress.tally
+
+
+def seed_topic(config: Config, topic: str, report: Report, stage: ReportStage) -> SeedTally:
+    """Enter the articles of a topic, from its beginning to its present end; raises as ``seed_files``."""
+    with closing(KafkaTopicReader(config.kafka)) as reader, closing(KafkaOffsets(config.kafka)) as offsets:
+        archive = TopicArchive(config, topic, reader, offsets)
+        progress = SeedProgress(total=archive.total)
+
+        def report_offsets() -> None:
+            progress.done = archive.read
+            report(progress)
+
+        sources = [source[:2] for source in archive.sources.values()]
+        processes = fingerprinting_processes(config.worker.processes, None)
+        _seed(_SeedCall(config, [archive], sources, processes), progress.tally, report_offsets, stage)
+    return progress.tally
+
+
+@dataclass(frozen=True, slots=True)
+class _SeedCall:
+    """What one call enters, and with how many processes."""
+
+    config: Config
+    archives: Sequence[Archive]
+    sources: Collection[tuple[bytes, int]]
+    processes: int
+
+
+def _seed(call: _SeedCall, tally: SeedTally, report: Callable[[], None], stage: ReportStage) -> None:
+    """Make missing topics, read the log, and enter the archives; the pool loads while the log is read."""
+    config = call.config
+    with ExitStack() as stack:
+        stack.enter_context(unavailable_on_kafka_error(config.kafka))
+        with closing(make_admin(config.kafka)) as admin:
+            refuse_lost_log(admin, config)
+            ensure_topics(admin, config)
+        settings, fmt = fingerprint_settings_of(config), input_format_of(config)
+        pool = stack.enter_context(FingerprintPool(call.processes, settings, fmt, config.worker.article_limit_s))
+        log = stack.enter_context(closing(connect_log(config)))
+        read = read_log(config, log, call.sources, stage)
+        most_submitted = SUBMITTED_PER_PROCESS * max(1, call.processes)
+        Seeding(read, pool, most_submitted, tally).enter(call.archives, report)

@@ -1,0 +1,172 @@
+"""Enters archives into a log: each article once, whatever ended an earlier call.
+
+    1  Read the log to its end: what it has of these sources, and its rules. An empty log begins with the
+       configuration's rules; other rules are refused.
+    2  Read the articles. Those that the log has are skipped; one that the log has with another checksum is refused.
+    3  Fingerprint the others in the pool.
+    4  Append them, as seeded batches: no output is owed for them. Reading, fingerprinting and appending overlap.
+    5  Wait until every batch is acknowledged.
+
+Nothing else is kept: the log says how far an earlier call has come. If an append is not acknowledged, the call ends; it
+may be in the log, or come into it later, after another call has appended the same articles. Both are harmless, as are
+two calls at the same time: of the same coordinates logged twice, the first entry counts.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stream_dedup.broker.rules_log import RulesHistory, begin_with_rules, refuse_other_rules
+from stream_dedup.core.entry import make_batch
+from stream_dedup.core.model import LogOffset, SourceOffset, Status
+from stream_dedup.core.rules import Rules
+from stream_dedup.errors import RefusedError
+from stream_dedup.seed.logged import LoggedArticles, LoggedPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from stream_dedup.broker.log import WaitingLog
+    from stream_dedup.config.model import Config
+    from stream_dedup.core.arrays import I64
+    from stream_dedup.core.columns import Columns
+    from stream_dedup.core.progress import ReportStage
+    from stream_dedup.pool import FingerprintPool
+    from stream_dedup.seed.articles import Archive, SeedBatch, SeedSource
+
+SHOWN_REJECTED = 5
+"""Rejected articles that are named with their reason; all of them are counted."""
+
+
+@dataclass(slots=True)
+class SeedTally:
+    """What a call has done so far."""
+
+    entered: int = 0
+    present: int = 0
+    """In the log already."""
+    rejected: int = 0
+    """Unreadable: logged as rejected, with the reason."""
+    examples: list[str] = field(default_factory=list)
+    """The first rejected articles: where they are, and why."""
+
+
+class _Submitted(NamedTuple):
+    """Articles on their way through the pool."""
+
+    archive: Archive
+    batch: SeedBatch
+    rows: I64
+    columns: Future[Columns]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLog:
+    """A log that was read to its end."""
+
+    log: WaitingLog
+    logged: LoggedArticles
+    end: LogOffset
+
+
+def read_log(config: Config, log: WaitingLog, wanted: Collection[tuple[bytes, int]], progress: ReportStage) -> ReadLog:
+    """Read the log, and begin it if it is empty (step 1).
+
+    Raises:
+        RefusedError: the rules in force are not the configuration's.
+        UnavailableError: the broker did not answer in time.
+        CorruptError: a record cannot be read.
+    """
+    logged = LoggedArticles(wanted)
+    first, end = log.bounds()
+    history = RulesHistory(first, end)
+    for records in log.read(first, end):
+        for record in records:
+            logged.follow(record.payload)
+            if isinstance(record.payload, Rules):
+                history.append(record.offset, int(record.time), record.payload)
+        if records:
+            progress("log records read", records[-1].offset + 1 - first, end - first)
+    begin_with_rules(config, log, history)
+    refuse_other_rules(config, history.in_force)
+    return ReadLog(log, logged, end)
+
+
+class Seeding:
+    """Steps 2 to 5."""
+
+    def __init__(self, read: ReadLog, pool: FingerprintPool, most_submitted: int, tally: SeedTally) -> None:
+        """At most ``most_submitted`` batches are in the pool."""
+        self._read = read
+        self._pool = pool
+        self._most_submitted = most_submitted
+        self._tally = tally
+        self._submitted: deque[_Submitted] = deque()
+
+    def enter(self, archives: Iterable[Archive], report: Callable[[], None]) -> None:
+        """Enter every article of these archives; ``report`` is called after each batch.
+
+        Raises:
+            RefusedError: the log has another article with the same coordinates.
+            UserError: an archive cannot be read, or the broker refuses appends.
+            UnavailableError: the broker did not acknowledge an append; the same call goes on.
+        """
+        for archive in archives:
+            self._enter_one(archive, report)
+        self._append_submitted(0)
+        report()
+        # 5
+        self._read.log.wait_for_appends()
+
+    def _enter_one(self, archive: Archive, report: Callable[[], None]) -> None:
+        known: dict[SeedSource, LoggedPartition] = {}
+        for batch in archive.batches():
+            if batch is not None:
+                source = batch.source
+                if source not in known:
+                    known[source] = self._read.logged.of(source[:2])
+                self._submit(archive, batch, known[source])
+            self._append_submitted(0 if batch is None else self._most_submitted)
+            report()
+
+    def _submit(self, archive: Archive, batch: SeedBatch, known: LoggedPartition) -> None:
+        """Give the pool what the log does not have (steps 2 and 3)."""
+        checksums = batch.checksums
+        found = known.find(batch.offsets, checksums)
+        if found.changed.any():
+            raise _changed(archive, batch, int(np.flatnonzero(found.changed)[0]))
+        rows = np.flatnonzero(~found.logged)
+        self._tally.present += len(batch.offsets) - len(rows)
+        if len(rows):
+            self._read.logged.add(batch.source[:2], batch.offsets[rows], checksums[rows])
+            self._submitted.append(_Submitted(archive, batch, rows, batch.columns(rows, self._pool)))
+
+    def _append_submitted(self, most_left: int) -> None:
+        """Append what is fingerprinted, in order (step 4); where more than ``most_left`` are left, wait for them."""
+        while self._submitted and (len(self._submitted) > most_left or self._submitted[0].columns.done()):
+            self._append(self._submitted.popleft())
+
+    def _append(self, done: _Submitted) -> None:
+        columns, source = done.columns.result(), done.batch.source
+        offsets = done.batch.offsets[done.rows]
+        entries = make_batch(columns, source.topic_id, source.topic, source.partition, offsets, read_to=self._read.end)
+        self._read.log.append_soon(replace(entries, seeded=True))
+        rejected = np.flatnonzero(columns.statuses == Status.REJECTED)
+        self._tally.entered += len(columns) - len(rejected)
+        self._tally.rejected += len(rejected)
+        for row in rejected.tolist()[: SHOWN_REJECTED - len(self._tally.examples)]:
+            place = done.archive.place(source, SourceOffset(int(offsets[row])))
+            self._tally.examples.append(f"{place}: {columns.reasons[row]}")
+
+
+def _changed(archive: Archive, batch: SeedBatch, row: int) -> RefusedError:
+    place = archive.place(batch.source, SourceOffset(int(batch.offsets[row])))
+    return RefusedError(
+        f"{place}: not the article that was logged there: {archive.remedy}. Nothing from there on was entered"
+    )

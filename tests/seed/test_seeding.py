@@ -1,0 +1,216 @@
+"""Archives in the log: each article once, without output, whatever ended an earlier call."""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.audit.authors import author_faults
+from stream_dedup.audit.reference import PlainLog
+from stream_dedup.core.entry import Batch
+from stream_dedup.core.model import Status
+from stream_dedup.core.rules import Rules
+from stream_dedup.errors import RefusedError, UserError
+from stream_dedup.files import inputs
+from stream_dedup.ports import Partition
+from tests.seed.seeding import BreakingLog, SeedWorld, line, offsets_of, write_lines
+
+BATCH_LINES = 4
+LINES = [line(number) for number in range(3 * BATCH_LINES + 1)]
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> SeedWorld:
+    monkeypatch.setattr(inputs, "LINE_BATCH_LINES", BATCH_LINES)
+    return SeedWorld()
+
+
+class CallEndedError(Exception):
+    """What ended a call."""
+
+
+def test_every_line_is_in_the_log_once_in_order(world: SeedWorld, tmp_path: Path) -> None:
+    """As seeded batches; its number in the file is its offset, and blank lines leave gaps."""
+    path = write_lines(tmp_path / "archive.jsonl", [*LINES[:2], "", *LINES[2:]])
+    tally = world.seed_files(path)
+    assert (tally.entered, tally.present, tally.rejected) == (len(LINES), 0, 0)
+    assert offsets_of(world) == [0, 1, *range(3, len(LINES) + 1)]
+    assert world.ids() == [f"a{number}" for number in range(len(LINES))]
+    assert {(batch.seeded, batch.topic, batch.partition) for batch in world.batches()} == {(True, "archive.jsonl", 0)}
+    assert isinstance(world.records()[0].payload, Rules)
+
+
+def test_the_same_call_again_adds_nothing(world: SeedWorld, tmp_path: Path) -> None:
+    """Under another name and in another place neither: an archive is known by its first line."""
+    world.seed_files(write_lines(tmp_path / "archive.jsonl", LINES))
+    before = world.logged()
+    tally = world.seed_files(write_lines(tmp_path / "moved", LINES))
+    assert (tally.entered, tally.present) == (0, len(LINES))
+    assert world.logged() == before
+
+
+def test_an_archive_that_has_grown_adds_what_is_new(world: SeedWorld, tmp_path: Path) -> None:
+    """Only the lines behind those that are in the log."""
+    path = write_lines(tmp_path / "archive.jsonl", LINES[:6])
+    world.seed_files(path)
+    tally = world.seed_files(write_lines(path, LINES))
+    assert (tally.entered, tally.present) == (len(LINES) - 6, 6)
+    assert offsets_of(world) == list(range(len(LINES)))
+
+
+def test_a_file_named_twice_is_entered_once(world: SeedWorld, tmp_path: Path) -> None:
+    """The second one finds what the same call has just appended."""
+    path = write_lines(tmp_path / "archive.jsonl", LINES)
+    tally = world.seed_files(path, path)
+    assert (tally.entered, tally.present) == (len(LINES), len(LINES))
+    assert offsets_of(world) == list(range(len(LINES)))
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+@pytest.mark.parametrize("number", range(1, 6))
+def test_a_call_that_was_interrupted_goes_on(world: SeedWorld, tmp_path: Path, number: int, is_lost: bool) -> None:
+    """At each append, before it and after it: the same call enters what is missing, and nothing twice."""
+    path = write_lines(tmp_path / "archive.jsonl", LINES)
+    log = world.log
+    breaking = BreakingLog(log, number, is_lost=is_lost, error=CallEndedError)
+    world.log = breaking
+    with pytest.raises(CallEndedError):
+        world.seed_files(path)
+    breaking.wait_for_appends()
+    world.log = log
+    world.seed_files(path)
+    assert offsets_of(world) == list(range(len(LINES)))
+
+
+def test_an_append_that_comes_late_is_a_copy(world: SeedWorld, tmp_path: Path) -> None:
+    """The next call has entered the articles meanwhile: each counts once, and nobody is at fault."""
+    path = write_lines(tmp_path / "archive.jsonl", LINES)
+    log = world.log
+    world.log = BreakingLog(log, 3, is_lost=False, error=CallEndedError)
+    with pytest.raises(CallEndedError):
+        world.seed_files(path)
+    world.log = log
+    world.seed_files(path)
+    assert len(world.logged()) > len(LINES)
+    plain, faults = PlainLog(), list[tuple[str, str]]()
+    for record in world.records():
+        faults += author_faults(plain, record)
+        plain.append_record(record)
+    assert faults == []
+    assert len(plain.entries.times) == len(LINES)
+
+
+def test_an_archive_that_was_changed_is_refused(world: SeedWorld, tmp_path: Path) -> None:
+    """With the line, the reason and the remedy; a line before it is no fault."""
+    path = write_lines(tmp_path / "archive.jsonl", LINES)
+    world.seed_files(path)
+    before = world.logged()
+    with pytest.raises(RefusedError, match=r"archive.jsonl, line 6: not the article .*was changed.*--name"):
+        world.seed_files(write_lines(path, [*LINES[:5], line(99), *LINES[6:], line(100)]))
+    assert world.logged() == before
+
+
+def test_two_archives_that_begin_alike_are_told_apart_by_name(world: SeedWorld, tmp_path: Path) -> None:
+    """The one with a name has other coordinates; the same name again adds nothing."""
+    world.seed_files(write_lines(tmp_path / "one", LINES[:3]))
+    other = write_lines(tmp_path / "other", [LINES[0], line(50)])
+    assert world.seed_files(other, name="other").entered == 2
+    assert world.seed_files(other, name="other").present == 2
+    assert [batch.topic for batch in world.batches()] == ["one", "other"]
+    with pytest.raises(RefusedError, match="give it another --name"):
+        world.seed_files(write_lines(tmp_path / "third", LINES[4:6]), name="other")
+
+
+def test_a_name_belongs_to_one_file(world: SeedWorld, tmp_path: Path) -> None:
+    """Two files under one identity would refuse each other."""
+    paths = [write_lines(tmp_path / name, LINES) for name in ("a", "b")]
+    with pytest.raises(UserError, match="one FILE"):
+        world.seed_files(*paths, name="mine")
+
+
+def test_an_unreadable_line_is_logged_as_rejected(world: SeedWorld, tmp_path: Path) -> None:
+    """With its reason; it is counted, named, and in the log the next time."""
+    path = write_lines(tmp_path / "archive.jsonl", [LINES[0], "{no json", LINES[1]])
+    tally = world.seed_files(path)
+    assert (tally.entered, tally.rejected) == (2, 1)
+    (batch,) = world.batches()
+    assert batch.statuses[1] == Status.REJECTED
+    assert tally.examples == [f"input archive.jsonl, line 2: {batch.reason(1)}"]
+    assert world.seed_files(path).present == 3
+
+
+def test_an_empty_archive_is_nothing(world: SeedWorld, tmp_path: Path) -> None:
+    """It has no identity and adds nothing."""
+    assert world.seed_files(write_lines(tmp_path / "empty", ["", ""])).entered == 0
+    assert world.batches() == []
+
+
+def test_a_pipe_is_read_once(world: SeedWorld, tmp_path: Path) -> None:
+    """The lines that were read for its identity are entered, too."""
+    reader, writer = os.pipe()
+    os.write(writer, "".join(f"{one}\n" for one in LINES).encode())
+    os.close(writer)
+    tally = world.seed_files(Path(f"/dev/fd/{reader}"))
+    os.close(reader)
+    assert tally.entered == len(LINES)
+    assert world.seed_files(write_lines(tmp_path / "archive.jsonl", LINES)).present == len(LINES)
+
+
+def test_other_rules_and_other_schemes_are_refused(world: SeedWorld, tmp_path: Path) -> None:
+    """As a worker refuses them; nothing is appended."""
+    path = write_lines(tmp_path / "archive.jsonl", LINES)
+    world.seed_files(path)
+    with pytest.raises(RefusedError, match=r"limit: 7 here.*rules apply"):
+        world.seed_files(path, config=world.config(limit=7))
+    with pytest.raises(RefusedError, match="two schemes cannot be compared"):
+        world.seed_files(path, config=world.config(profile="article"))
+    assert offsets_of(world) == list(range(len(LINES)))
+
+
+def test_a_record_says_what_its_author_had_read(world: SeedWorld, tmp_path: Path) -> None:
+    """The end of the log before the call: no later copy is a fault of its author."""
+    world.seed_files(write_lines(tmp_path / "one", LINES[:2]))
+    end = world.log.bounds()[1]
+    world.seed_files(write_lines(tmp_path / "other", LINES[2:]))
+    late = [record.payload for record in world.records()[int(end) :]]
+    assert {batch.read_to for batch in late if isinstance(batch, Batch)} == {end}
+
+
+def test_a_topic_keeps_its_coordinates(world: SeedWorld) -> None:
+    """Committed records only, those of each partition in order; the same call again adds nothing."""
+    topic = world.world.name("articles")
+    topic_id = world.world.make_topic(topic, partitions=2)
+    for number, one in enumerate(LINES):
+        world.world.write(Partition(topic, number % 2), [one.encode()])
+    world.world.open_transaction(Partition(topic, 0), [line(77).encode()]).abort()
+    tally = world.seed_topic(topic)
+    assert tally.entered == len(LINES)
+    logged = [coordinates for coordinates, _ in world.logged()]
+    assert {one.topic_id for one in logged} == {topic_id}
+    assert sorted((one.partition, one.offset) for one in logged) == [
+        *((0, offset) for offset in range(7)),
+        *((1, offset) for offset in range(6)),
+    ]
+    assert all(one.offset < other.offset for one, other in pairwise(logged) if one.partition == other.partition)
+    assert world.seed_topic(topic).present == len(LINES)
+
+
+def test_a_topic_that_is_not_there_is_wrong_use(world: SeedWorld) -> None:
+    """Its name is told."""
+    with pytest.raises(UserError, match="no topic articles-of-nobody"):
+        world.seed_topic("articles-of-nobody")
+
+
+def test_a_record_that_no_output_topic_holds_is_rejected(world: SeedWorld) -> None:
+    """As a worker rejects it, so that both log the same entry."""
+    topic = world.world.name("articles")
+    world.world.make_topic(topic, largest_batch=2 << 20)
+    config = world.config()
+    large = line(1, "ferry " * (config.kafka.max_record_bytes // 6))
+    world.world.write(Partition(topic, 0), [LINES[0].encode(), large.encode()])
+    tally = world.seed_topic(topic)
+    assert (tally.entered, tally.rejected) == (1, 1)
+    assert "record too large" in tally.examples[0]
