@@ -4,8 +4,9 @@
 
 STREAM_DEDUP_DATA names a folder with real text (``tests/worker/mixture.py`` reads it); without it the texts are made.
 Three workers judge a stream while one of them is killed every few seconds and one of the nodes every minute and a half:
-200 workers and 20 nodes in 30 minutes. Every moment and every victim is drawn from the seed. A node that was killed
-comes back after the stream has got on without it, and must be in sync before the next is killed.
+200 workers and 20 nodes in 30 minutes. Every moment and every victim is drawn from the seed; the kills of workers go on
+while a node is away. A node that was killed comes back after the stream has got on without it, and must be in sync
+before the next is killed: what comes too late for that is done as soon as it can be.
 
 At the end every article must have exactly one output, and ``stream-dedup audit`` no fault. The report says what was
 done, what was audited, the longest pause and the memory; with ``--write`` it replaces benchmarks/reliability.md.
@@ -18,9 +19,13 @@ import datetime as dt
 import random
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from stream_dedup.audit.report import FAULT_KINDS, AuditReport
 from stream_dedup.audit.run import AuditOptions, run_audit
@@ -29,6 +34,8 @@ from stream_dedup.dev.broker import BrokerSettings, DevCluster, find_broker
 from stream_dedup.dev.broker.settings import KAFKA_VERSION
 from tests.worker.drill import WORKERS, Drill, drill
 from tests.worker.mixture import records
+
+T = TypeVar("T")
 
 REPORT = Path(__file__).with_name("reliability.md")
 WORKER_KILLS_PER_MINUTE = 200 / 30
@@ -70,24 +77,36 @@ def run(minutes: float, seed: int, per_second: float) -> Outcome:
 
 
 def _kill_at_random(under_load: Drill, rng: random.Random, minutes: float) -> None:
-    """Draw the times between two kills of each kind, until there were as many as belong to the length."""
-    workers, nodes = round(minutes * WORKER_KILLS_PER_MINUTE), round(minutes * NODE_KILLS_PER_MINUTE)
-    worker_at, node_at = _next(rng, WORKER_KILLS_PER_MINUTE), _next(rng, NODE_KILLS_PER_MINUTE)
-    while under_load.worker_kills < workers or under_load.node_kills < nodes:
-        is_node = under_load.worker_kills == workers or (node_at < worker_at and under_load.node_kills < nodes)
-        time.sleep(max(0.0, (node_at if is_node else worker_at) - time.monotonic()))
-        if is_node:
-            under_load.kill_node(rng.randint(1, NODES))
-            node_at = _next(rng, NODE_KILLS_PER_MINUTE)
-        else:
-            under_load.kill_worker(rng.choice(WORKERS))
-            worker_at = _next(rng, WORKER_KILLS_PER_MINUTE)
-        _say(under_load)
+    """Draw the moments and the victims, those of workers first; kill both kinds side by side."""
+    began = time.monotonic()
+    of_workers = _draw(rng, WORKERS, round(minutes * WORKER_KILLS_PER_MINUTE), minutes)
+    of_nodes = _draw(rng, range(1, NODES + 1), round(minutes * NODE_KILLS_PER_MINUTE), minutes)
+    ended = threading.Event()
+
+    def kill_each(kills: list[tuple[float, T]], kill: Callable[[T], None]) -> None:
+        try:
+            for moment_s, victim in kills:
+                if ended.wait(max(0.0, began + moment_s - time.monotonic())):
+                    return
+                kill(victim)
+                _say(under_load)
+        except BaseException:
+            ended.set()
+            raise
+
+    with ThreadPoolExecutor(2) as threads:
+        both = [
+            threads.submit(kill_each, of_workers, under_load.kill_worker),
+            threads.submit(kill_each, of_nodes, under_load.kill_node),
+        ]
+    for one in both:
+        one.result()
 
 
-def _next(rng: random.Random, per_minute: float) -> float:
-    """Draw the moment of the next kill."""
-    return time.monotonic() + rng.expovariate(per_minute / 60)
+def _draw(rng: random.Random, victims: Sequence[T], kills: int, minutes: float) -> list[tuple[float, T]]:
+    """Draw so many victims, and the moment of each in seconds, in order."""
+    moments = sorted(rng.uniform(0, minutes * 60) for _ in range(kills))
+    return [(moment, rng.choice(victims)) for moment in moments]
 
 
 def _say(under_load: Drill) -> None:
