@@ -14,7 +14,6 @@ from types import FrameType
 
 ARTICLE_LIMIT_S = 10.0
 """Seconds that one article may take: usually milliseconds; the slowest megabyte, estimated from 200 kB, takes 6."""
-TOO_SLOW = "takes longer than {limit:g} s to fingerprint"
 LIMIT_SIGNAL = signal.SIGPROF
 """The signal that ends a process that took longer."""
 

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import xxhash
 
 from stream_dedup.audit.reference import PlainLog
-from stream_dedup.core.headers import PREFIX, Headers, Stamp, StampedMatch, without_ours
+from stream_dedup.core.headers import PREFIX, REASON_CODE, Headers, Stamp, StampedMatch, without_ours
 from stream_dedup.core.model import Judgement, Match, Verdict, log_offset_of
+from stream_dedup.core.reasons import code_of
 from stream_dedup.ports import SourceRecord
 
 Rows = list[tuple[str, object, object]]
@@ -43,9 +44,12 @@ def differences(logged: Logged, topics: Mapping[Verdict, str], output: SourceRec
 
 
 def digest_of(output: SourceRecord) -> int:
-    """Return a hash of an output's topic, key, value and headers, without its time."""
+    """Return a hash of an output's topic, key, value and headers, without its time.
+
+    Without the code of its reason, too, which follows from the reason and which older releases did not write.
+    """
     own = _headers(output)
-    ours = sorted(pair for pair in own if pair[0].startswith(PREFIX))
+    ours = sorted(pair for pair in own if pair[0].startswith(PREFIX) and pair[0] != REASON_CODE)
     return xxhash.xxh3_64_intdigest(repr((output.topic, output.key, output.value, without_ours(own), ours)).encode())
 
 
@@ -56,6 +60,7 @@ def _judged_rows(stamp: Stamp, expected: Judgement, fingerprint: int) -> Rows:
         ("fingerprint", _hex(stamp.fingerprint), None if rejected else _hex(fingerprint)),
         ("match", stamp.match, None if expected.match is None else _stamped(expected.match)),
         ("reason", stamp.reason, expected.reason),
+        ("code of the reason", stamp.reason_code, _code(stamp, expected)),
     ]
 
 
@@ -82,6 +87,11 @@ def _stamped(match: Match) -> StampedMatch:
         coordinates=match.coordinates,
         time=match.time,
     )
+
+
+def _code(stamp: Stamp, expected: Judgement) -> str | None:
+    """Return the code that an output should have; older releases wrote none."""
+    return None if stamp.reason_code is None or expected.reason is None else code_of(expected.reason)
 
 
 def _hex(fingerprint: int | None) -> str | None:

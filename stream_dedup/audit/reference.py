@@ -52,8 +52,8 @@ from stream_dedup.core.model import (
     Verdict,
     log_position,
 )
+from stream_dedup.core.reasons import FEATURELESS_REASON
 from stream_dedup.core.rules import REJECTED, Rules
-from stream_dedup.core.verdict import FEATURELESS_REASON
 from stream_dedup.errors import CorruptError, RefusedError
 
 _NO_WINDOW = 1 << 61

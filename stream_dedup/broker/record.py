@@ -23,6 +23,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from stream_dedup.core.reasons import RECORD_TOO_LARGE
+
 BATCH_FRAME_BYTES = 61
 """The batch beside its records."""
 MESSAGE_FRAME_BYTES = 12
@@ -72,7 +74,7 @@ def record_bytes(record: Sized) -> int:
 def too_large_reason(record: Sized, limit: int) -> str | None:
     """Return why a record is rejected that no output topic can hold; None if it is not larger than the limit."""
     size = record_bytes(record)
-    return f"record too large: {size} bytes with key and headers, {limit} fit" if size > limit else None
+    return RECORD_TOO_LARGE.format(size=size, limit=limit) if size > limit else None
 
 
 def headers_bytes(headers: Sequence[tuple[str, bytes | None]]) -> int:

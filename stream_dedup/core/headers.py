@@ -15,7 +15,8 @@ An output record is the input record plus these headers, all of them UTF-8 text:
     dedup.match.source       topic-partition-offset
     dedup.match.topic_id     UUID
     dedup.match.time         log time, ms since 1970
-    dedup.reason             rejected only
+    dedup.reason             why, as text; rejected only
+    dedup.reason.code        the code of the reason (``reasons``); not in outputs of releases before it was introduced
     dedup.value.length       only on a record too large for any output topic, whose value is left empty:
     dedup.value.xxh3         length of the omitted value in bytes, and its xxh3-64 in 16 hex digits
 
@@ -36,6 +37,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from stream_dedup.core.model import Coordinates, Judgement, Match, SourceOffset, Verdict
+from stream_dedup.core.reasons import code_of
 from stream_dedup.errors import CorruptError
 
 PREFIX = "dedup."
@@ -52,6 +54,7 @@ MATCH_SOURCE = "dedup.match.source"
 MATCH_TOPIC_ID = "dedup.match.topic_id"
 MATCH_TIME = "dedup.match.time"
 REASON = "dedup.reason"
+REASON_CODE = "dedup.reason.code"
 VALUE_LENGTH = "dedup.value.length"
 VALUE_XXH3 = "dedup.value.xxh3"
 
@@ -70,6 +73,7 @@ _NAMES = frozenset(
         MATCH_TOPIC_ID,
         MATCH_TIME,
         REASON,
+        REASON_CODE,
         VALUE_LENGTH,
         VALUE_XXH3,
     }
@@ -111,6 +115,8 @@ class Stamp:
     timestamp: int
     match: StampedMatch | None
     reason: str | None
+    reason_code: str | None
+    """None also where an older release wrote the record."""
     omitted: OmittedValue | None
 
     @property
@@ -140,7 +146,7 @@ def output_headers(  # noqa: PLR0913, PLR0917 - one argument for each part of th
     if judgement.match is not None:
         texts += _match_texts(judgement.match)
     if judgement.reason is not None:
-        texts.append((REASON, judgement.reason))
+        texts += [(REASON, judgement.reason), (REASON_CODE, code_of(judgement.reason))]
     if omitted is not None:
         texts += [(VALUE_LENGTH, str(omitted.length)), (VALUE_XXH3, f"{omitted.xxh3:016x}")]
     return [(name, text.encode()) for name, text in texts]
@@ -169,6 +175,7 @@ def parse_headers(headers: Iterable[tuple[str, bytes | None]]) -> Stamp:
             timestamp=int(texts[SOURCE_TIMESTAMP]),
             match=_parse_match(texts) if MATCH_ID in texts else None,
             reason=texts.get(REASON),
+            reason_code=texts.get(REASON_CODE),
             omitted=_parse_omitted(texts) if VALUE_LENGTH in texts else None,
         )
     except KeyError as error:
@@ -187,6 +194,7 @@ def _refuse_disagreement(stamp: Stamp) -> None:
     expected = [
         (MATCH_ID, stamp.match, {Verdict.DUPLICATE: True, Verdict.REJECTED: False}.get(stamp.verdict)),
         (REASON, stamp.reason, rejected),
+        (REASON_CODE, stamp.reason_code, None if rejected else False),
         (FINGERPRINT, stamp.fingerprint, not rejected),
     ]
     for name, value, wanted in expected:

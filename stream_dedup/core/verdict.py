@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from stream_dedup.core.model import Judgement, Match, Status, Verdict
-
-FEATURELESS_REASON = "text without words"
-"""Reason of the rejection where the rules reject text without features."""
+from stream_dedup.core.reasons import FEATURELESS_REASON
 
 
 def judge(status: Status, *, match: Match | None, reason: str, featureless: str, update: bool = False) -> Judgement:

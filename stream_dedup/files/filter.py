@@ -32,7 +32,8 @@ from stream_dedup.core.arrays import I64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, LogRecord, Payload, encode, make_batch
 from stream_dedup.core.model import FILES_LOG_PREFIX, ROW_BITS, Judgement, LogOffset, Status, Verdict
-from stream_dedup.core.text.decode import TOO_LONG, RawRecord, parse_object
+from stream_dedup.core.reasons import NO_TIME, TOO_LONG
+from stream_dedup.core.text.decode import RawRecord, parse_object
 from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import (
     MAX_LINE_BYTES,
@@ -248,7 +249,7 @@ class _Call:
                 record = parse_object(line, self._format)
                 time = time_ms(record.get(self._time_field)) if isinstance(record, dict) else None
                 if time is None:
-                    unreadable[row] = f"no time in field {self._time_field}"
+                    unreadable[row] = NO_TIME.format(field=self._time_field)
                 else:
                     times[row] = time
         return (now if self._time_field is None else times), unreadable

@@ -17,6 +17,8 @@ class IndexStats:
     next_offset: LogOffset
     articles: int
     trimmed_before: LogOffset
+    log_span_ms: int
+    """Log time from the oldest entries that are not trimmed to the newest, to 1/16 of the window."""
     numbers_used: float
     partitions: int
     tables: int
@@ -44,6 +46,7 @@ def stats_of(applied: Applied) -> IndexStats:
         next_offset=state.next_offset,
         articles=state.articles,
         trimmed_before=state.low_watermark,
+        log_span_ms=_span_ms(applied),
         numbers_used=state.next_doc_number / layout.MAX_DOC_NUMBERS,
         partitions=len(applied.coverage.partitions),
         tables=tables.count,
@@ -61,3 +64,10 @@ def stats_of(applied: Applied) -> IndexStats:
         folds=counters.folds,
         shards_read=counters.shards_read,
     )
+
+
+def _span_ms(applied: Applied) -> int:
+    """Return the time from the first rules record that has entries before it to the newest entry."""
+    newest = applied.state.newest
+    before = next((mark.before for mark in applied.history.marks if mark.before is not None), None)
+    return 0 if newest is None or before is None else max(0, newest - before)

@@ -3,28 +3,41 @@
 Rules:
 
 * The registry is an argument: two workers in one process count separately.
-* Labels are bounded: verdicts, stages, configured topics, named reasons. A label is never an id, an offset or a
+* Labels are bounded: verdicts, stages, configured topics, codes of reasons. A label is never an id, an offset or a
   message.
+* What is counted for each article is counted by one call for a whole batch.
 * Buckets are explicit and include the program's own limits.
 * A metric never changes a verdict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+import shutil
+from collections import Counter as Tally
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from time import perf_counter
-from typing import Any, Generic, Literal, Self, TypeVar, get_args, overload
+from typing import Literal, get_args
 
 import numpy as np
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
-from stream_dedup.core.arrays import U8
+from stream_dedup.core.arrays import F64, U8
 from stream_dedup.core.model import Judgement, Status, Verdict
-
-_M = TypeVar("_M", Counter, Gauge, Histogram)
-
-METRIC_PREFIX = "stream_dedup_"
+from stream_dedup.core.reasons import CODES, code_of
+from stream_dedup.core.rules import Rules
+from stream_dedup.index.stats import IndexStats
+from stream_dedup.metrics.batch_histogram import BatchHistogram
+from stream_dedup.metrics.buckets import (
+    CANDIDATE_BUCKETS,
+    DELAY_BUCKETS,
+    DISTANCE_BUCKETS,
+    SIMILARITY_BUCKETS,
+    STAGE_BUCKETS,
+)
+from stream_dedup.metrics.declaration import Declaration
 
 Stage = Literal["poll", "decode_fingerprint", "append", "log_read", "apply", "judge", "transaction", "end_to_end"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
@@ -42,84 +55,16 @@ PoisonCode = Literal["late", "killed"]
 POISON_CODES: tuple[PoisonCode, ...] = get_args(PoisonCode)
 """What an article did to its fingerprinting process: took longer than the limit, or had it killed twice."""
 
-STAGE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Seconds. One stage takes some ms; the target latency is between 0.05 and 0.25; 60 is the watchdog's limit."""
-CANDIDATE_BUCKETS = (0.0, 1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16_384.0, 65_536.0)
-"""Candidates of one article: 65536 is four full posting lists of the default bucket limit."""
-MAX_REASONS = 32
-"""Distinct reasons kept as labels; further ones are counted as ``other``."""
-MAX_REASON_CHARACTERS = 60
-"""The label of a reason is cut there."""
-
-
-class Declaration(Generic[_M]):
-    """One metric: a class attribute of ``Metrics`` that declares it, and the metric itself on an instance.
-
-    The name of the attribute is the metric's, without the prefix and without a counter's ``_total``.
-    """
-
-    name: str
-
-    def __init__(
-        self,
-        kind: type[_M],
-        unit: str,
-        meaning: str,
-        when_it_moves: str,
-        *,
-        labels: Mapping[str, tuple[str, ...]] | None = None,
-        buckets: tuple[float, ...] = (),
-    ) -> None:
-        """Declares a metric.
-
-        Args:
-            kind: Counter, Gauge or Histogram.
-            unit: unit of its value.
-            meaning: what the value is.
-            when_it_moves: what a change means, and what to do.
-            labels: by name, the values known beforehand: their series start at 0, so that a rate over them is correct
-                from the first article on. None are known of a topic or a reason.
-            buckets: upper bounds of a histogram's.
-        """
-        self._kind: type[_M] = kind
-        self.unit, self.meaning, self.when_it_moves = unit, meaning, when_it_moves
-        self.labels, self.buckets = dict(labels or {}), buckets
-
-    def __set_name__(self, owner: type[object], name: str) -> None:
-        self.name = name
-
-    @overload
-    def __get__(self, instance: None, owner: type[object]) -> Self: ...
-
-    @overload
-    def __get__(self, instance: Metrics, owner: type[object]) -> _M: ...
-
-    def __get__(self, instance: Metrics | None, owner: type[object]) -> Self | _M:
-        if instance is None:
-            return self
-        metric: _M = instance.__dict__[self.name]  # ``Metrics`` puts it there: Python then finds it without this call
-        return metric
-
-    @property
-    def kind(self) -> str:
-        """counter, gauge or histogram."""
-        return str(self._kind.__name__).lower()
-
-    @property
-    def full_name(self) -> str:
-        """The name in /metrics."""
-        return f"{METRIC_PREFIX}{self.name}{'_total' if self.kind == 'counter' else ''}"
-
-    def make(self, registry: CollectorRegistry) -> _M:
-        """Creates the metric in a registry, with the series that are known beforehand."""
-        more: dict[str, Any] = {"buckets": self.buckets} if self.buckets else {}
-        about = f"{self.meaning} ({self.unit})"
-        metric: _M = self._kind(METRIC_PREFIX + self.name, about, tuple(self.labels), registry=registry, **more)
-        if len(self.labels) == 1:
-            (values,) = self.labels.values()
-            for value in values:
-                metric.labels(value)
-        return metric
+PROCESS_METRICS = (
+    "process_cpu_seconds_total",
+    "process_max_fds",
+    "process_open_fds",
+    "process_resident_memory_bytes",
+    "process_start_time_seconds",
+    "process_virtual_memory_bytes",
+)
+"""The standard metrics of a process, which the Prometheus client reads from /proc: of the worker itself, without the
+processes that fingerprint. The start time tells a worker that starts again and again."""
 
 
 class Metrics:
@@ -148,9 +93,9 @@ class Metrics:
     rejected = Declaration(
         Counter,
         "articles",
-        "rejected articles, by reason",
+        "rejected articles, by code of the reason, as in the header dedup.reason.code",
         "A rise: the format of a producer changed; read the records in the rejected topic.",
-        labels={"reason": ()},
+        labels={"reason": CODES},
     )
     poisoned = Declaration(
         Counter,
@@ -174,10 +119,43 @@ class Metrics:
         labels={"stage": STAGES},
         buckets=STAGE_BUCKETS,
     )
+    end_to_end_seconds = Declaration(
+        BatchHistogram,
+        "seconds",
+        "time of each article from its source timestamp to the commit of its verdict",
+        "Grows with source_lag: add partitions and workers. Without a lag: the stage that grew in stage_seconds.",
+        buckets=DELAY_BUCKETS,
+    )
+    match_distance = Declaration(
+        BatchHistogram,
+        "bits",
+        "distance of each match: of the fingerprints in exact search, of the signatures in directed search",
+        "Many close to the limit: unlike articles may match; see stream-dedup calibrate.",
+        buckets=DISTANCE_BUCKETS,
+    )
+    match_similarity = Declaration(
+        BatchHistogram,
+        "cosine",
+        "estimated similarity of each match, as in the header dedup.match.similarity",
+        "Falling: copies are edited more, or unlike articles match; read some of the lowest, and calibrate.",
+        buckets=SIMILARITY_BUCKETS,
+    )
+    pool_processes = Declaration(
+        Gauge,
+        "processes",
+        "processes that fingerprint; 1 where the worker does it itself",
+        "Set by worker.processes.",
+    )
+    pool_busy_seconds = Declaration(
+        Counter,
+        "seconds",
+        "time in which fingerprinting processes worked on articles, summed over the processes",
+        "Its rate divided by pool_processes is the use of the pool. Near 1: more processes or workers are needed.",
+    )
     source_lag = Declaration(
         Gauge,
         "articles",
-        "articles of this worker's partitions that are not committed yet, by topic",
+        "articles of this worker's partitions that are not polled yet, by topic",
         "Growing: articles arrive faster than they are processed; add partitions and workers.",
         labels={"topic": ()},
     )
@@ -199,6 +177,18 @@ class Metrics:
         "log records applied, by kind",
         "Constant while articles arrive: the log cannot be read; check the broker.",
         labels={"kind": RECORD_KINDS},
+    )
+    log_span_seconds = Declaration(
+        Gauge,
+        "seconds",
+        "log time from the oldest articles that the log still has to the newest; set where match.window is",
+        "Far above window_seconds: nothing is trimmed; see log_clock_ahead_seconds, and input topics without a worker.",
+    )
+    window_seconds = Declaration(
+        Gauge,
+        "seconds",
+        "window of the rules in force; 0 without one",
+        "Changes with stream-dedup rules apply.",
     )
     lookups = Declaration(
         Counter,
@@ -236,6 +226,30 @@ class Metrics:
         "bytes",
         "size of the index on disk",
         "Near the size of the disk: set a window, or use a larger disk.",
+    )
+    index_disk_free_bytes = Declaration(
+        Gauge,
+        "bytes",
+        "free space of the file system of the index",
+        "Falling towards 0: set a window, or use a larger disk. At 0 the worker ends with exit code 5.",
+    )
+    index_disk_bytes = Declaration(
+        Gauge,
+        "bytes",
+        "size of the file system of the index",
+        "Constant.",
+    )
+    index_unwritten_bytes = Declaration(
+        Gauge,
+        "bytes",
+        "index entries in RocksDB's write buffers, not on disk yet",
+        "Grows to the size of the buffers and falls when they are written. Stays at the top: the disk is too slow.",
+    )
+    index_cache_bytes = Declaration(
+        Gauge,
+        "bytes",
+        "index blocks in RocksDB's block cache",
+        "At index.block_cache_mib: usual for an index that does not fit the cache.",
     )
     image_bytes = Declaration(
         Gauge,
@@ -281,7 +295,6 @@ class Metrics:
         self.registry = registry
         for declaration in DECLARATIONS:
             self.__dict__[declaration.name] = declaration.make(registry)
-        self._reasons: set[str] = set()
         self._of_stage = {stage: self.stage_seconds.labels(stage) for stage in STAGES}
 
     @contextmanager
@@ -302,24 +315,25 @@ class Metrics:
         for kind, count in zip(KINDS, np.bincount(statuses, minlength=len(KINDS)).tolist(), strict=True):
             self.texts.labels(kind).inc(count)
 
-    def count_verdicts(self, judgements: Iterable[Judgement]) -> None:
-        """Counts the verdicts of a committed batch."""
-        for judgement in judgements:
-            self.articles.labels(str(judgement.verdict)).inc()
-            if judgement.verdict is Verdict.UNIQUE and judgement.match is not None:
-                self.updates.inc()
-            if judgement.verdict is Verdict.REJECTED:
-                self.count_rejected(judgement.reason or "")
+    def count_verdicts(self, judgements: Sequence[Judgement]) -> None:
+        """Counts the verdicts of a committed batch, the codes of its rejections, and its matches."""
+        for verdict, count in Tally(judgement.verdict for judgement in judgements).items():
+            self.articles.labels(str(verdict)).inc(count)
+        reasons = (judgement.reason or "" for judgement in judgements if judgement.verdict is Verdict.REJECTED)
+        for code, count in Tally(map(code_of, reasons)).items():
+            self.rejected.labels(code).inc(count)
+        matched = [(judgement.verdict, judgement.match) for judgement in judgements if judgement.match is not None]
+        self.updates.inc(sum(verdict is Verdict.UNIQUE for verdict, _ in matched))
+        self.match_distance.observe([match.distance for _, match in matched])
+        self.match_similarity.observe([match.similarity for _, match in matched])
 
-    def count_rejected(self, reason: str) -> None:
-        """Counts a rejected article under its reason, without the text after a colon."""
-        label = reason.partition(":")[0].strip()[:MAX_REASON_CHARACTERS]
-        if label not in self._reasons:
-            if len(self._reasons) >= MAX_REASONS:
-                label = "other"
-            else:
-                self._reasons.add(label)
-        self.rejected.labels(label).inc()
+    def count_delays(self, seconds: F64) -> None:
+        """Counts the articles of a committed batch by the time from their source timestamps."""
+        self.end_to_end_seconds.observe(np.maximum(seconds, 0))
+
+    def count_work(self, seconds: float) -> None:
+        """Counts the time that a fingerprinting process worked on a task."""
+        self.pool_busy_seconds.inc(seconds)
 
     def count_poisoned(self, code: PoisonCode) -> None:
         """Counts an article that was rejected for what it did to its fingerprinting process."""
@@ -336,13 +350,43 @@ class Metrics:
             self.lists.inc(lists)
             self.candidates_per_lookup.observe(candidates / lookups)
 
+    def show_index(self, stats: IndexStats, rules: Rules | None) -> None:
+        """Sets the gauges of an index and of the log that it has applied."""
+        self.index_entries.set(stats.articles)
+        self.index_numbers_used.set(stats.numbers_used)
+        self.index_bytes.set(stats.bytes_on_disk)
+        self.index_unwritten_bytes.set(stats.bytes_unwritten)
+        self.index_cache_bytes.set(stats.bytes_block_cache)
+        self.image_bytes.set(stats.image_bytes)
+        window_ms = None if rules is None else rules.window_ms
+        self.window_seconds.set((window_ms or 0) / 1000)
+        self.log_span_seconds.set(0 if window_ms is None else stats.log_span_ms / 1000)
+
+    def watch_process(self) -> None:
+        """Adds the metrics of this process."""
+        ProcessCollector(registry=self.registry)
+
+    def watch_disk(self, folder: Path) -> None:
+        """Shows size and free space of the file system of a folder, as they are when they are asked for."""
+        self.index_disk_bytes.set_function(lambda: _disk(folder)[0])
+        self.index_disk_free_bytes.set_function(lambda: _disk(folder)[1])
+
     def identify(self, version: str, scheme: str) -> None:
         """Sets the version of the program and the scheme."""
         self.build_info.clear()
         self.build_info.labels(version, scheme).set(1)
 
 
-DECLARATIONS: tuple[Declaration[Counter] | Declaration[Gauge] | Declaration[Histogram], ...] = tuple(
-    declared for declared in vars(Metrics).values() if isinstance(declared, Declaration)
-)
+def _disk(folder: Path) -> tuple[float, float]:
+    """Return size and free space of a file system in bytes; not a number where it cannot be asked."""
+    try:
+        usage = shutil.disk_usage(folder)
+    except OSError:
+        return math.nan, math.nan
+    return usage.total, usage.free
+
+
+DECLARATIONS: tuple[
+    Declaration[Counter] | Declaration[Gauge] | Declaration[Histogram] | Declaration[BatchHistogram], ...
+] = tuple(declared for declared in vars(Metrics).values() if isinstance(declared, Declaration))
 """Every metric, in the order of declaration: the README's table is generated from it."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
 from stream_dedup.article_limit import LateError
@@ -41,6 +42,9 @@ class PoolObserver(Protocol):
     def count_poisoned(self, code: PoisonCode) -> None:
         """Count an article that was rejected for what it did to its process."""
 
+    def count_work(self, seconds: float) -> None:
+        """Count the time that a task took, whatever came of it."""
+
 
 Make = Callable[[Sequence[RawRecord]], Columns]
 """Makes columns; raises ``LateError`` or ``KilledError``, and is ready for the next call."""
@@ -55,6 +59,13 @@ class Isolation:
 
     def columns(self, make: Make, records: Sequence[RawRecord]) -> Columns:
         """Return the columns of these records; blocks. Any other exception of ``make`` is passed on."""
+        begun = perf_counter()
+        try:
+            return self._columns(make, records)
+        finally:
+            self.observer.count_work(perf_counter() - begun)
+
+    def _columns(self, make: Make, records: Sequence[RawRecord]) -> Columns:
         if len(records) == 1:
             return self._columns_of_one(make, records[0])
         try:

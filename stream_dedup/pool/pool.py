@@ -34,6 +34,9 @@ class Uncounted:
     def count_poisoned(self, code: str) -> None:
         """Do nothing."""
 
+    def count_work(self, seconds: float) -> None:
+        """Do nothing."""
+
 
 class FingerprintPool:
     """Makes the columns of records, in ``processes`` children or, with 0, in the caller's thread.

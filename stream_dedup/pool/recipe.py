@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stream_dedup.article_limit import TOO_SLOW
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker, rejected_columns
+from stream_dedup.core.reasons import KILLED_TWICE, TOO_SLOW
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.decode import InputFormat, RawRecord
-
-KILLED_TWICE = "its fingerprinting process was killed twice"
 
 
 class Recipe(NamedTuple):

@@ -93,6 +93,7 @@ def _start(
     Everything is loaded and compiled here, so that no article waits for it.
     """
     metrics = Metrics(CollectorRegistry())
+    metrics.watch_process()
     workers: list[Worker] = []
     if config.metrics.address != "off":
         server = stack.enter_context(
@@ -121,6 +122,8 @@ def _start(
     stack.callback(opened.index.close)
     warm_search()
     pool.warm()
+    metrics.watch_disk(config.index.path)
+    metrics.pool_processes.set(max(processes, 1))
     metrics.identify(_version(), opened.scheme_id)
     transactional_id = worker_id(config.index.path, config.kafka.group)
     ports = kafka_ports(config, transactional_id, opened.log)

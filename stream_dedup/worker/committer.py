@@ -24,6 +24,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stream_dedup.broker.client import call_limit_s
 from stream_dedup.broker.record import record_bytes
 from stream_dedup.core.fingerprint.entry_maker import checksum
@@ -223,8 +225,9 @@ class Committer:
         metrics.transactions.labels("committed").inc()
         for batch in batches:
             metrics.count_verdicts(batch.judgements)
-            delay_s = max(0.0, (now_ms - batch.polled.records[0].timestamp) / 1000)
-            metrics.passed("end_to_end", delay_s)
+            delays_s = (now_ms - np.array([record.timestamp for record in batch.polled.records], np.float64)) / 1000
+            metrics.count_delays(delays_s)
+            metrics.passed("end_to_end", max(0.0, float(delays_s[0])))
             self._parts.assignments.release(batch.polled)
 
     def _failed(self, assignment: Assignment, batches: list[JudgedBatch], error: Exception) -> None:

@@ -368,11 +368,7 @@ class Engine:
         if now < self._gauges_at:
             return
         self._gauges_at = now + INDEX_GAUGES_S
-        stats = self._parts.index.stats()
-        self._parts.metrics.index_entries.set(stats.articles)
-        self._parts.metrics.index_numbers_used.set(stats.numbers_used)
-        self._parts.metrics.index_bytes.set(stats.bytes_on_disk)
-        self._parts.metrics.image_bytes.set(stats.image_bytes)
+        self._parts.metrics.show_index(self._parts.index.stats(), self._parts.index.rules)
         self._parts.metrics.log_lag.set(max(0, self._parts.tail.high_water - self._parts.index.next_offset))
 
     # ended assignments

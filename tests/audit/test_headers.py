@@ -59,8 +59,10 @@ def test_update_is_a_unique_record_with_a_match() -> None:
 
 def test_names_and_values_of_a_rejected_record() -> None:
     """A rejected record has a reason and no fingerprint; a value left out is described."""
-    found = dict(headers_of(Judgement(Verdict.REJECTED, reason="no text"), omitted=OmittedValue(12, 0xCD)))
-    assert found["dedup.reason"] == b"no text"
+    found = dict(
+        headers_of(Judgement(Verdict.REJECTED, reason="invalid UTF-8 at byte 27"), omitted=OmittedValue(12, 0xCD))
+    )
+    assert (found["dedup.reason"], found["dedup.reason.code"]) == (b"invalid UTF-8 at byte 27", b"invalid_utf8")
     assert (found["dedup.value.length"], found["dedup.value.xxh3"]) == (b"12", b"00000000000000cd")
     assert "dedup.fingerprint" not in found
 
@@ -127,6 +129,22 @@ def test_reason_belongs_to_rejected_ones(verdict: Verdict) -> None:
     headers = [*headers_of(Judgement(verdict, match=MATCH)), ("dedup.reason", b"why")]
     with pytest.raises(CorruptError, match=rf"{verdict} with the header dedup\.reason"):
         parse_headers(headers)
+
+
+@pytest.mark.parametrize("verdict", [Verdict.UNIQUE, Verdict.DUPLICATE])
+def test_code_of_a_reason_belongs_to_rejected_ones(verdict: Verdict) -> None:
+    """Nothing else has one."""
+    headers = [*headers_of(Judgement(verdict, match=MATCH)), ("dedup.reason.code", b"invalid_json")]
+    with pytest.raises(CorruptError, match=rf"{verdict} with the header dedup\.reason\.code"):
+        parse_headers(headers)
+
+
+def test_a_rejected_record_of_an_older_release_has_no_code() -> None:
+    """It is read; the code is None."""
+    headers = headers_of(Judgement(Verdict.REJECTED, reason="invalid JSON"))
+    assert parse_headers(headers).reason_code == "invalid_json"
+    older = [pair for pair in headers if pair[0] != "dedup.reason.code"]
+    assert parse_headers(older).reason_code is None
 
 
 def test_header_twice_is_refused() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from stream_dedup.core.entry import Trim
 from stream_dedup.core.model import SourceOffset, Verdict
-from stream_dedup.core.verdict import FEATURELESS_REASON
+from stream_dedup.core.reasons import FEATURELESS_REASON
 from stream_dedup.errors import CorruptError, RefusedError
 from tests.logs import OTHER_TOPIC, REJECTED, Entry, LogOfTest, at, batch, judged, rules, said
 

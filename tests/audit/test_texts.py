@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_dedup.article_limit import TOO_SLOW
 from stream_dedup.audit.audit import Audit
 from stream_dedup.audit.report import AuditReport
 from stream_dedup.audit.texts import compare_texts
@@ -19,6 +18,7 @@ from stream_dedup.core.entry import Batch, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker, rejected_columns
 from stream_dedup.core.headers import OmittedValue, output_headers
 from stream_dedup.core.model import Judgement, Status, Verdict
+from stream_dedup.core.reasons import TOO_SLOW
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.core.text_column import Texts
 from stream_dedup.pool import FingerprintPool

@@ -3,7 +3,8 @@
 import pytest
 
 from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Status, Verdict
-from stream_dedup.core.verdict import FEATURELESS_REASON, judge
+from stream_dedup.core.reasons import FEATURELESS_REASON
+from stream_dedup.core.verdict import judge
 
 MATCH = Match(LogPosition(5), "a", "articles", Coordinates(b"0" * 16, 0, SourceOffset(5)), 1000, 2, 0.99)
 

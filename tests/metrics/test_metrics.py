@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import numpy as np
 import pytest
-from prometheus_client import CollectorRegistry
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from stream_dedup.core.model import Status
+from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Status, Verdict
+from stream_dedup.core.reasons import CODES
 from stream_dedup.errors import UserError
-from stream_dedup.metrics.metrics import DECLARATIONS, MAX_REASONS, STAGES, Metrics
+from stream_dedup.metrics.batch_histogram import BatchHistogram
+from stream_dedup.metrics.buckets import DELAY_BUCKETS
+from stream_dedup.metrics.metrics import DECLARATIONS, PROCESS_METRICS, STAGES, Metrics
 from stream_dedup.metrics.server import MetricsServer
 
 
@@ -116,14 +123,79 @@ def test_two_registries_do_not_meet() -> None:
     assert other.registry.get_sample_value("stream_dedup_rebalances_total") == 0
 
 
-def test_reasons_are_bounded(metrics: Metrics) -> None:
-    """More kinds of reasons than the limit are counted as other; what follows a colon is no kind."""
-    for number in range(MAX_REASONS + 10):
-        metrics.count_rejected(f"reason {number}: 77 bytes")
-    metrics.count_rejected("reason 1: 78 bytes")
+def test_rejections_are_counted_by_code(metrics: Metrics) -> None:
+    """Texts with other numbers and other fields are one code; every code has a series from the start."""
+    texts = ["invalid UTF-8 at byte 27", "invalid UTF-8 at byte 9", "text field body is missing", "of tomorrow"]
+    metrics.count_verdicts([Judgement(Verdict.REJECTED, reason=text) for text in texts])
     samples = {sample.labels["reason"]: sample.value for sample in _samples(metrics, "stream_dedup_rejected_total")}
-    assert len(samples) == MAX_REASONS + 1
-    assert (samples["reason 1"], samples["other"]) == (2, 10)
+    assert samples == dict.fromkeys(CODES, 0.0) | {"invalid_utf8": 2.0, "missing_field": 1.0, "other": 1.0}
+
+
+def test_a_batch_counts_what_its_articles_count(metrics: Metrics) -> None:
+    """Verdicts, updates, and distance and similarity of each match: of duplicates and of updates."""
+    judged = [
+        Judgement(Verdict.UNIQUE),
+        Judgement(Verdict.UNIQUE),
+        Judgement(Verdict.UNIQUE, match=match(3, 0.99)),
+        Judgement(Verdict.DUPLICATE, match=match(45, 0.9)),
+        Judgement(Verdict.REJECTED, reason="invalid JSON"),
+    ]
+    metrics.count_verdicts(judged)
+    value = metrics.registry.get_sample_value
+    by_verdict = {name: value("stream_dedup_articles_total", {"verdict": name}) for name in Verdict}
+    assert by_verdict == {"unique": 3, "duplicate": 1, "rejected": 1}
+    assert value("stream_dedup_updates_total") == 1
+    assert value("stream_dedup_match_distance_count") == 2
+    assert value("stream_dedup_match_distance_sum") == 48
+    assert value("stream_dedup_match_distance_bucket", {"le": "3.0"}) == 1
+    assert value("stream_dedup_match_similarity_bucket", {"le": "0.9"}) == 1
+
+
+def match(distance: int, similarity: float) -> Match:
+    here = Coordinates(bytes(16), 0, SourceOffset(0))
+    return Match(LogPosition(0), "a", "articles", here, 0, distance, similarity)
+
+
+def test_delays_are_counted_by_article(metrics: Metrics) -> None:
+    """A batch of three is three; a source timestamp in the future is a delay of 0."""
+    metrics.count_delays(np.array([0.2, 7.0, -3.0]))
+    value = metrics.registry.get_sample_value
+    assert value("stream_dedup_end_to_end_seconds_count") == 3
+    assert value("stream_dedup_end_to_end_seconds_sum") == pytest.approx(7.2)
+    assert value("stream_dedup_end_to_end_seconds_bucket", {"le": "0.05"}) == 1
+
+
+@given(st.lists(st.lists(st.floats(-10, 200) | st.sampled_from(DELAY_BUCKETS))))
+def test_a_batch_histogram_equals_the_one_of_the_client(batches: list[list[float]]) -> None:
+    """Buckets, sum and count, value by value; a value that is a bound belongs to its bucket."""
+    registry = CollectorRegistry()
+    ours = BatchHistogram("ours", "Ours.", registry=registry, buckets=DELAY_BUCKETS)
+    theirs = Histogram("theirs", "Theirs.", registry=registry, buckets=DELAY_BUCKETS)
+    for batch in batches:
+        ours.observe(batch)
+        for value in batch:
+            theirs.observe(value)
+    pages = [
+        {
+            (one.name.partition("_")[2], *one.labels.values()): pytest.approx(one.value)
+            for family in histogram.collect()
+            for one in family.samples
+            if not one.name.endswith("_created")
+        }
+        for histogram in (ours, theirs)
+    ]
+    assert pages[0] == pages[1]
+
+
+def test_the_process_and_its_disk_are_shown(metrics: Metrics, tmp_path: Path) -> None:
+    """The standard metrics of a process, all of them; a folder that is gone is no number, and no error."""
+    metrics.watch_process()
+    metrics.watch_disk(tmp_path / "index")
+    value = metrics.registry.get_sample_value
+    assert all(value(name) is not None for name in PROCESS_METRICS)
+    assert value("stream_dedup_index_disk_free_bytes") == pytest.approx(math.nan, nan_ok=True)
+    (tmp_path / "index").mkdir()
+    assert 0 < (value("stream_dedup_index_disk_free_bytes") or 0) < (value("stream_dedup_index_disk_bytes") or 0)
 
 
 def _samples(metrics: Metrics, name: str) -> list[Sample]:

@@ -90,9 +90,13 @@ class Observed:
     def __init__(self) -> None:
         self.restarts: Counter[str] = Counter()
         self.poisoned: Counter[str] = Counter()
+        self.worked_s = 0.0
 
     def count_restart(self, cause: str) -> None:
         self.restarts[cause] += 1
+
+    def count_work(self, seconds: float) -> None:
+        self.worked_s += seconds
 
     def count_poisoned(self, code: str) -> None:
         self.poisoned[code] += 1

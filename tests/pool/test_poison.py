@@ -14,12 +14,12 @@ import pytest
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import Status
+from stream_dedup.core.reasons import KILLED_TWICE
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UnavailableError
 from stream_dedup.pool import FingerprintPool, process
 from stream_dedup.pool.driver import MOST_USELESS_DEATHS
 from stream_dedup.pool.isolation import MOST_KILLS
-from stream_dedup.pool.recipe import KILLED_TWICE
 from tests.pool.children import (
     DYING_STEP,
     ENDLESS,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.core.model import Verdict
-from stream_dedup.pool.recipe import KILLED_TWICE
+from stream_dedup.core.reasons import KILLED_TWICE
 from tests.waiting import wait_until
 from tests.worker.conftest import MakePipeline
 from tests.worker.mixture import records

@@ -1,7 +1,7 @@
 r"""Decodes the bytes of a record into an article, or into the reason of its rejection.
 
 This file defines which input is readable. Any bytes have a result; decoding never raises. The result depends on the
-record and the format alone. A reason is a short sentence of bounded length that never quotes the input.
+record and the format alone. A reason is a short sentence of bounded length (``reasons``) that never quotes the input.
 
 The id of an article is its id field (text, or a number as written), else the record key, else the fallback
 (topic-partition-offset). An empty id counts as missing. The id of a rejected record is that of its id field if that
@@ -35,23 +35,25 @@ from typing import Any, Literal, NamedTuple, NoReturn
 
 import orjson
 
+from stream_dedup.core.reasons import (
+    EMPTY_TEXT,
+    LONG_ID,
+    NO_TEXT,
+    NO_TEXTS,
+    NOT_JSON,
+    NOT_OBJECT,
+    NOT_SCOPE,
+    NOT_TEXT,
+    NOT_UTF8,
+    TOMBSTONE,
+    TOO_DEEP,
+    TOO_LONG,
+)
+
 MAX_ID_BYTES = 512
 """Longest id in UTF-8: a URL fits, and a log batch of 500 entries stays far below the size limit of a record."""
 MAX_NESTING = 512
 """Most levels of objects and arrays: half of what either parser reads, and far more than articles have."""
-
-TOMBSTONE = "tombstone: the record has no value"
-TOO_LONG = "too long: {size} bytes, the limit is {limit}"
-NOT_UTF8 = "invalid UTF-8 at byte {at}"
-NOT_JSON = "invalid JSON"
-TOO_DEEP = f"JSON nested deeper than {MAX_NESTING}"
-NOT_OBJECT = "JSON value is no object but {kind}"
-NO_TEXT = "text field {field} is missing"
-NOT_TEXT = "text field {field} is no text but {kind}"
-NO_TEXTS = "none of the text fields {fields} is there"
-NOT_SCOPE = "scope field {field} is neither text nor a number but {kind}"
-EMPTY_TEXT = "empty text"
-LONG_ID = "id too long: {size} bytes, the limit is {limit}"
 
 # A string without an end reaches to the end of the text: nothing is read twice.
 _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
@@ -146,7 +148,7 @@ def parse_object(value: bytes, fmt: InputFormat) -> dict[str, Any] | str:
     """Parse a JSON object; return it, or the reason of the rejection, at any depth of the call stack."""
     value = value.removeprefix(BYTE_ORDER_MARK)
     if nested_too_deep(value):
-        return TOO_DEEP
+        return TOO_DEEP.format(limit=MAX_NESTING)
     try:
         obj = _parse(value)
     except UnicodeDecodeError as error:
@@ -204,7 +206,7 @@ def _texts_of(obj: dict[str, Any], fmt: InputFormat) -> tuple[str, ...] | Reject
     if fmt.fields:
         found = {field: text for field, text in found.items() if text is not None}
         if not found:
-            return Rejection("", NO_TEXTS.format(fields=", ".join(fmt.fields)))
+            return Rejection("", NO_TEXTS.format(field=", ".join(fmt.fields)))
     elif not found:
         return Rejection("", NO_TEXT.format(field=fmt.text_field))
     for field, text in found.items():

@@ -1,0 +1,77 @@
+"""Every reason why an article is rejected: its text, and the code that stands for all texts of its kind.
+
+A text is for people, and says sizes, places and names of fields. A code is for counting: there are ``CODES`` and no
+others, so it may be the label of a metric. The log holds the text alone, of which ``code_of`` returns the code. So
+entries of older releases have codes, too; a text that no pattern here describes has the code ``other``.
+
+A text never changes: the audit compares it, and ``code_of`` must know the texts of every log that is still read. A new
+reason is a new line in ``_CODES``.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+TOMBSTONE = "tombstone: the record has no value"
+TOO_LONG = "too long: {size} bytes, the limit is {limit}"
+RECORD_TOO_LARGE = "record too large: {size} bytes with key and headers, {limit} fit"
+NOT_UTF8 = "invalid UTF-8 at byte {at}"
+NOT_JSON = "invalid JSON"
+TOO_DEEP = "JSON nested deeper than {limit}"
+NOT_OBJECT = "JSON value is no object but {kind}"
+NO_TEXT = "text field {field} is missing"
+NOT_TEXT = "text field {field} is no text but {kind}"
+NO_TEXTS = "none of the text fields {field} is there"
+NOT_SCOPE = "scope field {field} is neither text nor a number but {kind}"
+NO_TIME = "no time in field {field}"
+EMPTY_TEXT = "empty text"
+FEATURELESS_REASON = "text without words"
+"""Where the rules reject text without features."""
+LONG_ID = "id too long: {size} bytes, the limit is {limit}"
+TOO_SLOW = "takes longer than {limit:g} s to fingerprint"
+KILLED_TWICE = "its fingerprinting process was killed twice"
+
+_CODES = {
+    TOMBSTONE: "no_value",
+    TOO_LONG: "too_large",
+    RECORD_TOO_LARGE: "too_large",
+    NOT_UTF8: "invalid_utf8",
+    NOT_JSON: "invalid_json",
+    TOO_DEEP: "nested_too_deep",
+    NOT_OBJECT: "not_an_object",
+    NO_TEXT: "missing_field",
+    NO_TEXTS: "missing_field",
+    NOT_TEXT: "invalid_field",
+    NOT_SCOPE: "invalid_scope",
+    NO_TIME: "invalid_time",
+    EMPTY_TEXT: "empty_text",
+    FEATURELESS_REASON: "no_words",
+    LONG_ID: "id_too_long",
+    TOO_SLOW: "too_slow",
+    KILLED_TWICE: "killed",
+}
+OTHER = "other"
+"""The code of a text that is none of these."""
+CODES = (*dict.fromkeys(_CODES.values()), OTHER)
+"""Every code."""
+
+_FORMS = {"size": r"\d+", "limit": r"[\d.e+-]+", "at": r"\d+", "field": ".+", "kind": "[a-z ]+"}
+_PLACE = re.compile(r"\{(\w+)[^}]*\}")
+
+
+def _pattern(text: str) -> str:
+    """Return a regular expression of the texts that this one becomes when its places are filled in."""
+    parts = _PLACE.split(text)  # text, name of a place, text, …
+    return "".join(re.escape(part) if at % 2 == 0 else _FORMS[part] for at, part in enumerate(parts))
+
+
+_TEXTS = list(_CODES)
+_ANY_TEXT = re.compile("|".join(f"({_pattern(text)})" for text in _TEXTS), re.DOTALL)
+
+
+@lru_cache(maxsize=256)
+def code_of(reason: str) -> str:
+    """Return the code of a reason."""
+    found = _ANY_TEXT.fullmatch(reason)
+    return OTHER if found is None or found.lastindex is None else _CODES[_TEXTS[found.lastindex - 1]]

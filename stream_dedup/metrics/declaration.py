@@ -1,0 +1,91 @@
+"""What a metric is declared as: kind, unit, meaning, the response to a change, labels and buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Generic, Protocol, Self, TypeVar, overload
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from stream_dedup.metrics.batch_histogram import BatchHistogram
+
+_M = TypeVar("_M", Counter, Gauge, Histogram, BatchHistogram)
+
+METRIC_PREFIX = "stream_dedup_"
+_KIND_NAMES = {Counter: "counter", Gauge: "gauge", Histogram: "histogram", BatchHistogram: "histogram"}
+
+
+class WithMetrics(Protocol):
+    """An object that has the declared metrics."""
+
+    registry: CollectorRegistry
+
+
+class Declaration(Generic[_M]):
+    """One metric: a class attribute that declares it, and the metric itself on an instance.
+
+    The name of the attribute is the metric's, without the prefix and without a counter's ``_total``.
+    """
+
+    name: str
+
+    def __init__(
+        self,
+        kind: type[_M],
+        unit: str,
+        meaning: str,
+        when_it_moves: str,
+        *,
+        labels: Mapping[str, tuple[str, ...]] | None = None,
+        buckets: tuple[float, ...] = (),
+    ) -> None:
+        """Declares a metric.
+
+        Args:
+            kind: Counter, Gauge, Histogram or BatchHistogram.
+            unit: unit of its value.
+            meaning: what the value is.
+            when_it_moves: what a change means, and what to do.
+            labels: by name, the values known beforehand: their series start at 0, so that a rate over them is correct
+                from the first article on. None are known of a topic or a reason.
+            buckets: upper bounds of a histogram's.
+        """
+        self._kind: type[_M] = kind
+        self.unit, self.meaning, self.when_it_moves = unit, meaning, when_it_moves
+        self.labels, self.buckets = dict(labels or {}), buckets
+
+    def __set_name__(self, owner: type[object], name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type[object]) -> Self: ...
+
+    @overload
+    def __get__(self, instance: WithMetrics, owner: type[object]) -> _M: ...
+
+    def __get__(self, instance: WithMetrics | None, owner: type[object]) -> Self | _M:
+        if instance is None:
+            return self
+        metric: _M = instance.__dict__[self.name]  # the instance puts it there: Python then finds it without this call
+        return metric
+
+    @property
+    def kind(self) -> str:
+        """counter, gauge or histogram."""
+        return _KIND_NAMES[self._kind]
+
+    @property
+    def full_name(self) -> str:
+        """The name in /metrics."""
+        return f"{METRIC_PREFIX}{self.name}{'_total' if self.kind == 'counter' else ''}"
+
+    def make(self, registry: CollectorRegistry) -> _M:
+        """Creates the metric in a registry, with the series that are known beforehand."""
+        more: dict[str, Any] = {"buckets": self.buckets} if self.buckets else {}
+        about = f"{self.meaning} ({self.unit})"
+        metric: _M = self._kind(METRIC_PREFIX + self.name, about, tuple(self.labels), registry=registry, **more)
+        if len(self.labels) == 1 and not isinstance(metric, BatchHistogram):
+            (values,) = self.labels.values()
+            for value in values:
+                metric.labels(value)
+        return metric
