@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from stream_dedup.core.model import SourceOffset
-from stream_dedup.core.text.decode import TOO_LONG, RawRecord
+from stream_dedup.core.reasons import TOO_LONG
+from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import (
     MAX_LINE_BYTES,
