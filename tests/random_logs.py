@@ -3,7 +3,8 @@
 All draws come from one seed, which a failing test prints: it is a parameter of the test, or a value that Hypothesis
 names. A log has sources with gaps, batches in order, copies with other boundaries, clusters of near
 signatures, several groups and kinds of text, ids that come again, changes of rules (void ones too), trims (void ones
-too), posting lists longer than the bucket limit, and, where asked for, log times that run backwards.
+too), posting lists longer than the bucket limit, and, where asked for, log times that run backwards. A log of an odd
+seed has withdrawals and seeded batches, too: one of an even seed is the log that it was before these were known.
 """
 
 from __future__ import annotations
@@ -12,8 +13,16 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stream_dedup.core.entry import Basis, Forgotten, LogRecord, Payload, Trim
-from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, LogOffset, SourceOffset, Status, group_of
+from stream_dedup.core.entry import Basis, Forgotten, LogRecord, Payload, Trim, Withdrawal
+from stream_dedup.core.model import (
+    FINGERPRINT_BITS,
+    SIGNATURE_BITS,
+    LogOffset,
+    SourceOffset,
+    Status,
+    group_of,
+    log_position,
+)
 from stream_dedup.core.rules import DIRECTED, Rules, Scheme
 from tests.logs import OTHER_TOPIC, SCHEME, START_TIME, TOPIC, Entry, entries_batch, record, scheme_of
 
@@ -77,7 +86,7 @@ class RandomLog:
     """A log that grows by a step at a time, as workers would write it.
 
     ``append_*`` are the steps of a test that says what comes next; ``grow`` draws the steps too. ``step`` is a usual
-    time between two records, in ms of log time.
+    time between two records, in ms of log time. With ``seeds`` some batches are seeded ones.
     """
 
     rng: random.Random
@@ -88,6 +97,7 @@ class RandomLog:
     runs_back: bool = False
     scheme: Scheme = SCHEME
     time: int = START_TIME
+    seeds: bool = False
     records: list[LogRecord] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -103,6 +113,16 @@ class RandomLog:
     def append_trim(self, before: int, horizon: int, basis: Basis | None = None) -> None:
         """Append a trim, of version 3 if it has a basis."""
         self._append(Trim(LogOffset(before), horizon, basis))
+
+    def append_withdrawal(self) -> None:
+        """Withdraw some entries, of recent records mostly; some positions hold no entry, or none yet."""
+        rng = self.rng
+        recent = [each.offset for each in self.records[-8:]]
+        offsets = [rng.choice(recent) for _ in range(2)] + [
+            rng.randrange(self.end + 2) for _ in range(rng.randrange(3))
+        ]
+        positions = {log_position(offset, rng.randrange(self.most_rows)) for offset in offsets}
+        self._append(Withdrawal(tuple(sorted(positions))))
 
     @property
     def end(self) -> int:
@@ -147,7 +167,9 @@ class RandomLog:
         part = slice(first, after)
         batch = entries_batch(offsets[part], drawn[part], self.tables, topic_id=source[0], partition=source[1])
         # Every other batch says up to where its author had read: no verdict depends on it.
-        self._append(replace(batch, read_to=LogOffset(self.end)) if len(self.records) % 2 else batch)
+        if len(self.records) % 2:
+            batch = replace(batch, read_to=LogOffset(self.end), seeded=self.seeds and self.rng.random() < 0.3)
+        self._append(batch)
 
     def _append(self, payload: Payload) -> int:
         self.time += self.step * self.rng.choice([0, 0, 1, 1, 4, 4, -1 if self.runs_back else 1])
@@ -168,6 +190,7 @@ class RandomSteps:
     trims: bool = True
     copies: bool = True
     shrinking: bool = False
+    withdrawals: bool = False
 
     def __post_init__(self) -> None:
         self._rng = self.log.rng
@@ -179,6 +202,7 @@ class RandomSteps:
         """Draw some steps and return the records."""
         steps = [self.log.append_articles] * 12 + [self._change_rules] * 3
         steps += [self.log.append_copy] * 4 * self.copies + [self._trim] * 2 * self.trims
+        steps += [self.log.append_withdrawal] * 3 * self.withdrawals
         for _ in range(self._rng.randint(5, 60)):
             self._rng.choice(steps)()
         return self.log.records
@@ -252,7 +276,8 @@ def random_log(
     log = RandomLog(
         rng, tables, centres, most_rows=8, step=100, runs_back=runs_back, scheme=scheme_of(tables), time=1_000_000
     )
-    return RandomSteps(log, trims, copies, shrinking).grow()
+    log.seeds = withdrawals = seed % 2 == 1
+    return RandomSteps(log, trims, copies, shrinking, withdrawals).grow()
 
 
 def stepwise_log(seed: int, *, tables: int | None = None, centres: int = 6, most_rows: int = 12) -> RandomLog:

@@ -10,7 +10,8 @@ list** of table t and value v holds every signed entry whose block t is v, of wh
 An earlier entry b is near the article a if
 
     1  both are of one group,
-    2  b is at or above the low watermark, is inside the window of a's rules, and has other coordinates than a,
+    2  b is at or above the low watermark, is inside the window of a's rules, has other coordinates than a, and is
+       listed in no withdrawal from before a,
     3  their distance is at most the reach of the rules for a's kind of text,
     4  and in some posting list of b that a looks up, b is among the newest N entries (N is the bucket limit of the
        rules); in directed search the key words of that table must also differ in at most ``SIEVE_BITS`` bits.
@@ -53,6 +54,8 @@ from stream_dedup.core.rules import UPDATE, Rules
 
 WORD_BLOCKS = 4
 """Blocks of a word."""
+NEVER = 1 << 62
+"""Greater than every log offset."""
 MOST_FLIPS = 3
 """Most bits that a mask flips."""
 
@@ -85,7 +88,8 @@ class PlainEntries:
     """Columns of all logged articles, in the order of their log positions.
 
     ``words`` has a row for each word of the signature; ``ids`` are hashes of the article ids; ``records``
-    is the index of the log record that holds the entry, among those that hold any.
+    is the index of the log record that holds the entry, among those that hold any. ``withdrawn_at`` is the log offset
+    of the first withdrawal that lists an entry, ``NEVER`` where none does; without it none does.
     """
 
     positions: I64
@@ -98,6 +102,7 @@ class PlainEntries:
     groups: U64
     ids: U64
     records: I64
+    withdrawn_at: I64 | None = None
 
     def __len__(self) -> int:
         """Return the number of logged articles."""
@@ -255,6 +260,8 @@ class PlainSearch:
         later = self._lengths[self._tables, self._blocks[hits]] - self._rank[hits] - 1
         looked_up = self._exact_tables(query, hits) if plan is None else self._directed_tables(query, hits, plan)
         near = ~itself & (looked_up & (later < rules.bucket_limit)).any(axis=1)
+        if entries.withdrawn_at is not None:
+            near &= entries.withdrawn_at[hits] > entries.log_offsets[article]
         if rules.window_ms is not None:
             near &= entries.times[article] - entries.times[hits] <= rules.window_ms
         return np.asarray(near, np.bool_)

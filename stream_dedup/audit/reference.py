@@ -11,6 +11,8 @@ The definitions, each where it is used below:
 * The rules in force at an article's log position decide about it.
 * ``plain_near`` defines which entries are near an article. An article with a near entry is a duplicate; where the
   rules make a re-crawl an update, an article near an entry of its own id is unique and has a match.
+* A withdrawal hides the entries at the log positions that it lists from every article logged after it, and from no
+  article logged before it. A position after the withdrawal, or without an entry, has no effect.
 * An entry is outside the window if the article's log time minus its own exceeds the window.
 * A valid trim (``plain_trims``) removes the entries of log records before its X. Their coordinates, and those of
   articles with a log time up to its horizon, are no longer covered: such an article is new when it comes again. But
@@ -34,10 +36,10 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.audit.coverage import LoggedRange, LoggedRanges
-from stream_dedup.audit.plain_near import PlainEntries, PlainMatch, PlainQuery, PlainSearch
+from stream_dedup.audit.plain_near import NEVER, PlainEntries, PlainMatch, PlainQuery, PlainSearch
 from stream_dedup.audit.plain_trims import PlainTrims
 from stream_dedup.core.arrays import I64, U64
-from stream_dedup.core.entry import Batch, LogRecord, Trim
+from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
 from stream_dedup.core.headers import source_text
 from stream_dedup.core.model import (
     SIGNATURE_BITS,
@@ -107,6 +109,8 @@ class PlainLog:
         self._source_of: dict[SourcePartition, int] = {}
         self._records: list[_Record] = []
         self._parts: list[tuple[NDArray[Any], ...]] = []
+        self._withdrawn_at: dict[int, LogOffset] = {}
+        """Log positions that a withdrawal lists, with the log offset of the first one that does."""
 
     @property
     def low_watermark(self) -> LogOffset:
@@ -134,6 +138,8 @@ class PlainLog:
             self._append_batch(record, payload, self.rules)
         elif isinstance(payload, Trim):
             self._append_trim(record, payload)
+        else:
+            self._append_withdrawal(record.offset, payload)
 
     @cached_property
     def entries(self) -> PlainEntries:
@@ -142,7 +148,11 @@ class PlainLog:
         self._parts = [
             tuple(np.concatenate(column, axis=-1) for column in zip(_no_columns(), *self._parts, strict=True))
         ]
-        return PlainEntries(*self._parts[0])
+        entries = PlainEntries(*self._parts[0])
+        if not self._withdrawn_at:
+            return entries
+        withdrawn_at = [self._withdrawn_at.get(position, NEVER) for position in entries.positions.tolist()]
+        return replace(entries, withdrawn_at=np.array(withdrawn_at, np.int64))
 
     @cached_property
     def recomputable(self) -> NDArray[np.bool_]:
@@ -243,6 +253,11 @@ class PlainLog:
         window_ms = None if self.rules is None else self.rules.window_ms
         if self.trims.apply(record.offset, trim, self.rules):
             self.valid_trims.append(ValidTrim(record.offset, int(record.time), trim, window_ms))
+
+    def _append_withdrawal(self, offset: LogOffset, withdrawal: Withdrawal) -> None:
+        for position in withdrawal.positions:
+            if position < log_position(offset, 0):
+                self._withdrawn_at.setdefault(position, offset)
 
     def _append_batch(self, record: LogRecord, batch: Batch, rules: Rules) -> None:
         if batch.tables != rules.scheme.tables:

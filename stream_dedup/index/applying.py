@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import xxhash
 
-from stream_dedup.core.entry import Batch, LogRecord, Trim
+from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
 from stream_dedup.core.model import TABLE_COUNTS, DocNumber, LogOffset
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules, Scheme
 from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index.history import History, Mark
-from stream_dedup.index.layout import Head, RowArray, offset_key
+from stream_dedup.index.layout import Head, RowArray, offset_key, withdrawn_key
 from stream_dedup.index.records import StoredRecord, StoredRecords
 from stream_dedup.index.row_column import RowColumn
 from stream_dedup.index.segments import Coverage, Uncovered
@@ -26,8 +27,9 @@ from stream_dedup.index.state import State
 from stream_dedup.index.store import Store, WriteBatch
 from stream_dedup.index.tables import Tables
 from stream_dedup.index.trims import TrimEffect, Trims
+from stream_dedup.index.withdrawn import Withdrawn, numbered_at, write_withdrawn
 
-_ALL_RECORDS = [(family, family + b"\xff") for family in (b"E", b"R", b"S", b"W")]
+_ALL_RECORDS = [(family, family + b"\xff") for family in (b"E", b"H", b"R", b"S", b"W")]
 """Key ranges of the families whose entries trims delete."""
 
 
@@ -44,6 +46,7 @@ class Applied:
         self.history = History(store)
         self.coverage = Coverage(store)
         self.rows = StoredRecords(store)
+        self.withdrawn = Withdrawn(store)
         self.trims = Trims(self.state, self.history, self.coverage, self.rows)
         self.unflushed = 0
         self.doubt: str | None = None
@@ -60,6 +63,9 @@ class Applied:
         doc_number = self.state.next_doc_number if first is None else first[1].first
         if doc_number != self.state.first_doc_number:
             reason = f"its entries begin at {doc_number}, its state says at {self.state.first_doc_number}"
+            raise self.store.corrupt(reason)
+        if len(self.withdrawn) != self.state.withdrawn:
+            reason = f"{len(self.withdrawn)} of its entries are withdrawn, its state says {self.state.withdrawn}"
             raise self.store.corrupt(reason)
         last = max(self.rows.last_offset(), self.history.marks[-1].offset if self.history.marks else -1)
         if last >= self.state.next_offset:
@@ -106,8 +112,7 @@ class Applied:
         elif isinstance(record.payload, Trim):
             self._apply_trim(record, record.payload)
         else:
-            self._advance(record)
-            self._write()
+            self._apply_withdrawal(record, record.payload)
 
     def _open_tables(self, count: int, progress: ReportProgress | None = None) -> Tables:
         column = RowColumn(self.store, self.state.first_doc_number, self.state.next_doc_number)
@@ -208,6 +213,8 @@ class Applied:
         first = next(self.rows.scan_heads(low_watermark), None)
         self.state.first_doc_number = self.state.next_doc_number if first is None else first[1].first
         self.state.articles -= gone
+        withdrawn = self.withdrawn.not_before(self.state.first_doc_number)
+        self.state.withdrawn = len(withdrawn)
         # 1. One atomic write: deletes trimmed entries, source ranges and rules; sets the applied position.
         self._write(lambda writes: self._put_trim(writes, trim, low_watermark, marks))
         # 2. The same in memory. Posting lists are purged in steps: until then the low watermark hides trimmed entries.
@@ -215,14 +222,27 @@ class Applied:
         self.rows.drop_decoded_before(low_watermark)
         self.coverage.load()
         self.tables.drop_entries_before(self.state.first_doc_number)
+        self.withdrawn.entries = withdrawn
 
     def _put_trim(self, writes: WriteBatch, trim: Trim, low_watermark: LogOffset, marks: list[Mark]) -> None:
         for family in (b"E", b"R"):
             writes.delete_range(offset_key(family, 0), offset_key(family, low_watermark))
         self.tables.rows.delete_rows_before(writes, self.state.first_doc_number)
+        writes.delete_range(withdrawn_key(DocNumber(0)), withdrawn_key(self.state.first_doc_number))
         for mark in marks:
             writes.delete(offset_key(b"U", mark.offset))
         self.coverage.write_trim(writes, trim, self.rows.times_at)
+
+    def _apply_withdrawal(self, record: LogRecord, withdrawal: Withdrawal) -> None:
+        positions = np.array(withdrawal.positions, np.int64)
+        doc_numbers = numbered_at(self.rows, positions, self.state.low_watermark, record.offset)
+        added = self.withdrawn.added_by(doc_numbers, self.state.next_doc_number)
+        self._advance(record)
+        self.state.withdrawn += len(added)
+        # 1. One atomic write: the withdrawn entries, the applied position.
+        self._write(lambda writes: write_withdrawn(writes, added))
+        # 2. The same in memory.
+        self.withdrawn.add(added)
 
     def _purge_shard(self) -> None:
         shard = self.state.purge

@@ -95,7 +95,7 @@ class Judge:
 
     def _judge_signed(self, rules: Rules, own: _Own) -> Iterator[tuple[int, Judgement]]:
         """Yield the judgement of each article that is near another, by its number."""
-        query = query_of(own.articles, rules, self._applied.tables.low_watermark)
+        query = query_of(own.articles, rules, self._applied.tables.low_watermark, self._applied.withdrawn.entries)
         found = self._nearest(query, self._is_other(own))
         again = self._versions(query, own, found) if rules.recrawl == UPDATE else {}
         for number, nearest in found.items():

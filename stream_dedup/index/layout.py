@@ -11,6 +11,8 @@ in values little-endian. One column family holds families of keys by their first
     S topic_id:16 partition:4 first:8  source range: last i64, log offset i64, least and greatest log time i64
     L topic_id:16 partition:4          offsets of a source partition below this are forgotten, i64 (not there before
                                        the first trim of version 3)
+    H number:8                         the entry of this document number was withdrawn: hidden from articles whose
+                                       own number, or the next one if they have none, is at least this, i64
     U offset:8                         rules record that took force or restates, JSON
     W chunk:4                          rows ROW_CHUNK * chunk to before the next chunk's, 64 bytes each (below)
     P table:1 page:2                   tails of PAGE_BLOCKS neighbouring lists: how many entries each has, u16 x
@@ -74,6 +76,8 @@ _SEGMENT = struct.Struct("<qqqq")
 _SEGMENT_KEY = struct.Struct(">c16sIQ")
 _FORGOTTEN_KEY = struct.Struct(">c16sI")
 _FORGOTTEN_BYTES = 8
+_NUMBER_KEY = struct.Struct(">cQ")
+_NUMBER_BYTES = 8
 
 
 def offset_key(family: bytes, offset: int) -> bytes:
@@ -185,6 +189,25 @@ def read_forgotten(key: bytes, value: bytes) -> tuple[tuple[bytes, int], SourceO
         raise CorruptError(msg)
     _, topic_id, partition = _FORGOTTEN_KEY.unpack(key)
     return (topic_id, partition), SourceOffset(int.from_bytes(value, "little", signed=True))
+
+
+def withdrawn_key(doc_number: DocNumber) -> bytes:
+    """Key of a withdrawn entry."""
+    return _NUMBER_KEY.pack(b"H", doc_number)
+
+
+def withdrawn_value(hidden_from: DocNumber) -> bytes:
+    """Bytes of the value."""
+    return hidden_from.to_bytes(_NUMBER_BYTES, "little", signed=True)
+
+
+def read_withdrawn(key: bytes, value: bytes) -> tuple[DocNumber, DocNumber]:
+    """Document number of a withdrawn entry, and the one from which on it is hidden."""
+    if len(key) != _NUMBER_KEY.size or len(value) != _NUMBER_BYTES:
+        msg = f"withdrawn entry of {len(key)} and {len(value)} bytes cannot be read"
+        raise CorruptError(msg)
+    _, doc_number = _NUMBER_KEY.unpack(key)
+    return DocNumber(doc_number), DocNumber(int.from_bytes(value, "little", signed=True))
 
 
 def chunk_key(chunk: int) -> bytes:

@@ -243,8 +243,8 @@ class LogIndex:
         times = np.zeros(len(groups), np.int64)
         signatures, margins, statuses = fingerprints
         articles = Articles(statuses, groups, signatures, margins, before, times)
-        tables = self._applied.tables
-        return tables.all_near(query_of(articles, rules, tables.low_watermark))
+        tables, withdrawn = self._applied.tables, self._applied.withdrawn.entries
+        return tables.all_near(query_of(articles, rules, tables.low_watermark, withdrawn))
 
     def rows(self, doc_numbers: I64) -> RowArray:
         """Return the rows of these document numbers."""
@@ -312,7 +312,7 @@ class LogIndex:
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> list[str]:
         """Read the whole index and return the problems found; ``progress(done, whole)`` is called now and then."""
-        return verify(self._applied.state, self._applied.rows, self._applied.coverage, self._applied.tables, progress)
+        return verify(self._applied, progress)
 
     @property
     def counters(self) -> Counters:

@@ -4,8 +4,8 @@ An entry is near an article if it passes, in this order:
 
 1. Of each posting list of its plan the entries from before its own log position, of all levels together, the newest
    ``bucket_limit`` of them. Nothing else is ever compared.
-2. An entry that is not trimmed (``low_watermark``), whose group is the article's, which has not expired, and which has
-   the article id of the query, if the query has one.
+2. An entry that is not trimmed (``low_watermark``), whose group is the article's, which has not expired, which no
+   earlier record withdrew, and which has the article id of the query, if the query has one.
 3. Exact search: the fingerprints are within ``reach`` bits, and that is the distance. Directed search: the key words of
    the table are within ``SIEVE_BITS`` (a sieve, before the row is fetched), and the signatures within ``reach``.
 
@@ -14,7 +14,7 @@ Of these each article gets its ``best`` nearest, among equals the earliest, each
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +26,8 @@ from stream_dedup.core.rules import Rules
 
 BEST = 8
 """Near entries kept of each article: the first is nearly always the match."""
+
+NOTHING_WITHDRAWN: I64 = np.empty((0, 2), np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +64,8 @@ class Query:
         oldest: log time of each article before which entries have expired; None: nothing expires.
         own_ids: of each article, the hash of the article id that an entry must have; None: any.
         best: near entries given of each article.
+        withdrawn: shape (n, 2), by document number: of each withdrawn entry its document number, and the least
+            ``before`` of the articles that it is hidden from.
     """
 
     keys: U64
@@ -75,6 +79,7 @@ class Query:
     oldest: I64 | None = None
     own_ids: U64 | None = None
     best: int = BEST
+    withdrawn: I64 = field(default_factory=lambda: NOTHING_WITHDRAWN)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -116,8 +121,11 @@ class Near(NamedTuple):
     """Entries of these lists that were compared, those that turned out not to count included."""
 
 
-def query_of(articles: Articles, rules: Rules, low_watermark: DocNumber) -> Query:
-    """Return the query of these articles under these rules, over entries from the document number on."""
+def query_of(articles: Articles, rules: Rules, low_watermark: DocNumber, withdrawn: I64) -> Query:
+    """Return the query of these articles under these rules, over entries from the document number on.
+
+    ``withdrawn`` are the withdrawn ones, as in ``Query``.
+    """
     reaches = np.array([0 if status is Status.REJECTED else rules.reach(status) for status in Status], np.int64)
     return Query(
         keys=keys(articles.signatures, articles.groups),
@@ -129,4 +137,5 @@ def query_of(articles: Articles, rules: Rules, low_watermark: DocNumber) -> Quer
         bucket_limit=rules.bucket_limit,
         low_watermark=low_watermark,
         oldest=None if rules.window_ms is None else articles.times - rules.window_ms,
+        withdrawn=withdrawn,
     )

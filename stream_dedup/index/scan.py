@@ -89,6 +89,7 @@ class _Scan:
         self._articles = _articles(query)
         self._plan, self._directory = np.ascontiguousarray(query.plan), lists.directory
         self._directed = query.directed
+        self._withdrawn = np.ascontiguousarray(query.withdrawn)
         self._spans = np.empty(query.plan.shape[1] * lists.directory.shape[1], SPAN)
         self._waiting = np.empty(WAITING_ROWS if isinstance(rows, RowChunks) else FETCH_ROWS, WAITING)
         self._cursor = np.zeros(1, CURSOR)
@@ -117,12 +118,12 @@ class _Scan:
     def _check(self, waiting: NDArray[Any]) -> None:
         if isinstance(self._rows, RowChunks):
             self._kernel.locate(waiting, self._rows.addresses, self._rows.chunk_bits, self._rows.base)
-            self._kernel.check(waiting, self._articles, self._directed, self._best)
+            self._kernel.check(waiting, self._articles, self._withdrawn, self._directed, self._best)
             return
         distinct, at = np.unique(waiting["at"], return_inverse=True)
         rows = np.ascontiguousarray(self._rows(distinct), ROW)  # held until the check is done
         waiting["at"] = rows.__array_interface__["data"][0] + at * ROW_BYTES
-        self._kernel.check(waiting, self._articles, self._directed, self._best)
+        self._kernel.check(waiting, self._articles, self._withdrawn, self._directed, self._best)
 
 
 def _articles(query: Query) -> NDArray[Any]:

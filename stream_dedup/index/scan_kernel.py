@@ -213,8 +213,21 @@ def _keep(best: I64, rank: int) -> None:
         best[low] = rank
 
 
-@compiled(void, read(_WAITING), read(_ARTICLE), boolean, written(int64, 2))
-def check(waiting: Records, articles: Records, directed: bool, best: I64) -> None:  # noqa: FBT001 - compiled: no names
+@inlined
+def _hidden(withdrawn: I64, doc_number: int, before: int) -> bool:
+    """Whether an entry was withdrawn before an article was logged."""
+    low, high = 0, len(withdrawn)
+    while low < high:
+        middle = (low + high) // 2
+        if withdrawn[middle, 0] < doc_number:
+            low = middle + 1
+        else:
+            high = middle
+    return low < len(withdrawn) and withdrawn[low, 0] == doc_number and withdrawn[low, 1] <= before
+
+
+@compiled(void, read(_WAITING), read(_ARTICLE), read(int64, 2), boolean, written(int64, 2))
+def check(waiting: Records, articles: Records, withdrawn: I64, directed: bool, best: I64) -> None:  # noqa: FBT001 - compiled: no names
     """Step 3: compare candidates with their rows and keep the best."""
     for number in range(len(waiting)):
         rank, row = waiting[number].rank, _row_at(waiting[number].at)
@@ -231,4 +244,6 @@ def check(waiting: Records, articles: Records, directed: bool, best: I64) -> Non
             if distance > article.reach:
                 continue
             rank = distance << DISTANCE_SHIFT | rank & DOC_NUMBER
+        if _hidden(withdrawn, rank & DOC_NUMBER, article.before):
+            continue
         _keep(best[waiting[number].article], rank)

@@ -41,6 +41,7 @@ _RANGES = {
     "purge": (0, MAX_SHARDS - 1),
     "next_doc_number": (0, MAX_DOC_NUMBERS),
     "first_doc_number": (0, MAX_DOC_NUMBERS),
+    "withdrawn": (0, MAX_DOC_NUMBERS),
 }
 
 
@@ -53,7 +54,9 @@ class State:
     listed all that was forgotten there (-1 of none); ``horizon`` is the greatest of the valid trims, and ``newest`` the
     greatest log time of a batch, both in ms; ``articles`` counts the originals that are not
     trimmed; ``purge`` is the next shard to purge, None when done; ``next_doc_number`` is what the next signed original
-    gets, ``first_doc_number`` that of the first one that is not trimmed.
+    gets, ``first_doc_number`` that of the first one that is not trimmed; ``withdrawn`` counts the withdrawn entries
+    that are not trimmed. It is stored only where there are some, so that a release that knows no withdrawals opens an
+    index without any, and refuses one with some.
     """
 
     log_id: str | None = None
@@ -69,10 +72,13 @@ class State:
     purge: int | None = None
     next_doc_number: DocNumber = DocNumber(0)
     first_doc_number: DocNumber = DocNumber(0)
+    withdrawn: int = 0
 
     def write(self, batch: WriteBatch) -> None:
         """Add the state to a batch of writes."""
         stored = {stored_name: getattr(self, name) for name, stored_name in _STORED_AS.items()}
+        if not self.withdrawn:
+            del stored["withdrawn"]
         batch.put(STATE, json.dumps(stored).encode())
 
     @classmethod

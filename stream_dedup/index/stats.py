@@ -21,6 +21,7 @@ class IndexStats:
     """Log time from the oldest entries that are not trimmed to the newest, to 1/16 of the window."""
     numbers_used: float
     partitions: int
+    withdrawn: int
     tables: int
     entries_in_memory: int
     image_bytes: int
@@ -49,6 +50,7 @@ def stats_of(applied: Applied) -> IndexStats:
         log_span_ms=_span_ms(applied),
         numbers_used=state.next_doc_number / layout.MAX_DOC_NUMBERS,
         partitions=len(applied.coverage.partitions),
+        withdrawn=len(applied.withdrawn),
         tables=tables.count,
         entries_in_memory=len(tables.memory),
         image_bytes=tables.image.bytes,

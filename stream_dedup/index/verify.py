@@ -16,12 +16,12 @@ from stream_dedup.core.model import BLOCKS_PER_WORD, DocNumber, SourceOffset
 from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.errors import RefusedError, StreamDedupError
+from stream_dedup.index.applying import Applied
 from stream_dedup.index.layout import BLOCKS, SHARD_BLOCKS, RowArray
 from stream_dedup.index.posting_lists import Source
 from stream_dedup.index.records import StoredRecord, StoredRecords
 from stream_dedup.index.segments import Coverage, SourceKey
 from stream_dedup.index.settings import RANGES
-from stream_dedup.index.state import State
 from stream_dedup.index.tables import Tables, keys_of
 
 _PROBLEMS = 20
@@ -30,13 +30,11 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 """Odd, so that mixing loses nothing (the golden ratio's bits)."""
 
 
-def verify(
-    state: State, rows: StoredRecords, coverage: Coverage, tables: Tables, progress: ReportProgress | None
-) -> list[str]:
+def verify(applied: Applied, progress: ReportProgress | None) -> list[str]:
     """Problems found, at most a score; empty where everything fits."""
     problems: list[str] = []
-    steps = _steps(state, rows, coverage, tables)
-    whole = state.next_offset - state.low_watermark + tables.count * BLOCKS
+    steps = _steps(applied)
+    whole = applied.state.next_offset - applied.state.low_watermark + applied.tables.count * BLOCKS
     try:
         for done, found in steps:
             problems.extend(found)
@@ -49,7 +47,8 @@ def verify(
     return problems
 
 
-def _steps(state: State, rows: StoredRecords, coverage: Coverage, tables: Tables) -> Iterator[tuple[int, list[str]]]:
+def _steps(applied: Applied) -> Iterator[tuple[int, list[str]]]:
+    state, rows, tables = applied.state, applied.rows, applied.tables
     expected = _Sums(tables)
     articles, doc_number = 0, state.first_doc_number
     for row in rows.scan(state.low_watermark):
@@ -66,7 +65,8 @@ def _steps(state: State, rows: StoredRecords, coverage: Coverage, tables: Tables
         if doc_number == state.next_doc_number
         else [f"{doc_number} entries are numbered, not {state.next_doc_number}"],
     )
-    yield done, list(_check_coverage(rows, coverage))
+    yield done, list(_check_coverage(rows, applied.coverage))
+    yield done, list(applied.withdrawn.problems(state.first_doc_number, state.next_doc_number))
     for shard in range(tables.shards):
         found = list(_check_shard(tables, shard, expected))
         done += SHARD_BLOCKS

@@ -18,8 +18,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from stream_dedup.audit.reference import PlainLog, plain_log
-from stream_dedup.core.entry import LogRecord, Trim, encode
-from stream_dedup.core.model import Judgement, LogOffset, LogPosition, log_offset_of
+from stream_dedup.core.entry import LogRecord, Payload, Trim, Withdrawal, encode
+from stream_dedup.core.model import Judgement, LogOffset, LogPosition, log_offset_of, log_position, row_of
 from stream_dedup.core.rules import Rules, Scheme
 from stream_dedup.index import IndexSettings, LogIndex
 from tests.amount import FULL, examples
@@ -108,6 +108,7 @@ def test_same_verdicts_and_same_standing(seed: int) -> None:
         plain = plain_log(records)
         check_standing(index, plain)
         assert index.rules == plain.rules
+        assert index.verify() == []
         assert index.stats().articles == int((plain.entries.log_offsets >= plain.low_watermark).sum())
 
 
@@ -198,7 +199,8 @@ def with_offered_trims(records: list[LogRecord], seed: int) -> tuple[list[LogRec
     with TemporaryDirectory() as path, opened(path, seed, scheme_in(records)) as index:
         for position, record in enumerate(records):
             moved[record.offset] = len(trimmed)
-            trimmed.append(record._replace(offset=LogOffset(len(trimmed))))
+            payload = with_moved(record.payload, moved)
+            trimmed.append(LogRecord(LogOffset(len(trimmed)), record.time, payload, encode(payload)))
             index.apply(trimmed[-1:])
             owed = min(int(later.time) for later in records[position:])
             trim = index.restated_trim(owed) if draw.random() < 0.5 else None
@@ -206,6 +208,16 @@ def with_offered_trims(records: list[LogRecord], seed: int) -> tuple[list[LogRec
                 trimmed.append(LogRecord(LogOffset(len(trimmed)), record.time, trim, encode(trim)))
                 index.apply(trimmed[-1:])
     return trimmed, moved
+
+
+def with_moved(payload: Payload, moved: dict[int, int]) -> Payload:
+    """The payload with log positions of the trimmed log; a position that has none there is after the end."""
+    if not isinstance(payload, Withdrawal):
+        return payload
+    nowhere = 2 * max(moved)
+    offsets = [moved.get(log_offset_of(at), nowhere) for at in payload.positions]
+    moved_to = {log_position(offset, row_of(at)) for offset, at in zip(offsets, payload.positions, strict=True)}
+    return Withdrawal(tuple(sorted(moved_to)))
 
 
 def verdict_of(judged: Judgement, moved: dict[int, int] | None) -> object:
