@@ -15,6 +15,7 @@ import json
 import logging
 import os
 import re
+import shutil
 import signal
 import sys
 import uuid
@@ -118,10 +119,11 @@ def _shares_a_broker(config: pytest.Config) -> bool:
 
 def pytest_report_header() -> list[str]:
     amount = "everything" if FULL else "samples of the wide sweeps (everything: make test-full)"
-    if can_run_broker():
-        return [f"amount: {amount}", "broker: tests that need one use a real Kafka"]
-    broker = "neither Docker nor Java 17 is here, so the tests that need a broker are skipped"
-    return [f"amount: {amount}", f"broker: {broker}"]
+    broker = "tests that need one use a real Kafka"
+    if not can_run_broker():
+        broker = "neither Docker nor Java 17 is here, so the tests that need a broker are skipped"
+    alerts = "promtool runs their cases" if shutil.which("promtool") else "no promtool is here: their cases are skipped"
+    return [f"amount: {amount}", f"broker: {broker}", f"alerts: {alerts}"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
