@@ -7,6 +7,7 @@ them). With a window, trims forget what was judged: an offset below that is refu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -67,23 +68,38 @@ def read_offsets(config: Config, progress: ReportStage) -> list[PartitionOffsets
         return patiently(config.kafka, "offsets", lambda: _read(admin, config, progress))
 
 
-def set_offsets(
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A partition and the committed offset that it gets."""
+
+    row: PartitionOffsets
+    to: SourceOffset
+
+
+def plan_offsets(
     config: Config, to: Target, topic: str | None, partition: int | None, progress: ReportStage
-) -> list[tuple[TopicPartition, SourceOffset]]:
-    """Set the committed offsets of the named partitions; return the new offset of each.
+) -> list[Move]:
+    """Return what ``set_offsets`` is to set; nothing is set.
 
     Raises:
         UserError: there is no such partition, or the offset lies outside of it or below what is forgotten.
-        RefusedError: workers of the group are running.
         UnavailableError: the broker did not answer.
     """
     found = [row for row in read_offsets(config, progress) if _chosen(row, topic, partition)]
     if not found:
         msg = f"no partition {'' if partition is None else partition} of {topic or 'the input topics'}: check the names"
         raise UserError(msg)
-    targets = {row.partition: _target(row, to) for row in found}
-    metadata = {row.partition: offset_metadata(row.topic_id) for row in found}
-    request = {at: OffsetAndMetadata(offset, metadata[at], -1) for at, offset in targets.items()}
+    return [Move(row, _target(row, to)) for row in found]
+
+
+def set_offsets(config: Config, moves: Sequence[Move]) -> None:
+    """Set the committed offsets of the group.
+
+    Raises:
+        RefusedError: workers of the group are running.
+        UnavailableError: the broker did not answer.
+    """
+    request = {move.row.partition: OffsetAndMetadata(move.to, offset_metadata(move.row.topic_id), -1) for move in moves}
     group = config.kafka.group
     with closing(make_admin(config.kafka)) as admin:
         answer = patiently(
@@ -97,7 +113,6 @@ def set_offsets(
             "stop all workers of the group (one that was killed counts for kafka.session_timeout_s more), and try again"
         )
         raise RefusedError(msg)
-    return list(targets.items())
 
 
 def _read(admin: KafkaAdminClient, config: Config, progress: ReportStage) -> list[PartitionOffsets]:

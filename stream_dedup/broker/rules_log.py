@@ -71,11 +71,16 @@ class RulesHistory:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What ``apply_rules`` did: the rules before, those now, and the record; None if nothing differed."""
+    """What ``apply_rules`` did or would do: the rules before, those after, and the record that was appended, if any."""
 
     before: Rules | None
     now: Rules
     record: RulesRecord | None
+
+    @property
+    def is_none(self) -> bool:
+        """Whether the rules in force are already the configuration's."""
+        return self.before == self.now
 
 
 def read_rules(config: Config, progress: ReportProgress = lambda _done, _all: None) -> RulesHistory:
@@ -92,7 +97,7 @@ def read_rules(config: Config, progress: ReportProgress = lambda _done, _all: No
     with closing(connect_log(config)) as log:
         first, end = log.bounds()
         history = RulesHistory(first, end)
-        _read_on(log, history, first, progress)
+        read_rules_on(log, history, first, progress)
     return history
 
 
@@ -109,16 +114,16 @@ def apply_rules(config: Config, progress: ReportProgress = lambda _done, _all: N
         ensure_topics(admin, config)
     # 1  read the rules in force
     history = read_rules(config, progress)
-    before, wanted = history.in_force, rules_of(config)
-    change = _next(config, wanted, before)
-    if change is None:
-        return Change(before, wanted, None)
+    before = history.in_force
+    change = _next(config, before)
+    if change == before:
+        return Change(before, change, None)
     with closing(connect_log(config)) as log:
         # 2  append the change
         offset = log.append_now(change)
         # 3  read it back, with everything that was appended in between
         start, history.end = history.end, LogOffset(offset + 1)
-        _read_on(log, history, start, lambda _done, _all: None)
+        read_rules_on(log, history, start, lambda _done, _all: None)
     record = history.records[-1]
     if record.effect is Effect.VOID or history.in_force != change:
         msg = (
@@ -134,7 +139,7 @@ def begin_with_rules(config: Config, log: WaitingLog, history: RulesHistory) -> 
     if history.in_force is None:
         offset = log.append_now(replace(rules_of(config), revision=1))
         start, history.end = history.end, LogOffset(offset + 1)
-        _read_on(log, history, start, lambda _done, _all: None)
+        read_rules_on(log, history, start, lambda _done, _all: None)
 
 
 def refuse_other_rules(config: Config, in_force: Rules | None) -> None:
@@ -156,12 +161,26 @@ def refuse_other_rules(config: Config, in_force: Rules | None) -> None:
         raise RefusedError(msg)
 
 
-def _next(config: Config, wanted: Rules, current: Rules | None) -> Rules | None:
-    """Return the record that puts these rules in force, or None if they are."""
+def plan_rules(config: Config, progress: ReportProgress = lambda _done, _all: None) -> Change:
+    """Return what ``apply_rules`` would do. No topic is made and nothing is appended.
+
+    Raises:
+        RefusedError: the scheme differs, or the log lost its history.
+    """
+    with closing(make_admin(config.kafka)) as admin:
+        refuse_lost_log(admin, config)
+        exists = config.log_topic in patiently(config.kafka, "topics", lambda: topic_ids(admin, [config.log_topic]))
+    before = read_rules(config, progress).in_force if exists else None
+    return Change(before, _next(config, before), None)
+
+
+def _next(config: Config, current: Rules | None) -> Rules:
+    """Return the rules to append: the configuration's, as the revision after ``current``; ``current`` if they agree."""
+    wanted = rules_of(config)
     if current is None:
         return replace(wanted, revision=1)
     _refuse_other_scheme(config, wanted, current)
-    return wanted.next_revision(current) if wanted.differences(current) else None
+    return wanted.next_revision(current) if wanted.differences(current) else current
 
 
 def _refuse_other_scheme(config: Config, wanted: Rules, current: Rules) -> None:
@@ -170,7 +189,8 @@ def _refuse_other_scheme(config: Config, wanted: Rules, current: Rules) -> None:
         raise RefusedError(scheme_mismatch(current.scheme, wanted.scheme, f"log {config.log_topic}", remedy))
 
 
-def _read_on(log: WaitingLog, history: RulesHistory, start: LogOffset, progress: ReportProgress) -> None:
+def read_rules_on(log: WaitingLog, history: RulesHistory, start: LogOffset, progress: ReportProgress) -> None:
+    """Append the rules records of the log from ``start`` to the end of the history."""
     for records in log.read(start, history.end):
         for record in records:
             if isinstance(record.payload, Rules):

@@ -17,6 +17,7 @@ from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
 
 if TYPE_CHECKING:
     from stream_dedup.index import LogIndex
+    from stream_dedup.worker.opening import RebuildPlan
 
 
 @click.group()
@@ -64,17 +65,35 @@ def verify(config: Config) -> int:
 
 @command.command()
 @config_options("brokers", "group", "index", *JUDGING)
-def rebuild(config: Config) -> None:
+@click.option("--dry-run", is_flag=True, help="Write what would be deleted and read; change nothing.")
+def rebuild(config: Config, *, dry_run: bool) -> None:
     """Delete the content of the index and read the log from its beginning.
 
     A worker does the same when the folder is empty; this command does it in advance. The index of
     `filter` is refused, because no log contains its articles. Other files in the folder are not touched.
-    """
-    from stream_dedup.worker.app import rebuild_index  # noqa: PLC0415 - loads the Kafka client
 
+    --dry-run reads the log for its rules, and ends with an error where a rebuild would.
+    """
+    from stream_dedup.worker.app import rebuild_index, rebuild_plan  # noqa: PLC0415 - loads the Kafka client
+
+    if dry_run:
+        with ProgressLine() as line:
+            plan = rebuild_plan(config, line.count)
+        write_lines(*_plan_lines(config, plan))
+        return
     with ProgressLine() as line:
         rebuild_index(config, line.count)
     write_lines(f"index {config.index.path} has read the log {config.log_topic} to its end")
+
+
+def _plan_lines(config: Config, plan: RebuildPlan) -> list[str]:
+    stats = plan.stats
+    held = "it is damaged" if stats is None else f"{stats.articles:,} articles, read to log offset {stats.next_offset}"
+    return [
+        f"index {config.index.path} would be emptied: {held}",
+        f"log {config.log_topic} would be read from offset {plan.first} to {plan.end}",
+        "dry run: nothing was changed",
+    ]
 
 
 @contextmanager

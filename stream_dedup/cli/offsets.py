@@ -13,7 +13,7 @@ from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config.model import Config
 
 if TYPE_CHECKING:
-    from stream_dedup.broker.offsets import PartitionOffsets, Target
+    from stream_dedup.broker.offsets import Move, PartitionOffsets, Target
 
 _OFFSET_FLAGS = ("brokers", "input", "group")
 _TARGET_WORDS = ("beginning", "end", "logged")
@@ -63,36 +63,58 @@ def show(config: Config, as_json: bool) -> None:
 )
 @click.option("--topic", metavar="TOPIC", help="Only this input topic.")
 @click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Only this partition.")
-def set_(config: Config, to: str | int, topic: str | None, partition: int | None) -> None:
+@click.option("--dry-run", is_flag=True, help="Write old and new offsets; set nothing.")
+def set_(config: Config, to: str | int, topic: str | None, partition: int | None, *, dry_run: bool) -> None:
     """Set the committed offsets. Every worker of the group must be stopped.
 
     beginning: judge all articles again, with the same verdicts (`audit --allow-repeats`). logged: continue
     after the last logged article. With a window, articles that were judged and trimmed cannot be judged again:
     an offset among them is refused. end, or a number: skipped articles are never judged; `audit` lists them as missing.
+
+    --dry-run makes the same checks, except whether workers are running.
     """
-    from stream_dedup.broker.offsets import set_offsets  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.broker.offsets import plan_offsets, set_offsets  # noqa: PLC0415 - loads the Kafka client
 
     if isinstance(to, int) and (topic is None or partition is None):
         msg = "an offset belongs to one partition: give --topic and --partition"
         raise click.UsageError(msg)
     with ProgressLine() as line:
-        done = set_offsets(
+        moves = plan_offsets(
             config, cast("Target", to), topic, partition, lambda _stage, done, total: line.count(done, total)
         )
-    for at, offset in done:
-        write_lines(f"{at.topic}-{at.partition}: {offset}")
+    if not dry_run:
+        set_offsets(config, moves)
+    write_lines(*(_moved(move) for move in moves), *["dry run: nothing was set"] * dry_run)
+
+
+def _moved(move: Move) -> str:
+    """Returns old and new offset, and how many offsets are read again or skipped."""
+    row = move.row
+    if row.committed is None or row.stale:
+        return f"{_name(row)}: {_committed(row)} -> {move.to}"
+    step = move.to - row.committed
+    effect = f" ({abs(step):,} offsets {'skipped' if step > 0 else 'read again'})" if step else ""
+    return f"{_name(row)}: {row.committed} -> {move.to}{effect}"
+
+
+def _name(row: PartitionOffsets) -> str:
+    return f"{row.partition.topic}-{row.partition.partition}"
+
+
+def _committed(row: PartitionOffsets) -> str:
+    committed = "none" if row.committed is None else str(row.committed)
+    return committed + (" (of another topic)" if row.stale else "")
 
 
 def _cells(row: PartitionOffsets) -> tuple[str, ...]:
-    committed = "none" if row.committed is None else str(row.committed)
     logged = "nothing" if row.logged is None else f"{row.logged[0]} to {row.logged[1]}"
     if row.forgotten_before:
         logged += f" (below {row.forgotten_before}: trimmed)"
     return (
-        f"{row.partition.topic}-{row.partition.partition}",
+        _name(row),
         str(row.begin),
         str(row.end),
-        committed + (" (of another topic)" if row.stale else ""),
+        _committed(row),
         logged,
     )
 

@@ -16,7 +16,7 @@ from stream_dedup.core.model import SIGNATURE_BITS
 from stream_dedup.core.rules_text import NONE, rule_changes, rule_values, value_text
 
 if TYPE_CHECKING:
-    from stream_dedup.broker.rules_log import RulesHistory, RulesRecord
+    from stream_dedup.broker.rules_log import Change, RulesHistory, RulesRecord
     from stream_dedup.core.rules import Rules
 
 
@@ -46,7 +46,8 @@ def show(config: Config, as_json: bool) -> None:
 
 @command.command()
 @config_options("brokers", "input", "unique", "duplicate", "rejected", "group", *JUDGING)
-def apply(config: Config) -> None:
+@click.option("--dry-run", is_flag=True, help="Write what would change; append nothing.")
+def apply(config: Config, *, dry_run: bool) -> None:
     """Apply the rules of the configuration to the log, from its end on.
 
     Running workers follow the change at its log position; a worker that starts later must have the same
@@ -54,22 +55,26 @@ def apply(config: Config) -> None:
     observing can change. The scheme, which determines the log entries, cannot change within one log: a
     different scheme is refused.
     """
-    from stream_dedup.broker.rules_log import apply_rules  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.broker.rules_log import apply_rules, plan_rules  # noqa: PLC0415 - loads the Kafka client
 
     with ProgressLine() as line:
-        change = apply_rules(config, line.count)
-    if change.record is None:
-        write_lines(f"nothing to change: {config.log_topic} has these rules (revision {_revision(change.before)})")
+        change = plan_rules(config, line.count) if dry_run else apply_rules(config, line.count)
+    if change.is_none:
+        write_lines(f"nothing to change: {config.log_topic} has these rules (revision {change.now.revision})")
         return
-    if change.before is None:
-        write_lines(f"{config.log_topic} begins with these rules")
+    write_lines(*_change_lines(config, change))
+    if change.record is None:
+        write_lines(f"dry run: nothing was appended (it would be revision {change.now.revision})")
     else:
-        write_lines(*rule_changes(change.before, change.now))
-    write_lines(f"in force from log offset {change.record.offset} on (revision {change.now.revision})")
+        write_lines(f"in force from log offset {change.record.offset} on (revision {change.now.revision})")
 
 
-def _revision(rules: Rules | None) -> int:
-    return 0 if rules is None else rules.revision
+def _change_lines(config: Config, change: Change) -> list[str]:
+    if change.before is not None:
+        return rule_changes(change.before, change.now)
+    if change.record is not None:
+        return [f"{config.log_topic} begins with these rules"]
+    return [f"{config.log_topic} has no rules yet and would begin with these:", *_lines(change.now)]
 
 
 def _write_history(config: Config, history: RulesHistory) -> None:

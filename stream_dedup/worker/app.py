@@ -21,7 +21,8 @@ from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.metrics.server import MetricsServer
 from stream_dedup.pool import FingerprintPool, process_count
 from stream_dedup.worker.fingerprinting import BatchFingerprinter
-from stream_dedup.worker.opening import KafkaLogTopic, open_log
+from stream_dedup.worker.log_topic import KafkaLogTopic
+from stream_dedup.worker.opening import RebuildPlan, open_log, plan_rebuild
 from stream_dedup.worker.steps import Step, TrimStep
 from stream_dedup.worker.watchdog import Watchdog
 from stream_dedup.worker.worker import Worker, WorkerParts
@@ -78,6 +79,13 @@ def rebuild_index(config: Config, progress: Callable[[int, int], None]) -> None:
         opened = open_log(config, KafkaLogTopic(config), progress, rebuild=True)
     opened.log.close()
     opened.index.close()
+
+
+def rebuild_plan(config: Config, progress: Callable[[int, int], None]) -> RebuildPlan:
+    """Return what ``rebuild_index`` would do; nothing is made or changed."""
+    wait_for_broker(config.kafka)
+    with unavailable_on_kafka_error(config.kafka):
+        return plan_rebuild(config, KafkaLogTopic(config), progress)
 
 
 def _start(

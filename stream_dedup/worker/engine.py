@@ -29,13 +29,13 @@ import numpy as np
 
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.entry import Batch, Trim, Withdrawal, make_batch
+from stream_dedup.core.entry import make_batch
 from stream_dedup.core.fingerprint.entry_maker import checksum
 from stream_dedup.core.model import ROW_BITS, LogOffset, log_offset_of
-from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError
 from stream_dedup.index import FORGOTTEN, UNLOGGED
 from stream_dedup.worker.append_failures import AppendFailures, are_logged, first_failure
+from stream_dedup.worker.applied_records import note_applied
 from stream_dedup.worker.batches import (
     JudgedBatch,
     LoggedBatch,
@@ -253,11 +253,10 @@ class Engine:
         until = self._parts.clock.monotonic() + READ_LOG_S
         while records := self._parts.tail.next_records():
             self._parts.on_step(Step.APPENDED)
+            in_force = self._parts.index.rules
             with self._parts.metrics.stage("apply"):
                 self._parts.index.apply(records)
-            for record in records:
-                kind = {Batch: "batch", Rules: "rules", Trim: "trim", Withdrawal: "withdrawal"}[type(record.payload)]
-                self._parts.metrics.log_records.labels(kind).inc()
+            note_applied(records, in_force, self._parts.metrics)
             self._parts.on_step(Step.READ)
             if self._parts.clock.monotonic() >= until:
                 self._wake.set()

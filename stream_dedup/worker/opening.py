@@ -26,19 +26,14 @@ from __future__ import annotations
 
 import logging
 import uuid
-from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import xxhash
 
-from stream_dedup.broker.adapter import KafkaLog
-from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.log import WaitingLog
-from stream_dedup.broker.lost_log import FoundLog, find_log, lost_log_error, offsets_without_log
-from stream_dedup.broker.retry import patiently
-from stream_dedup.broker.rules_log import refuse_other_rules
-from stream_dedup.broker.topics import ensure_topics, topic_ids, topic_of_id
+from stream_dedup.broker.lost_log import FoundLog, lost_log_error, offsets_without_log
+from stream_dedup.broker.rules_log import RulesHistory, read_rules_on, refuse_other_rules
 from stream_dedup.config.effective import index_settings_of, rules_of
 from stream_dedup.core.entry import Trim
 from stream_dedup.core.model import LogOffset
@@ -50,7 +45,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stream_dedup.config.model import Config
+    from stream_dedup.core.rules import Rules
+    from stream_dedup.index.stats import IndexStats
     from stream_dedup.ports import FingerprintLog
+    from stream_dedup.worker.log_topic import LogTopic
 
 log = logging.getLogger(__name__)
 
@@ -67,61 +65,22 @@ class OpenedLog:
 
 
 @dataclass(frozen=True, slots=True)
+class RebuildPlan:
+    """What a rebuild would delete and read."""
+
+    stats: IndexStats | None
+    """Of the index that would be emptied; None if it is damaged."""
+    first: LogOffset
+    end: LogOffset
+
+
+@dataclass(frozen=True, slots=True)
 class _Disagreement:
     """Why an index does not agree with its log."""
 
     reason: str
     lost: bool
     """Whether the index has a history that the log has not: it is no cache then."""
-
-
-class LogTopic(Protocol):
-    """The topic of a group's log, while nothing of it has been read. May block, and raises ``UnavailableError``."""
-
-    def find(self) -> FoundLog:
-        """Return the group's offsets and what is there of the log."""
-
-    def prepare(self) -> bytes:
-        """Check the topics, make the missing ones, and return the id of the log; UserError for a wrong setting."""
-
-    def exists(self, topic_id: uuid.UUID) -> bool:
-        """Return whether a topic of this id exists, under any name."""
-
-    def connect(self) -> FingerprintLog:
-        """Return the log; the caller closes it."""
-
-
-class KafkaLogTopic:
-    """Implements ``LogTopic``; each call connects and closes its connection."""
-
-    def __init__(self, config: Config) -> None:
-        """Connect later."""
-        self._config = config
-
-    def find(self) -> FoundLog:
-        """Return the group's offsets and what is there of the log."""
-        with closing(make_admin(self._config.kafka)) as admin:
-            return find_log(admin, self._config)
-
-    def prepare(self) -> bytes:
-        """Check the topics, make the missing ones, and return the id of the log."""
-        kafka, topic = self._config.kafka, self._config.log_topic
-        with closing(make_admin(kafka)) as admin:
-            ensure_topics(admin, self._config)
-            ids = patiently(kafka, topic, lambda: topic_ids(admin, [topic]))
-        if topic not in ids:
-            msg = f"topic {topic} was there a moment ago and is gone; start again"
-            raise UnavailableError(msg)
-        return ids[topic]
-
-    def exists(self, topic_id: uuid.UUID) -> bool:
-        """Return whether a topic of this id exists."""
-        with closing(make_admin(self._config.kafka)) as admin:
-            return patiently(self._config.kafka, f"topic {topic_id}", lambda: topic_of_id(admin, topic_id)) is not None
-
-    def connect(self) -> KafkaLog:
-        """Return the log."""
-        return KafkaLog(self._config.kafka, self._config.log_topic)
 
 
 def open_log(
@@ -162,11 +121,39 @@ def open_log(
         if opening.index.rules is None:
             opening.begin_log()
         # 8
-        opening.check_rules()
+        opening.check_rules(opening.index.rules)
     except BaseException:
         opening.close()
         raise
     return OpenedLog(opening.index, opening.log, log_id, first, opening.rules.scheme.id)
+
+
+def plan_rebuild(config: Config, topic: LogTopic, progress: ReportProgress) -> RebuildPlan:
+    """Return what ``open_log`` with ``rebuild`` would do; nothing is made or changed.
+
+    It reads the log once for its rules, and refuses what a rebuild would refuse after the index is emptied.
+
+    Raises:
+        UserError: there is no index, it is no cache, another process uses it, or the log has another scheme.
+        RefusedError: the rules in force are not the configuration's, or the log lost its history.
+        UnavailableError: the broker did not answer in time.
+    """
+    opening = _Opening(config, topic, rebuild=True, new_log=False)
+    try:
+        found = topic.find()
+        opening.read_index()
+        opening.refuse_without_log(found)
+        if found.log_id is None:
+            return RebuildPlan(opening.stats(), found.first, found.end)
+        opening.connect()
+        opening.refuse_lost(found.log_id)
+        history = RulesHistory(*opening.waiting.bounds())
+        read_rules_on(opening.waiting, history, history.first, progress)
+        if history.in_force is not None:
+            opening.check_rules(history.in_force)
+        return RebuildPlan(opening.stats(), history.first, history.end)
+    finally:
+        opening.close()
 
 
 class _Opening:
@@ -221,6 +208,19 @@ class _Opening:
         except CorruptError as error:
             self._damage = str(error)
 
+    def read_index(self) -> None:
+        """Open the index for reading only, or keep the reason why it cannot be read."""
+        if only_copy_in(self._config.index.path):
+            raise _files_index(self._config.index.path)
+        try:
+            self._index = LogIndex.read(self._config.index.path, scheme=None)
+        except CorruptError as error:
+            self._damage = str(error)
+
+    def stats(self) -> IndexStats | None:
+        """Return the figures of the index; None if it is damaged."""
+        return None if self._index is None else self._index.stats()
+
     def refuse_without_log(self, found: FoundLog) -> None:
         """Refuse to begin a log if offsets or index show that there was one (step 3)."""
         if found.absence is None:
@@ -233,10 +233,20 @@ class _Opening:
         elif reason is not None and not self._new_log:
             raise lost_log_error(reason)
 
-    def agree(self, log_id: bytes) -> None:
-        """Connect to the log, and make the index one of this log (step 5)."""
+    def connect(self) -> None:
+        """Connect to the log."""
         self._log = self._topic.connect()
         self._waiting = WaitingLog(self._log, self._config)
+
+    def refuse_lost(self, log_id: bytes) -> None:
+        """Refuse a log that lost what the index has read of it; nothing is known of a damaged index."""
+        found = None if self._damage is not None else self._disagreement(log_id)
+        if found is not None and found.lost:
+            self._lose(f"{self._read_so_far()}, but {found.reason}")
+
+    def agree(self, log_id: bytes) -> None:
+        """Connect to the log, and make the index one of this log (step 5)."""
+        self.connect()
         if self._damage is not None:
             self._empty(None if self._rebuild else self._damage)
         elif (found := self._disagreement(log_id)) is not None and found.lost:
@@ -269,9 +279,9 @@ class _Opening:
             raise UnavailableError(msg)
         self.log.seek(self.index.next_offset)
 
-    def check_rules(self) -> None:
+    def check_rules(self, in_force: Rules | None) -> None:
         """Refuse a configuration that differs from the rules in force (step 8)."""
-        refuse_other_rules(self._config, self.index.rules)
+        refuse_other_rules(self._config, in_force)
 
     def _disagreement(self, log_id: bytes) -> _Disagreement | None:
         """Return why the index does not agree with this log; None if it does."""

@@ -110,6 +110,28 @@ def test_set_one_partition(
     assert committed_offsets(admin, config.kafka.group)[source][0] == 7
 
 
+def test_a_dry_run_sets_nothing(
+    config: Config,
+    admin: KafkaAdminClient,
+    flags: list[str],
+    source: TopicPartition,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It writes the old and the new offset and what becomes of those between; an offset outside is refused as ever."""
+    name = f"{source.topic}-0"
+    assert run(["offsets", "set", *where(flags), "--to=logged", "--dry-run"]) == EXIT_OK
+    assert capsys.readouterr().out.splitlines() == [f"{name}: none -> 4", "dry run: nothing was set"]
+    assert committed_offsets(admin, config.kafka.group) == {}
+    assert run(["offsets", "set", *where(flags), "--to=logged"]) == EXIT_OK
+    capsys.readouterr()
+    for to, effect in (("beginning", "0 (4 offsets read again)"), ("end", "10 (6 offsets skipped)"), ("logged", "4")):
+        assert run(["offsets", "set", *where(flags), f"--to={to}", "--dry-run"]) == EXIT_OK
+        assert capsys.readouterr().out.splitlines()[0] == f"{name}: 4 -> {effect}"
+    one = [f"--topic={source.topic}", "--partition=0", "--to=11"]
+    assert run(["offsets", "set", *where(flags), *one, "--dry-run"]) == EXIT_USER
+    assert committed_offsets(admin, config.kafka.group)[source][0] == 4
+
+
 def test_set_is_refused_while_a_worker_runs(
     config: Config, flags: list[str], source: TopicPartition, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -147,6 +147,22 @@ def test_command(config: Config, flags: list[str], capsys: pytest.CaptureFixture
     assert (values["since_offset"], values["in_force"]["limit"], len(values["history"])) == (1, 5, 2)
 
 
+def test_a_dry_run_of_a_change(config: Config, flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """It writes each old and new value and changes nothing: not even a topic is made for a group without a log."""
+    assert run(["rules", "apply", *flags, "--dry-run"]) == EXIT_OK
+    assert "has no rules yet and would begin with these" in capsys.readouterr().out
+    with pytest.raises(UserError, match="there is no log"):
+        read_rules(config)
+    assert run(["rules", "apply", *flags]) == EXIT_OK
+    capsys.readouterr()
+    assert run(["rules", "apply", *flags, "--limit=5", "--dry-run"]) == EXIT_OK
+    assert capsys.readouterr().out.splitlines() == [
+        f"limit: {rules_of(config).limit} -> 5",
+        "dry run: nothing was appended (it would be revision 2)",
+    ]
+    assert effects(config) == [(0, Effect.TOOK_FORCE)]
+
+
 def test_command_on_directed_search(config: Config, flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """``rules show`` prints the settings of directed search, and flags change them."""
     assert run(["rules", "apply", *flags, "--probes=64", "--limit=52"]) == EXIT_OK

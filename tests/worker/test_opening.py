@@ -11,6 +11,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.errors import CorruptError, UserError
 from stream_dedup.index import LogIndex, mark_corrupt
 from stream_dedup.worker import opening
+from stream_dedup.worker.log_topic import KafkaLogTopic
 from stream_dedup.worker.worker_id import worker_id
 from tests.index.trees import tree
 
@@ -23,7 +24,7 @@ def config(tmp_path: Path) -> Config:
 
 def open_index(config: Config, *, rebuild: bool = False) -> LogIndex:
     """The steps of ``open_log`` that concern the folder alone."""
-    steps = opening._Opening(config, opening.KafkaLogTopic(config), rebuild=rebuild, new_log=False)
+    steps = opening._Opening(config, KafkaLogTopic(config), rebuild=rebuild, new_log=False)
     try:
         steps.open_index(None)
         if rebuild or steps._damage is not None:

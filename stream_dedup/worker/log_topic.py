@@ -1,0 +1,68 @@
+"""The topic of a group's log before it is read: what is found there, and what is made."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Protocol
+
+from stream_dedup.broker.adapter import KafkaLog
+from stream_dedup.broker.client import make_admin
+from stream_dedup.broker.lost_log import FoundLog, find_log
+from stream_dedup.broker.retry import patiently
+from stream_dedup.broker.topics import ensure_topics, topic_ids, topic_of_id
+from stream_dedup.errors import UnavailableError
+
+if TYPE_CHECKING:
+    import uuid
+
+    from stream_dedup.config.model import Config
+    from stream_dedup.ports import FingerprintLog
+
+
+class LogTopic(Protocol):
+    """The topic of a group's log, while nothing of it has been read. May block, and raises ``UnavailableError``."""
+
+    def find(self) -> FoundLog:
+        """Return the group's offsets and what is there of the log."""
+
+    def prepare(self) -> bytes:
+        """Check the topics, make the missing ones, and return the id of the log; UserError for a wrong setting."""
+
+    def exists(self, topic_id: uuid.UUID) -> bool:
+        """Return whether a topic of this id exists, under any name."""
+
+    def connect(self) -> FingerprintLog:
+        """Return the log; the caller closes it."""
+
+
+class KafkaLogTopic:
+    """Implements ``LogTopic``; each call connects and closes its connection."""
+
+    def __init__(self, config: Config) -> None:
+        """Connect later."""
+        self._config = config
+
+    def find(self) -> FoundLog:
+        """Return the group's offsets and what is there of the log."""
+        with closing(make_admin(self._config.kafka)) as admin:
+            return find_log(admin, self._config)
+
+    def prepare(self) -> bytes:
+        """Check the topics, make the missing ones, and return the id of the log."""
+        kafka, topic = self._config.kafka, self._config.log_topic
+        with closing(make_admin(kafka)) as admin:
+            ensure_topics(admin, self._config)
+            ids = patiently(kafka, topic, lambda: topic_ids(admin, [topic]))
+        if topic not in ids:
+            msg = f"topic {topic} was there a moment ago and is gone; start again"
+            raise UnavailableError(msg)
+        return ids[topic]
+
+    def exists(self, topic_id: uuid.UUID) -> bool:
+        """Return whether a topic of this id exists."""
+        with closing(make_admin(self._config.kafka)) as admin:
+            return patiently(self._config.kafka, f"topic {topic_id}", lambda: topic_of_id(admin, topic_id)) is not None
+
+    def connect(self) -> KafkaLog:
+        """Return the log."""
+        return KafkaLog(self._config.kafka, self._config.log_topic)
