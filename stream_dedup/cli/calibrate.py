@@ -22,7 +22,18 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@config_options("profile", "probes", "limit", "short_limit", "distance", "scope", "processes", "article_limit")
+@config_options(
+    "profile",
+    "probes",
+    "limit",
+    "short_limit",
+    "distance",
+    "id_field",
+    "text_field",
+    "scope",
+    "processes",
+    "article_limit",
+)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--original", metavar="FIELD", help="Field with the id of the article of which a line is a copy.")
 @click.option(

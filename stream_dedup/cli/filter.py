@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stream_dedup.cli.options import config_options, settings_files
+from stream_dedup.cli.output import say
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.cli.signals import terminable
 from stream_dedup.config.model import Config
@@ -22,7 +23,19 @@ if TYPE_CHECKING:
 
 @click.command()
 @config_options(
-    "profile", "probes", "limit", "short_limit", "distance", "window", "scope", "recrawl", "processes", "article_limit"
+    "profile",
+    "probes",
+    "limit",
+    "short_limit",
+    "distance",
+    "window",
+    "id_field",
+    "text_field",
+    "html",
+    "scope",
+    "recrawl",
+    "processes",
+    "article_limit",
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option(
@@ -36,6 +49,7 @@ if TYPE_CHECKING:
 @click.option("--unique", metavar="FILE", type=click.Path(path_type=Path), help="Write unique records to this file.")
 @click.option("--duplicate", metavar="FILE", type=click.Path(path_type=Path), help="Write duplicates to this file.")
 @click.option("--rejected", metavar="FILE", type=click.Path(path_type=Path), help="Write rejected lines to this file.")
+@click.option("--plain", is_flag=True, help="Write records as they came, unique ones only where no file is named.")
 def command(  # noqa: PLR0917 - one argument for each flag
     config: Config,
     files: tuple[str, ...],
@@ -44,20 +58,26 @@ def command(  # noqa: PLR0917 - one argument for each flag
     unique: Path | None,
     duplicate: Path | None,
     rejected: Path | None,
+    *,
+    plain: bool,
 ) -> int:
     """Add a verdict to each record of JSON Lines: whether a near-duplicate came before it.
 
-    Reads FILEs in order (- or none: standard input). Each line is an object with a text in the field
-    `text` and an id in `id` (default: FILE:LINE). Writes each record unchanged, in order, with
-    an object `dedup` added: `verdict` (unique, duplicate, rejected); `fingerprint`; for duplicates
-    `match` with `id`, `distance` (of 256 bits; with profile simhash of 64) and `similarity`; for rejected
-    records `reason`. A unique record with a `match` is an update (--recrawl): the match is its earlier
-    version. A line that is not an object with a text becomes
-    {"dedup": {"verdict": "rejected", "reason": …, "line": …}}. Blank lines are skipped.
+    Reads FILEs in order (- or none: standard input), which may be compressed with gzip or zstd. Each line is an
+    object with a text in the field `text` (--text-field) and an id in `id` (--id-field; default: FILE:LINE).
+    Writes each record unchanged, in order, with an object `dedup` added: `verdict` (unique, duplicate, rejected);
+    `fingerprint`; for duplicates `match` with `id`, `distance` (of 256 bits; with profile simhash of 64) and
+    `similarity`; for rejected records `reason`. A unique record with a `match` is an update (--recrawl): the
+    match is its earlier version. A line that is not an object with a text becomes {"dedup": {"verdict":
+    "rejected", "reason": …, "line": …}}. Blank lines are skipped.
 
     --unique, --duplicate and --rejected write the records of a verdict to a FILE (- is standard output); the
     others go to standard output. A FILE appears complete, when the call succeeds; it must not be an input. A
     call that is killed may leave a temporary file .stream-dedup-*.tmp beside it.
+
+    --plain writes each record as it came, without `dedup`: unique ones to standard output, duplicates and rejected
+    lines only where --duplicate and --rejected name a FILE. (Of a line longer than 64 MiB, --rejected gets the object
+    described above.)
 
     --index DIR keeps the index for later calls; a call that fails leaves it unchanged. The rules
     (--limit, --window and so on) are those of this call and hold for its own lines; the profile cannot change.
@@ -71,6 +91,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
     \b
     Examples:
       stream-dedup filter articles.jsonl > marked.jsonl
+      stream-dedup filter --plain --duplicate again.jsonl archive.jsonl.gz > once.jsonl
       stream-dedup filter --unique new.jsonl --duplicate /dev/null --index seen/ today.jsonl
       tail -f feed.jsonl | stream-dedup filter --window 24h --time-field created_at
     """  # noqa: D301 - \b keeps click from folding the examples
@@ -82,12 +103,16 @@ def command(  # noqa: PLR0917 - one argument for each flag
         time_field=time_field,
         outputs={Verdict.UNIQUE: unique, Verdict.DUPLICATE: duplicate, Verdict.REJECTED: rejected},
         settings=settings_files(config),
+        plain=plain,
     )
     with terminable() as hold, ProgressLine(hidden=sys.stdout.isatty()) as line:
         tally = filter_files(
             config, options, _now_ms, lambda so_far: line.show(lambda elapsed: _progress(so_far, elapsed)), hold
         )
-    return EXIT_FOUND if tally.verdicts[Verdict.REJECTED] else EXIT_OK
+    lost = tally.verdicts[Verdict.REJECTED]
+    if plain and lost and rejected is None and not config.match.observe:
+        say(f"{lost:,} rejected lines were written nowhere; name a file for them with --rejected")
+    return EXIT_FOUND if lost else EXIT_OK
 
 
 def _now_ms() -> int:

@@ -16,7 +16,8 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.model import FINGERPRINT_BITS, Status
 from stream_dedup.core.text.decode import is_blank
 from stream_dedup.errors import UserError
-from stream_dedup.files.inputs import printable
+from stream_dedup.files.compressed import unpacked
+from stream_dedup.files.inputs import printable, shown_name
 from stream_dedup.files.output_file import STDOUT
 from stream_dedup.files.same_file import refuse_inputs_as_outputs
 
@@ -35,7 +36,7 @@ class _Named(NamedTuple):
 
 
 @click.command()
-@config_options("profile")
+@config_options("profile", "html")
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @click.option("--file", "files", metavar="FILE", multiple=True, help="File with one text; - is standard input.")
 @click.option("--lines", is_flag=True, help="Read each line of a FILE as a text.")
@@ -56,7 +57,8 @@ def command(  # noqa: PLR0917 - one argument for each flag
     """Write the fingerprint of each TEXT: 16 hex digits, and the text or file name.
 
     Without TEXT and --file, standard input is the text. A text without words (only punctuation) has
-    fingerprint 0. --json adds the kind of the text: long, short, exact or featureless. Texts of one
+    fingerprint 0. A FILE may be compressed with gzip or zstd. --json adds the kind of the text: long, short,
+    exact or featureless. Texts of one
     kind are nearly the same if their fingerprints differ in few bits.
 
     \b
@@ -101,14 +103,14 @@ def _read(file: str, *, lines: bool) -> Sequence[_Named]:
     refuse_inputs_as_outputs([STDOUT], [file])
     try:
         content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        text = content.decode("utf-8-sig")
+        text = b"".join(filter(None, unpacked(iter((content,)), shown_name(file)))).decode("utf-8-sig")
     except OSError as error:
         msg = f"file {file}: cannot be read ({error.strerror}); name a text file"
         raise UserError(msg) from error
     except UnicodeDecodeError as error:
         msg = f"file {file}: not UTF-8 at byte {error.start}; save it as UTF-8"
         raise UserError(msg) from error
-    name = "stdin" if file == "-" else printable(file)
+    name = shown_name(file)
     if not lines:
         return [_Named(name, text)]
     return [

@@ -22,7 +22,7 @@ import click
 from pydantic.fields import FieldInfo
 
 from stream_dedup.cli.logs import set_up_logging
-from stream_dedup.config.keys import all_keys, flag_help
+from stream_dedup.config.keys import all_keys, flag_help, value_flag_help
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.files.same_file import STREAM, refuse_inputs_as_outputs
@@ -37,6 +37,8 @@ class _Flag(NamedTuple):
     key: str
     metavar: str = ""
     multiple: bool = False
+    value: str = ""
+    """What a flag without a value sets its key to, where the key is no boolean."""
 
     @property
     def field(self) -> FieldInfo:
@@ -60,6 +62,9 @@ FLAGS = {
     "short_limit": _Flag("match.short_limit", "BITS"),
     "distance": _Flag("match.distance", "K"),
     "window": _Flag("match.window", "TIME"),
+    "id_field": _Flag("input.id_field", "FIELD"),
+    "text_field": _Flag("input.text_field", "FIELD"),
+    "html": _Flag("input.markup", value="html"),
     "scope": _Flag("input.scope_field", "FIELD"),
     "recrawl": _Flag("match.recrawl", "RESULT"),
     "observe": _Flag("match.observe"),
@@ -125,6 +130,8 @@ def settings_files(config: Config) -> tuple[Path, ...]:
 
 def _option(name: str, flag: _Flag) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     names = (f"--{name.replace('_', '-')}", f"flag_{name}")
+    if flag.value:
+        return click.option(*names, flag_value=flag.value, default=None, help=value_flag_help(flag.field, flag.value))
     about = flag_help(flag.field)
     if flag.field.annotation is bool:
         return click.option(*names, is_flag=True, default=None, help=about)

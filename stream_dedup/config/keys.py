@@ -78,6 +78,12 @@ def flag_help(field: FieldInfo) -> str:
     return f"{meaning[0].upper()}{meaning[1:]}{f' [{shown_facts}]' if shown_facts else ''}."
 
 
+def value_flag_help(field: FieldInfo, value: str) -> str:
+    """Returns the help of a flag that sets a key to one of its values."""
+    meaning = field.description or ""
+    return f"{meaning[0].upper()}{meaning[1:]}: {value} [default: {_plain(field.default)}]."
+
+
 def shown_comment(field: FieldInfo) -> str:
     """Returns the comment of a key in ``config show``: its meaning, the note, and what is in force if it is not set."""
     unset = _text(field, "unset")

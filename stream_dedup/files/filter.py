@@ -14,6 +14,7 @@ It never writes to an index that belongs to a log in Kafka.
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
@@ -74,6 +75,15 @@ class FilterOptions:
     outputs: Mapping[Verdict, Path | None] = field(default_factory=dict)
     settings: tuple[Path, ...] = ()
     """Files of the configuration: they are inputs too, which no output may replace."""
+    plain: bool = False
+    """Write records as they came; duplicates and rejected lines only to a named output."""
+
+    def destinations(self) -> Mapping[Verdict, Path | None]:
+        """Returns the output of each verdict; None: standard output."""
+        if not self.plain:
+            return self.outputs
+        nowhere = {Verdict.DUPLICATE: Path(os.devnull), Verdict.REJECTED: Path(os.devnull)}
+        return nowhere | {verdict: path for verdict, path in self.outputs.items() if path is not None}
 
 
 @dataclass(slots=True)
@@ -122,7 +132,7 @@ def filter_files(
     processes = fingerprinting_processes(config.worker.processes, tally.progress.total)
     with ExitStack() as stack:
         index = stack.enter_context(_index(config, options.index))
-        outputs = Outputs(options.outputs)
+        outputs = Outputs(options.destinations())
         stack.callback(outputs.discard)
         outputs.open()
         pool = FingerprintPool(
@@ -132,7 +142,7 @@ def filter_files(
             config.worker.article_limit_s,
         )
         stack.callback(pool.close)
-        call = _Call(_Log(index, config, clock), outputs, tally, options.time_field, config)
+        call = _Call(_Log(index, config, clock), outputs, tally, options, config)
         limit = LOOK_AHEAD * max(1, processes)
         for lines, columns in _fingerprinted(read_batches(options.inputs, tally.progress), pool, limit, outputs):
             call.answer(lines, columns)
@@ -160,7 +170,7 @@ def _check(config: Config, options: FilterOptions) -> None:
 
 
 def _check_outputs(options: FilterOptions) -> None:
-    outputs = [options.outputs.get(verdict) or STDOUT for verdict in Verdict]
+    outputs = [options.destinations().get(verdict) or STDOUT for verdict in Verdict]
     refuse_inputs_as_outputs(outputs, (*options.inputs, *options.settings))
     if options.index is not None:
         refuse_outputs_inside(outputs, options.index)
@@ -209,11 +219,12 @@ class _Log:
 class _Call:
     """Logs, judges and writes the batches of one call."""
 
-    def __init__(self, log: _Log, outputs: Outputs, tally: Tally, time_field: str | None, config: Config) -> None:
+    def __init__(self, log: _Log, outputs: Outputs, tally: Tally, options: FilterOptions, config: Config) -> None:
         self._log = log
         self._outputs = outputs
         self._tally = tally
-        self._time_field = time_field
+        self._time_field = options.time_field
+        self._plain = options.plain
         self._format = input_format_of(config)
         self._observe = config.match.observe
         self._topic_id = uuid.uuid4().bytes
@@ -230,6 +241,8 @@ class _Call:
         self._tally.verdicts.update(judgement.verdict for judgement in judgements)
 
     def _output_line(self, line: bytes | CutLine, judgement: Judgement, fingerprint: int) -> bytes:
+        if self._plain and isinstance(line, bytes):
+            return line + b"\n"
         if judgement.verdict is Verdict.REJECTED and not has_text(line, self._format):
             return rejected_line(line, judgement.reason)
         if isinstance(line, CutLine):

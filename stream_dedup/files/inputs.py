@@ -3,6 +3,7 @@
 Rules:
 
 * Each input is opened once and read once, from beginning to end, so that a named pipe works like a file.
+* An input of gzip or zstd is unpacked (``compressed``); progress counts the bytes that are read, not the unpacked ones.
 * A batch has lines of one input only, and respects its limits.
 * ``None`` between batches means that the input has no data at present. The lines read before come as a batch first,
   however small, so that a slow input is answered at once.
@@ -28,6 +29,7 @@ from typing import IO
 
 from stream_dedup.core.text.decode import BYTE_ORDER_MARK, is_blank
 from stream_dedup.errors import UnavailableError, UserError
+from stream_dedup.files.compressed import unpacked
 from stream_dedup.files.output_file import SIGNAL_S, write_all
 from stream_dedup.pool import process_count
 
@@ -172,7 +174,7 @@ def read_batches(names: Sequence[str], progress: Progress, copies: Copies | None
         copies: copies of inputs that cannot be read twice; None: no input is read again.
 
     Raises:
-        UserError: an input cannot be opened.
+        UserError: an input cannot be opened, or its compressed data are damaged or end too early.
     """
     for source, name in enumerate(names):
         with _opened(name) as descriptor:
@@ -180,7 +182,7 @@ def read_batches(names: Sequence[str], progress: Progress, copies: Copies | None
             chunks = _chunks(descriptor, progress, waits=waits)
             if copies is not None and (waits or name == STDIN):
                 chunks = _copied(chunks, copies, source)
-            yield from _batches(chunks, source, STDIN_NAME if name == STDIN else printable(name))
+            yield from _batches(chunks, source, shown_name(name))
 
 
 def read_batches_again(names: Sequence[str], copies: Copies) -> Iterator[LineBatch]:
@@ -193,8 +195,13 @@ def read_batches_again(names: Sequence[str], copies: Copies) -> Iterator[LineBat
         copy = copies.rewound(source)
         with _opened(name) if copy is None else nullcontext(copy) as descriptor:
             chunks = _chunks(descriptor, Progress(), waits=False)
-            batches = _batches(chunks, source, STDIN_NAME if name == STDIN else printable(name))
+            batches = _batches(chunks, source, shown_name(name))
             yield from (batch for batch in batches if batch is not None)
+
+
+def shown_name(name: str) -> str:
+    """Returns the name of an input in ids and messages."""
+    return STDIN_NAME if name == STDIN else printable(name)
 
 
 def printable(argument: str) -> str:
@@ -219,7 +226,7 @@ def _opened(name: str) -> Iterator[int]:
 
 def _batches(chunks: Iterator[bytes | None], source: int, name: str) -> Iterator[LineBatch | None]:
     batch, size = LineBatch(source, name), 0
-    for numbered in _lines(chunks):
+    for numbered in _lines(unpacked(chunks, name)):
         if numbered is not None:
             number, line = numbered
             batch.lines.append(line)

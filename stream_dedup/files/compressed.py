@@ -1,0 +1,154 @@
+"""Compressed inputs: gzip and zstd, recognised by their first bytes.
+
+Rules:
+
+* The name of a file decides nothing. JSON and text never begin with the first bytes of gzip or zstd.
+* Several gzip members, or zstd frames, one after the other are one input, as the tools that concatenate them mean it.
+* A step yields at most ``STEP_BYTES`` of gzip, or what ``FEED_BYTES`` of zstd unpack to, which is at most 32 MiB: a
+  block of zstd has at least 4 bytes and unpacks to at most 128 KiB. So an input that unpacks to terabytes is read in
+  the memory of any other.
+* Input that ends in the middle, or is damaged, is an error. Nothing after the last undamaged block is passed on.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol
+
+from stream_dedup.errors import UserError
+
+if TYPE_CHECKING:
+    from zstandard import ZstdDecompressionObj
+
+STEP_BYTES = 1 << 20
+"""Most bytes of one step of gzip."""
+FEED_BYTES = 1 << 10
+"""Compressed bytes of one step of zstd."""
+MAX_WINDOW_BYTES = 1 << 31
+"""The window of ``zstd --long=31``, which public archives of articles are written with; it is memory while reading."""
+_GZIP_HEADER = 16 + zlib.MAX_WBITS
+"""Makes zlib expect the header and the checksum of gzip."""
+
+
+class _DamagedError(Exception):
+    """The library refuses the input; the text is its reason."""
+
+
+class _Unpacker(Protocol):
+    """Unpacks one input, of one or several members."""
+
+    name: str
+
+    @property
+    def inside(self) -> bool:
+        """Whether the input so far ends in the middle of a member."""
+
+    def feed(self, packed: bytes) -> Iterator[bytes]:
+        """Yield what these bytes unpack to.
+
+        Raises:
+            _DamagedError: the bytes are damaged.
+        """
+
+
+def unpacked(chunks: Iterator[bytes | None], name: str) -> Iterator[bytes | None]:
+    """Yield the content of an input that may be compressed; ``None``, an input without data at present, is passed on.
+
+    Raises:
+        UserError: the input is damaged, or ends too early.
+    """
+    head = b""
+    for chunk in chunks:
+        if chunk is None:
+            yield None
+            continue
+        head += chunk
+        if not any(magic.startswith(head) for magic in _UNPACKERS):
+            break
+    unpacker = next((make() for magic, make in _UNPACKERS.items() if head.startswith(magic)), None)
+    whole = chain([head], chunks) if head else chunks
+    yield from whole if unpacker is None else _unpack(unpacker, whole, name)
+
+
+def _unpack(unpacker: _Unpacker, chunks: Iterable[bytes | None], name: str) -> Iterator[bytes | None]:
+    for chunk in chunks:
+        if chunk is None:
+            yield None
+            continue
+        try:
+            yield from unpacker.feed(chunk)
+        except _DamagedError as error:
+            msg = f"input {name}: its {unpacker.name} data are damaged ({error}); get the file again, or repair it"
+            raise UserError(msg) from error
+    if unpacker.inside:
+        msg = f"input {name}: its {unpacker.name} data end too early; the file is not complete, get it again"
+        raise UserError(msg)
+
+
+class _Gzip:
+    """Members of gzip, between which there may be zero bytes."""
+
+    name = "gzip"
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(_GZIP_HEADER)
+        self.inside = True
+
+    def feed(self, packed: bytes) -> Iterator[bytes]:
+        """Yield what these bytes unpack to."""
+        while packed:
+            if not self.inside:
+                packed = packed.lstrip(b"\0")
+                self._member, self.inside = zlib.decompressobj(_GZIP_HEADER), bool(packed)
+            try:
+                yield self._member.decompress(packed, STEP_BYTES)
+            except zlib.error as error:
+                raise _DamagedError(str(error)) from error
+            packed = self._member.unconsumed_tail
+            if self._member.eof:
+                packed, self.inside = self._member.unused_data, False
+
+
+class _Zstd:
+    """Frames of zstd."""
+
+    name = "zstd"
+
+    def __init__(self) -> None:
+        from zstandard import ZstdDecompressor  # noqa: PLC0415 - loaded for such an input only
+
+        self._make = ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES).decompressobj
+        self._frame: ZstdDecompressionObj | None = None
+
+    @property
+    def inside(self) -> bool:
+        """Whether the input so far ends in the middle of a frame."""
+        return self._frame is not None
+
+    def feed(self, packed: bytes) -> Iterator[bytes]:
+        """Yield what these bytes unpack to."""
+        from zstandard import ZstdError  # noqa: PLC0415 - as above
+
+        at = 0
+        while at < len(packed):
+            part = packed[at : at + FEED_BYTES]
+            frame = self._frame = self._frame or self._make()
+            try:
+                yield frame.decompress(part)
+            except ZstdError as error:
+                raise _DamagedError(str(error)) from error
+            at += len(part)
+            if frame.eof:
+                at -= len(frame.unused_data)
+                self._frame = None
+
+
+_UNPACKERS: dict[bytes, Callable[[], _Unpacker]] = {
+    b"\x1f\x8b": _Gzip,
+    b"\x28\xb5\x2f\xfd": _Zstd,
+    # A skippable frame of zstd, with which parallel writers begin.
+    **{bytes((first, 0x2A, 0x4D, 0x18)): _Zstd for first in range(0x50, 0x60)},
+}
+"""What each input of these first bytes is."""
