@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
-from kafka.errors import KafkaError
+from kafka.errors import KafkaConnectionError, KafkaError
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from stream_dedup.broker.workarounds import (
     close_abandoned_sockets,
@@ -31,6 +32,8 @@ from stream_dedup.broker.workarounds import (
 from stream_dedup.errors import UnavailableError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from stream_dedup.config.model import Config, KafkaConfig
 
 log = logging.getLogger(__name__)
@@ -81,6 +84,7 @@ def make_consumer(kafka: KafkaConfig, **settings: Any) -> KafkaConsumer:  # noqa
             "max_partition_fetch_bytes": max(kafka.max_record_bytes + HEADER_ALLOWANCE_BYTES, 1 << 20),
             "receive_message_max_bytes": max(MAX_RESPONSE_BYTES, 2 * kafka.max_record_bytes),
             "metrics_enabled": False,
+            "client_rack": kafka.client_rack or "",
         }
         | settings,
     )
@@ -98,6 +102,7 @@ def make_producer(kafka: KafkaConfig, **settings: Any) -> KafkaProducer:  # noqa
             "max_request_size": kafka.max_record_bytes + HEADER_ALLOWANCE_BYTES,
             "delivery_timeout_ms": max(int(kafka.broker_wait_s * 1_000), REQUEST_TIMEOUT_MS + 1_000),
             "max_block_ms": int(kafka.broker_wait_s * 1_000),
+            "compression_type": None if kafka.compression == "none" else kafka.compression,
             "metrics_enabled": False,
         }
         | settings,
@@ -193,6 +198,27 @@ def _constructed(kind: Callable[..., T], settings: dict[str, Any]) -> T:
         return kind(**settings, kafka_client=make)
 
 
+class TokenFile(AbstractTokenProvider):  # type: ignore[misc] # the client has no types
+    """The token in a file. The client asks for it at each connection, and before the session of a connection ends."""
+
+    def __init__(self, path: Path) -> None:
+        """Read nothing yet."""
+        super().__init__()
+        self._path = path
+
+    def token(self) -> str:
+        """Return the token.
+
+        Raises:
+            KafkaConnectionError: the file cannot be read just now; the client connects again.
+        """
+        try:
+            return self._path.read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            msg = f"token file {self._path} (kafka.sasl_token_file) cannot be read: {error}"
+            raise KafkaConnectionError(msg) from error
+
+
 class _Refusals(logging.Handler):
     """Keeps the reason why a broker refused the client: the client only logs it."""
 
@@ -237,7 +263,7 @@ def _short(error: BaseException) -> str:
 def _common(kafka: KafkaConfig) -> dict[str, Any]:
     return {
         "bootstrap_servers": [part.strip() for part in kafka.brokers.split(",")],
-        "client_id": f"stream-dedup-{kafka.group}",
+        "client_id": kafka.client_id,
         "request_timeout_ms": REQUEST_TIMEOUT_MS,
         "retry_backoff_ms": RETRY_BACKOFF_MS,
         "reconnect_backoff_max_ms": RECONNECT_BACKOFF_MAX_MS,
@@ -257,6 +283,7 @@ def _security(kafka: KafkaConfig) -> dict[str, Any]:
         "sasl_mechanism": kafka.sasl_mechanism,
         "sasl_plain_username": kafka.sasl_username,
         "sasl_plain_password": kafka.sasl_secret(),
+        "sasl_oauth_token_provider": None if kafka.sasl_token_file is None else TokenFile(kafka.sasl_token_file),
     }
     return {name: value for name, value in settings.items() if value is not None}
 

@@ -16,6 +16,8 @@ from stream_dedup.config.model import Config
 from stream_dedup.config.sections import KafkaConfig
 from stream_dedup.core.rules import EXACT, MAX_MASKS
 
+OAUTHBEARER = "OAUTHBEARER"
+"""The mechanism that takes a token in place of name and password."""
 EXACT_TABLES = 4
 """Number of tables that cover the fingerprint."""
 
@@ -39,23 +41,7 @@ def _security_problems(kafka: KafkaConfig) -> list[ConfigProblem]:
         if getattr(kafka, name) is not None and getattr(kafka, f"{name}_file") is not None:
             keys = (f"kafka.{name}", f"kafka.{name}_file")
             problems.append(ConfigProblem(keys, "both are set", "set only one of them"))
-    sasl = kafka.security_protocol.startswith("SASL")
-    needed = {
-        "sasl_mechanism": kafka.sasl_mechanism,
-        "sasl_username": kafka.sasl_username,
-        "sasl_password": kafka.sasl_password or kafka.sasl_password_file,
-    }
-    for name, value in needed.items():
-        if sasl and value is None:
-            problems.append(
-                ConfigProblem(
-                    (f"kafka.{name}",),
-                    f"required by {kafka.security_protocol}",
-                    "set it, or another kafka.security_protocol",
-                )
-            )
-        if not sasl and value is not None:
-            problems.append(_unused(f"kafka.{name}", kafka.security_protocol, "SASL_SSL"))
+    problems += _sasl_problems(kafka)
     if kafka.ssl_keyfile is not None and kafka.ssl_certfile is None:
         problems.append(
             ConfigProblem(("kafka.ssl_keyfile",), "a private key needs a certificate", "set kafka.ssl_certfile")
@@ -65,6 +51,33 @@ def _security_problems(kafka: KafkaConfig) -> list[ConfigProblem]:
         given = [name for name in tls if getattr(kafka, name) is not None]
         problems += [_unused(f"kafka.{name}", kafka.security_protocol, "SSL or SASL_SSL") for name in given]
     return problems
+
+
+def _sasl_problems(kafka: KafkaConfig) -> Iterator[ConfigProblem]:
+    given = {
+        "sasl_mechanism": kafka.sasl_mechanism,
+        "sasl_username": kafka.sasl_username,
+        "sasl_password": kafka.sasl_password or kafka.sasl_password_file,
+        "sasl_token_file": kafka.sasl_token_file,
+    }
+    if not kafka.security_protocol.startswith("SASL"):
+        used = [name for name, value in given.items() if value is not None]
+        yield from (_unused(f"kafka.{name}", kafka.security_protocol, "SASL_SSL") for name in used)
+        return
+    mechanism = kafka.sasl_mechanism
+    by_name = ("sasl_username", "sasl_password")
+    needed = ("sasl_mechanism", *(("sasl_token_file",) if mechanism == OAUTHBEARER else by_name))
+    for name in needed:
+        if given[name] is None:
+            yield ConfigProblem(
+                (f"kafka.{name}",),
+                f"required by {mechanism or kafka.security_protocol}",
+                "set it, or another kafka.sasl_mechanism or kafka.security_protocol",
+            )
+    for name, value in given.items():
+        if mechanism is not None and name not in needed and value is not None:
+            keys = (f"kafka.{name}", "kafka.sasl_mechanism")
+            yield ConfigProblem(keys, f"{mechanism} does not use it", f"remove kafka.{name}")
 
 
 def _unused(key: str, protocol: str, other: str) -> ConfigProblem:
@@ -77,7 +90,14 @@ def _unused(key: str, protocol: str, other: str) -> ConfigProblem:
 
 def _file_problems(config: Config) -> Iterator[ConfigProblem]:
     files: dict[str, tuple[str, ...]] = {
-        "kafka": ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password_file", "sasl_password_file"),
+        "kafka": (
+            "ssl_cafile",
+            "ssl_certfile",
+            "ssl_keyfile",
+            "ssl_password_file",
+            "sasl_password_file",
+            "sasl_token_file",
+        ),
         "features": ("user_dictionary", "stop_words"),
     }
     for section, names in files.items():

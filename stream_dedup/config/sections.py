@@ -52,6 +52,27 @@ class KafkaConfig(Section):
         "consumer group; its fingerprint log is the topic GROUP.fingerprints",
         form="letters, digits, '.', '_' and '-'",
     )
+    client_id: str = key(
+        "stream-dedup",
+        "name of this program in the brokers' logs, metrics and quotas",
+        form="text",
+        note="the group member and the transactions of a worker are named GROUP-UUID",
+        min_length=1,
+    )
+    client_rack: str | None = key(
+        None,
+        "rack or zone of this machine: records are read from a replica there, if the brokers' replica selector allows",
+        form="text, as broker.rack of the brokers",
+        min_length=1,
+    )
+    group_instance_id: str | None = key(
+        None,
+        "static membership: a worker that starts again within session_timeout_s keeps its partitions",
+        form="text, another for each worker",
+        note="partitions of a worker that stopped wait for session_timeout_s",
+        min_length=1,
+    )
+    compression: Literal["none", "gzip", "lz4", "zstd"] = key("none", "compression of the records that are written")
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = key(
         "PLAINTEXT", "protocol of the connection"
     )
@@ -65,10 +86,17 @@ class KafkaConfig(Section):
     ssl_password_file: Path | None = key(
         None, "file that contains the password of the private key", form="a readable file"
     )
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = key(None, "authentication mechanism")
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = key(
+        None, "authentication mechanism"
+    )
     sasl_username: str | None = key(None, "user name", form="text")
     sasl_password: SecretStr | None = key(None, "password", form="text, preferably in sasl_password_file")
     sasl_password_file: Path | None = key(None, "file that contains the password", form="a readable file")
+    sasl_token_file: Path | None = key(
+        None,
+        "file that contains the token of OAUTHBEARER, read at each connection and when the token ends",
+        form="a readable file, which something else renews",
+    )
     session_timeout_s: _Seconds = key(
         10, "time without a heartbeat after which the group reassigns a worker's partitions", form="seconds"
     )

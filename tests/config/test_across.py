@@ -29,6 +29,23 @@ def test_sasl_needs_its_keys(tmp_path: Path) -> None:
     ]
 
 
+def test_a_token_takes_the_place_of_name_and_password(tmp_path: Path) -> None:
+    """OAUTHBEARER needs its file and nothing else; a name or a token that is not used is a problem."""
+    token = tmp_path / "token"
+    token.write_text("x")
+    sasl = '[kafka]\nsecurity_protocol = "SASL_SSL"\nsasl_mechanism = '
+    load_config(write(tmp_path, f'{sasl}"OAUTHBEARER"\nsasl_token_file = "{token}"\n'), {}, {})
+    told = problems_of(tmp_path, f'{sasl}"OAUTHBEARER"\nsasl_username = "me"\n')
+    assert [line.partition(";")[0] for line in told] == [
+        "kafka.sasl_token_file: required by OAUTHBEARER",
+        "kafka.sasl_username, kafka.sasl_mechanism: OAUTHBEARER does not use it",
+    ]
+    told = problems_of(
+        tmp_path, f'{sasl}"PLAIN"\nsasl_username = "me"\nsasl_password = "x"\nsasl_token_file = "{token}"\n'
+    )
+    assert told == ["kafka.sasl_token_file, kafka.sasl_mechanism: PLAIN does not use it; remove kafka.sasl_token_file"]
+
+
 @pytest.mark.parametrize("role", ["unique", "duplicate", "rejected"])
 def test_a_topic_has_one_role(tmp_path: Path, role: str) -> None:
     """An output that is an input would feed itself; an output that is the log would break it."""

@@ -45,7 +45,6 @@ _KINDS: tuple[tuple[type[PortError], tuple[type[KafkaError], ...]], ...] = (
             kafka_errors.IllegalGenerationError,
             kafka_errors.UnknownMemberIdError,
             kafka_errors.RebalanceInProgressError,
-            kafka_errors.FencedInstanceIdError,
         ),
     ),
     (RecordTooLargeError, (kafka_errors.MessageSizeTooLargeError, kafka_errors.RecordListTooLargeError)),
@@ -61,6 +60,7 @@ _KINDS: tuple[tuple[type[PortError], tuple[type[KafkaError], ...]], ...] = (
             kafka_errors.InvalidGroupIdError,
             kafka_errors.InconsistentGroupProtocolError,
             kafka_errors.GroupMaxSizeReachedError,
+            kafka_errors.FencedInstanceIdError,  # another process has this worker's kafka.group_instance_id
             kafka_errors.InvalidTopicError,
             kafka_errors.InvalidRecordError,
             kafka_errors.InvalidTimestampError,

@@ -107,6 +107,7 @@ class KafkaSource:
             config.kafka,
             group_id=config.kafka.group,
             client_id=member_id,
+            group_instance_id=config.kafka.group_instance_id,
             session_timeout_ms=session_ms,
             heartbeat_interval_ms=max(session_ms // HEARTBEATS_A_SESSION, 1),
             max_poll_interval_ms=max(MAX_POLL_INTERVAL_MS, session_ms),
