@@ -75,7 +75,7 @@ def test_change_of_scheme_is_refused(config: Config) -> None:
     """A scheme never changes within one log."""
     apply_rules(config)
     other = config.model_copy(update={"features": config.features.model_copy(update={"seed": 7})})
-    with pytest.raises(RefusedError, match=r"scheme\.seed: 7 here, 0 in the log.*another --group"):
+    with pytest.raises(RefusedError, match=r"\(seed 0\)\n.*\(seed 7\)\n.*another --group"):
         apply_rules(other)
     assert effects(config) == [(0, Effect.TOOK_FORCE)]
 
