@@ -5,6 +5,9 @@ one partition in offset order. ``report`` declares the kinds of findings, ``rete
 been deleted, ``early_trims`` which trims dropped too much. The verdicts come from ``reference``, which shares no code
 with the index.
 
+An article that was seeded is owed no output. Where its source topic is consumed later, it may have one, which is
+compared as any other.
+
 Where the rules at an article's log position say ``observe``, its output belongs in the topic of unique articles,
 whatever the verdict in its headers.
 
@@ -156,7 +159,9 @@ class Audit:
         behind = self._behind()
         for index in np.flatnonzero(self.chosen & behind).tolist():
             self._report.add("pending" if self._is_current(index) else "source gone")
-        self._without_output(np.flatnonzero(self.chosen & ~self._has_output & ~behind))
+        owed = self.chosen & ~self._has_output & ~self._log.seeded
+        self._without_output(np.flatnonzero(owed & ~behind))
+        self._report.found["seeded"] = int((self.chosen & ~self._has_output & self._log.seeded).sum())
         self._logged_again()
         self._trimmed_early(behind)
         return self._report
@@ -233,8 +238,8 @@ class Audit:
     # articles without an output
 
     def _behind(self) -> NDArray[np.bool_]:
-        """Return which articles have no output, and are not committed."""
-        without = np.flatnonzero(~self._has_output)
+        """Return which articles are owed an output, have none, and are not committed."""
+        without = np.flatnonzero(~self._has_output & ~self._log.seeded)
         offsets = self._log.entries.offsets[without]
         behind = np.zeros(len(self._log.entries), bool)
         behind[without] = [offset >= self._end(index) for index, offset in zip(without.tolist(), offsets, strict=True)]

@@ -226,6 +226,12 @@ class PlainLog:
         """Return whether the rules at an article's log position send every output to the topic of unique articles."""
         return self._record(index).rules.observe
 
+    @cached_property
+    def seeded(self) -> NDArray[np.bool_]:
+        """Which articles were published before they were logged: no worker owes an output for them."""
+        of_records = np.array([record.batch.seeded for record in self._records], bool)
+        return of_records[self.entries.records]
+
     def scheme_id(self) -> str:
         """Return the id of the log's scheme, empty for an empty log."""
         return "" if self.rules is None else self.rules.scheme.id

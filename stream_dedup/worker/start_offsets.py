@@ -3,7 +3,7 @@
 * The committed offset, if its metadata names the topic's present id, or no id (the offset was set by hand).
 * Without such an offset the beginning, if no article of the partition was ever logged. If the metadata names another
   id, the topic was deleted and made again.
-* Otherwise the group has lost its offsets: stop, and say how to set them.
+* Otherwise the group has lost its offsets, or the topic was seeded: stop, and say how to set them.
 * A committed offset below what trims have forgotten: stop, and say how to set it. Those articles were logged and
   judged; nothing says any more what their verdicts were.
 
@@ -88,8 +88,8 @@ class StartOffsets:
         again = "--to beginning (judge everything again, the same verdicts) or " if not forgotten else ""
         return (
             f"group {self._kafka.group} has {what} {partition}, but its log has articles of it: the "
-            f"group lost its offsets (an idle group's expire). Set them: {self._command(partition)} "
-            f"{again}--to logged (go on behind what is logged)"
+            f"group lost its offsets (an idle group's expire), or the topic was seeded. Set them: "
+            f"{self._command(partition)} {again}--to logged (go on behind what is logged)"
         )
 
     def _forgotten(self, partition: Partition, committed: SourceOffset, forgotten: SourceOffset) -> str:

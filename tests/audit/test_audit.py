@@ -12,7 +12,7 @@ import xxhash
 from stream_dedup.audit.audit import audited, to_recompute
 from stream_dedup.audit.reference import PlainLog
 from stream_dedup.core.headers import MATCH_DISTANCE, SOURCE, OmittedValue, output_headers
-from stream_dedup.core.model import Judgement, LogPosition, Match, Verdict
+from stream_dedup.core.model import Judgement, LogOffset, LogPosition, Match, Verdict
 from stream_dedup.ports import Partition
 from tests.audit.comparing import (
     FAR,
@@ -43,6 +43,43 @@ def test_missing() -> None:
     found = report(log, outputs_of(log)[:1], scope(committed={SOURCE_0: 2}))
     assert counts(found) == {"missing": 1, "pending": 1}
     assert found.examples["missing"] == ["articles-0-1: in the log at offset 1, but in no output topic"]
+
+
+def seeded_articles() -> LogOfTest:
+    """The articles of ``three_articles``, seeded."""
+    log = LogOfTest()
+    log.add(rules())
+    log.add(replace(with_values(batch([0, 1, 2], [A, A ^ 1, REJECTED])), read_to=LogOffset(1), seeded=True))
+    return log
+
+
+@pytest.mark.parametrize("settings", [{}, {"committed": {}}, {"committed": {}, "current": frozenset()}])
+def test_seeded_articles_are_owed_no_output(settings: dict[str, object]) -> None:
+    """They are counted, and neither missing nor pending, whatever is committed; of a file there is no topic."""
+    found = report(seeded_articles().plain(), [], scope(**settings))
+    assert (counts(found), found.recomputed) == ({"seeded": 3}, 3)
+
+
+def test_seeded_articles_may_have_an_output() -> None:
+    """Where the topic is consumed later its outputs are right; the articles after the last one are owed none."""
+    log = seeded_articles().plain()
+    assert counts(report(log, outputs_of(log))) == {}
+    assert counts(report(log, outputs_of(log)[:1], scope(committed={SOURCE_0: 1}))) == {"seeded": 2}
+
+
+def test_the_output_of_a_seeded_article_is_compared() -> None:
+    """An output that contradicts the log is a fault, and so is a second one."""
+    log = seeded_articles().plain()
+    first, second, _ = outputs_of(log)
+    wrong = second._replace(topic="unique")
+    assert counts(report(log, [first, wrong, first._replace(offset=9)])) == {"wrong": 1, "twice": 1, "seeded": 1}
+
+
+def test_articles_after_seeded_ones_are_owed() -> None:
+    """That some articles of a topic were seeded says nothing about those that a worker logged."""
+    log = seeded_articles()
+    log.add(with_values(batch([3], [A])))
+    assert counts(report(log.plain(), [], scope(committed={SOURCE_0: 4}))) == {"seeded": 3, "missing": 1}
 
 
 def test_missing_where_the_committed_offset_is_unknown() -> None:
