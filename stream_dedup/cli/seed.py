@@ -32,8 +32,9 @@ def command(config: Config, files: tuple[str, ...], topic: str | None, name: str
     """Enter articles that were published already into the log, without output.
 
     From then on they are matches of the articles that workers judge. Reads FILEs of JSON Lines as `filter`
-    does (- is standard input), or the committed records of a topic. Missing topics are created; an empty log
-    begins with the rules of the configuration, and other rules than those in force are refused. Workers may be running.
+    does (- is standard input), Parquet files that stream_dedup.spark.fingerprint wrote, or the committed records
+    of a topic. Missing topics are created; an empty log begins with the rules of the configuration, and other
+    rules than those in force are refused. Workers may be running.
 
     The same call again adds nothing, and a call that was interrupted goes on: the articles that are in the
     log are skipped. An archive is known by its first line: it may be moved, renamed or compressed, and may

@@ -110,9 +110,23 @@ class StoredBatch:
         return made
 
 
-def archive_id(what: bytes) -> bytes:
-    """Return the topic id that an archive gets: of its beginning, or of its name."""
-    return xxhash.xxh3_128_digest(b"seed\n" + what)
+class Identity(NamedTuple):
+    """What an archive is known by, and what to do where the log has it with other articles."""
+
+    topic_id: bytes
+    remedy: str
+
+
+def identity_of(beginning: bytes, name: str | None) -> Identity:
+    """Return the identity of an archive with this beginning, or with the name that the user gave it."""
+    changed = "either the file was changed, and an archive may only grow at its end; or "
+    if name is None:
+        other = "it is another archive that begins alike: give it an identity with --name"
+        return Identity(xxhash.xxh3_128_digest(b"seed\n" + beginning), changed + other)
+    # A first line has no line feed: no name is taken for one.
+    given = b"name\n" + name.encode("utf-8", "backslashreplace")
+    other = f"{name} is the name of another archive: give this one another --name"
+    return Identity(xxhash.xxh3_128_digest(b"seed\n" + given), changed + other)
 
 
 def _rejected(made: Future[Columns], reasons: Mapping[int, str]) -> Future[Columns]:

@@ -7,7 +7,7 @@ end; ``name`` gives an identity by hand. The source offset of an article is the 
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -18,7 +18,6 @@ import numpy as np
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.core.reasons import TOO_LONG
 from stream_dedup.core.text.decode import RawRecord
-from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import (
     MAX_LINE_BYTES,
     STDIN,
@@ -29,7 +28,7 @@ from stream_dedup.files.inputs import (
     printable,
     read_batches,
 )
-from stream_dedup.seed.articles import RawBatch, SeedSource, archive_id
+from stream_dedup.seed.articles import RawBatch, SeedSource, identity_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,44 +49,22 @@ class LinesArchive:
         return f"input {self.source.topic}, line {offset + 1}"
 
 
-def lines_archives(paths: Sequence[str], name: str | None, progress: Progress) -> list[LinesArchive]:
-    """Return the archives in these files; an empty one is left out.
-
-    Blocks until a pipe has its first line.
+def lines_archive(path: str, name: str | None, progress: Progress) -> LinesArchive | None:
+    """Return the archive in a file; None if it has no line. Blocks until a pipe has its first line.
 
     Raises:
-        UserError: a file cannot be opened, or ``name`` is given to several.
+        UserError: the file cannot be opened.
     """
-    if name is not None and len(paths) > 1:
-        msg = f"--name {name} is the identity of one archive: name one FILE"
-        raise UserError(msg)
-    archives = (_lines_archive(path, name, progress) for path in paths)
-    return [archive for archive in archives if archive is not None]
-
-
-def _lines_archive(path: str, name: str | None, progress: Progress) -> LinesArchive | None:
     regular = path != STDIN and stat.S_ISREG(Path(path).stat().st_mode)
     lines = read_batches([path], Progress() if regular else progress)
     first = next((batch for batch in lines if batch is not None), None)
     if first is None:
         return None
-    if name is None:
-        beginning = first.lines[0]
-        topic_id = archive_id(beginning.head if isinstance(beginning, CutLine) else beginning)
-        remedy = (
-            "either the file was changed, and an archive may only grow at its end; or it is another archive that "
-            "begins with the same line: give it an identity with --name"
-        )
-    else:
-        topic_id = archive_id(b"name\n" + name.encode("utf-8", "backslashreplace"))
-        remedy = (
-            f"either the file was changed, and an archive may only grow at its end; or {name} is the name of another "
-            "archive: give it another --name"
-        )
+    beginning = first.lines[0]
+    identity = identity_of(beginning.head if isinstance(beginning, CutLine) else beginning, name)
     called = name or (STDIN_NAME if path == STDIN else printable(Path(path).name))
-    source = SeedSource(topic_id, 0, called)
     read = partial(read_batches, [path], progress) if regular else partial(chain, [first], lines)
-    return LinesArchive(source, remedy, read)
+    return LinesArchive(SeedSource(identity.topic_id, 0, called), identity.remedy, read)
 
 
 def _raw(source: SeedSource, batch: LineBatch) -> RawBatch:

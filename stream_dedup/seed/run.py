@@ -11,11 +11,12 @@ from stream_dedup.broker.adapter import KafkaOffsets, KafkaTopicReader, connect_
 from stream_dedup.broker.client import make_admin, unavailable_on_kafka_error
 from stream_dedup.broker.lost_log import refuse_lost_log
 from stream_dedup.broker.topics import ensure_topics
-from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
+from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
 from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import Progress, check_inputs, fingerprinting_processes, total_bytes
 from stream_dedup.pool import FingerprintPool
-from stream_dedup.seed.files import lines_archives
+from stream_dedup.seed.files import LinesArchive, lines_archive
+from stream_dedup.seed.parquet import ParquetArchive, is_parquet, parquet_archive
 from stream_dedup.seed.seeding import Seeding, SeedTally, read_log
 from stream_dedup.seed.topic import TopicArchive
 
@@ -43,7 +44,7 @@ Report = Callable[[SeedProgress], None]
 
 
 def seed_files(config: Config, paths: Sequence[str], name: str | None, report: Report, stage: ReportStage) -> SeedTally:
-    """Enter the archives in files of JSON Lines.
+    """Enter the archives in files of JSON Lines or Parquet.
 
     Raises:
         UserError: a file cannot be read.
@@ -55,8 +56,9 @@ def seed_files(config: Config, paths: Sequence[str], name: str | None, report: R
         raise UserError(msg)
     check_inputs(paths)
     read = Progress(total=total_bytes(paths))
-    archives = lines_archives(paths, name, read)
-    processes = fingerprinting_processes(config.worker.processes, read.total)
+    archives = archives_in(config, paths, name, read)
+    is_raw = any(isinstance(archive, LinesArchive) for archive in archives)
+    processes = fingerprinting_processes(config.worker.processes, read.total) if is_raw else 0
     progress = SeedProgress(total=read.total)
 
     def report_bytes() -> None:
@@ -66,6 +68,25 @@ def seed_files(config: Config, paths: Sequence[str], name: str | None, report: R
     sources = [archive.source[:2] for archive in archives]
     _seed(_SeedCall(config, archives, sources, processes), progress.tally, report_bytes, stage)
     return progress.tally
+
+
+def archives_in(
+    config: Config, paths: Sequence[str], name: str | None, progress: Progress
+) -> list[LinesArchive | ParquetArchive]:
+    """Return the archives in these files, in order; an empty one is left out.
+
+    Raises:
+        UserError: a file cannot be read, or ``name`` is given to several.
+    """
+    if name is not None and len(paths) > 1:
+        msg = f"--name {name} is the identity of one archive: name one FILE"
+        raise UserError(msg)
+    scheme = rules_of(config).scheme
+    archives = (
+        parquet_archive(path, name, scheme, progress) if is_parquet(path) else lines_archive(path, name, progress)
+        for path in paths
+    )
+    return [archive for archive in archives if archive is not None]
 
 
 def seed_topic(config: Config, topic: str, report: Report, stage: ReportStage) -> SeedTally:

@@ -96,6 +96,8 @@ def test_a_non_blocking_reader_gets_all_of_a_long_line(unbuffered: bool, fork: F
         ["produce", "{file}"],
         ["calibrate", "{file}"],
         ["filter", "{file}"],
+        ["seed", "{file}"],
+        ["withdraw", "--file", "{file}"],
     ],
     ids=lambda command: command[0],
 )

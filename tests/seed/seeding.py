@@ -17,7 +17,7 @@ from stream_dedup.files.inputs import Progress
 from stream_dedup.pool import FingerprintPool
 from stream_dedup.ports import Append, FingerprintLog
 from stream_dedup.seed.articles import Archive
-from stream_dedup.seed.files import lines_archives
+from stream_dedup.seed.run import archives_in
 from stream_dedup.seed.seeding import Seeding, SeedTally, read_log
 from stream_dedup.seed.topic import TopicArchive
 from tests.memory.world import MemoryWorld
@@ -65,7 +65,7 @@ class SeedWorld:
         return tally
 
     def seed_files(self, *paths: Path, name: str | None = None, config: Config | None = None) -> SeedTally:
-        archives = lines_archives([str(path) for path in paths], name, Progress())
+        archives = archives_in(config or self.config(), [str(path) for path in paths], name, Progress())
         return self.seed(*archives, config=config)
 
     def seed_topic(self, topic: str, config: Config | None = None) -> SeedTally:

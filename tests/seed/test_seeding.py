@@ -120,7 +120,7 @@ def test_two_archives_that_begin_alike_are_told_apart_by_name(world: SeedWorld, 
     assert world.seed_files(other, name="other").entered == 2
     assert world.seed_files(other, name="other").present == 2
     assert [batch.topic for batch in world.batches()] == ["one", "other"]
-    with pytest.raises(RefusedError, match="give it another --name"):
+    with pytest.raises(RefusedError, match="give this one another --name"):
         world.seed_files(write_lines(tmp_path / "third", LINES[4:6]), name="other")
 
 

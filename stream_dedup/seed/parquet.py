@@ -1,0 +1,109 @@
+"""Archives in Parquet: entries that ``stream_dedup.spark.fingerprint`` made; they are not fingerprinted again.
+
+An archive is known by its first row (checksum and id); the source offset of an article is the number of its row, from
+0. pyarrow, which the extra ``[spark]`` installs, is loaded for the first such file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stream_dedup.core.model import SourceOffset
+from stream_dedup.errors import UserError
+from stream_dedup.files.inputs import STDIN, Progress, printable
+from stream_dedup.seed.articles import SeedSource, StoredBatch, identity_of
+
+if TYPE_CHECKING:
+    from stream_dedup.core.rules import Scheme
+
+PARQUET_MAGIC = b"PAR1"
+"""The first bytes of a Parquet file."""
+PARQUET_BATCH_ROWS = 1_024
+"""Rows of one batch: some 200 kB of log."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetArchive:
+    """One Parquet file."""
+
+    source: SeedSource
+    remedy: str
+    path: Path
+    scheme: Scheme
+    progress: Progress
+
+    def batches(self) -> Iterator[StoredBatch]:
+        """Yield the rows.
+
+        Raises:
+            UserError: the rows were made under another scheme, or are no entries.
+        """
+        from stream_dedup.core.entry_rows import ROWS_SCHEMA, columns_of  # noqa: PLC0415 - loads pyarrow
+
+        file = _opened(self.path)
+        size, rows = self.path.stat().st_size, max(1, file.metadata.num_rows)
+        first = 0
+        names = [name for name in ROWS_SCHEMA.names if name in file.schema_arrow.names]
+        for batch in file.iter_batches(batch_size=PARQUET_BATCH_ROWS, columns=names):
+            try:
+                entries = columns_of(batch, self.scheme)
+            except UserError as error:
+                msg = f"input {self.source.topic}: {error}"
+                raise UserError(msg) from error
+            yield StoredBatch(self.source, np.arange(first, first + len(entries), dtype=np.int64), entries)
+            first += len(entries)
+            self.progress.read += size * len(entries) // rows
+
+    def place(self, _source: SeedSource, offset: SourceOffset) -> str:
+        """Return file and row, from 1."""
+        return f"input {self.source.topic}, row {offset + 1}"
+
+
+def is_parquet(path: str) -> bool:
+    """Return whether a regular file is Parquet, by its first bytes."""
+    if path == STDIN or not Path(path).is_file():
+        return False
+    with Path(path).open("rb") as file:
+        return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
+
+
+def parquet_archive(path: str, name: str | None, scheme: Scheme, progress: Progress) -> ParquetArchive | None:
+    """Return the archive in a Parquet file; None if it has no row.
+
+    Raises:
+        UserError: the file cannot be read, or pyarrow is not installed.
+    """
+    file = _opened(Path(path))
+    missing = {"checksum", "id"} - set(file.schema_arrow.names)
+    if missing:
+        msg = (
+            f"input {printable(path)}: no column {', '.join(sorted(missing))}: "
+            "seed takes Parquet that stream_dedup.spark.fingerprint wrote"
+        )
+        raise UserError(msg)
+    first = next(iter(file.iter_batches(batch_size=1, columns=["checksum", "id"])), None)
+    if first is None:
+        return None
+    row = first.to_pylist()[0]
+    identity = identity_of(f"row\n{row['checksum']} {row['id']}".encode(), name)
+    source = SeedSource(identity.topic_id, 0, name or printable(Path(path).name))
+    return ParquetArchive(source, identity.remedy, Path(path), scheme, progress)
+
+
+def _opened(path: Path) -> Any:  # noqa: ANN401 - pyarrow has no types
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+        from pyarrow import parquet  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        msg = f"input {printable(str(path))}: reading Parquet needs pyarrow: pip install 'stream_dedup[spark]'"
+        raise UserError(msg) from error
+    try:
+        return parquet.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        msg = f"input {printable(str(path))}: no readable Parquet ({error}); write it again"
+        raise UserError(msg) from error

@@ -1,0 +1,98 @@
+"""Archives in Parquet: the entries of ``stream_dedup.spark.fingerprint``, entered as they are."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from stream_dedup.config.effective import fingerprint_settings_of, rules_of
+from stream_dedup.core.columns import encode_columns
+from stream_dedup.core.entry_rows import batch_of
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.errors import RefusedError, UserError
+from stream_dedup.seed import parquet as reader
+from tests.seed.seeding import SeedWorld, line, offsets_of, write_lines
+
+LINES = [*(line(number) for number in range(9)), "{no json", line(10)]
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> SeedWorld:
+    monkeypatch.setattr(reader, "PARQUET_BATCH_ROWS", 4)
+    return SeedWorld()
+
+
+def write(world: SeedWorld, path: Path, lines: list[str], scheme: str | None = None) -> Path:
+    """Write the entries of these lines, as Spark would."""
+    config = world.config()
+    columns = EntryMaker(fingerprint_settings_of(config))(
+        [RawRecord(None, one.encode(), f"archive:{number}") for number, one in enumerate(lines, 1)]
+    )
+    rows = batch_of(columns, scheme or rules_of(config).scheme.id)
+    parquet.write_table(pa.Table.from_batches([rows]), path)
+    return path
+
+
+def test_rows_are_entries(world: SeedWorld, tmp_path: Path) -> None:
+    """The log has the same columns as after `seed` of the text; the same file again adds nothing."""
+    tally = world.seed_files(write(world, tmp_path / "archive", LINES))
+    assert (tally.entered, tally.rejected) == (len(LINES) - 1, 1)
+    assert offsets_of(world) == list(range(len(LINES)))
+    assert "row 10: " in tally.examples[0]
+    text = SeedWorld()
+    text.seed_files(write_lines(tmp_path / "archive.jsonl", LINES), name="archive")
+    (whole,) = text.batches()
+    parts = world.batches()
+    assert [len(part) for part in parts] == [4, 4, 3]
+    for at, part in zip((0, 4, 8), parts, strict=True):
+        assert encode_columns(part) == encode_columns(whole.rows(slice(at, at + 4)))
+    assert world.seed_files(write(world, tmp_path / "moved", LINES)).present == len(LINES)
+
+
+def test_another_row_at_its_place_is_refused(world: SeedWorld, tmp_path: Path) -> None:
+    """With the row; --name gives the file an identity of its own."""
+    world.seed_files(write(world, tmp_path / "archive", LINES[:5]))
+    other = write(world, tmp_path / "other", [*LINES[:4], line(99)])
+    with pytest.raises(RefusedError, match=r"input other, row 5: not the article.*--name"):
+        world.seed_files(other)
+    assert world.seed_files(other, name="other").entered == 5
+
+
+def test_rows_of_another_scheme_are_refused(world: SeedWorld, tmp_path: Path) -> None:
+    """In three lines, with the file."""
+    path = write(world, tmp_path / "archive", LINES, scheme="article/1-00")
+    with pytest.raises(UserError) as refused:
+        world.seed_files(path)
+    assert str(refused.value).startswith("input archive: the entries were made under the scheme article/1-00\n")
+    assert len(str(refused.value).splitlines()) == 3
+    assert world.batches() == []
+
+
+def test_other_parquet_is_refused(world: SeedWorld, tmp_path: Path) -> None:
+    """What Spark did not write, and what is cut short."""
+    parquet.write_table(pa.table({"id": ["a"], "text": ["b"]}), tmp_path / "texts")
+    with pytest.raises(UserError, match=r"texts: no column checksum: .*spark\.fingerprint"):
+        world.seed_files(tmp_path / "texts")
+    (tmp_path / "cut").write_bytes(write(world, tmp_path / "archive", LINES).read_bytes()[:-20])
+    with pytest.raises(UserError, match="cut: no readable Parquet"):
+        world.seed_files(tmp_path / "cut")
+
+
+def test_an_empty_file_is_nothing(world: SeedWorld, tmp_path: Path) -> None:
+    """It has no first row, hence no identity."""
+    assert world.seed_files(write(world, tmp_path / "archive", [])).entered == 0
+
+
+def test_without_pyarrow_the_error_names_the_extra(
+    world: SeedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no dependency of the worker."""
+    path = write(world, tmp_path / "archive", LINES)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UserError, match=r"pip install 'stream_dedup\[spark\]'"):
+        world.seed_files(path)
