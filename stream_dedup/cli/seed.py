@@ -22,7 +22,7 @@ _TOPICS = ("input", "unique", "duplicate", "rejected")
 
 
 @click.command()
-@config_options("brokers", *_TOPICS, "group", *JUDGING, "processes", "article_limit")
+@config_options("brokers", *_TOPICS, "group", *JUDGING, "id_field", "text_field", "html", "processes", "article_limit")
 @click.argument("files", nargs=-1, metavar="FILE...")
 @click.option("--topic", metavar="TOPIC", help="Enter the articles of this topic, up to its present end.")
 @click.option(
@@ -45,7 +45,7 @@ def command(config: Config, files: tuple[str, ...], topic: str | None, name: str
 
     \b
     Examples:
-      stream-dedup seed --brokers kafka:9092 --group news archive-2024.jsonl.gz archive-2025.jsonl.gz
+      stream-dedup seed --brokers kafka:9092 --group news archive-2024.jsonl.gz archive-2025.jsonl.zst
       stream-dedup seed --config worker.toml --topic published
       pg_dump_articles | stream-dedup seed --config worker.toml --name articles-of-2023 -
     """  # noqa: D301 - \b keeps click from folding the examples

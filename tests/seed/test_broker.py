@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 from contextlib import closing
 from pathlib import Path
 
@@ -15,35 +14,14 @@ from stream_dedup.core.entry import Batch
 from stream_dedup.core.model import Verdict
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
 from tests.forks import ForkedProcess, forks
-from tests.seed.small_batches import BATCH_LINES
+from tests.seed.small_batches import BATCH_LINES, archive_lines
 from tests.waiting import wait_until
 from tests.worker.conftest import MakePipeline
 from tests.worker.pipeline import Pipeline, toml_of
 
 ARTICLES = 3_000
 KILLS = 5
-SEED = 7
-WORDS = (
-    "ferry",
-    "bridge",
-    "harvest",
-    "museum",
-    "council",
-    "engineer",
-    "river",
-    "comet",
-    "library",
-    "marathon",
-    "tunnel",
-)
 LIMIT_S = 120.0
-
-
-def archive_lines(count: int) -> list[str]:
-    """Articles that are near no other."""
-    rng = random.Random(SEED)
-    names = [f"{word}{number}" for word in WORDS for number in range(90)]
-    return [json.dumps({"id": f"old-{number}", "text": " ".join(rng.sample(names, 40))}) for number in range(count)]
 
 
 def logged(made: Pipeline) -> list[tuple[int, str]]:
