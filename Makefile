@@ -9,6 +9,8 @@
 #             decoding and fingerprinting, and through a worker (ARGS="--records 1000000 --worker 20000")
 # make simulate  10,000 schedules of several workers in virtual time (ARGS="--seeds 10000 --first 0")
 # make soak   kills of workers and brokers at random on three nodes (ARGS="--minutes 30 --write"): benchmarks/reliability.md
+# make alerts  the harm of each alert done for real, and each board's queries asked, on a broker with Prometheus
+# make boards  the Grafana boards in deploy/grafana, from boards/
 # make image  the worker's container image; make kafka-image: Kafka's, where apache/kafka cannot be pulled
 
 PYTHON ?= python3
@@ -27,7 +29,7 @@ PROMETHEUS_IMAGE ?= stream-dedup/prometheus
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-full test-cluster lint bench quality fuzz simulate soak image kafka-image prometheus-image clean
+.PHONY: help setup run test test-full test-cluster lint bench quality fuzz simulate soak alerts boards image kafka-image prometheus-image clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -76,6 +78,12 @@ simulate: setup
 
 fuzz: setup
 	@$(BIN)/python -m tests.fuzz $(ARGS)
+
+alerts: setup
+	@$(BIN)/python -m benchmarks.alerts $(ARGS)
+
+boards: setup
+	@$(BIN)/python -m boards
 
 soak: setup
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
