@@ -25,7 +25,7 @@ def side_of_id(index: LogIndex, article_id: str, where: object) -> Side:
         batch = record.payload if record is not None else None
         row = _row_of(batch, article_id) if isinstance(batch, Batch) else None
         if isinstance(batch, Batch) and row is not None:
-            return _side(batch, row)
+            return _side(batch, row, index.withdrawn_at(log_position(offset, row)))
     msg = f"index {where}: no article has the id {article_id}; give an id as `filter` or the worker's output names it"
     raise UserError(msg)
 
@@ -47,11 +47,12 @@ def _row_of(batch: Batch, article_id: str) -> int | None:
     return next((row for row in reversed(rows) if batch.id(row) == article_id), None)
 
 
-def _side(batch: Batch, row: int) -> Side:
+def _side(batch: Batch, row: int, withdrawn_at: LogOffset | None) -> Side:
     return Side(
         name=batch.id(row),
         status=Status(batch.statuses[row]),
         group=int(batch.groups[row]),
         signature=batch.signatures[row].tobytes(),
         margins=batch.margins[row],
+        withdrawn_at=withdrawn_at,
     )

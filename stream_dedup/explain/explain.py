@@ -23,7 +23,16 @@ from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.costs import COSTS
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.fingerprint.fingerprinter import Explained, Feature
-from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, FINGERPRINT_BITS, Status, Verdict, group_of, signed
+from stream_dedup.core.model import (
+    BLOCK_BITS,
+    BLOCKS_PER_WORD,
+    FINGERPRINT_BITS,
+    LogOffset,
+    Status,
+    Verdict,
+    group_of,
+    signed,
+)
 from stream_dedup.core.rules import MASK_BITS, MAX_MASKS, Rules
 
 NO_LOOKUP = -1
@@ -49,6 +58,8 @@ class Side:
     features: tuple[Feature, ...] | None = None
     sums: tuple[int, ...] | None = None
     unit: int = 1
+    withdrawn_at: LogOffset | None = None
+    """Log offset of the withdrawal of an entry from an index, None of one that matches."""
 
     @property
     def bits(self) -> tuple[int, ...]:
@@ -252,7 +263,9 @@ class _Judge:
         return self._by_limit() if self.rules.directed else self._by_distance()
 
     def _apart(self) -> str:
-        """Return why the two are never compared; empty if they are."""
+        """Return why the two never match, whatever their distance; empty if they may."""
+        if self.a.withdrawn_at is not None:
+            return f"{self.a.name} was withdrawn at log offset {self.a.withdrawn_at}, and no later article matches it"
         for side in (self.a, self.b):
             if not signed(np.array([side.status], np.uint8))[0]:
                 return f"{side.name} has no words, and such a text is near nothing"
@@ -359,6 +372,7 @@ def _side_json(side: Side) -> dict[str, Any]:
         "margins": list(side.bit_margins),
         "sums": None if side.sums is None else list(side.sums),
         "unit": side.unit,
+        "withdrawn_at": side.withdrawn_at,
         "features": None,
     }
     if side.features is not None:

@@ -236,7 +236,7 @@ class Applied:
     def _apply_withdrawal(self, record: LogRecord, withdrawal: Withdrawal) -> None:
         positions = np.array(withdrawal.positions, np.int64)
         doc_numbers = numbered_at(self.rows, positions, self.state.low_watermark, record.offset)
-        added = self.withdrawn.added_by(doc_numbers, self.state.next_doc_number)
+        added = self.withdrawn.added_by(doc_numbers, self.state.next_doc_number, record.offset)
         self._advance(record)
         self.state.withdrawn += len(added)
         # 1. One atomic write: the withdrawn entries, the applied position.

@@ -12,7 +12,8 @@ in values little-endian. One column family holds families of keys by their first
     L topic_id:16 partition:4          offsets of a source partition below this are forgotten, i64 (not there before
                                        the first trim of version 3)
     H number:8                         the entry of this document number was withdrawn: hidden from articles whose
-                                       own number, or the next one if they have none, is at least this, i64
+                                       own number, or the next one if they have none, is at least this, i64; log
+                                       offset of the withdrawal, i64
     U offset:8                         rules record that took force or restates, JSON
     W chunk:4                          rows ROW_CHUNK * chunk to before the next chunk's, 64 bytes each (below)
     P table:1 page:2                   tails of PAGE_BLOCKS neighbouring lists: how many entries each has, u16 x
@@ -77,7 +78,7 @@ _SEGMENT_KEY = struct.Struct(">c16sIQ")
 _FORGOTTEN_KEY = struct.Struct(">c16sI")
 _FORGOTTEN_BYTES = 8
 _NUMBER_KEY = struct.Struct(">cQ")
-_NUMBER_BYTES = 8
+_WITHDRAWN = struct.Struct("<qq")
 
 
 def offset_key(family: bytes, offset: int) -> bytes:
@@ -196,18 +197,19 @@ def withdrawn_key(doc_number: DocNumber) -> bytes:
     return _NUMBER_KEY.pack(b"H", doc_number)
 
 
-def withdrawn_value(hidden_from: DocNumber) -> bytes:
+def withdrawn_value(hidden_from: DocNumber, log_offset: LogOffset) -> bytes:
     """Bytes of the value."""
-    return hidden_from.to_bytes(_NUMBER_BYTES, "little", signed=True)
+    return _WITHDRAWN.pack(hidden_from, log_offset)
 
 
-def read_withdrawn(key: bytes, value: bytes) -> tuple[DocNumber, DocNumber]:
-    """Document number of a withdrawn entry, and the one from which on it is hidden."""
-    if len(key) != _NUMBER_KEY.size or len(value) != _NUMBER_BYTES:
+def read_withdrawn(key: bytes, value: bytes) -> tuple[int, int, int]:
+    """Document number of a withdrawn entry, the one from which on it is hidden, log offset of the withdrawal."""
+    try:
+        _, doc_number = _NUMBER_KEY.unpack(key)
+        return doc_number, *_WITHDRAWN.unpack(value)
+    except struct.error as error:
         msg = f"withdrawn entry of {len(key)} and {len(value)} bytes cannot be read"
-        raise CorruptError(msg)
-    _, doc_number = _NUMBER_KEY.unpack(key)
-    return DocNumber(doc_number), DocNumber(int.from_bytes(value, "little", signed=True))
+        raise CorruptError(msg) from error
 
 
 def chunk_key(chunk: int) -> bytes:

@@ -214,6 +214,13 @@ class LogIndex:
         """The record and the row of an entry; RefusedError where it is not held."""
         return self._applied.rows.get(log_offset_of(position)).record, row_of(position)
 
+    def withdrawn_at(self, position: LogPosition) -> LogOffset | None:
+        """Return the log offset of the withdrawal of an entry, None where it matches; raises as ``entry``."""
+        record = self._applied.rows.get(log_offset_of(position))
+        if not record.numbered[row_of(position)]:
+            return None
+        return self._applied.withdrawn.offset_of(DocNumber(int(record.doc_numbers[row_of(position)])))
+
     def entries(self, positions: I64) -> list[tuple[LogRecord, int]]:
         """Return the record and the row of each entry; entries of one record that follow each other read it once."""
         return [self.entry(position) for position in positions.tolist()]

@@ -31,17 +31,22 @@ class Withdrawn:
             stored = [read_withdrawn(key, value) for key, value in store.scan(withdrawn_key(DocNumber(0)), _AFTER_ALL)]
         except CorruptError as error:
             raise store.corrupt(str(error)) from error
-        self.entries: I64 = np.array(stored, np.int64).reshape(-1, 2)
-        """For each the document number and the one from which on it is hidden, by document number."""
+        self.entries: I64 = np.array(stored, np.int64).reshape(-1, 3)
+        """By document number: the number, the one from which on it is hidden, the log offset of the withdrawal."""
 
     def __len__(self) -> int:
         """Return the number of withdrawn entries."""
         return len(self.entries)
 
-    def added_by(self, doc_numbers: I64, hidden_from: DocNumber) -> I64:
+    def added_by(self, doc_numbers: I64, hidden_from: DocNumber, log_offset: LogOffset) -> I64:
         """Return the entries that a withdrawal adds, as rows of ``entries``; those withdrawn before are not."""
         new = np.setdiff1d(doc_numbers, self.entries[:, 0])
-        return np.stack((new, np.full_like(new, hidden_from)), axis=1)
+        return np.stack((new, np.full_like(new, hidden_from), np.full_like(new, log_offset)), axis=1)
+
+    def offset_of(self, doc_number: DocNumber) -> LogOffset | None:
+        """Return the log offset of the withdrawal of an entry, None of one that was not withdrawn."""
+        found = self.entries[self.entries[:, 0] == doc_number, 2]
+        return LogOffset(int(found[0])) if len(found) else None
 
     def add(self, added: I64) -> None:
         """Add entries that were written."""
@@ -54,15 +59,15 @@ class Withdrawn:
 
     def problems(self, first: DocNumber, after: DocNumber) -> Iterator[str]:
         """Yield the entries that an index of these document numbers cannot have."""
-        for doc_number, hidden_from in self.entries.tolist():
+        for doc_number, hidden_from, _ in self.entries.tolist():
             if not first <= doc_number < hidden_from <= after:
                 yield f"entry {doc_number} is hidden from {hidden_from} on: entries are {first} to before {after}"
 
 
 def write_withdrawn(writes: WriteBatch, added: I64) -> None:
     """Add withdrawn entries to a batch of writes."""
-    for doc_number, hidden_from in added.tolist():
-        writes.put(withdrawn_key(doc_number), withdrawn_value(hidden_from))
+    for doc_number, hidden_from, log_offset in added.tolist():
+        writes.put(withdrawn_key(doc_number), withdrawn_value(hidden_from, log_offset))
 
 
 def numbered_at(rows: StoredRecords, positions: I64, low_watermark: LogOffset, before: LogOffset) -> I64:

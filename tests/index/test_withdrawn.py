@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.core.entry import LogRecord, Withdrawal
-from stream_dedup.core.model import log_position
+from stream_dedup.core.model import LogOffset, Verdict, log_position
 from stream_dedup.errors import CorruptError
+from stream_dedup.explain.entry import side_of_id
+from stream_dedup.explain.explain import explain
 from stream_dedup.index import LogIndex
 from stream_dedup.index.layout import withdrawn_key, withdrawn_value
 from stream_dedup.index.store import Store
@@ -164,7 +166,7 @@ def test_verify_names_an_entry_that_is_hidden_from_itself(tmp_path: Path) -> Non
     """An entry is withdrawn by a later record only, and one that is in the index."""
     index = opened(tmp_path, log_with_withdrawal().records)
     writes = index._applied.store.batch()
-    writes.put(withdrawn_key(index.next_doc_number - 4), withdrawn_value(index.next_doc_number - 5))  # type: ignore[arg-type]
+    writes.put(withdrawn_key(index.next_doc_number - 4), withdrawn_value(index.next_doc_number - 5, LogOffset(3)))  # type: ignore[arg-type]
     index._applied.store.write(writes)
     index.close()
     with LogIndex.open(tmp_path / "index", scheme=SCHEME) as again:
@@ -181,3 +183,22 @@ def test_an_index_without_withdrawals_says_nothing_of_them(tmp_path: Path) -> No
     index.close()
     assert b"withdrawn" not in stored
     assert b'"withdrawn": 1' in later
+
+
+def test_the_index_names_the_withdrawal_of_an_entry(tmp_path: Path) -> None:
+    """By its log offset, of the first that lists it; None of an entry that matches and of one without a signature."""
+    log = log_with_withdrawal()
+    log.articles(A, None, first=5)
+    with opened(tmp_path, log.records) as index:
+        offsets = [index.withdrawn_at(log_position(*at)) for at in ((1, 0), (1, 1), (3, 0), (5, 0), (6, 1))]
+        assert offsets == [2, 4, 4, None, None]
+
+
+def test_explain_says_that_an_entry_is_withdrawn(tmp_path: Path) -> None:
+    """A later article that is equal to it is no duplicate, and the reason names the log offset."""
+    with opened(tmp_path, log_with_withdrawal().records) as index:
+        hidden, matching = side_of_id(index, "articles-0-1", tmp_path), side_of_id(index, "articles-0-4", tmp_path)
+    assert explain(matching, hidden, rules()).verdict is Verdict.DUPLICATE
+    explained = explain(hidden, matching, rules())
+    assert explained.verdict is Verdict.UNIQUE
+    assert explained.reason == "articles-0-1 was withdrawn at log offset 4, and no later article matches it"
