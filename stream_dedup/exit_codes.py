@@ -24,7 +24,7 @@ MEANINGS = {
     EXIT_OK: "success; also a worker that SIGTERM or Ctrl-C ended",
     EXIT_UNEXPECTED: "a bug: please report it with the output on standard error",
     EXIT_USER: "wrong usage or configuration: the message names what to change",
-    EXIT_FOUND: "`filter` or `seed` rejected a line, `withdraw` did not find an id, or a check (`audit`, "
+    EXIT_FOUND: "`filter` or `seed` rejected a line, `withdraw` did not find an id, or a check (`status`, `audit`, "
     "`index verify`, `topics check`) found a fault",
     EXIT_REFUSED: "continuing would break a guarantee about the data: the message names the remedy",
     EXIT_UNAVAILABLE: "a broker or the disk did not answer within its time limit: start again later",

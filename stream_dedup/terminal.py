@@ -50,12 +50,16 @@ def width_of(text: str) -> int:
 
 def shorten(text: str, width: int) -> str:
     """Returns foreign text on one line, cut to ``width`` columns with an ellipsis; never cuts an escape."""
-    line = " ".join(text.split())
-    whole = visible(line)
+    return cut(" ".join(text.split()), width)
+
+
+def cut(text: str, width: int) -> str:
+    """Returns foreign text, its spaces included, cut to ``width`` columns with an ellipsis; never cuts an escape."""
+    whole = visible(text)
     if width_of(whole) <= width:
         return whole
     kept, taken = [], 0
-    for shown in map(visible, line):
+    for shown in map(visible, text):
         taken += width_of(shown)
         if taken > width - 1:
             break

@@ -38,15 +38,16 @@ def abort_hanging(kafka: KafkaConfig, own_id: str) -> list[str]:
         KafkaError, UnavailableError: not all of them are aborted.
     """
     with closing(make_admin(kafka)) as admin:
-        hanging = _hanging(admin, kafka.group) - {own_id}
+        hanging = hanging_transactions(admin, kafka.group) - {own_id}
         for transactional_id in sorted(hanging):
             # Again: another worker may have aborted it meanwhile, or its own worker may be back.
-            if transactional_id in _hanging(admin, kafka.group):
+            if transactional_id in hanging_transactions(admin, kafka.group):
                 _abort(kafka, transactional_id)
     return sorted(hanging)
 
 
-def _hanging(admin: KafkaAdminClient, group: str) -> set[str]:
+def hanging_transactions(admin: KafkaAdminClient, group: str) -> set[str]:
+    """Return the ids of open transactions of a group's workers that are no members. Raises what the client raises."""
     return _open_transactions(admin, group) - _members(admin, group)
 
 

@@ -11,13 +11,16 @@ Owns the list of commands and the mapping of errors to exit codes. Rules:
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import traceback
 from typing import NamedTuple
 
 import click
+from click.shell_completion import shell_complete
 
 from stream_dedup import __version__
+from stream_dedup.cli.completion import COMPLETION_VARIABLE
 from stream_dedup.cli.output import say, write_lines
 from stream_dedup.cli.signals import hold
 from stream_dedup.cli.streams import close_standard_streams, give_up, open_standard_streams
@@ -60,6 +63,7 @@ COMMANDS = {
     "calibrate": _Entry(
         "stream_dedup.cli.calibrate", "Show what each limit and number of probes decides about your articles."
     ),
+    "status": _Entry("stream_dedup.cli.status", "Show workers, lag, log and rules of a group, and what is wrong."),
     "audit": _Entry("stream_dedup.cli.audit", "Recompute every verdict from the log, and compare."),
     "index": _Entry("stream_dedup.cli.index", "Inspect, verify or rebuild an index."),
     "seed": _Entry("stream_dedup.cli.seed", "Enter published articles into the log, without output."),
@@ -69,6 +73,7 @@ COMMANDS = {
     "offsets": _Entry("stream_dedup.cli.offsets", "Show or set the committed offsets of a group."),
     "config": _Entry("stream_dedup.cli.config", "Check or show the configuration."),
     "produce": _Entry("stream_dedup.cli.produce", "Send JSON Lines to a topic."),
+    "completion": _Entry("stream_dedup.cli.completion", "Write the script that completes commands in a shell."),
     "broker": _Entry("stream_dedup.dev.command", "Start a Kafka broker for development."),
 }
 
@@ -124,6 +129,8 @@ def main() -> None:
 
 def run(args: list[str] | None = None) -> int:
     """Calls a command and returns its exit code. An error becomes a message and an exit code."""
+    if (instruction := os.environ.get(COMPLETION_VARIABLE)) is not None:
+        return shell_complete(cli, {}, "stream-dedup", COMPLETION_VARIABLE, instruction)
     try:
         # Not cli.main, which would end the program itself where standard output is closed.
         with cli.make_context("stream-dedup", sys.argv[1:] if args is None else args) as context:

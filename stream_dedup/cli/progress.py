@@ -1,14 +1,15 @@
-"""The progress line, on a terminal only: pipes and logs contain no such lines."""
+"""Lines that are rewritten in place, on a terminal only: pipes and logs contain no such lines."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
-from stream_dedup.terminal import visible
+from stream_dedup.terminal import cut, visible
 
 EVERY_S = 0.5
 """Seconds between two updates of the line."""
@@ -45,3 +46,44 @@ class ProgressLine:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+class Screen:
+    """Shows lines in place of those before, on the alternate screen of a terminal, which is left at the end.
+
+    As a context manager, it leaves the last lines on the screen that was there before.
+    """
+
+    def __init__(self, *, shown: bool) -> None:
+        self._shown = shown and sys.stdout.isatty()
+        self._lines: Sequence[str] = ()
+
+    def show(self, lines: Sequence[str]) -> bool:
+        """Shows lines, cut to the size of the terminal; returns whether there is a terminal to show them on."""
+        if self._shown:
+            self._lines = lines
+            columns, rows = shutil.get_terminal_size()
+            shown = (cut(line, columns) for line in _fitting(lines, rows - 1))
+            self._write("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in shown) + "\x1b[J")
+        return self._shown
+
+    def __enter__(self) -> Self:
+        if self._shown:
+            self._write("\x1b[?1049h\x1b[?25l")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._shown:
+            self._write("\x1b[?25h\x1b[?1049l" + "".join(f"{visible(line)}\n" for line in self._lines))
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def _fitting(lines: Sequence[str], rows: int) -> list[str]:
+    """Returns the lines that fit: the first ones and, for they say what is wrong, the last ones."""
+    if len(lines) <= rows:
+        return list(lines)
+    last = min(rows // 2, len(lines))
+    return [*lines[: max(rows - last - 1, 0)], "…", *lines[len(lines) - last :]]

@@ -74,6 +74,13 @@ RIGHTS: dict[str, tuple[Right, ...]] = {
         *_CHECK,
         *_CREATE,
     ),
+    "status": (
+        *(replace(_EXISTS, resource=of) for of in (INPUT, OUTPUT)),
+        _READ_LOG,
+        Right(DESCRIBE, GROUP, "read the members and the committed offsets"),
+        Right(DESCRIBE, WORKERS, "see open transactions of workers that ended"),
+        *_CHECK,
+    ),
     "audit": (
         Right(READ, INPUT, "find articles that were never logged"),
         Right(READ, OUTPUT, "read the verdicts"),

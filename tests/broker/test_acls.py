@@ -102,6 +102,7 @@ def test_every_command_with_its_rights(group: SecuredGroup, tmp_path: Path, caps
     worker = group.worker(USERS["run"])
     process = worker.start()
     made.wait_done()
+    works("status", "--interval", "0.1")
     worker.stop(process)
     works("audit")
     works("topics", "check")

@@ -1,0 +1,105 @@
+"""``stream-dedup status``: the state of a group, from its brokers alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from stream_dedup.cli.options import JUDGING, config_options
+from stream_dedup.cli.output import say, write_json, write_lines
+from stream_dedup.cli.progress import ProgressLine, Screen
+from stream_dedup.config.effective import rules_of
+from stream_dedup.config.model import Config
+from stream_dedup.errors import UnavailableError
+from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_UNAVAILABLE
+
+if TYPE_CHECKING:
+    from stream_dedup.status.findings import Finding
+    from stream_dedup.status.snapshot import Rates, Snapshot
+
+
+@click.command()
+@config_options("brokers", "input", "unique", "duplicate", "rejected", "group", *JUDGING)
+@click.option("--watch", is_flag=True, help="Show the state again and again, until Ctrl-C.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON; with --watch, one object on each line.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.1),
+    default=3.0,
+    metavar="SECONDS",
+    help="Time between two looks, from which the rates are computed (default: 3).",
+)
+@click.option("--no-rules", is_flag=True, help="Do not read the log for its rules, which takes long for a long log.")
+def command(config: Config, *, watch: bool, as_json: bool, interval: float, no_rules: bool) -> int:
+    """Show workers, partitions and their lag, rates, the log, the rules in force, and what is wrong.
+
+    Asks the brokers only; no worker needs to answer. The rules in force stand in the log, which is read once for
+    them from its beginning (--no-rules leaves that out); --watch then reads what is appended.
+
+    Exit code 0: nothing is wrong; 3: something is, and each line beginning with `wrong` names it and the remedy.
+    A note, such as a worker without a partition, does not change the exit code. With --watch, the exit code is that
+    of the last look.
+    """
+    code = EXIT_OK
+    with suppress(KeyboardInterrupt), Screen(shown=watch and not as_json) as screen:
+        for look in _looks(config, interval, watch=watch, with_rules=not no_rules):
+            code = _show(look, screen, as_json=as_json)
+    return code
+
+
+class _Look:
+    """What one look found: a snapshot with what is wrong, or the error of a broker that did not answer."""
+
+    def __init__(self, config: Config, before: Snapshot | None, now: Snapshot) -> None:
+        from stream_dedup.status.findings import find  # noqa: PLC0415 - as the other modules of status
+        from stream_dedup.status.snapshot import Rates  # noqa: PLC0415
+
+        self.now = now
+        self.rates: Rates | None = None if before is None else Rates.between(before, now)
+        self.findings: list[Finding] = find(now, before, rules_of(config))
+
+
+def _looks(config: Config, interval: float, *, watch: bool, with_rules: bool) -> Iterator[_Look | UnavailableError]:
+    """Yields one look, for which the group is looked at twice; with ``watch`` every look, without end."""
+    from stream_dedup.status.reading import StatusReader  # noqa: PLC0415 - loads the Kafka client
+
+    while True:
+        try:
+            with ProgressLine() as line, StatusReader(config, with_rules=with_rules, progress=line.count) as reader:
+                before, now = None, reader.read()
+                line.close()
+                while True:
+                    if watch or before is not None:
+                        yield _Look(config, before, now)
+                    if not watch and before is not None:
+                        return
+                    time.sleep(interval)
+                    before, now = now, reader.read()
+        except UnavailableError as error:
+            if not watch:
+                raise
+            yield error
+            time.sleep(interval)
+
+
+def _show(look: _Look | UnavailableError, screen: Screen, *, as_json: bool) -> int:
+    """Writes one look and returns its exit code."""
+    from stream_dedup.status.text import lines_of, values_of  # noqa: PLC0415 - as above
+
+    if isinstance(look, UnavailableError):
+        if as_json:
+            write_json({"error": str(look)})
+        elif not screen.show([f"error: {look}"]):
+            say(f"error: {look}")
+        return EXIT_UNAVAILABLE
+    if as_json:
+        write_json(values_of(look.now, look.rates, look.findings))
+    else:
+        lines = lines_of(look.now, look.rates, look.findings)
+        if not screen.show(lines):
+            write_lines(*lines)
+    return EXIT_OK if all(finding.is_note for finding in look.findings) else EXIT_FOUND

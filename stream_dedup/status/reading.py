@@ -1,0 +1,167 @@
+"""Reads snapshots of a group from its brokers.
+
+The rules in force stand nowhere but in the log, so the log is read once for them, from its beginning; each further
+snapshot reads what was appended since. Without the rules, only the last record is read, for its time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+from stream_dedup.broker.adapter import connect_log
+from stream_dedup.broker.client import make_admin
+from stream_dedup.broker.group_offsets import committed_offsets, offset_bounds, partitions_of
+from stream_dedup.broker.group_state import Member, described_group, out_of_sync, size_of
+from stream_dedup.broker.hanging_transactions import hanging_transactions
+from stream_dedup.broker.lost_log import FoundLog, find_log, offsets_without_log
+from stream_dedup.broker.retry import patiently
+from stream_dedup.broker.rules_log import RulesHistory
+from stream_dedup.broker.topics import check_topics, topic_ids
+from stream_dedup.core.entry import LogRecord, Trim
+from stream_dedup.core.model import LogOffset
+from stream_dedup.core.progress import ReportProgress
+from stream_dedup.core.rules import Rules
+from stream_dedup.ports import Partition
+from stream_dedup.status.snapshot import LogState, PartitionState, Snapshot
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient, TopicPartition
+
+    from stream_dedup.broker.log import WaitingLog
+    from stream_dedup.config.model import Config
+
+
+class StatusReader:
+    """Reads one snapshot after the other. As a context manager, it closes its connections."""
+
+    def __init__(self, config: Config, *, with_rules: bool, progress: ReportProgress) -> None:
+        """``progress`` is called with the log records read, and all, while the log is read for its rules.
+
+        Raises:
+            UnavailableError: no broker can be reached, or it refuses this client.
+        """
+        self._config = config
+        self._with_rules = with_rules
+        self._progress = progress
+        self._stack = ExitStack()
+        self._admin = self._stack.enter_context(closing(make_admin(config.kafka)))
+        self._follower: _LogFollower | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def read(self) -> Snapshot:
+        """Return the present state.
+
+        Raises:
+            UserError: a right is missing.
+            UnavailableError: the broker did not answer.
+        """
+        config, admin = self._config, self._admin
+        found = find_log(admin, config)
+        log = self._read_log(found)
+        state, members = self._ask("group", lambda: described_group(admin, config.kafka.group))
+        return Snapshot(
+            at_s=time.monotonic(),
+            at_ms=time.time_ns() // 1_000_000,
+            group=config.kafka.group,
+            group_state=state,
+            members=members,
+            partitions=self._ask("partitions", lambda: _partitions(admin, config, members)),
+            log=log,
+            out_of_sync=self._ask("replicas", lambda: out_of_sync(admin, _topics(config))),
+            topic_problems=tuple(check_topics(admin, config)),
+            hanging=self._ask("transactions", lambda: tuple(sorted(hanging_transactions(admin, config.kafka.group)))),
+            lost=offsets_without_log(config, found),
+        )
+
+    def _read_log(self, found: FoundLog) -> LogState:
+        if found.log_id is None:
+            return LogState(found.topic, exists=False)
+        if self._follower is None or self._follower.log_id != found.log_id:
+            log = self._stack.enter_context(closing(connect_log(self._config)))
+            self._follower = _LogFollower(log, found.log_id, with_rules=self._with_rules)
+        size = self._ask("log directories", lambda: size_of(self._admin, found.topic))
+        return self._follower.read_on(found.topic, size, self._progress)
+
+    def _ask(self, about: str, ask: Any) -> Any:  # noqa: ANN401 - whatever is asked for
+        return patiently(self._config.kafka, about, ask, "Describe of the group and its topics")
+
+
+class _LogFollower:
+    """Reads a log on from where it was read to."""
+
+    def __init__(self, log: WaitingLog, log_id: bytes, *, with_rules: bool) -> None:
+        self.log_id = log_id
+        self._log = log
+        self._with_rules = with_rules
+        self._history: RulesHistory | None = None
+        self._trims = 0
+        self._last_ms: int | None = None
+
+    def read_on(self, topic: str, size: int | None, progress: ReportProgress) -> LogState:
+        """Read to the end and return the state there."""
+        first, end = self._log.bounds()
+        if self._history is None:
+            begin = first if self._with_rules else max(first, LogOffset(end - 1))
+            self._history = RulesHistory(begin, begin)
+        history, start = self._history, max(first, self._history.end)
+        for records in self._log.read(start, end):
+            for record in records:
+                self._note(history, record)
+            if records:
+                progress(records[-1].offset + 1 - start, end - start)
+        history.end = max(history.end, end)
+        state = LogState(topic, exists=True, first=first, end=end, size_bytes=size, last_ms=self._last_ms)
+        if not self._with_rules:
+            return state
+        since = None if history.since is None else history.since.offset
+        return replace(state, trims=self._trims, rules=history.in_force, rules_offset=since)
+
+    def _note(self, history: RulesHistory, record: LogRecord) -> None:
+        self._last_ms = int(record.time)
+        self._trims += isinstance(record.payload, Trim)
+        if isinstance(record.payload, Rules):
+            history.append(record.offset, int(record.time), record.payload)
+
+
+def _partitions(admin: KafkaAdminClient, config: Config, members: tuple[Member, ...]) -> tuple[PartitionState, ...]:
+    names = list(dict.fromkeys(config.topics.input))
+    # The committed offsets are read before the ends, which only grow: no lag is below 0.
+    committed = committed_offsets(admin, config.kafka.group)
+    ids = topic_ids(admin, names)
+    bounds = offset_bounds(admin, partitions_of(admin, [name for name in names if name in ids]))
+    owners = {partition: member.client_id for member in members for partition in member.partitions}
+    return tuple(_partition(at, edges, committed, ids, owners) for at, edges in sorted(bounds.items()))
+
+
+def _partition(
+    at: TopicPartition,
+    edges: tuple[int, int],
+    committed: Mapping[TopicPartition, tuple[int, bytes | None]],
+    ids: Mapping[str, bytes],
+    owners: Mapping[Partition, str],
+) -> PartitionState:
+    offset, topic_id = committed.get(at, (None, None))
+    partition = Partition(*at)
+    return PartitionState(
+        partition=partition,
+        first=edges[0],
+        end=edges[1],
+        committed=offset,
+        is_stale=topic_id is not None and topic_id != ids[at.topic],
+        owner=owners.get(partition),
+    )
+
+
+def _topics(config: Config) -> list[str]:
+    topics = config.topics
+    names = (config.log_topic, *topics.input, topics.unique, topics.duplicate, topics.rejected)
+    return list(dict.fromkeys(names))

@@ -1,0 +1,103 @@
+"""A snapshot of a group, and the rates between two of them: plain values, which no broker is needed for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stream_dedup.broker.group_state import Member
+from stream_dedup.broker.replication import TopicProblem
+from stream_dedup.core.model import LogOffset
+from stream_dedup.core.rules import Rules
+from stream_dedup.ports import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """A partition of an input topic."""
+
+    partition: Partition
+    first: int
+    end: int
+    committed: int | None
+    is_stale: bool = False
+    """Whether the committed offset belongs to a deleted topic of this name."""
+    owner: str | None = None
+    """Client id of the member that reads it."""
+
+    @property
+    def lag(self) -> int:
+        """Number of offsets that are not committed."""
+        begun = None if self.is_stale else self.committed
+        return max(0, self.end - max(self.first, begun or 0))
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """The log, and the rules in force at its end."""
+
+    topic: str
+    exists: bool
+    first: LogOffset = LogOffset(0)
+    end: LogOffset = LogOffset(0)
+    size_bytes: int | None = None
+    """Of one replica; None if the broker does not tell it."""
+    last_ms: int | None = None
+    """Log time of the last record."""
+    trims: int | None = None
+    """None if the log was not read for its rules; so are ``rules`` and ``rules_offset``."""
+    rules: Rules | None = None
+    rules_offset: LogOffset | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What the brokers told of a group at one moment."""
+
+    at_s: float
+    """This machine's monotonic clock."""
+    at_ms: int
+    """Milliseconds since 1970 by this machine's clock."""
+    group: str
+    group_state: str
+    """Kafka's word: Stable, Empty, PreparingRebalance, CompletingRebalance or Dead."""
+    members: tuple[Member, ...]
+    partitions: tuple[PartitionState, ...]
+    log: LogState
+    out_of_sync: Mapping[Partition, tuple[int, int]]
+    """Partitions of any topic of the group with fewer replicas in sync than replicas: both numbers."""
+    topic_problems: tuple[TopicProblem, ...]
+    hanging: tuple[str, ...]
+    """Transactional ids of open transactions of workers that are no members."""
+    lost: str | None
+    """Why the log lost its history; None if it did not."""
+
+    @property
+    def lag(self) -> int:
+        """Number of offsets of all partitions that are not committed."""
+        return sum(partition.lag for partition in self.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Changes a second between two snapshots."""
+
+    articles: float
+    """Source offsets committed."""
+    log_records: float
+    lag: float
+    """Growth of the lag; below 0 it shrinks."""
+    seconds: float
+
+    @classmethod
+    def between(cls, before: Snapshot, now: Snapshot) -> Rates:
+        """Return the rates from one snapshot to a later one. Offsets that were set back count for nothing."""
+        seconds = max(now.at_s - before.at_s, 1e-3)
+        committed = {each.partition: each.committed for each in before.partitions}
+        moved = sum(
+            max(0, each.committed - begun)
+            for each in now.partitions
+            if each.committed is not None and (begun := committed.get(each.partition)) is not None
+        )
+        appended = max(0, now.log.end - before.log.end)
+        return cls(moved / seconds, appended / seconds, (now.lag - before.lag) / seconds, seconds)

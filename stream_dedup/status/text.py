@@ -1,0 +1,138 @@
+"""A snapshot as lines for a person, and as values for JSON."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from stream_dedup.core.rules_text import NONE, rule_values
+from stream_dedup.status.findings import Finding
+from stream_dedup.status.snapshot import LogState, Rates, Snapshot
+from stream_dedup.terminal import table
+
+_UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+
+
+def lines_of(now: Snapshot, rates: Rates | None, findings: list[Finding]) -> list[str]:
+    """Return the lines of a snapshot."""
+    at = datetime.fromtimestamp(now.at_ms / 1000, UTC).isoformat(" ", "seconds")
+    return [
+        f"group {now.group}: {now.group_state.lower()}, {len(now.members)} workers, lag {now.lag:,}   {at}",
+        *_rate_lines(rates),
+        "",
+        *_worker_lines(now),
+        *_partition_lines(now),
+        *_log_lines(now),
+        "",
+        *_finding_lines(findings),
+    ]
+
+
+def values_of(now: Snapshot, rates: Rates | None, findings: list[Finding]) -> dict[str, Any]:
+    """Return the values of a snapshot for JSON."""
+    return {
+        "time_ms": now.at_ms,
+        "group": now.group,
+        "state": now.group_state,
+        "lag": now.lag,
+        "articles_per_second": None if rates is None else round(rates.articles, 3),
+        "log_records_per_second": None if rates is None else round(rates.log_records, 3),
+        "workers": [
+            {
+                "client_id": member.client_id,
+                "host": member.host,
+                "instance_id": member.instance_id,
+                "partitions": [str(partition) for partition in member.partitions],
+            }
+            for member in now.members
+        ],
+        "partitions": [
+            {
+                "topic": each.partition.topic,
+                "partition": each.partition.number,
+                "first": each.first,
+                "end": each.end,
+                "committed": each.committed,
+                "of_another_topic": each.is_stale,
+                "lag": each.lag,
+                "worker": each.owner,
+            }
+            for each in now.partitions
+        ],
+        "log": _log_values(now.log),
+        "hanging_transactions": list(now.hanging),
+        "findings": [
+            {"text": finding.text, "remedy": finding.remedy, "is_note": finding.is_note} for finding in findings
+        ],
+    }
+
+
+def _rate_lines(rates: Rates | None) -> list[str]:
+    if rates is None:
+        return []
+    return [f"{rates.articles:,.1f} articles a second committed, {rates.log_records:,.1f} log records a second"]
+
+
+def _worker_lines(now: Snapshot) -> list[str]:
+    if not now.members:
+        return []
+    rows = [("worker", "host", "partitions")]
+    rows += [(member.client_id, member.host, ", ".join(map(str, member.partitions)) or NONE) for member in now.members]
+    return [*table(rows, left=3), ""]
+
+
+def _partition_lines(now: Snapshot) -> list[str]:
+    if not now.partitions:
+        return []
+    rows = [("partition", "first", "end", "committed", "lag")]
+    for each in now.partitions:
+        committed = NONE if each.committed is None else f"{each.committed:,}"
+        stale = " (of another topic)" * each.is_stale
+        rows.append((str(each.partition), f"{each.first:,}", f"{each.end:,}", committed + stale, f"{each.lag:,}"))
+    return [*table(rows), ""]
+
+
+def _log_lines(now: Snapshot) -> list[str]:
+    log = now.log
+    if not log.exists:
+        return [f"log {log.topic}: none"]
+    facts = [f"offsets {log.first:,} to {log.end:,}"]
+    facts += [] if log.size_bytes is None else [_size(log.size_bytes)]
+    facts += [] if log.last_ms is None else [f"last record {_age((now.at_ms - log.last_ms) / 1000)} ago"]
+    facts += [] if log.trims is None else [f"{log.trims:,} trims in it"]
+    lines = [f"log {log.topic}: {', '.join(facts)}"]
+    if log.rules is not None:
+        values = ", ".join(f"{name} {value}" for name, value in rule_values(log.rules).items() if value != NONE)
+        lines.append(f"rules: revision {log.rules.revision} since log offset {log.rules_offset}: {values}")
+        lines.append(f"scheme: {log.rules.scheme.id}")
+    return lines
+
+
+def _finding_lines(findings: list[Finding]) -> list[str]:
+    wrong = [f"wrong: {finding}" for finding in findings if not finding.is_note]
+    notes = [f"note: {finding}" for finding in findings if finding.is_note]
+    return [*(wrong or ["nothing is wrong"]), *notes]
+
+
+def _log_values(log: LogState) -> dict[str, Any]:
+    return {
+        "topic": log.topic,
+        "exists": log.exists,
+        "first": log.first,
+        "end": log.end,
+        "size_bytes": log.size_bytes,
+        "last_record_ms": log.last_ms,
+        "trims": log.trims,
+        "rules": None if log.rules is None else json.loads(log.rules.to_json()),
+        "rules_offset": log.rules_offset,
+    }
+
+
+def _size(count: int) -> str:
+    return next((f"{count / unit:.1f} {name}" for name, unit in _UNITS if count >= unit), f"{count} bytes")
+
+
+def _age(seconds: float) -> str:
+    units = (("days", 2 * 86_400, 86_400), ("hours", 2 * 3_600, 3_600), ("minutes", 120, 60))
+    return next((f"{seconds / size:.0f} {name}" for name, least, size in units if seconds >= least), f"{seconds:.0f} s")

@@ -1,0 +1,124 @@
+"""What is wrong with a group: one finding for each harm, with its remedy, and none for a group that works."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from stream_dedup.broker.group_state import Member
+from stream_dedup.broker.replication import TopicProblem
+from stream_dedup.core.model import LogOffset
+from stream_dedup.core.rules import Rules, Scheme
+from stream_dedup.ports import Partition
+from stream_dedup.status.findings import find
+from stream_dedup.status.snapshot import LogState, PartitionState, Rates, Snapshot
+from stream_dedup.status.text import lines_of, values_of
+
+RULES = Rules(Scheme("simhash", 1, "{}"), distance=3)
+ONE, TWO = Partition("articles", 0), Partition("articles", 1)
+WORKER = Member("news-1", "10.0.0.1", (ONE, TWO))
+FIRST, SECOND = PartitionState(ONE, 0, 100, 90, owner="news-1"), PartitionState(TWO, 0, 50, 50, owner="news-1")
+LOG = LogState("news.fingerprints", exists=True, end=LogOffset(7), last_ms=0, trims=0, rules=RULES)
+WELL = Snapshot(0.0, 3000, "news", "Stable", (WORKER,), (FIRST, SECOND), LOG, {}, (), (), None)
+
+
+def later(**changes: Any) -> Snapshot:  # noqa: ANN401 - fields of Snapshot
+    """The group two seconds later, when 10 more articles of the first partition are committed."""
+    moved = replace(FIRST, committed=100)
+    return replace(WELL, at_s=2.0, partitions=(moved, SECOND), **changes)
+
+
+def told(now: Snapshot, before: Snapshot | None = None, configured: Rules | None = RULES) -> list[str]:
+    return [str(finding) for finding in find(now, before, configured)]
+
+
+def test_nothing_is_said_of_a_group_that_works() -> None:
+    """Neither of one look nor of two."""
+    assert told(WELL) == []
+    assert told(later(), WELL) == []
+    assert lines_of(WELL, None, [])[-1] == "nothing is wrong"
+
+
+HARMS: list[tuple[dict[str, Any], str, str]] = [
+    ({"members": (), "group_state": "Empty"}, "no worker is in group news", "stream-dedup run"),
+    ({"log": LogState("l", exists=False)}, "log l does not exist", "start a worker"),
+    ({"lost": "group news has committed offsets, but its log is gone"}, "its log is gone", "run --new-log"),
+    ({"members": (WORKER, Member("other", "h", ()))}, "member other at h is no worker", "another group"),
+    ({"partitions": (replace(FIRST, owner=None),)}, "no worker reads articles-0", "topics.input"),
+    ({"partitions": (replace(FIRST, committed=None),)}, "articles-0: no committed offset", "--to logged"),
+    ({"partitions": (replace(FIRST, first=95),)}, "deleted before they were judged", "--to beginning"),
+    ({"partitions": (replace(FIRST, committed=101),)}, "it lost records", "--to end"),
+    ({"hanging": ("news-9",)}, "hold back readers: news-9", "transaction_timeout_s"),
+    ({"out_of_sync": {ONE: (1, 3)}}, "articles-0: 1 of 3 replicas are in sync", "brokers"),
+    ({"topic_problems": (TopicProblem("unique", "it is not there", "make it"),)}, "topic unique: it is", "make it"),
+]
+
+
+@pytest.mark.parametrize(("harm", "text", "remedy"), HARMS, ids=[text for _, text, _ in HARMS])
+def test_each_harm_is_named_with_its_remedy(harm: dict[str, Any], text: str, remedy: str) -> None:
+    """It is the only finding that is no note: the exit code tells it."""
+    (finding,) = (finding for finding in find(replace(WELL, **harm), None, RULES) if not finding.is_note)
+    assert text in finding.text
+    assert remedy in finding.remedy
+
+
+def test_progress_is_judged_by_two_looks() -> None:
+    """A partition with articles of which none was committed is stuck; a lag that grows is told with its growth."""
+    still = replace(WELL, at_s=2.0)
+    assert told(still, WELL) == [
+        (
+            "articles-0: nothing was committed in 2 s, though there are articles; read the log lines of the worker "
+            "that has it, and its /healthz"
+        )
+    ]
+    grown = replace(later(), partitions=(replace(FIRST, committed=95, end=125), SECOND))
+    assert told(grown, WELL)[0].startswith("the lag of 30 articles grows by 10 a second; start more workers")
+    assert told(replace(still, group_state="PreparingRebalance"), WELL)[0].startswith("the group is sharing out")
+
+
+def test_notes_do_not_count() -> None:
+    """A worker without a partition, a topic made again, other rules in the configuration: the group works."""
+    idle = replace(WELL, members=(WORKER, Member("news-2", "h", ())))
+    stale = replace(WELL, partitions=(replace(FIRST, is_stale=True),))
+    for now, configured in ((idle, RULES), (stale, RULES), (WELL, replace(RULES, distance=5))):
+        (finding,) = find(now, None, configured)
+        assert finding.is_note
+    assert told(WELL, None, replace(RULES, distance=5))[0].startswith(
+        "the configuration differs from the rules in force: distance: 3 -> 5; "
+    )
+
+
+def test_rates_are_changes_a_second() -> None:
+    """Committed source offsets and log records; an offset that was set back counts for nothing."""
+    now = later(log=replace(LOG, end=LogOffset(17)))
+    assert Rates.between(WELL, now) == Rates(articles=5.0, log_records=5.0, lag=-5.0, seconds=2.0)
+    assert Rates.between(now, replace(WELL, at_s=4.0)).articles == 0
+
+
+def test_lag_counts_what_is_there() -> None:
+    """Without an offset, or with one of another topic, from the first record on; deleted records do not count."""
+    assert FIRST.lag == 10
+    assert replace(FIRST, committed=None, first=20).lag == 80
+    assert replace(FIRST, is_stale=True).lag == 100
+    assert replace(FIRST, first=95).lag == 5
+    assert replace(FIRST, committed=101).lag == 0
+
+
+def test_a_snapshot_as_text_and_as_values() -> None:
+    """Both have workers, partitions, log and findings; foreign text has no control characters."""
+    now = later(members=(replace_host("h\x1b[2J"),), hanging=("news-9",))
+    findings = find(now, WELL, RULES)
+    rates = Rates.between(WELL, now)
+    text = "\n".join(lines_of(now, rates, findings))
+    for part in ("1 workers", "5.0 articles a second", "news-1", "articles-1", "offsets 0 to 7", "last record 3 s ago"):
+        assert part in text
+    assert "\x1b" not in text
+    values = values_of(now, rates, findings)
+    assert (values["lag"], values["partitions"][0]["committed"], values["log"]["end"]) == (0, 100, 7)
+    assert [one["is_note"] for one in values["findings"]] == [False]
+
+
+def replace_host(host: str) -> Member:
+    return WORKER._replace(host=host)
