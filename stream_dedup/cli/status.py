@@ -18,7 +18,7 @@ from stream_dedup.errors import UnavailableError
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_UNAVAILABLE
 
 if TYPE_CHECKING:
-    from stream_dedup.status.findings import Finding
+    from stream_dedup.status.findings import GroupFinding
     from stream_dedup.status.snapshot import Rates, Snapshot
 
 
@@ -60,7 +60,7 @@ class _Look:
 
         self.now = now
         self.rates: Rates | None = None if before is None else Rates.between(before, now)
-        self.findings: list[Finding] = find(now, before, rules_of(config))
+        self.findings: list[GroupFinding] = find(now, before, rules_of(config))
 
 
 def _looks(config: Config, interval: float, *, watch: bool, with_rules: bool) -> Iterator[_Look | UnavailableError]:

@@ -15,7 +15,7 @@ _REBALANCING = frozenset(("PreparingRebalance", "CompletingRebalance"))
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class GroupFinding:
     """One thing that is wrong or worth to know."""
 
     text: str
@@ -28,7 +28,7 @@ class Finding:
         return f"{self.text}; {self.remedy}"
 
 
-def find(now: Snapshot, before: Snapshot | None, configured: Rules | None) -> list[Finding]:
+def find(now: Snapshot, before: Snapshot | None, configured: Rules | None) -> list[GroupFinding]:
     """Return what is wrong, the gravest first.
 
     Args:
@@ -38,7 +38,7 @@ def find(now: Snapshot, before: Snapshot | None, configured: Rules | None) -> li
     """
     return [
         *_log(now),
-        *(Finding(f"topic {one.topic}: {one.reason}", one.remedy, one.is_warning) for one in now.topic_problems),
+        *(GroupFinding(f"topic {one.topic}: {one.reason}", one.remedy, one.is_warning) for one in now.topic_problems),
         *_replicas(now),
         *_members(now),
         *_offsets(now),
@@ -48,77 +48,81 @@ def find(now: Snapshot, before: Snapshot | None, configured: Rules | None) -> li
     ]
 
 
-def _log(now: Snapshot) -> Iterator[Finding]:
+def _log(now: Snapshot) -> Iterator[GroupFinding]:
     if now.lost is not None:
-        yield Finding(
+        yield GroupFinding(
             now.lost,
             "restore the topic, or accept the log without its history: stream-dedup run --new-log (README, The log)",
         )
     elif not now.log.exists:
-        yield Finding(f"log {now.log.topic} does not exist", "start a worker: stream-dedup run")
+        yield GroupFinding(f"log {now.log.topic} does not exist", "start a worker: stream-dedup run")
 
 
-def _replicas(now: Snapshot) -> Iterator[Finding]:
+def _replicas(now: Snapshot) -> Iterator[GroupFinding]:
     for partition, (in_sync, replicas) in sorted(now.out_of_sync.items()):
-        yield Finding(f"{partition}: {in_sync} of {replicas} replicas are in sync", "look at the brokers of the others")
+        yield GroupFinding(
+            f"{partition}: {in_sync} of {replicas} replicas are in sync", "look at the brokers of the others"
+        )
 
 
-def _members(now: Snapshot) -> Iterator[Finding]:
+def _members(now: Snapshot) -> Iterator[GroupFinding]:
     if not now.members:
-        yield Finding(f"no worker is in group {now.group}", "start one: stream-dedup run")
+        yield GroupFinding(f"no worker is in group {now.group}", "start one: stream-dedup run")
         return
     for member in now.members:
         if not member.client_id.startswith(f"{now.group}-"):
-            yield Finding(
+            yield GroupFinding(
                 f"member {member.client_id} at {member.host} is no worker of this group and takes articles from it",
                 "stop it, or give it another group",
             )
     if now.group_state in _REBALANCING:
-        yield Finding("the group is sharing out its partitions", "look again in some seconds", is_note=True)
+        yield GroupFinding("the group is sharing out its partitions", "look again in some seconds", is_note=True)
         return
     unread = [each for each in now.partitions if each.owner is None]
     if unread:
-        yield Finding(f"no worker reads {_names(unread)}", "start the workers with all topics: topics.input (--input)")
+        yield GroupFinding(
+            f"no worker reads {_names(unread)}", "start the workers with all topics: topics.input (--input)"
+        )
     idle = sum(not member.partitions for member in now.members)
     if idle and not unread:
         text = f"{idle} of {len(now.members)} workers have no partition, for the topics have {len(now.partitions)}"
-        yield Finding(text, "add partitions to the input topics, or stop these workers", is_note=True)
+        yield GroupFinding(text, "add partitions to the input topics, or stop these workers", is_note=True)
 
 
-def _offsets(now: Snapshot) -> Iterator[Finding]:
+def _offsets(now: Snapshot) -> Iterator[GroupFinding]:
     missing = [each for each in now.partitions if each.committed is None and each.end > each.first]
     if missing:
-        yield Finding(
+        yield GroupFinding(
             f"{_names(missing)}: no committed offset",
             "start a worker; if it stops because the group's offsets expired: stream-dedup offsets set --to logged",
         )
     deleted = [each for each in now.partitions if not each.is_stale and (each.committed or each.first) < each.first]
     if deleted:
-        yield Finding(
+        yield GroupFinding(
             f"{_names(deleted)}: articles behind the committed offset were deleted before they were judged",
             "go on with those that are left (offsets set --to beginning), and raise the retention of the topic",
         )
     beyond = [each for each in now.partitions if not each.is_stale and (each.committed or 0) > each.end]
     if beyond:
-        yield Finding(
+        yield GroupFinding(
             f"{_names(beyond)}: the topic ends before the committed offset: it lost records",
             "see why; then stream-dedup offsets set --to logged or --to end",
         )
     stale = [each for each in now.partitions if each.is_stale]
     if stale:
         text = f"{_names(stale)}: the committed offset belongs to a deleted topic of this name"
-        yield Finding(text, "a worker reads the present topic from its beginning", is_note=True)
+        yield GroupFinding(text, "a worker reads the present topic from its beginning", is_note=True)
 
 
-def _transactions(now: Snapshot) -> Iterator[Finding]:
+def _transactions(now: Snapshot) -> Iterator[GroupFinding]:
     if now.hanging:
-        yield Finding(
+        yield GroupFinding(
             f"open transactions of workers that ended hold back readers: {', '.join(now.hanging[:SHOWN_NAMES])}",
             "start a worker, which aborts them; else the brokers do after kafka.transaction_timeout_s",
         )
 
 
-def _progress(now: Snapshot, before: Snapshot) -> Iterator[Finding]:
+def _progress(now: Snapshot, before: Snapshot) -> Iterator[GroupFinding]:
     """Return whether workers that have work do none, or too little. A group that is rebalancing is given time."""
     rates = Rates.between(before, now)
     if not now.members or now.group_state in _REBALANCING:
@@ -126,12 +130,12 @@ def _progress(now: Snapshot, before: Snapshot) -> Iterator[Finding]:
     earlier = {each.partition: each for each in before.partitions}
     stuck = [each for each in now.partitions if each.owner is not None and _is_stuck(earlier.get(each.partition), each)]
     if stuck:
-        yield Finding(
+        yield GroupFinding(
             f"{_names(stuck)}: nothing was committed in {rates.seconds:.0f} s, though there are articles",
             "read the log lines of the worker that has it, and its /healthz",
         )
     elif rates.lag > 0:
-        yield Finding(
+        yield GroupFinding(
             f"the lag of {now.lag:,} articles grows by {rates.lag:,.0f} a second",
             "start more workers (at most one for each partition), or give them more processes",
         )
@@ -141,17 +145,19 @@ def _is_stuck(before: PartitionState | None, now: PartitionState) -> bool:
     return before is not None and before.lag > 0 and now.lag > 0 and before.committed == now.committed
 
 
-def _rules(now: Snapshot, configured: Rules) -> Iterator[Finding]:
+def _rules(now: Snapshot, configured: Rules) -> Iterator[GroupFinding]:
     in_force = now.log.rules
     if in_force is None:
         return
     if in_force.scheme != configured.scheme:
         text = f"the configuration gives scheme {configured.scheme.id}, the log has {in_force.scheme.id}"
         remedy = "a worker with this configuration does not start: configure the log's scheme, or use another --group"
-        yield Finding(text, remedy, is_note=True)
+        yield GroupFinding(text, remedy, is_note=True)
     elif changes := rule_changes(in_force, configured):
         text = f"the configuration differs from the rules in force: {'; '.join(changes)}"
-        yield Finding(text, "a worker with it does not start: configure what is in force, or rules apply", is_note=True)
+        yield GroupFinding(
+            text, "a worker with it does not start: configure what is in force, or rules apply", is_note=True
+        )
 
 
 def _names(partitions: list[PartitionState]) -> str:

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stream_dedup.core.rules_text import NONE, rule_values
-from stream_dedup.status.findings import Finding
+from stream_dedup.status.findings import GroupFinding
 from stream_dedup.status.snapshot import LogState, Rates, Snapshot
 from stream_dedup.terminal import table
 
 _UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
 
-def lines_of(now: Snapshot, rates: Rates | None, findings: list[Finding]) -> list[str]:
+def lines_of(now: Snapshot, rates: Rates | None, findings: list[GroupFinding]) -> list[str]:
     """Return the lines of a snapshot."""
     at = datetime.fromtimestamp(now.at_ms / 1000, UTC).isoformat(" ", "seconds")
     return [
@@ -29,7 +29,7 @@ def lines_of(now: Snapshot, rates: Rates | None, findings: list[Finding]) -> lis
     ]
 
 
-def values_of(now: Snapshot, rates: Rates | None, findings: list[Finding]) -> dict[str, Any]:
+def values_of(now: Snapshot, rates: Rates | None, findings: list[GroupFinding]) -> dict[str, Any]:
     """Return the values of a snapshot for JSON."""
     return {
         "time_ms": now.at_ms,
@@ -109,7 +109,7 @@ def _log_lines(now: Snapshot) -> list[str]:
     return lines
 
 
-def _finding_lines(findings: list[Finding]) -> list[str]:
+def _finding_lines(findings: list[GroupFinding]) -> list[str]:
     wrong = [f"wrong: {finding}" for finding in findings if not finding.is_note]
     notes = [f"note: {finding}" for finding in findings if finding.is_note]
     return [*(wrong or ["nothing is wrong"]), *notes]

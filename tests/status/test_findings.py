@@ -46,7 +46,7 @@ HARMS: list[tuple[dict[str, Any], str, str]] = [
     ({"log": LogState("l", exists=False)}, "log l does not exist", "start a worker"),
     ({"lost": "group news has committed offsets, but its log is gone"}, "its log is gone", "run --new-log"),
     ({"members": (WORKER, Member("other", "h", ()))}, "member other at h is no worker", "another group"),
-    ({"partitions": (replace(FIRST, owner=None),)}, "no worker reads articles-0", "topics.input"),
+    ({"partitions": (replace(FIRST, owner=None),)}, "no worker reads articles-0", "--input"),
     ({"partitions": (replace(FIRST, committed=None),)}, "articles-0: no committed offset", "--to logged"),
     ({"partitions": (replace(FIRST, first=95),)}, "deleted before they were judged", "--to beginning"),
     ({"partitions": (replace(FIRST, committed=101),)}, "it lost records", "--to end"),
