@@ -54,7 +54,7 @@ from stream_dedup.core.rules import UPDATE, Rules
 
 WORD_BLOCKS = 4
 """Blocks of a word."""
-NEVER = 1 << 62
+NOT_WITHDRAWN = 1 << 62
 """Greater than every log offset."""
 MOST_FLIPS = 3
 """Most bits that a mask flips."""
@@ -89,7 +89,7 @@ class PlainEntries:
 
     ``words`` has a row for each word of the signature; ``ids`` are hashes of the article ids; ``records``
     is the index of the log record that holds the entry, among those that hold any. ``withdrawn_at`` is the log offset
-    of the first withdrawal that lists an entry, ``NEVER`` where none does; without it none does.
+    of the first withdrawal that lists an entry, ``NOT_WITHDRAWN`` where none does; without it none does.
     """
 
     positions: I64

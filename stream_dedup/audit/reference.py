@@ -36,7 +36,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.audit.coverage import LoggedRange, LoggedRanges
-from stream_dedup.audit.plain_near import NEVER, PlainEntries, PlainMatch, PlainQuery, PlainSearch
+from stream_dedup.audit.plain_near import NOT_WITHDRAWN, PlainEntries, PlainMatch, PlainQuery, PlainSearch
 from stream_dedup.audit.plain_trims import PlainTrims
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
@@ -151,7 +151,7 @@ class PlainLog:
         entries = PlainEntries(*self._parts[0])
         if not self._withdrawn_at:
             return entries
-        withdrawn_at = [self._withdrawn_at.get(position, NEVER) for position in entries.positions.tolist()]
+        withdrawn_at = [self._withdrawn_at.get(position, NOT_WITHDRAWN) for position in entries.positions.tolist()]
         return replace(entries, withdrawn_at=np.array(withdrawn_at, np.int64))
 
     @cached_property
