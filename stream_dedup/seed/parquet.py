@@ -43,7 +43,7 @@ class ParquetArchive:
         Raises:
             UserError: the rows were made under another scheme, or are no entries.
         """
-        from stream_dedup.core.entry_rows import ROWS_SCHEMA, columns_of  # noqa: PLC0415 - loads pyarrow
+        from stream_dedup.seed.entry_rows import ROWS_SCHEMA, columns_of  # noqa: PLC0415 - loads pyarrow
 
         file = _opened(self.path)
         size, rows = self.path.stat().st_size, max(1, file.metadata.num_rows)

@@ -11,6 +11,9 @@ from stream_dedup.status.snapshot import PartitionState, Rates, Snapshot
 
 SHOWN_NAMES = 5
 """Most partitions that one finding names."""
+STUCK_S = 2.0
+"""Seconds without a commit, though there are articles, that show that a worker is stuck: it commits several times in
+each. Looks that are closer to each other say nothing about progress."""
 _REBALANCING = frozenset(("PreparingRebalance", "CompletingRebalance"))
 
 
@@ -125,7 +128,7 @@ def _transactions(now: Snapshot) -> Iterator[GroupFinding]:
 def _progress(now: Snapshot, before: Snapshot) -> Iterator[GroupFinding]:
     """Return whether workers that have work do none, or too little. A group that is rebalancing is given time."""
     rates = Rates.between(before, now)
-    if not now.members or now.group_state in _REBALANCING:
+    if rates.seconds < STUCK_S or not now.members or now.group_state in _REBALANCING:
         return
     earlier = {each.partition: each for each in before.partitions}
     stuck = [each for each in now.partitions if each.owner is not None and _is_stuck(earlier.get(each.partition), each)]

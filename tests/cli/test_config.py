@@ -77,7 +77,7 @@ def test_config_show_says_what_an_unset_key_means(capsys: pytest.CaptureFixture[
     window, processes = lines[lines.index("# window =") - 1], lines[lines.index("# processes =") - 1]
     assert window == "# time for which an article is remembered; default: for ever"
     assert "0: the command fingerprints in its own process" in processes
-    assert processes.endswith("default: one for each core")
+    assert processes.endswith("default: one for each core of its affinity and CPU quota")
 
 
 def test_config_check_tells_all_and_exits_2(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,11 +11,11 @@ from pyarrow import parquet
 
 from stream_dedup.config.effective import fingerprint_settings_of, rules_of
 from stream_dedup.core.columns import encode_columns
-from stream_dedup.core.entry_rows import batch_of
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.seed import parquet as reader
+from stream_dedup.seed.entry_rows import batch_of
 from tests.seed.seeding import SeedWorld, line, offsets_of, write_lines
 
 LINES = [*(line(number) for number in range(9)), "{no json", line(10)]

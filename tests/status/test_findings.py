@@ -73,6 +73,7 @@ def test_progress_is_judged_by_two_looks() -> None:
             "that has it, and its /healthz"
         )
     ]
+    assert not told(replace(WELL, at_s=1.0), WELL), "looks that are close to each other say nothing"
     grown = replace(later(), partitions=(replace(FIRST, committed=95, end=125), SECOND))
     assert told(grown, WELL)[0].startswith("the lag of 30 articles grows by 10 a second; start more workers")
     assert told(replace(still, group_state="PreparingRebalance"), WELL)[0].startswith("the group is sharing out")

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from stream_dedup.core.columns import Columns, encode_columns
-from stream_dedup.core.entry_rows import ROWS_SCHEMA, batch_of, columns_of
 from stream_dedup.core.model import Status
 from stream_dedup.errors import UserError
+from stream_dedup.seed.entry_rows import ROWS_SCHEMA, batch_of, columns_of
 from tests.logs import Entry, entries_batch, scheme_of
 
 TABLES = 8
