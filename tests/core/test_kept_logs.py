@@ -1,26 +1,27 @@
 """Logs that earlier versions of the program wrote are read for ever, to the same verdicts.
 
 ``logs/format-N.json.gz`` holds a log whose newest records are of format N: offset, log time and value of each record,
-and what the reference of that release said of it. ``python -m tests.core.test_kept_logs`` writes that of a new format;
-a log that is kept is never written again.
+and what the reference of that release said of it; ``logs/archives.json.gz`` one of format 3 with withdrawals and seeded
+batches. ``python -m tests.core.test_kept_logs NAME SEED`` writes a new one; a log that is kept is never written again.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stream_dedup.audit.reference import PlainLog, plain_log
-from stream_dedup.core.entry import FORMAT_VERSIONS, LogRecord, decode, encode
+from stream_dedup.core.entry import FORMAT_VERSIONS, Batch, LogRecord, Trim, Withdrawal, decode, encode
+from stream_dedup.core.rules import Rules
 from tests.random_logs import random_log
 
 LOGS = Path(__file__).parent / "logs"
-SEED = 246
-"""Of a random log with trims that forget, void trims and late copies."""
+ARCHIVES = "archives"
 
 
 def said_of(log: PlainLog) -> dict[str, Any]:
@@ -32,29 +33,41 @@ def said_of(log: PlainLog) -> dict[str, Any]:
     }
 
 
-def read(version: int) -> tuple[list[LogRecord], dict[str, Any]]:
-    kept = json.loads(gzip.decompress((LOGS / f"format-{version}.json.gz").read_bytes()))
+def read(name: str) -> tuple[list[LogRecord], dict[str, Any]]:
+    kept = json.loads(gzip.decompress((LOGS / f"{name}.json.gz").read_bytes()))
     raws = [(offset, time, bytes.fromhex(raw)) for offset, time, raw in kept["records"]]
     return [LogRecord(offset, time, decode(raw), raw) for offset, time, raw in raws], kept["said"]
 
 
-@pytest.mark.parametrize("version", FORMAT_VERSIONS)
-def test_a_kept_log_is_read_to_the_same_verdicts(version: int) -> None:
+@pytest.mark.parametrize("name", [*(f"format-{version}" for version in FORMAT_VERSIONS), ARCHIVES])
+def test_a_kept_log_is_read_to_the_same_verdicts(name: str) -> None:
     """Every record decodes, encodes to the same bytes, and means what it meant when it was written."""
-    records, said = read(version)
-    assert max(record.raw[0] for record in records) == version
+    records, said = read(name)
     assert [encode(record.payload) for record in records] == [record.raw for record in records]
     assert json.loads(json.dumps(said_of(plain_log(records)))) == said
 
 
-def main() -> None:
-    """Write the log of the newest format."""
-    records = random_log(SEED)
+@pytest.mark.parametrize("version", FORMAT_VERSIONS)
+def test_a_log_of_each_format_is_kept(version: int) -> None:
+    """The newest records of a log are of the format that its name says."""
+    assert max(record.raw[0] for record in read(f"format-{version}")[0]) == version
+
+
+def test_a_log_of_each_kind_is_kept() -> None:
+    """Withdrawals, seeded batches, and trims among them."""
+    payloads = [record.payload for record in read(ARCHIVES)[0]]
+    assert {type(payload) for payload in payloads} == {Batch, Rules, Trim, Withdrawal}
+    assert any(isinstance(payload, Batch) and payload.seeded for payload in payloads)
+
+
+def main(name: str, seed: int) -> None:
+    """Write a log."""
+    records = random_log(seed)
     said = said_of(plain_log(records))
     kept = {"records": [(each.offset, int(each.time), each.raw.hex()) for each in records], "said": said}
-    file = LOGS / f"format-{FORMAT_VERSIONS[-1]}.json.gz"
+    file = LOGS / f"{name}.json.gz"
     file.write_bytes(gzip.compress(json.dumps(kept).encode(), mtime=0))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1], int(sys.argv[2]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from functools import partial
+from random import Random
 from typing import Any
 
 from stream_dedup.config.effective import rules_of
@@ -12,7 +13,7 @@ from stream_dedup.ports import Partition
 from stream_dedup.worker.steps import Step, TrimStep
 from tests.memory.partition import Message
 from tests.simulation.memory_store import MemoryStore
-from tests.simulation.operator import apply_rules
+from tests.simulation.operator import apply_rules, seed, withdraw
 from tests.simulation.plan import Event, Kind
 from tests.simulation.world import GROUP, OUTPUTS, RESTART_S, Mended, SimulatedWorld, Slot
 
@@ -260,6 +261,15 @@ def _worker_clock(world: SimulatedWorld, event: Event) -> None:
         process.process.ahead_ms = -int(event.amount * 1000)
 
 
+def _seed(world: SimulatedWorld, event: Event) -> None:
+    """Enter one of two archives: the next call goes on, also while this one runs."""
+    seed(world, event.choice % 2, Random(event.choice), event.amount)
+
+
+def _withdraw(world: SimulatedWorld, event: Event) -> None:
+    withdraw(world, Random(event.choice))
+
+
 EFFECTS: dict[Kind, Callable[[SimulatedWorld, Event], None]] = {
     Kind.CRASH: _crash,
     Kind.CRASH_AT_STEP: _crash_at_step,
@@ -279,4 +289,6 @@ EFFECTS: dict[Kind, Callable[[SimulatedWorld, Event], None]] = {
     Kind.LONGER_WINDOW_AT_TRIM: _longer_window_at_trim,
     Kind.BROKER_CLOCK: _broker_clock,
     Kind.WORKER_CLOCK: _worker_clock,
+    Kind.SEED: _seed,
+    Kind.WITHDRAW: _withdraw,
 }

@@ -1,17 +1,30 @@
-"""What an operator does: ``stream-dedup rules apply``, as its effects on the log."""
+"""What an operator does: ``stream-dedup rules apply``, ``seed`` and ``withdraw``, as their effects on the log."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from random import Random
 from typing import TYPE_CHECKING
 
-from stream_dedup.core.entry import LogRecord, encode
-from stream_dedup.core.model import LogOffset
+import numpy as np
+import xxhash
+
+from stream_dedup.core.entry import Batch, LogRecord, Withdrawal, encode, make_batch
+from stream_dedup.core.model import LogOffset, LogPosition, log_position
 from stream_dedup.core.rules import Rules
+from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.seed.logged import LoggedArticles
 from tests.memory.log import payload_of
 from tests.memory.partition import Message, PartitionLog
+from tests.simulation.fake_pool import columns_of, value_of
 
 if TYPE_CHECKING:
     from tests.simulation.world import SimulatedWorld
+
+ARCHIVE_LINES = 12
+"""Articles of each archive."""
 
 
 def whole_log(log: PartitionLog) -> list[LogRecord]:
@@ -23,14 +36,71 @@ def whole_log(log: PartitionLog) -> list[LogRecord]:
     ]
 
 
-def apply_rules(world: SimulatedWorld, wanted: Rules) -> bool:
-    """Append a change of rules, if these are not in force; return whether they are now."""
+def rules_in_force(world: SimulatedWorld) -> Rules | None:
+    """Return the rules at the end of the log."""
     in_force: Rules | None = None
     for record in whole_log(world.log):
         if isinstance(record.payload, Rules) and record.payload.takes_force_after(in_force):
             in_force = record.payload
+    return in_force
+
+
+def apply_rules(world: SimulatedWorld, wanted: Rules) -> bool:
+    """Append a change of rules, if these are not in force; return whether they are now."""
+    in_force = rules_in_force(world)
     if in_force is None or wanted.scheme != in_force.scheme:
         return False
     if wanted.differences(in_force):
         world.cluster.append(world.log, Message(None, encode(wanted.next_revision(in_force))))
     return True
+
+
+def withdraw(world: SimulatedWorld, rng: Random) -> None:
+    """Withdraw some articles of the log."""
+    positions = [
+        log_position(record.offset, row)
+        for record in whole_log(world.log)
+        if isinstance(record.payload, Batch)
+        for row in range(len(record.payload))
+    ]
+    if positions:
+        chosen: list[LogPosition] = rng.sample(positions, min(len(positions), rng.randint(1, 5)))
+        world.cluster.append(world.log, Message(None, encode(Withdrawal(tuple(sorted(chosen))))))
+
+
+def seed(world: SimulatedWorld, archive: int, rng: Random, length_s: float) -> None:
+    """Enter an archive, in batches with some time between them; now and then the call is killed in the middle.
+
+    It reads the log once, when it begins, and enters what the log does not have then.
+    """
+    in_force = rules_in_force(world)
+    if in_force is None:
+        return
+    batches = list(_seeded_batches(world, archive, rng, in_force.scheme.tables))
+    done = rng.randint(0, len(batches)) if rng.random() < 0.5 else len(batches)
+    for number, batch in enumerate(batches[:done]):
+        world.later(length_s * number / len(batches), partial(_append, world, batch))
+
+
+def _append(world: SimulatedWorld, batch: Batch) -> None:
+    world.cluster.append(world.log, Message(None, encode(batch)))
+
+
+def _seeded_batches(world: SimulatedWorld, archive: int, rng: Random, tables: int) -> Iterator[Batch]:
+    source = (xxhash.xxh3_128_digest(f"archive {archive}".encode()), 0)
+    logged = LoggedArticles([source])
+    for record in whole_log(world.log):
+        logged.follow(record.payload)
+    lines, read_to = _lines(world, archive), LogOffset(world.log.end)
+    columns = columns_of([RawRecord(None, value, str(at)) for at, value in enumerate(lines)], tables)
+    missing = np.flatnonzero(~logged.of(source).find(np.arange(len(lines)), columns.checksums).logged)
+    while len(missing):
+        rows, missing = np.split(missing, [rng.randint(1, 4)])
+        batch = make_batch(columns.rows(rows), source[0], "archive", source[1], rows, read_to=read_to)
+        yield replace(batch, seeded=True)
+
+
+def _lines(world: SimulatedWorld, archive: int) -> list[bytes]:
+    rng = Random(f"archive {archive} of {world.plan.seed}")
+    drawn = [(rng.randrange(10), rng.randrange(3), rng.random() > 0.08) for _ in range(ARCHIVE_LINES)]
+    return [value_of(story, variant, line, readable=good) for line, (story, variant, good) in enumerate(drawn)]

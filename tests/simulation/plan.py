@@ -43,6 +43,8 @@ class Kind(StrEnum):
     LONGER_WINDOW_AT_TRIM = "longer-window-at-trim"
     BROKER_CLOCK = "broker-clock"
     WORKER_CLOCK = "worker-clock"
+    SEED = "seed"
+    WITHDRAW = "withdraw"
 
 
 USUAL = {
@@ -127,6 +129,11 @@ THEMES = (
         fewest_workers=2,
     ),
 )
+
+ARCHIVES = (Kind.SEED, Kind.WITHDRAW, Kind.WITHDRAW)
+"""Of these kinds are the events that two of every seven seeds have beside their own."""
+ARCHIVE_SEEDS = (7, (1, 5))
+"""The others mean what they meant before there were archives, and so do the seeds that docs/simulation.md names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +222,7 @@ def plan_of(seed: int) -> Plan:
         delivery_s=rng.choice((0.0, 0.05, 0.5)),
         real_store=seed % 10 == 0,
         writes=_writes(rng, topics),
-        events=_events(rng, theme, workers, len(topics)),
+        events=_events(rng, theme, workers, len(topics)) + _archive_events(seed),
     )
 
 
@@ -253,6 +260,14 @@ def _events(rng: Random, theme: Theme, workers: int, topics: int) -> tuple[Event
     kinds = rng.choices(list(weights), list(weights.values()), k=rng.choice((0, 1, 2, 3, 4, 5, 8)))
     events = [_event(rng, kind, workers, topics) for kind in kinds]
     return tuple(sorted(events, key=lambda event: event.at))
+
+
+def _archive_events(seed: int) -> tuple[Event, ...]:
+    every, chosen = ARCHIVE_SEEDS
+    if seed % every not in chosen:
+        return ()
+    rng = Random(f"archives {seed}")
+    return tuple(_event(rng, rng.choice(ARCHIVES), 1, 1) for _ in range(rng.randint(2, 6)))
 
 
 def _event(rng: Random, kind: Kind, workers: int, topics: int) -> Event:

@@ -13,11 +13,17 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from stream_dedup.core.entry import Trim
-from stream_dedup.core.model import LogOffset, SourceOffset
+import numpy as np
+
+from stream_dedup.core.arrays import I64
+from stream_dedup.core.entry import Batch, LogRecord, Trim
+from stream_dedup.core.model import DocNumber, LogOffset, SourceOffset
 from stream_dedup.core.progress import ReportProgress
+from stream_dedup.index.applying import Applied
 from stream_dedup.index.segments import Coverage, SourceKey
+from stream_dedup.index.store import Store
 from stream_dedup.index.trims import TrimEffect, Trims
+from stream_dedup.index.withdrawn import Withdrawn
 from stream_dedup.ports import CommittedOffset, Partition, PassingError, PortError
 from stream_dedup.worker import opening
 from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState
@@ -153,6 +159,26 @@ def _effect_anywhere(self: Trims, trim: Trim) -> TrimEffect:
 
 
 _load = Coverage.load
+_added_by = Withdrawn.added_by
+_apply_batch = Applied._apply_batch
+
+
+def _hidden_from_all(self: Withdrawn, doc_numbers: I64, _hidden_from: DocNumber, log_offset: LogOffset) -> I64:
+    """Hide what is withdrawn from the articles logged before, too, where they are judged later."""
+    return _added_by(self, doc_numbers, DocNumber(0), log_offset)
+
+
+def _withdrawn_of_nothing(self: Withdrawn, _store: Store) -> None:
+    self.entries = np.empty((0, 3), np.int64)
+
+
+def _apply_unseeded(self: Applied, record: LogRecord, batch: Batch) -> None:
+    """Pass over what was seeded."""
+    if not batch.seeded:
+        _apply_batch(self, record, batch)
+        return
+    self._advance(record)
+    self._write()
 
 
 # The adapter and the store.
@@ -286,6 +312,21 @@ PLANTS = (
         "trim by a clock that runs ahead",
         "a broker's clock that jumps forward makes a trim drop what is young",
         _patched((Trimmer, "_clock_of_the_log_is_ahead", _no), (VirtualClock, "time_ms", _far_ahead)),
+    ),
+    Plant(
+        "withdrawn from all",
+        "a withdrawal hides an entry from articles that were logged before it and are judged later",
+        _patched((Withdrawn, "added_by", _hidden_from_all)),
+    ),
+    Plant(
+        "withdrawal lost by a restart",
+        "a worker that was started again matches what was withdrawn",
+        _patched((Withdrawn, "__init__", _withdrawn_of_nothing), (Applied, "_check_state", _nothing)),
+    ),
+    Plant(
+        "seeded articles passed over",
+        "an index does not hold what was seeded",
+        _patched((Applied, "_apply_batch", _apply_unseeded)),
     ),
     Plant(
         "torn write",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -118,6 +119,16 @@ def test_an_input_topic_that_the_broker_does_not_name_is_owed_all_the_same(world
     for offset in range(30, 90):
         world.article(offset, committed=False)
     assert 0 < world.index.forgotten_before(TOPIC, 0) <= 30
+
+
+def test_seeded_articles_hold_no_trim_up(world: World) -> None:
+    """Of an archive, or a topic that the group does not consume, nothing is owed: trims forget it with its window."""
+    archive = replace(batch([0, 1], [1 << 40, 1 << 50], topic_id=OTHER_TOPIC), read_to=LogOffset(1), seeded=True)
+    world.append(archive)
+    for offset in range(40):
+        world.article(offset)
+    assert world.index.forgotten_before(OTHER_TOPIC, 0) == 2
+    assert world.cut[-1] > 2
 
 
 def test_appends_are_kept_until_they_are_in_the_log(world: World) -> None:
