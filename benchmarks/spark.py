@@ -1,0 +1,175 @@
+"""Archives by Spark: the same entries, the same matches, and how fast.
+
+    python -m benchmarks.spark [--articles 3000] [--rate 20000] [--processes 1,2] [--memory 4g]
+
+The texts are revisions of Chinese articles from the folder that ``STREAM_DEDUP_DATA`` names (``zh_revision_pairs``):
+old and new ones, so that many have a match. Spark runs on this machine.
+
+* **entries**: ``fingerprint`` writes Parquet; every row is compared with the entry that the core makes of the same
+  record, byte by byte.
+* **matches**: ``near_duplicates`` of these entries as stored and in a random order; verdict, match, distance and
+  similarity of every article are compared with those of the reference for a log in that order.
+* **rate**: articles a second from the text to Parquet (a job before it has loaded everything), with each number of
+  processes, beside ``stream-dedup filter`` with as many (its start-up taken off), which also searches.
+
+It ends with exit code 1 where anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from benchmarks.pipeline import measure_filter
+from benchmarks.quality.data import check, revisions
+from benchmarks.texts import articles, as_json
+from stream_dedup.audit.reference import plain_log
+from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
+from stream_dedup.config.model import Config
+from stream_dedup.core.columns import Columns, encode_columns
+from stream_dedup.core.entry import LogRecord, Payload, encode, make_batch
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.model import LogOffset
+from stream_dedup.core.profiles import DEFAULT_PROFILE
+from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.seed.entry_rows import columns_of
+from stream_dedup.spark import fingerprint, near_duplicates
+
+SEED = 20261122
+CONFIG = Config()
+
+
+def main() -> int:
+    options = _options()
+    check()
+    with tempfile.TemporaryDirectory(prefix="stream-dedup-bench-") as folder:
+        differing = compared(Path(folder), options)
+        if options.rate:
+            print("\n| processes | Spark, articles/s | filter, articles/s | Spark beside filter |")
+            print("| ---: | ---: | ---: | ---: |")
+            for processes in options.processes:
+                print(rate(Path(folder), options, processes), flush=True)
+    return 1 if differing else 0
+
+
+def compared(folder: Path, options: argparse.Namespace) -> int:
+    """Compare entries and matches; return how many differ."""
+    pairs = revisions("zh")
+    texts = list(chain.from_iterable(zip(pairs.old, pairs.new, strict=True)))[: options.articles]
+    values = [as_json(number, text) for number, text in enumerate(texts)]
+    maker = EntryMaker(fingerprint_settings_of(CONFIG), input_format_of(CONFIG))
+    wanted = maker([RawRecord(None, value, "") for value in values])
+    with session(max(options.processes), options.memory, folder) as spark:
+        path = str(folder / "entries")
+        fingerprint(lines(spark, folder / "articles.jsonl", values), CONFIG, keep=["place"]).write.parquet(path)
+        entries = spark.read.parquet(path)
+        stored = entries.orderBy("place").toArrow().combine_chunks().to_batches()
+        made = Columns.concat([columns_of(batch, rules_of(CONFIG).scheme) for batch in stored])
+        same = encode_columns(made) == encode_columns(wanted)
+        print(f"{len(made):,} entries through Parquet: {'the same bytes' if same else 'DIFFERENT'} as the core's")
+        differing = int(not same)
+        order = list(range(len(values)))
+        for name in ("as stored", "a random order"):
+            differing += _matches(entries, wanted, order, name)
+            random.Random(SEED).shuffle(order)
+    return differing
+
+
+def _matches(entries: DataFrame, wanted: Columns, order: Sequence[int], name: str) -> int:
+    """Compare the matches of an order; return how many differ."""
+    ordered = entries.withColumn("ordered", f.get(f.lit(np.array(order)), f.col("place")))
+    rows = near_duplicates(ordered, "ordered", CONFIG).collect()
+    found = {row.ordered: (row.verdict, row.reason, row.match, row.distance, row.similarity) for row in rows}
+    reference = by_reference(wanted, order)
+    differing = sum(found.get(place) != said for place, said in reference.items())
+    duplicates = sum(said[0] == "duplicate" for said in reference.values())
+    said = f"{len(reference):,} articles, {duplicates:,} duplicates by the reference, {differing:,} differ"
+    print(f"{name}: {said}", flush=True)
+    return differing
+
+
+def by_reference(columns: Columns, order: Sequence[int]) -> dict[int, tuple[Any, ...]]:
+    """The verdict of each article by its place in the order."""
+    rows = np.argsort(np.asarray(order))
+    batch = make_batch(columns.rows(rows), bytes(16), "articles", 0, range(len(rows)))
+    log = plain_log([_record(0, rules_of(CONFIG)), _record(1, batch)])
+    said = {}
+    for at, judged in log.judgements():
+        match = judged.match
+        found = (match.coordinates.offset, match.distance, match.similarity) if match else (None, None, None)
+        said[at] = (judged.verdict.value, judged.reason, *found)
+    return said
+
+
+def _record(offset: int, payload: Payload) -> LogRecord:
+    return LogRecord(LogOffset(offset), offset, payload, encode(payload))
+
+
+def rate(folder: Path, options: argparse.Namespace, processes: int) -> str:
+    """Measure Spark and filter with so many processes."""
+    values = [as_json(number, text) for number, text in enumerate(articles(options.rate))]
+    with session(processes, options.memory, folder) as spark:
+        frame = lines(spark, folder / f"rate-{processes}.jsonl", values).repartition(4 * processes).cache()
+        frame.count()
+        fingerprint(frame, CONFIG).write.mode("overwrite").parquet(str(folder / "warm"))
+        begun = time.monotonic()
+        fingerprint(frame, CONFIG).write.mode("overwrite").parquet(str(folder / "rate"))
+        spark_rate = len(values) / (time.monotonic() - begun)
+    filter_rate = measure_filter(folder, values, processes, DEFAULT_PROFILE)
+    return f"| {processes} | {spark_rate:,.0f} | {filter_rate:,.0f} | {spark_rate / filter_rate:.2f} × |"
+
+
+def lines(spark: SparkSession, path: Path, values: Sequence[bytes]) -> DataFrame:
+    """Articles from a file of JSON Lines, with their places in it."""
+    path.write_bytes(b"\n".join(values) + b"\n")
+    place = f.substring(f.get_json_object("value", "$.id"), 2, 20).cast("int")
+    return spark.read.text(str(path), lineSep="\n").withColumn("place", place)
+
+
+@contextmanager
+def session(processes: int, memory: str, folder: Path) -> Iterator[SparkSession]:
+    """Spark on this machine with so many processes; each session starts anew."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": memory,
+        "spark.local.dir": str(folder),
+        "spark.sql.shuffle.partitions": str(4 * processes),
+    }
+    spark = SparkSession.builder.master(f"local[{processes}]").config(map=settings).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--articles", type=int, default=3_000, help="articles compared (default 3000)")
+    parser.add_argument("--rate", type=int, default=20_000, help="articles to measure the rate with, 0 for not at all")
+    parser.add_argument("--processes", type=_numbers, default=[1, 2], help="numbers of processes (default 1,2)")
+    parser.add_argument("--memory", default="4g", help="memory of Spark's Java process (default 4g)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

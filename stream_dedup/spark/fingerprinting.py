@@ -1,0 +1,162 @@
+"""Makes a DataFrame of log entries from a DataFrame of articles.
+
+The record of an article is its column ``value``, as Kafka's source for Spark and ``spark.read.text`` give it; columns
+of other names make one by ``to_json(struct("id", "text"))``. The configuration says how a record is read
+(``input.*``), so the entries are the same as those of the same records in a topic or a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import BinaryType, StringType, StructType
+
+from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
+from stream_dedup.config.load import load_config
+from stream_dedup.config.model import Config
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.fingerprint.entry_maker import checksum
+from stream_dedup.core.scheme import FingerprintSettings, scheme_of
+from stream_dedup.core.text.decode import InputFormat, RawRecord
+from stream_dedup.errors import UserError
+from stream_dedup.pool import FingerprintPool
+from stream_dedup.seed.entry_rows import ROWS_SCHEMA, batch_of
+
+PART_ROWS = 500
+"""Articles fingerprinted at once, as many as the worker polls: their texts and sums fit into some MB."""
+SOURCE_COLUMNS = ("topic", "partition", "offset")
+"""Columns of Kafka's source, which make the id of an article without one."""
+
+
+def fingerprint(
+    articles: DataFrame, config: Config | Path | str | None = None, *, keep: Sequence[str] = ()
+) -> DataFrame:
+    """Return the log entries of these articles, one row each (``core.entry_rows`` describes the columns).
+
+    An article without an id in its value has the content of the column ``key``, if there is one, as its id, else
+    topic-partition-offset of the columns of these names, else the checksum of its value.
+
+    Args:
+        articles: ``value`` (text or bytes) is the record of an article; null is rejected, as a tombstone is.
+        config: configuration, or the path of its file; None: the defaults, and what the environment sets.
+        keep: columns that the entries get too, the one with the order of the articles for example.
+
+    Raises:
+        UserError: a column is missing, of another type or has the name of a column of the entries; a package or its
+            data are missing. ``ConfigError`` where the configuration is invalid.
+    """
+    config = config_of(config)
+    check_articles(articles.schema, keep)
+    settings = fingerprint_settings_of(config)
+    work = EntriesOfBatches(
+        Fingerprinting(settings, input_format_of(config), config.worker.article_limit_s, scheme_of(settings).id),
+        tuple(keep),
+    )
+    fields = [*from_arrow_schema(ROWS_SCHEMA).fields, *(articles.schema[name] for name in keep)]
+    return articles.mapInArrow(work.entries, StructType(fields))
+
+
+def config_of(config: Config | Path | str | None) -> Config:
+    """Return the configuration, read from its file if it is a path.
+
+    Raises:
+        ConfigError: the configuration is invalid.
+    """
+    if isinstance(config, Config):
+        return config
+    return load_config(None if config is None else Path(config))
+
+
+class Fingerprinting(NamedTuple):
+    """What a Python process of Spark needs to make entries: sent with each task, and equal in all of them."""
+
+    settings: FingerprintSettings
+    fmt: InputFormat
+    article_limit_s: float
+    scheme_id: str
+
+
+class EntriesOfBatches(NamedTuple):
+    """Makes the entries of Arrow batches of articles; Spark calls it once for each partition."""
+
+    fingerprinting: Fingerprinting
+    keep: tuple[str, ...]
+
+    def entries(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the entries of each batch, in parts of ``PART_ROWS``."""
+        for batch in batches:
+            for start in range(0, batch.num_rows, PART_ROWS):
+                yield self._made(batch.slice(start, PART_ROWS))
+
+    def _made(self, articles: pa.RecordBatch) -> pa.RecordBatch:
+        columns: Columns = _pool(self.fingerprinting).submit(_records(articles)).result()
+        entries = batch_of(columns, self.fingerprinting.scheme_id)
+        for name in self.keep:
+            entries = entries.append_column(name, articles.column(name))
+        return entries
+
+
+@cache
+def _pool(work: Fingerprinting) -> FingerprintPool:
+    """Return the fingerprinter of this process, made once: Spark uses a Python process for many tasks.
+
+    Raises:
+        UserError: this machine's dictionaries are not those of the driver, or are missing.
+    """
+    own = scheme_of(work.settings).id
+    if own != work.scheme_id:
+        msg = (
+            f"this executor makes entries of the scheme {own}, the driver of {work.scheme_id}: "
+            "install the same versions of stream_dedup and its packages on both"
+        )
+        raise UserError(msg)
+    # The pool of 0 processes works in this thread and limits the time of each article; Spark shares out the work.
+    pool = FingerprintPool(0, work.settings, work.fmt, work.article_limit_s)
+    pool.warm()
+    return pool
+
+
+def _records(articles: pa.RecordBatch) -> list[RawRecord]:
+    names = articles.schema.names
+    values = _bytes_of(articles.column("value"))
+    keys = _bytes_of(articles.column("key")) if "key" in names else [None] * len(values)
+    if set(SOURCE_COLUMNS) <= set(names):
+        sources = zip(*(articles.column(name).to_pylist() for name in SOURCE_COLUMNS), strict=True)
+        fallbacks = ["{}-{}-{}".format(*source) for source in sources]
+    else:
+        fallbacks = [f"{checksum(value):016x}" for value in values]
+    return list(map(RawRecord, keys, values, fallbacks))
+
+
+def _bytes_of(column: pa.Array) -> list[bytes | None]:
+    values: list[bytes | None] = column.cast(pa.binary()).to_pylist()
+    return values
+
+
+def check_articles(schema: StructType, keep: Sequence[str]) -> None:
+    """Refuse articles whose columns cannot be read.
+
+    Raises:
+        UserError: they cannot.
+    """
+    if "value" not in schema.names:
+        msg = 'the articles have no column value: make one, by to_json(struct("id", "text")).alias("value") for example'
+        raise UserError(msg)
+    for name in {"value", "key"} & set(schema.names):
+        kind = schema[name].dataType
+        if not isinstance(kind, BinaryType | StringType):
+            msg = f"column {name} is {kind.simpleString()}: cast it to string or binary"
+            raise UserError(msg)
+    for name in keep:
+        if name in ROWS_SCHEMA.names:
+            msg = f"column {name} cannot be kept: the entries have a column of that name; rename it first"
+            raise UserError(msg)
+        if name not in schema.names:
+            msg = f"column {name} cannot be kept: the articles have only {', '.join(schema.names)}"
+            raise UserError(msg)

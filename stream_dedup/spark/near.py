@@ -1,0 +1,224 @@
+"""Finds the match of each article of an archive, as the reference does for a log of the articles in a given order.
+
+``audit.plain_near`` defines near; here are the steps of the join that follows it:
+
+1. The order is checked: no two articles have the same place in it, because then neither would be earlier.
+2. Each article is an event in every posting list that holds it, and in every one that it looks up (``postings``).
+3. In each list the events are counted in order. An article in a list has the number of those before it; a look-up has
+   the number of articles that the list holds as of its own place.
+4. A look-up is joined with the newest N of these (N is the bucket limit), found by their numbers. Lists are cut into
+   chunks of N, of which the newest N lie in two: a look-up meets at most 2 N articles, however long the list is.
+5. Of a pair the groups must be equal, and the key words near: within k bits in exact search, within the sieve in
+   directed search.
+6. The pairs are checked: the distance is within reach, the earlier one inside the window. Of each article's pairs the
+   nearest is the match, the earliest of several; where the rules make a re-crawl an update, one of its own id first.
+
+Cost: every article is sorted once for each of its lists and look-ups, 68 rows in all for a plan of 64 look-ups over
+four tables; each row has some 40 bytes. The entries are read more than once: write them to Parquet first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
+
+from stream_dedup.config.effective import rules_of
+from stream_dedup.config.model import Config
+from stream_dedup.core.fingerprint.simhash import similarity
+from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, SIGNATURE_BITS, SIGNATURE_BYTES, Status, Verdict
+from stream_dedup.core.probes import SIEVE_BITS
+from stream_dedup.core.reasons import FEATURELESS_REASON
+from stream_dedup.core.rules import REJECTED, UPDATE, Rules
+from stream_dedup.errors import UserError
+from stream_dedup.seed.entry_rows import ROWS_SCHEMA
+from stream_dedup.spark.fingerprinting import config_of
+from stream_dedup.spark.postings import LISTS_SCHEMA, ListsOfBatches
+
+_WORDS = SIGNATURE_BYTES // 8
+_KEPT = ("id", "status", "reason", "group")
+_FOUND = ("id", "verdict", "reason", "match", "match_id", "distance", "similarity")
+"""Columns of the result beside the order."""
+
+
+def near_duplicates(
+    entries: DataFrame, order: str, config: Config | Path | str | None = None, *, time: str | None = None
+) -> DataFrame:
+    """Return the verdict of each article as of its place in the order, one row each.
+
+    The columns: ``order`` under its own name, ``id``, ``verdict`` (unique, duplicate, rejected), ``reason`` of a
+    rejection, and of a match ``match`` (its place in the order), ``match_id``, ``distance`` in bits and ``similarity``.
+    A unique article with a match is an update of it.
+
+    Args:
+        entries: as ``fingerprint`` makes them, with the column of the order and that of the time.
+        order: column that orders the articles, of any type that Spark sorts; no value twice, none null.
+        config: configuration, or the path of its file; None: the defaults, and what the environment sets.
+        time: column with the time of each article, a timestamp or milliseconds since 1970; for a window only.
+
+    Raises:
+        UserError: a column is missing, two articles have the same place, or the rules have a window and no column has
+            the time. Entries of another scheme end the job that reads the result. ``ConfigError`` where the
+            configuration is invalid.
+    """
+    return judged(entries, order, rules_of(config_of(config)), time)
+
+
+def judged(entries: DataFrame, order: str, rules: Rules, time: str | None = None) -> DataFrame:
+    """Return what ``near_duplicates`` returns, under these rules.
+
+    Raises:
+        UserError: as there.
+    """
+    check_entries(entries.columns, order, rules, time)
+    when = f.lit(0) if time is None else _milliseconds(entries, time)
+    placed = entries.select(_named(order).alias("order"), when.cast("bigint").alias("time"), *ROWS_SCHEMA.names)
+    _refuse_ties(placed, order)
+    articles = _with_lists(placed, rules)
+    matches = _matches(_pairs(_events(articles), rules), articles, rules)
+    return _verdicts(articles, matches, rules).withColumnRenamed("order", order)
+
+
+def check_entries(names: Sequence[str], order: str, rules: Rules, time: str | None = None) -> None:
+    """Refuse entries without the columns that the rules need, or whose order has the name of a column of the result.
+
+    Raises:
+        UserError: a column is missing, or has such a name.
+    """
+    if order in _FOUND:
+        msg = f"column {order} cannot be the order: the result has a column of that name; rename it first"
+        raise UserError(msg)
+    if rules.window_ms is not None and time is None:
+        msg = "the rules have a window (match.window): name the column with the time of each article, time=..."
+        raise UserError(msg)
+    for name in (order, *([] if time is None else [time]), *ROWS_SCHEMA.names):
+        if name not in names:
+            msg = f"column {name} is missing: the entries have {', '.join(names)}"
+            raise UserError(msg)
+
+
+def _refuse_ties(placed: DataFrame, order: str) -> None:
+    """Refuse an order in which two articles have the same place, or one has none.
+
+    Raises:
+        UserError: the order is none.
+    """
+    wrong = placed.groupBy("order").count().where((f.col("count") > 1) | f.col("order").isNull()).first()
+    if wrong is not None:
+        value, articles = wrong
+        msg = (
+            f"{articles} article(s) with {order} = {value}: each article needs a place of its own in the order; add "
+            "a column that differs, by struct(...) for example"
+        )
+        raise UserError(msg)
+
+
+def _with_lists(placed: DataFrame, rules: Rules) -> DataFrame:
+    """Add the posting lists and look-ups of each article."""
+    kept = ("order", "time", *_KEPT)
+    fields = [*(placed.schema[name] for name in kept), *from_arrow_schema(LISTS_SCHEMA).fields]
+    return placed.mapInArrow(ListsOfBatches(rules, kept).lists, StructType(fields))
+
+
+def _events(articles: DataFrame) -> DataFrame:
+    """Return what happens in each posting list, with ``before``: the articles that it held then."""
+    held = _in_lists(articles, "lists").withColumn("held", f.lit(1))
+    asked = _in_lists(articles, "lookups").withColumn("held", f.lit(0))
+    # A look-up (0) comes before the entry of its own article (1): no article is before itself.
+    so_far = Window.partitionBy("list").orderBy("order", "held").rowsBetween(Window.unboundedPreceding, 0)
+    return held.unionByName(asked).withColumn("before", f.sum("held").over(so_far) - f.col("held"))
+
+
+def _in_lists(articles: DataFrame, column: str) -> DataFrame:
+    """Return a row for each list in a column, with the key of its table."""
+    rows = articles.select("order", "group", "keys", f.explode(column).alias("list"))
+    table = f.shiftright("list", BLOCK_BITS)
+    key = f.get("keys", f.floor(table / BLOCKS_PER_WORD).cast("int")).alias("key")
+    return rows.select("order", "group", "list", key)
+
+
+def _pairs(events: DataFrame, rules: Rules) -> DataFrame:
+    """Return each article (``order``) with the earlier ones that it compares (``match``)."""
+    newest = rules.bucket_limit
+    first, last = f.greatest(f.col("before") - newest, f.lit(0)), f.col("before") - 1
+    chunks = f.array_distinct(f.array(_chunk(first, newest), _chunk(last, newest)))
+    asked = events.where("held = 0 and before > 0").withColumn("chunk", f.explode(chunks)).alias("a")
+    held = events.where("held = 1").withColumn("chunk", _chunk(f.col("before"), newest)).alias("b")
+    same_list = (f.col("a.list") == f.col("b.list")) & (f.col("a.chunk") == f.col("b.chunk"))
+    age = f.col("a.before") - f.col("b.before")
+    bits = SIEVE_BITS if rules.directed else rules.distance or 0
+    alike = (f.col("a.group") == f.col("b.group")) & (_differing("a.key", "b.key") <= bits)
+    pairs = asked.join(held, same_list & age.between(1, newest) & alike)
+    return pairs.select(f.col("a.order").alias("order"), f.col("b.order").alias("match")).distinct()
+
+
+def _matches(pairs: DataFrame, articles: DataFrame, rules: Rules) -> DataFrame:
+    """Return the match of each article that has one."""
+    article = _prefixed(articles, "a_").withColumnRenamed("a_order", "order")
+    other = _prefixed(articles, "b_").withColumnRenamed("b_order", "match")
+    both = pairs.join(article, "order").join(other, "match")
+    apart = [_differing(f.get("a_words", f.lit(word)), f.get("b_words", f.lit(word))) for word in range(_WORDS)]
+    whole = apart[0] + apart[1] + apart[2] + apart[3]
+    both = both.withColumns({"whole": whole, "distance": whole if rules.directed else apart[0]})
+    near = f.col("distance") <= _reach(f.col("a_status"), rules)
+    if rules.window_ms is not None:
+        near &= f.col("a_time") - f.col("b_time") <= rules.window_ms
+    update = (f.col("a_id") == f.col("b_id")) & f.lit(rules.recrawl == UPDATE)
+    ranked = f.struct((~update).alias("other"), "distance", "match", f.col("b_id").alias("match_id"), "whole")
+    best = both.where(near).groupBy("order").agg(f.min(ranked).alias("best"))
+    return best.select("order", "best.*").withColumn("similarity", _similarity(f.col("whole"))).drop("whole")
+
+
+def _verdicts(articles: DataFrame, matches: DataFrame, rules: Rules) -> DataFrame:
+    """Return the verdict of each article, by the rules of ``core.verdict``."""
+    rejected, featureless = f.col("status") == int(Status.REJECTED), f.col("status") == int(Status.FEATURELESS)
+    refused = featureless & f.lit(rules.featureless == REJECTED)
+    verdict = f.when(rejected | refused, Verdict.REJECTED.value).when(f.col("other"), Verdict.DUPLICATE.value)
+    reason = f.when(rejected, f.col("reason")).when(refused, FEATURELESS_REASON)
+    found = articles.select("order", "id", "status", "reason").join(matches, "order", "left")
+    made = found.withColumns({"verdict": verdict.otherwise(Verdict.UNIQUE.value), "reason": reason})
+    return made.select("order", *_FOUND)
+
+
+def _reach(status: Column, rules: Rules) -> Column:
+    """Return the greatest distance at which an article of this status is near another."""
+    reach = f.lit(0)
+    for kind in (Status.LONG, Status.SHORT):
+        reach = f.when(status == int(kind), rules.reach(kind)).otherwise(reach)
+    return reach
+
+
+def _similarity(bits: Column) -> Column:
+    """Return the similarity at a distance of the signatures: the very numbers of the core."""
+    return f.get(f.array(*(f.lit(similarity(distance)) for distance in range(SIGNATURE_BITS + 1))), bits)
+
+
+def _milliseconds(entries: DataFrame, time: str) -> Column:
+    kind = entries.schema[time].dataType
+    if isinstance(kind, TimestampType | TimestampNTZType):
+        return f.unix_millis(_named(time).cast("timestamp"))
+    return _named(time)
+
+
+def _prefixed(articles: DataFrame, prefix: str) -> DataFrame:
+    """Return what the check needs of an article, under names with a prefix."""
+    return articles.select(*(f.col(name).alias(prefix + name) for name in ("order", "id", "status", "time", "words")))
+
+
+def _differing(mine: str | Column, other: str | Column) -> Column:
+    """Return how many bits of two words differ."""
+    mine, other = (f.col(word) if isinstance(word, str) else word for word in (mine, other))
+    return f.bit_count(mine.bitwiseXOR(other))
+
+
+def _chunk(number: Column, size: int) -> Column:
+    return f.floor(number / size)
+
+
+def _named(name: str) -> Column:
+    """Return the column of this name, whatever characters it has."""
+    return f.col("`" + name.replace("`", "``") + "`")

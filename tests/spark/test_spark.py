@@ -1,0 +1,217 @@
+"""Spark makes the entries that the core makes, and finds the matches that the reference finds.
+
+One test has all that needs Spark: its start takes longer than everything else here.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+
+from stream_dedup.audit.reference import plain_log
+from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
+from stream_dedup.config.model import Config
+from stream_dedup.core.columns import Columns, encode_columns
+from stream_dedup.core.entry import make_batch
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.model import Judgement, Match
+from stream_dedup.core.rules import REJECTED, UPDATE, Rules
+from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.errors import UserError
+from stream_dedup.seed.entry_rows import batch_of, columns_of
+from stream_dedup.spark import fingerprint, near_duplicates
+from stream_dedup.spark.fingerprinting import EntriesOfBatches, Fingerprinting, check_articles
+from stream_dedup.spark.near import check_entries, judged
+from stream_dedup.spark.postings import lists_of
+from tests.logs import TOPIC, directed_rules, entries_batch, record, rules
+from tests.random_logs import RandomEntries
+from tests.spark.sessions import session
+
+ARTICLES = 250
+WAYS = {
+    "k=3, long lists": rules(bucket_limit=3),
+    "k=7, a window": rules(distance=7, window_ms=20_000),
+    "directed, updates, no text without words": directed_rules(probes=16, recrawl=UPDATE, featureless=REJECTED),
+    "directed, 16 tables, long lists, a window": directed_rules(tables=16, bucket_limit=5, window_ms=60_000),
+}
+SENTENCES = (
+    "渡口的船今天早上开了，",
+    "河水很急，船夫说明天再来。",
+    "The ferry left this morning. ",
+    "集市上的人比平时多，",
+)
+
+
+class Found(NamedTuple):
+    """A verdict with all that belongs to it; the match is its place in the order."""
+
+    id: str
+    verdict: str
+    reason: str | None = None
+    match: int | None = None
+    match_id: str | None = None
+    distance: int | None = None
+    similarity: float | None = None
+
+
+def by_reference(columns: Columns, order: Sequence[int], times: Sequence[int], which: Rules) -> dict[int, Found]:
+    """The verdict of each entry by its place in the order, where they were logged one by one in it."""
+    records = [record(0, 0, which)]
+    for row in np.argsort(order).tolist():
+        one = make_batch(columns.rows(np.array([row])), TOPIC, "articles", 0, [order[row]])
+        records.append(record(len(records), times[row], one))
+    log = plain_log(records)
+    ids = [columns.ids[row] for row in np.argsort(order).tolist()]
+    return {log.entries.offset(at): _found(ids[at], judgement) for at, judgement in log.judgements()}
+
+
+def by_spark(spark: SparkSession, columns: Columns, order: Sequence[int], times: Sequence[int], which: Rules) -> object:
+    rows = batch_of(columns, which.scheme.id)
+    rows = rows.append_column("place", pa.array(order)).append_column("at", pa.array(times))
+    entries = spark.createDataFrame(pa.Table.from_batches([rows])).repartition(2)
+    timed = None if which.window_ms is None else "at"
+    return found_in(judged(entries, "place", which, timed).collect())
+
+
+def found_in(rows: Sequence[object]) -> dict[int, Found]:
+    return {row.place: Found(*(getattr(row, name) for name in Found._fields)) for row in rows}  # type: ignore[attr-defined]
+
+
+def random_entries(rng: random.Random, which: Rules) -> Columns:
+    draw = RandomEntries(rng, 12, which.scheme.tables)
+    return entries_batch(range(ARTICLES), [draw.draw() for _ in range(ARTICLES)], which.scheme.tables)
+
+
+def values(rng: random.Random) -> list[bytes | None]:
+    """Records of articles, some near others, and records that cannot be read."""
+    texts = ["".join(rng.choices(SENTENCES, k=rng.choice([2, 40]))) for _ in range(20)]
+    texts += [text + rng.choice(SENTENCES) for text in rng.sample(texts, 10)]
+    ids = [{"id": f"文 {at}"} if at % 3 else {} for at in range(len(texts))]
+    articles = [json.dumps(one | {"text": text}).encode() for one, text in zip(ids, texts, strict=True)]
+    return [*articles, b"{", b'{"text": "\xff"}', b'{"text": "..."}', b'{"id": "\\ud83d", "text": ""}', None]
+
+
+def made_by_core(records: Sequence[bytes | None], keys: Sequence[bytes | None], config: Config) -> Columns:
+    maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config))
+    return maker(
+        [RawRecord(key, value, f"articles-0-{at}") for at, (key, value) in enumerate(zip(keys, records, strict=True))]
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_spark_makes_the_same_entries_and_finds_the_same_matches(tmp_path: Path) -> None:
+    """Entries through Parquet are those of the core, and matches those of the reference.
+
+    In two orders, for both kinds of search, with long lists, windows, groups, updates, and text without words. An order
+    in which two articles have one place is refused.
+    """
+    rng = random.Random(20261122)
+    with session(tmp_path) as spark:
+        for way, which in WAYS.items():
+            columns = random_entries(rng, which)
+            for order in (range(ARTICLES), rng.sample(range(5000), ARTICLES)):
+                times = [rng.randrange(100_000) for _ in order]
+                wanted = by_reference(columns, order, times, which)
+                assert (way, by_spark(spark, columns, order, times, which)) == (way, wanted)
+        _test_articles(spark, tmp_path, rng)
+
+
+def _test_articles(spark: SparkSession, folder: Path, rng: random.Random) -> None:
+    config = Config()
+    records = values(rng)
+    keys = [f"key {at}".encode() if at % 5 == 0 else None for at in range(len(records))]
+    wanted = made_by_core(records, keys, config)
+    order = rng.sample(range(len(records)), len(records))
+    rows = [("articles", 0, at, *both) for at, both in enumerate(zip(keys, records, strict=True))]
+    articles = spark.createDataFrame(
+        [(*row, place) for row, place in zip(rows, order, strict=True)],
+        "topic string, partition int, offset bigint, key binary, value binary, place int",
+    )
+    # Parquet, and every row of it in the order of the records.
+    path = str(folder / "entries")
+    fingerprint(articles.repartition(3), config, keep=["place", "offset"]).write.parquet(path)
+    entries = spark.read.parquet(path)
+    stored = entries.orderBy("offset").toArrow().combine_chunks().to_batches()
+    scheme = rules_of(config).scheme
+    found = Columns.concat([columns_of(batch, scheme) for batch in stored])
+    assert encode_columns(found) == encode_columns(wanted)
+    # Matches.
+    near = near_duplicates(entries, "place", config).collect()
+    assert found_in(near) == by_reference(wanted, order, [0] * len(order), rules_of(config))
+    # An order that is none.
+    with pytest.raises(UserError, match="each article needs a place of its own"):
+        near_duplicates(entries.withColumn("place", entries["place"] % 2), "place", config)
+
+
+def _found(identity: str, judgement: Judgement) -> Found:
+    match: Match | None = judgement.match
+    if match is None:
+        return Found(identity, judgement.verdict.value, judgement.reason)
+    place = match.coordinates.offset
+    return Found(identity, judgement.verdict.value, None, place, match.id, match.distance, match.similarity)
+
+
+def test_an_id_is_made_where_an_article_has_none() -> None:
+    """Without an id, a key and a source, the checksum of the value is the id: the same on every machine."""
+    config = Config()
+    work = Fingerprinting(fingerprint_settings_of(config), input_format_of(config), 10, rules_of(config).scheme.id)
+    batch = pa.record_batch({"value": ['{"text": "The ferry left."}', None], "place": [7, 8]})
+    made = pa.Table.from_batches(EntriesOfBatches(work, ("place",)).entries(iter([batch])))
+    checksums = [f"{checksum & (1 << 64) - 1:016x}" for checksum in made["checksum"].to_pylist()]
+    assert (made["id"].to_pylist(), made["place"].to_pylist()) == (checksums, [7, 8])
+
+
+def test_an_executor_with_other_dictionaries_is_refused() -> None:
+    """A process that would make entries of another scheme than the driver stops the job and names both schemes."""
+    config = Config()
+    work = Fingerprinting(fingerprint_settings_of(config), input_format_of(config), 10, "article/1-00000000")
+    batch = pa.record_batch({"value": ['{"text": "The ferry left."}']})
+    with pytest.raises(UserError, match="the driver of article/1-00000000"):
+        list(EntriesOfBatches(work, ()).entries(iter([batch])))
+
+
+def test_unsigned_entries_are_in_no_list() -> None:
+    """A rejected record and a text without words are in no posting list and look none up."""
+    columns = Columns.blank(2, 4)
+    made = lists_of(replace(columns, statuses=np.array([1, 2], np.uint8)), rules())
+    assert [column.to_pylist() for column in made[2:]] == [[[], []], [[], []]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "keep", "reason"),
+    [
+        ({"text": StringType()}, [], "no column value"),
+        ({"value": IntegerType()}, [], "column value is int"),
+        ({"value": StringType(), "key": IntegerType()}, [], "column key is int"),
+        ({"value": StringType(), "id": StringType()}, ["id"], "column id cannot be kept: the entries have"),
+        ({"value": StringType()}, ["place"], "column place cannot be kept: the articles have only value"),
+    ],
+)
+def test_articles_that_cannot_be_read_are_refused(
+    columns: dict[str, StringType | IntegerType], keep: list[str], reason: str
+) -> None:
+    """Articles without a record, or with columns of other types, are refused before a job starts."""
+    with pytest.raises(UserError, match=reason):
+        check_articles(StructType([StructField(name, kind) for name, kind in columns.items()]), keep)
+
+
+def test_entries_without_what_the_rules_need_are_refused() -> None:
+    """A missing column is named, a window needs the column of the time, and the order a name of its own."""
+    names = ["place", "id", "checksum", "status", "group", "signature", "margins", "reason"]
+    with pytest.raises(UserError, match="column scheme is missing"):
+        check_entries(names, "place", rules())
+    with pytest.raises(UserError, match="name the column with the time"):
+        check_entries([*names, "scheme"], "place", rules(window_ms=5))
+    with pytest.raises(UserError, match="column id cannot be the order"):
+        check_entries([*names, "scheme"], "id", rules())
