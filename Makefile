@@ -2,6 +2,7 @@
 # make test   everything set up, and all tests; the wide sweeps by samples
 # make test-full  all tests, all of the wide sweeps, ten times the examples of the property tests
 # make test-cluster  the tests on three Kafka nodes
+# make test-spark  the tests on Apache Spark
 # make lint   all lint rules, the format, strict types
 # make bench  figures beside peers (benchmarks/README.md)
 # make quality  whether the verdicts are right, beside peers: writes benchmarks/quality.md (STREAM_DEDUP_DATA: the texts)
@@ -29,7 +30,7 @@ PROMETHEUS_IMAGE ?= stream-dedup/prometheus
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-full test-cluster lint bench quality fuzz simulate soak alerts boards image kafka-image prometheus-image clean
+.PHONY: help setup run test test-full test-cluster test-spark lint bench quality fuzz simulate soak alerts boards image kafka-image prometheus-image clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -60,6 +61,9 @@ test-full: test
 
 test-cluster: setup
 	@$(BIN)/pytest -m cluster $(ARGS)
+
+test-spark: setup
+	@$(BIN)/pytest -m spark $(ARGS)
 
 lint: setup
 	@$(BIN)/ruff check

@@ -130,8 +130,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark the tests that need a broker, and put the long tests first: the processes of a run then end together.
 
     Three nodes take all cores for minutes, and what is marked ``full`` is also proven by cheaper tests. Both run where
-    they are asked for: with ``-m cluster`` (``make test-cluster``), with ``-m full``, or in a full run. A run without
-    a broker (``-m "not broker"``) is for a quick answer: it leaves out what is marked ``slow``.
+    they are asked for: with ``-m cluster`` (``make test-cluster``), with ``-m full``, or in a full run; so do those of
+    Spark, which takes a minute of both cores (``-m spark``, ``make test-spark``). A run without a broker
+    (``-m "not broker"``) is for a quick answer: it leaves out what is marked ``slow``.
     """
     for item in items:
         if _needs_broker(item):
@@ -146,7 +147,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _is_left_out(item: pytest.Item) -> bool:
     asked_for = str(item.config.option.markexpr)
-    marks = ("cluster", "full", "slow") if "not broker" in asked_for else ("cluster", "full")
+    marks = ["cluster", "full", "spark", *(["slow"] if "not broker" in asked_for else [])]
     return not FULL and any(mark not in asked_for and item.get_closest_marker(mark) is not None for mark in marks)
 
 

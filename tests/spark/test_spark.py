@@ -108,7 +108,7 @@ def made_by_core(records: Sequence[bytes | None], keys: Sequence[bytes | None], 
     )
 
 
-@pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_spark_makes_the_same_entries_and_finds_the_same_matches(tmp_path: Path) -> None:
     """Entries through Parquet are those of the core, and matches those of the reference.
