@@ -36,9 +36,13 @@ class SmallDisk:
 
     def fill(self, but_bytes: int = 0) -> None:
         """Take all its space, but so many bytes (rounded to its pages); others may be writing."""
+        with (self.folder / _BALLAST).open("ab", buffering=0) as ballast, suppress(OSError):
+            ballast.write(bytes(max(self.left() - but_bytes, 0)))
+
+    def left(self) -> int:
+        """Return how many bytes can still be written."""
         found = os.statvfs(self.folder)
-        with (self.folder / _BALLAST).open("xb", buffering=0) as ballast, suppress(OSError):
-            ballast.write(bytes(max(found.f_bavail * found.f_frsize - but_bytes, 0)))
+        return found.f_bavail * found.f_frsize
 
     def free(self) -> None:
         """Give the space back that ``fill`` took."""

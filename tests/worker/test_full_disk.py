@@ -83,6 +83,12 @@ def fill(disk: SmallDisk, folder: Path, but_bytes: int = 0) -> None:
     disk.fill(but_bytes)
 
 
+def keep_full(disk: SmallDisk, process: WorkerProcess, left: int) -> None:
+    """Fill the disk now and at each later batch: a file that RocksDB removes in the meantime makes no room."""
+    fill(disk, process.folder, left)
+    process.at_step[Step.READ] = (0, partial(keep_full, disk, process, min(left, disk.left())))
+
+
 def finish(world: SimulatedWorld, number: int = 0) -> None:
     """Start a worker, wait for every verdict, and stop it: nothing is missing or wrong, and its index is sound."""
     start(world, number)
@@ -97,10 +103,10 @@ def finish(world: SimulatedWorld, number: int = 0) -> None:
 def test_a_disk_that_fills_under_a_worker(world: SimulatedWorld, disk: SmallDisk) -> None:
     """The worker ends with exit code 5 and the remedy, also when it is started again; then it goes on where it was."""
     for times, left in ((3, 0), (2, 20_000), (1, OPENS_BYTES)):
-        process = start(world)
-        process.at_step[Step.READ] = (times, partial(fill, disk, process.folder, left))
-        for attempt in (process, None):
-            error = error_of(world, attempt or start(world))
+        for passes in (times, 0):
+            process = start(world)
+            process.at_step[Step.READ] = (passes, partial(keep_full, disk, process, left))
+            error = error_of(world, process)
             assert exit_code_of(error) == EXIT_UNAVAILABLE
             assert_told(error, FULL, process.folder)
         disk.free()
