@@ -9,7 +9,7 @@ from stream_dedup.cli.output import write_lines
 
 SHELLS = ("bash", "zsh", "fish")
 COMPLETION_VARIABLE = "_STREAM_DEDUP_COMPLETE"
-"""Variable of the environment by which the script asks the program for completions."""
+"""Environment variable by which the script requests completions from the program."""
 
 
 @click.command()

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 def command(config: Config, *, watch: bool, as_json: bool, interval: float, no_rules: bool) -> int:
     """Show workers, partitions and their lag, rates, the log, the rules in force, and what is wrong.
 
-    Asks the brokers only; no worker needs to answer. The rules in force stand in the log, which is read once for
-    them from its beginning (--no-rules leaves that out); --watch then reads what is appended.
+    Everything comes from the brokers; no worker needs to answer. The rules in force stand in the log, which is read
+    once for them from its beginning (--no-rules leaves that out); --watch then reads what is appended.
 
     Exit code 0: nothing is wrong; 3: something is, and each line beginning with `wrong` names it and the remedy.
     A note, such as a worker without a partition, does not change the exit code. With --watch, the exit code is that
-    of the last look.
+    of the last refresh.
     """
     code = EXIT_OK
     with suppress(KeyboardInterrupt), Screen(shown=watch and not as_json) as screen:

@@ -1,8 +1,8 @@
 """Every reason why an article is rejected: its text, and the code that stands for all texts of its kind.
 
-A text is for people, and says sizes, places and names of fields. A code is for counting: there are ``CODES`` and no
-others, so it may be the label of a metric. The log holds the text alone, of which ``code_of`` returns the code. So
-entries of older releases have codes, too; a text that no pattern here describes has the code ``other``.
+A text is for people: it contains sizes, offsets and names of fields. A code is for counting: ``CODES`` has all of them,
+so a code may be the label of a metric. The log contains only the text, and ``code_of`` returns its code. So entries of
+older releases have codes, too; a text that no pattern here describes has the code ``other``.
 
 A text never changes: the audit compares it, and ``code_of`` must know the texts of every log that is still read. A new
 reason is a new line in ``_CODES``.
@@ -57,12 +57,12 @@ CODES = (*dict.fromkeys(_CODES.values()), OTHER)
 """Every code."""
 
 _FORMS = {"size": r"\d+", "limit": r"[\d.e+-]+", "at": r"\d+", "field": ".+", "kind": "[a-z ]+"}
-_PLACE = re.compile(r"\{(\w+)[^}]*\}")
+_PLACEHOLDER = re.compile(r"\{(\w+)[^}]*\}")
 
 
 def _pattern(text: str) -> str:
-    """Return a regular expression of the texts that this one becomes when its places are filled in."""
-    parts = _PLACE.split(text)  # text, name of a place, text, …
+    """Return a regular expression of the texts that this one becomes when its placeholders are filled in."""
+    parts = _PLACEHOLDER.split(text)  # text, name of a placeholder, text, …
     return "".join(re.escape(part) if at % 2 == 0 else _FORMS[part] for at, part in enumerate(parts))
 
 

@@ -64,7 +64,7 @@ PROCESS_METRICS = (
     "process_virtual_memory_bytes",
 )
 """The standard metrics of a process, which the Prometheus client reads from /proc: of the worker itself, without the
-processes that fingerprint. The start time tells a worker that starts again and again."""
+processes that fingerprint. The start time shows a worker that starts again and again."""
 
 
 class Metrics:
@@ -367,7 +367,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
 
     def watch_disk(self, folder: Path) -> None:
-        """Shows size and free space of the file system of a folder, as they are when they are asked for."""
+        """Show size and free space of the file system of a folder, as they are at each scrape."""
         self.index_disk_bytes.set_function(lambda: _disk(folder)[0])
         self.index_disk_free_bytes.set_function(lambda: _disk(folder)[1])
 
@@ -378,7 +378,7 @@ class Metrics:
 
 
 def _disk(folder: Path) -> tuple[float, float]:
-    """Return size and free space of a file system in bytes; not a number where it cannot be asked."""
+    """Return size and free space of a file system in bytes; NaN if the system does not report them."""
     try:
         usage = shutil.disk_usage(folder)
     except OSError:

@@ -59,12 +59,12 @@ class Archive(Protocol):
             UnavailableError: the broker does not deliver it.
         """
 
-    def place(self, source: SeedSource, offset: SourceOffset) -> str:
-        """Return how a user finds an article: file and line, or topic, partition and offset."""
+    def location(self, source: SeedSource, offset: SourceOffset) -> str:
+        """Return where a user finds an article: file and line, or topic, partition and offset."""
 
     @property
     def remedy(self) -> str:
-        """What to do where the archive has another article than the log at the same place."""
+        """What to do if the archive and the log have different articles at the same source offset."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class LinesArchive:
         """Yield the lines."""
         return (None if batch is None else _raw(self.source, batch) for batch in self.read())
 
-    def place(self, _source: SeedSource, offset: SourceOffset) -> str:
+    def location(self, _source: SeedSource, offset: SourceOffset) -> str:
         """Return file and line, from 1."""
         return f"input {self.source.topic}, line {offset + 1}"
 

@@ -59,7 +59,7 @@ class ParquetArchive:
             first += len(entries)
             self.progress.read += size * len(entries) // rows
 
-    def place(self, _source: SeedSource, offset: SourceOffset) -> str:
+    def location(self, _source: SeedSource, offset: SourceOffset) -> str:
         """Return file and row, from 1."""
         return f"input {self.source.topic}, row {offset + 1}"
 

@@ -161,12 +161,13 @@ class Seeding:
         self._tally.entered += len(columns) - len(rejected)
         self._tally.rejected += len(rejected)
         for row in rejected.tolist()[: SHOWN_REJECTED - len(self._tally.examples)]:
-            place = done.archive.place(source, SourceOffset(int(offsets[row])))
-            self._tally.examples.append(f"{place}: {columns.reasons[row]}")
+            location = done.archive.location(source, SourceOffset(int(offsets[row])))
+            self._tally.examples.append(f"{location}: {columns.reasons[row]}")
 
 
 def _changed(archive: Archive, batch: SeedBatch, row: int) -> RefusedError:
-    place = archive.place(batch.source, SourceOffset(int(batch.offsets[row])))
+    location = archive.location(batch.source, SourceOffset(int(batch.offsets[row])))
     return RefusedError(
-        f"{place}: not the article that was logged there: {archive.remedy}. Nothing from there on was entered"
+        f"{location}: the log has another article with these coordinates: {archive.remedy}. "
+        "Neither this article nor any after it was entered"
     )

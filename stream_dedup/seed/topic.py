@@ -32,7 +32,7 @@ TOPIC_BATCH_RECORDS = 256
 class TopicArchive:
     """A topic as it is when the archive is made; ``read`` counts the offsets that were gone through."""
 
-    remedy = "the topic lost records and got others in their place. Restore it, or begin a new group with --group"
+    remedy = "the topic lost records, and others have their offsets. Restore it, or begin a new group with --group"
 
     def __init__(self, config: Config, topic: str, reader: TopicReader, offsets: GroupOffsets) -> None:
         """Ask for the topic's id and its bounds.
@@ -67,7 +67,7 @@ class TopicArchive:
             yield self._batch(at, records)
         self.read = self.total
 
-    def place(self, source: SeedSource, offset: SourceOffset) -> str:
+    def location(self, source: SeedSource, offset: SourceOffset) -> str:
         """Return topic, partition and offset."""
         return f"{source.topic}-{source.partition}-{offset}"
 

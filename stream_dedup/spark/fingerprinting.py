@@ -37,7 +37,7 @@ SOURCE_COLUMNS = ("topic", "partition", "offset")
 def fingerprint(
     articles: DataFrame, config: Config | Path | str | None = None, *, keep: Sequence[str] = ()
 ) -> DataFrame:
-    """Return the log entries of these articles, one row each (``core.entry_rows`` describes the columns).
+    """Return the log entries of these articles, one row each (``seed.entry_rows`` describes the columns).
 
     An article without an id in its value has the content of the column ``key``, if there is one, as its id, else
     topic-partition-offset of the columns of these names, else the checksum of its value.

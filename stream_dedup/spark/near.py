@@ -2,10 +2,10 @@
 
 ``audit.plain_near`` defines near; here are the steps of the join that follows it:
 
-1. The order is checked: no two articles have the same place in it, because then neither would be earlier.
+1. The order is checked: no two articles have the same position in it, because then neither would be earlier.
 2. Each article is an event in every posting list that holds it, and in every one that it looks up (``postings``).
 3. In each list the events are counted in order. An article in a list has the number of those before it; a look-up has
-   the number of articles that the list holds as of its own place.
+   the number of articles that the list holds at the position of the look-up.
 4. A look-up is joined with the newest N of these (N is the bucket limit), found by their numbers. Lists are cut into
    chunks of N, of which the newest N lie in two: a look-up meets at most 2 N articles, however long the list is.
 5. Of a pair the groups must be equal, and the key words near: within k bits in exact search, within the sieve in
@@ -48,10 +48,11 @@ _FOUND = ("id", "verdict", "reason", "match", "match_id", "distance", "similarit
 def near_duplicates(
     entries: DataFrame, order: str, config: Config | Path | str | None = None, *, time: str | None = None
 ) -> DataFrame:
-    """Return the verdict of each article as of its place in the order, one row each.
+    """Return the verdict of each article as of its position in the order, one row each.
 
     The columns: ``order`` under its own name, ``id``, ``verdict`` (unique, duplicate, rejected), ``reason`` of a
-    rejection, and of a match ``match`` (its place in the order), ``match_id``, ``distance`` in bits and ``similarity``.
+    rejection, and of a match ``match`` (its position in the order), ``match_id``, ``distance`` in bits and
+    ``similarity``.
     A unique article with a match is an update of it.
 
     Args:
@@ -61,8 +62,8 @@ def near_duplicates(
         time: column with the time of each article, a timestamp or milliseconds since 1970; for a window only.
 
     Raises:
-        UserError: a column is missing, two articles have the same place, or the rules have a window and no column has
-            the time. Entries of another scheme end the job that reads the result. ``ConfigError`` where the
+        UserError: a column is missing, two articles have the same position, or the rules have a window and no column
+            has the time. Entries of another scheme end the job that reads the result. ``ConfigError`` where the
             configuration is invalid.
     """
     return judged(entries, order, rules_of(config_of(config)), time)
@@ -76,9 +77,9 @@ def judged(entries: DataFrame, order: str, rules: Rules, time: str | None = None
     """
     check_entries(entries.columns, order, rules, time)
     when = f.lit(0) if time is None else _milliseconds(entries, time)
-    placed = entries.select(_named(order).alias("order"), when.cast("bigint").alias("time"), *ROWS_SCHEMA.names)
-    _refuse_ties(placed, order)
-    articles = _with_lists(placed, rules)
+    ordered = entries.select(_named(order).alias("order"), when.cast("bigint").alias("time"), *ROWS_SCHEMA.names)
+    _refuse_ties(ordered, order)
+    articles = _with_lists(ordered, rules)
     matches = _matches(_pairs(_events(articles), rules), articles, rules)
     return _verdicts(articles, matches, rules).withColumnRenamed("order", order)
 
@@ -101,36 +102,36 @@ def check_entries(names: Sequence[str], order: str, rules: Rules, time: str | No
             raise UserError(msg)
 
 
-def _refuse_ties(placed: DataFrame, order: str) -> None:
-    """Refuse an order in which two articles have the same place, or one has none.
+def _refuse_ties(ordered: DataFrame, order: str) -> None:
+    """Refuse an order in which two articles have the same position, or one has none.
 
     Raises:
-        UserError: the order is none.
+        UserError: there is such an article.
     """
-    wrong = placed.groupBy("order").count().where((f.col("count") > 1) | f.col("order").isNull()).first()
+    wrong = ordered.groupBy("order").count().where((f.col("count") > 1) | f.col("order").isNull()).first()
     if wrong is not None:
         value, articles = wrong
         msg = (
-            f"{articles} article(s) with {order} = {value}: each article needs a place of its own in the order; add "
-            "a column that differs, by struct(...) for example"
+            f"{articles} article(s) with {order} = {value}: each article needs a position of its own in the order; "
+            "add a column that differs, by struct(...) for example"
         )
         raise UserError(msg)
 
 
-def _with_lists(placed: DataFrame, rules: Rules) -> DataFrame:
+def _with_lists(ordered: DataFrame, rules: Rules) -> DataFrame:
     """Add the posting lists and look-ups of each article."""
     kept = ("order", "time", *_KEPT)
-    fields = [*(placed.schema[name] for name in kept), *from_arrow_schema(LISTS_SCHEMA).fields]
-    return placed.mapInArrow(ListsOfBatches(rules, kept).lists, StructType(fields))
+    fields = [*(ordered.schema[name] for name in kept), *from_arrow_schema(LISTS_SCHEMA).fields]
+    return ordered.mapInArrow(ListsOfBatches(rules, kept).lists, StructType(fields))
 
 
 def _events(articles: DataFrame) -> DataFrame:
     """Return what happens in each posting list, with ``before``: the articles that it held then."""
     held = _in_lists(articles, "lists").withColumn("held", f.lit(1))
-    asked = _in_lists(articles, "lookups").withColumn("held", f.lit(0))
+    lookups = _in_lists(articles, "lookups").withColumn("held", f.lit(0))
     # A look-up (0) comes before the entry of its own article (1): no article is before itself.
     so_far = Window.partitionBy("list").orderBy("order", "held").rowsBetween(Window.unboundedPreceding, 0)
-    return held.unionByName(asked).withColumn("before", f.sum("held").over(so_far) - f.col("held"))
+    return held.unionByName(lookups).withColumn("before", f.sum("held").over(so_far) - f.col("held"))
 
 
 def _in_lists(articles: DataFrame, column: str) -> DataFrame:
@@ -146,13 +147,13 @@ def _pairs(events: DataFrame, rules: Rules) -> DataFrame:
     newest = rules.bucket_limit
     first, last = f.greatest(f.col("before") - newest, f.lit(0)), f.col("before") - 1
     chunks = f.array_distinct(f.array(_chunk(first, newest), _chunk(last, newest)))
-    asked = events.where("held = 0 and before > 0").withColumn("chunk", f.explode(chunks)).alias("a")
+    lookups = events.where("held = 0 and before > 0").withColumn("chunk", f.explode(chunks)).alias("a")
     held = events.where("held = 1").withColumn("chunk", _chunk(f.col("before"), newest)).alias("b")
     same_list = (f.col("a.list") == f.col("b.list")) & (f.col("a.chunk") == f.col("b.chunk"))
     age = f.col("a.before") - f.col("b.before")
     bits = SIEVE_BITS if rules.directed else rules.distance or 0
     alike = (f.col("a.group") == f.col("b.group")) & (_differing("a.key", "b.key") <= bits)
-    pairs = asked.join(held, same_list & age.between(1, newest) & alike)
+    pairs = lookups.join(held, same_list & age.between(1, newest) & alike)
     return pairs.select(f.col("a.order").alias("order"), f.col("b.order").alias("match")).distinct()
 
 
@@ -193,7 +194,7 @@ def _reach(status: Column, rules: Rules) -> Column:
 
 
 def _similarity(bits: Column) -> Column:
-    """Return the similarity at a distance of the signatures: the very numbers of the core."""
+    """Return the similarity at a distance of the signatures, with the numbers of the core."""
     return f.get(f.array(*(f.lit(similarity(distance)) for distance in range(SIGNATURE_BITS + 1))), bits)
 
 

@@ -1,1 +1,1 @@
-"""The state of a group as its brokers tell it: workers, partitions, log, rules, and what is wrong."""
+"""The state of a group as its brokers describe it: workers, partitions, log, rules, and what is wrong."""

@@ -12,19 +12,19 @@ from stream_dedup.status.snapshot import PartitionState, Rates, Snapshot
 SHOWN_NAMES = 5
 """Most partitions that one finding names."""
 STUCK_S = 2.0
-"""Seconds without a commit, though there are articles, that show that a worker is stuck: it commits several times in
-each. Looks that are closer to each other say nothing about progress."""
+"""A worker with articles commits several times a second. One that has committed nothing for so many seconds is stuck;
+two snapshots that are closer to each other do not show it."""
 _REBALANCING = frozenset(("PreparingRebalance", "CompletingRebalance"))
 
 
 @dataclass(frozen=True, slots=True)
 class GroupFinding:
-    """One thing that is wrong or worth to know."""
+    """One thing that is wrong, or that an operator should know."""
 
     text: str
     remedy: str
     is_note: bool = False
-    """Whether the group works with it: the exit code does not tell it."""
+    """Whether the group works all the same: a note does not change the exit code."""
 
     def __str__(self) -> str:
         """Return the finding as one line."""

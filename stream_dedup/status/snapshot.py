@@ -1,4 +1,4 @@
-"""A snapshot of a group, and the rates between two of them: plain values, which no broker is needed for."""
+"""A snapshot of a group, and the rates between two of them: plain values, made without a broker in tests."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LogState:
     first: LogOffset = LogOffset(0)
     end: LogOffset = LogOffset(0)
     size_bytes: int | None = None
-    """Of one replica; None if the broker does not tell it."""
+    """Of one replica; None if the broker does not report it."""
     last_ms: int | None = None
     """Log time of the last record."""
     trims: int | None = None
@@ -52,7 +52,7 @@ class LogState:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What the brokers told of a group at one moment."""
+    """The state of a group at one moment, as its brokers described it."""
 
     at_s: float
     """This machine's monotonic clock."""

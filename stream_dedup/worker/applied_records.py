@@ -1,4 +1,4 @@
-"""What a worker tells of the log records that it has applied: their number by kind, and changes of rules."""
+"""Reports the log records that a worker has applied: counts them by kind, and logs each change of rules."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def note_applied(records: Iterable[LogRecord], in_force: Rules | None, metrics: 
 
 def _log_change(record: LogRecord, before: Rules | None, now: Rules) -> None:
     changes = [] if before is None else rule_changes(before, now)
-    told = "; ".join(changes) or "no rule differs"
-    log.info("rules: revision %d in force from log offset %d on: %s", now.revision, record.offset, told)
+    text = "; ".join(changes) or "no rule differs"
+    log.info("rules: revision %d in force from log offset %d on: %s", now.revision, record.offset, text)

@@ -117,7 +117,7 @@ def test_damaged_headers_are_refused(name: str, value: bytes | None, message: st
     ],
 )
 def test_headers_of_another_verdict_are_refused(verdict: bytes, dropped: str, message: str) -> None:
-    """What a record of its verdict always has, and what it never has, is told."""
+    """A missing header of its verdict is an error, and one that its verdict never has."""
     whole = [*headers_of(Judgement(Verdict.DUPLICATE, match=MATCH))[1:], ("dedup.verdict", verdict)]
     with pytest.raises(CorruptError, match=message):
         parse_headers([pair for pair in whole if not pair[0].startswith(dropped)])

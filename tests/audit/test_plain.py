@@ -257,7 +257,7 @@ def test_cut_log_knows_what_can_be_recomputed() -> None:
 
 
 def test_log_that_lost_its_beginning_is_refused() -> None:
-    """Without a trim for it, a missing beginning is told."""
+    """Without a trim for it, a missing beginning is an error."""
     log = trimmed()
     log.records = [record for record in log.records[2:] if not isinstance(record.payload, Trim)]
     plain = log.plain()

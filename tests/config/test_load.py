@@ -103,7 +103,7 @@ def test_a_missing_file_does_not_hide_other_problems(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_toml_names_the_line(tmp_path: Path) -> None:
-    """A syntax error is told with its line."""
+    """The message about a syntax error has its line."""
     assert "line 2" in problems_of(tmp_path, "[kafka]\nbrokers = \n")[0]
 
 
@@ -160,7 +160,7 @@ def numeric_keys() -> dict[str, tuple[float | None, float | None]]:
 
 @pytest.mark.parametrize("name", numeric_keys())
 def test_every_number_has_two_ends(name: str) -> None:
-    """Beyond them it is told as wrong; a text of thousands of digits too."""
+    """Beyond them the message says so; a text of thousands of digits too."""
     least, most = numeric_keys()[name]
     assert least is not None
     assert most is not None

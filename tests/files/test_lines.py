@@ -161,7 +161,7 @@ def test_a_record_is_kept_byte_for_byte(line: bytes) -> None:
 
 
 def test_a_duplicate_names_its_match() -> None:
-    """The match is told with id, distance, and similarity to four decimals."""
+    """A line has id, distance, and similarity of the match to four decimals."""
     out = json.loads(with_verdict(b'{"text":"x"}', DUPLICATE, 1))
     assert out["dedup"] == {
         "verdict": "duplicate",

@@ -54,11 +54,11 @@ def test_rows_are_entries(world: SeedWorld, tmp_path: Path) -> None:
     assert world.seed_files(write(world, tmp_path / "moved", LINES)).present == len(LINES)
 
 
-def test_another_row_at_its_place_is_refused(world: SeedWorld, tmp_path: Path) -> None:
-    """With the row; --name gives the file an identity of its own."""
+def test_a_row_that_differs_from_the_logged_one_is_refused(world: SeedWorld, tmp_path: Path) -> None:
+    """The message names the row; --name gives the file an identity of its own."""
     world.seed_files(write(world, tmp_path / "archive", LINES[:5]))
     other = write(world, tmp_path / "other", [*LINES[:4], line(99)])
-    with pytest.raises(RefusedError, match=r"input other, row 5: not the article.*--name"):
+    with pytest.raises(RefusedError, match=r"input other, row 5: the log has another article.*--name"):
         world.seed_files(other)
     assert world.seed_files(other, name="other").entered == 5
 

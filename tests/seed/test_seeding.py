@@ -104,11 +104,11 @@ def test_an_append_that_comes_late_is_a_copy(world: SeedWorld, tmp_path: Path) -
 
 
 def test_an_archive_that_was_changed_is_refused(world: SeedWorld, tmp_path: Path) -> None:
-    """With the line, the reason and the remedy; a line before it is no fault."""
+    """The message has the line, the reason and the remedy. Nothing of the file is entered."""
     path = write_lines(tmp_path / "archive.jsonl", LINES)
     world.seed_files(path)
     before = world.logged()
-    with pytest.raises(RefusedError, match=r"archive.jsonl, line 6: not the article .*was changed.*--name"):
+    with pytest.raises(RefusedError, match=r"archive.jsonl, line 6: the log has another article .*was changed.*--name"):
         world.seed_files(write_lines(path, [*LINES[:5], line(99), *LINES[6:], line(100)]))
     assert world.logged() == before
 
@@ -199,7 +199,7 @@ def test_a_topic_keeps_its_coordinates(world: SeedWorld) -> None:
 
 
 def test_a_topic_that_is_not_there_is_wrong_use(world: SeedWorld) -> None:
-    """Its name is told."""
+    """The message has its name."""
     with pytest.raises(UserError, match="no topic articles-of-nobody"):
         world.seed_topic("articles-of-nobody")
 

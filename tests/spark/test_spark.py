@@ -150,7 +150,7 @@ def _test_articles(spark: SparkSession, folder: Path, rng: random.Random) -> Non
     near = near_duplicates(entries, "place", config).collect()
     assert found_in(near) == by_reference(wanted, order, [0] * len(order), rules_of(config))
     # An order that is none.
-    with pytest.raises(UserError, match="each article needs a place of its own"):
+    with pytest.raises(UserError, match="each article needs a position of its own"):
         near_duplicates(entries.withColumn("place", entries["place"] % 2), "place", config)
 
 

@@ -1,4 +1,4 @@
-"""What a worker tells of applied log records."""
+"""What a worker reports of applied log records."""
 
 from __future__ import annotations
 

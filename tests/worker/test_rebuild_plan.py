@@ -97,7 +97,7 @@ def test_a_plan_is_refused_where_the_log_lost_its_history(group: Group) -> None:
 
 
 def test_a_plan_needs_an_index(tmp_path: Path, group: Group) -> None:
-    """A wrong folder is told at once, and not made."""
+    """A wrong folder is an error at once, and not made."""
     with pytest.raises(UserError, match="there is none; name its folder with --index"):
         plan_rebuild(group.config(index={"path": str(tmp_path / "other")}), group.topic(), lambda _done, _whole: None)
     assert not (tmp_path / "other").exists()
