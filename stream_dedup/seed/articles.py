@@ -14,6 +14,7 @@ from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.entry_maker import checksum
 from stream_dedup.core.model import SourceOffset
+from stream_dedup.errors import UserError
 
 if TYPE_CHECKING:
     from stream_dedup.core.text.decode import RawRecord
@@ -127,6 +128,11 @@ def identity_of(beginning: bytes, name: str | None) -> Identity:
     given = b"name\n" + name.encode("utf-8", "backslashreplace")
     other = f"{name} is the name of another archive: give this one another --name"
     return Identity(xxhash.xxh3_128_digest(b"seed\n" + given), changed + other)
+
+
+def replaced(archive: str) -> UserError:
+    """Return the error for a file that is another one than when the command began."""
+    return UserError(f"input {archive}: the file was replaced while the command ran; start it again")
 
 
 def _rejected(made: Future[Columns], reasons: Mapping[int, str]) -> Future[Columns]:

@@ -29,6 +29,7 @@ from stream_dedup.core.arrays import I64, U8, U64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.model import SIGNATURE_BYTES, TABLE_MARGIN_BYTES, Status
 from stream_dedup.core.rules import Scheme
+from stream_dedup.core.text.decode import MAX_ID_BYTES
 from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import UserError
 
@@ -45,6 +46,8 @@ ROWS_SCHEMA = pa.schema(
     ]
 )
 """Names and types of the columns, in order."""
+MAX_REASON_BYTES = 2_048
+"""A reason names a field of the configuration. With this limit a batch of rows fits into one log record."""
 _REMEDY = "write the file by stream_dedup.spark.fingerprint"
 
 
@@ -80,8 +83,8 @@ def columns_of(batch: pa.RecordBatch, scheme: Scheme) -> Columns:
         groups=_unsigned(made["group"]),
         signatures=_bytes(made["signature"], "signature", SIGNATURE_BYTES),
         margins=_bytes(made["margins"], "margins", TABLE_MARGIN_BYTES * scheme.tables),
-        ids=Texts.of(made["id"].to_pylist()),
-        reasons=Texts.of(made["reason"].to_pylist()),
+        ids=_texts(made["id"], "id", MAX_ID_BYTES),
+        reasons=_texts(made["reason"], "reason", MAX_REASON_BYTES),
     )
 
 
@@ -132,6 +135,19 @@ def _statuses(numbers: pa.Array) -> U8:
         msg = f"column status has {unknown[0]}, which is no status: {_REMEDY}"
         raise UserError(msg)
     return np.asarray(statuses, np.uint8)
+
+
+def _texts(values: pa.Array, name: str, most: int) -> Texts:
+    """Return texts of at most so many bytes: an id goes into the headers of the articles that match it."""
+    longest = pc.max(pc.binary_length(values)).as_py()
+    if longest is not None and longest > most:
+        msg = f"column {name} has a value of {longest} bytes, at most {most} are allowed: {_REMEDY}"
+        raise UserError(msg)
+    try:
+        return Texts.of(values.to_pylist())
+    except UnicodeDecodeError as error:
+        msg = f"column {name} has a value that is not UTF-8: {_REMEDY}"
+        raise UserError(msg) from error
 
 
 def _bytes(values: pa.Array, name: str, width: int) -> U8:

@@ -28,7 +28,7 @@ from stream_dedup.files.inputs import (
     printable,
     read_batches,
 )
-from stream_dedup.seed.articles import RawBatch, SeedSource, identity_of
+from stream_dedup.seed.articles import RawBatch, SeedSource, identity_of, replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,23 @@ class LinesArchive:
 
     source: SeedSource
     remedy: str
+    beginning: bytes
+    """The first line that is not blank."""
     read: Callable[[], Iterator[LineBatch | None]]
     """Reads the lines; is called once."""
 
     def batches(self) -> Iterator[RawBatch | None]:
-        """Yield the lines."""
-        return (None if batch is None else _raw(self.source, batch) for batch in self.read())
+        """Yield the lines.
+
+        Raises:
+            UserError: the file was replaced since the archive was made: its lines belong to another archive.
+        """
+        is_first = True
+        for batch in self.read():
+            if batch is not None and is_first and _beginning(batch) != self.beginning:
+                raise replaced(self.source.topic)
+            is_first = is_first and batch is None
+            yield None if batch is None else _raw(self.source, batch)
 
     def location(self, _source: SeedSource, offset: SourceOffset) -> str:
         """Return file and line, from 1."""
@@ -60,11 +71,16 @@ def lines_archive(path: str, name: str | None, progress: Progress) -> LinesArchi
     first = next((batch for batch in lines if batch is not None), None)
     if first is None:
         return None
-    beginning = first.lines[0]
-    identity = identity_of(beginning.head if isinstance(beginning, CutLine) else beginning, name)
+    beginning = _beginning(first)
+    identity = identity_of(beginning, name)
     called = name or (STDIN_NAME if path == STDIN else printable(Path(path).name))
     read = partial(read_batches, [path], progress) if regular else partial(chain, [first], lines)
-    return LinesArchive(SeedSource(identity.topic_id, 0, called), identity.remedy, read)
+    return LinesArchive(SeedSource(identity.topic_id, 0, called), identity.remedy, beginning, read)
+
+
+def _beginning(batch: LineBatch) -> bytes:
+    first = batch.lines[0]
+    return first.head if isinstance(first, CutLine) else first
 
 
 def _raw(source: SeedSource, batch: LineBatch) -> RawBatch:

@@ -1,4 +1,9 @@
-"""What the log has of some source partitions already: offsets and checksums."""
+"""What the log has of some source partitions already: offsets and checksums.
+
+A batch covers every offset from its first to its last. An offset between them without an entry, a blank line for
+example, had no article when the batch was logged, and an article that came there later would never be one: it counts as
+changed, as does an article with another checksum.
+"""
 
 from __future__ import annotations
 
@@ -32,16 +37,28 @@ class LoggedPartition:
 
     offsets: I64
     checksums: U64
+    gaps: I64
+    """Offsets without an entry inside a batch, as rows of the first one and the one after the last."""
     forgotten_before: SourceOffset
     """Everything at a lower offset was logged and is forgotten: its checksum is not known."""
 
     def find(self, offsets: I64, checksums: U64) -> FoundOffsets:
         """Look up articles by their offsets."""
+        forgotten = offsets < self.forgotten_before
         if not len(self.offsets):
-            return FoundOffsets(offsets < self.forgotten_before, np.zeros(len(offsets), np.bool_))
+            return FoundOffsets(forgotten, np.zeros(len(offsets), np.bool_))
         at = np.minimum(np.searchsorted(self.offsets, offsets), len(self.offsets) - 1)
         known = self.offsets[at] == offsets
-        return FoundOffsets(known | (offsets < self.forgotten_before), known & (self.checksums[at] != checksums))
+        came_later = ~known & ~forgotten & self._in_gap(offsets)
+        return FoundOffsets(known | forgotten, came_later | (known & (self.checksums[at] != checksums)))
+
+    def _in_gap(self, offsets: I64) -> NDArray[np.bool_]:
+        if not len(self.gaps):
+            return np.zeros(len(offsets), np.bool_)
+        # Gaps may overlap: an offset is in one if one of those that begin at or before it ends behind it.
+        ends = np.maximum.accumulate(self.gaps[:, 1])
+        before = np.searchsorted(self.gaps[:, 0], offsets, "right") - 1
+        return np.asarray((before >= 0) & (ends[before] > offsets), np.bool_)
 
 
 class LoggedArticles:
@@ -51,13 +68,17 @@ class LoggedArticles:
         """Keep what is logged of these source partitions."""
         self._wanted = frozenset(wanted)
         self._parts: dict[_SourceId, list[tuple[I64, U64]]] = defaultdict(list)
+        self._gaps: dict[_SourceId, list[I64]] = defaultdict(list)
         self._forgotten = ForgottenOffsets()
 
     def follow(self, payload: Payload) -> None:
         """Take note of the next record of the log."""
         self._forgotten.follow(payload)
         if isinstance(payload, Batch) and (payload.topic_id, payload.partition) in self._wanted:
-            self.add((payload.topic_id, payload.partition), payload.offsets, payload.checksums)
+            source = (payload.topic_id, payload.partition)
+            self.add(source, payload.offsets, payload.checksums)
+            if payload.offsets[-1] - payload.offsets[0] >= len(payload):
+                self._gaps[source].append(_gaps_of(payload.offsets))
 
     def add(self, source: _SourceId, offsets: I64, checksums: U64) -> None:
         """Take note of articles that are being appended."""
@@ -69,4 +90,12 @@ class LoggedArticles:
         offsets, first = np.unique(np.concatenate([part[0] for part in parts]), return_index=True)
         checksums = np.concatenate([part[1] for part in parts])[first]
         self._parts[source] = [(offsets, checksums)]
-        return LoggedPartition(offsets, checksums, self._forgotten.below(*source))
+        gaps = np.concatenate([np.zeros((0, 2), np.int64), *self._gaps[source]])
+        gaps = gaps[np.argsort(gaps[:, 0])]
+        return LoggedPartition(offsets, checksums, gaps, self._forgotten.below(*source))
+
+
+def _gaps_of(offsets: I64) -> I64:
+    """Return the gaps between these offsets."""
+    at = np.flatnonzero(np.diff(offsets) > 1)
+    return np.stack((offsets[at] + 1, offsets[at + 1]), axis=1)

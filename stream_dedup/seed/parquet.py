@@ -16,7 +16,7 @@ import numpy as np
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import STDIN, Progress, printable
-from stream_dedup.seed.articles import SeedSource, StoredBatch, identity_of
+from stream_dedup.seed.articles import SeedSource, StoredBatch, identity_of, replaced
 
 if TYPE_CHECKING:
     from stream_dedup.core.rules import Scheme
@@ -33,6 +33,8 @@ class ParquetArchive:
 
     source: SeedSource
     remedy: str
+    beginning: bytes
+    """Checksum and id of the first row."""
     path: Path
     scheme: Scheme
     progress: Progress
@@ -41,15 +43,18 @@ class ParquetArchive:
         """Yield the rows.
 
         Raises:
-            UserError: the rows were made under another scheme, or are no entries.
+            UserError: the rows were made under another scheme or are no entries, or the file is damaged or was
+                replaced since the archive was made.
         """
         from stream_dedup.seed.entry_rows import ROWS_SCHEMA, columns_of  # noqa: PLC0415 - loads pyarrow
 
         file = _opened(self.path)
+        if _beginning(file, self.path) != self.beginning:
+            raise replaced(self.source.topic)
         size, rows = self.path.stat().st_size, max(1, file.metadata.num_rows)
         first = 0
         names = [name for name in ROWS_SCHEMA.names if name in file.schema_arrow.names]
-        for batch in file.iter_batches(batch_size=PARQUET_BATCH_ROWS, columns=names):
+        for batch in _read(file, self.path, PARQUET_BATCH_ROWS, names):
             try:
                 entries = columns_of(batch, self.scheme)
             except UserError as error:
@@ -86,13 +91,35 @@ def parquet_archive(path: str, name: str | None, scheme: Scheme, progress: Progr
             "seed takes Parquet that stream_dedup.spark.fingerprint wrote"
         )
         raise UserError(msg)
-    first = next(iter(file.iter_batches(batch_size=1, columns=["checksum", "id"])), None)
+    beginning = _beginning(file, Path(path))
+    if beginning is None:
+        return None
+    identity = identity_of(beginning, name)
+    source = SeedSource(identity.topic_id, 0, name or printable(Path(path).name))
+    return ParquetArchive(source, identity.remedy, beginning, Path(path), scheme, progress)
+
+
+def _beginning(file: Any, path: Path) -> bytes | None:  # noqa: ANN401 - pyarrow has no types
+    """Return checksum and id of the first row, None of a file without rows."""
+    first = next(_read(file, path, 1, ["checksum", "id"]), None)
     if first is None:
         return None
     row = first.to_pylist()[0]
-    identity = identity_of(f"row\n{row['checksum']} {row['id']}".encode(), name)
-    source = SeedSource(identity.topic_id, 0, name or printable(Path(path).name))
-    return ParquetArchive(source, identity.remedy, Path(path), scheme, progress)
+    return f"row\n{row['checksum']} {row['id']}".encode()
+
+
+def _read(file: Any, path: Path, rows: int, columns: list[str]) -> Iterator[Any]:  # noqa: ANN401 - as above
+    """Yield these columns, in batches of so many rows."""
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    try:
+        yield from file.iter_batches(batch_size=rows, columns=columns)
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> UserError:
+    return UserError(f"input {printable(str(path))}: no readable Parquet ({error}); write it again")
 
 
 def _opened(path: Path) -> Any:  # noqa: ANN401 - pyarrow has no types
@@ -105,5 +132,4 @@ def _opened(path: Path) -> Any:  # noqa: ANN401 - pyarrow has no types
     try:
         return parquet.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
-        msg = f"input {printable(str(path))}: no readable Parquet ({error}); write it again"
-        raise UserError(msg) from error
+        raise _unreadable(path, error) from error

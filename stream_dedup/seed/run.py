@@ -13,7 +13,7 @@ from stream_dedup.broker.lost_log import refuse_lost_log
 from stream_dedup.broker.topics import ensure_topics
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
 from stream_dedup.errors import UserError
-from stream_dedup.files.inputs import Progress, check_inputs, fingerprinting_processes, total_bytes
+from stream_dedup.files.inputs import Progress, check_inputs, fingerprinting_processes, printable, total_bytes
 from stream_dedup.pool import FingerprintPool
 from stream_dedup.seed.files import LinesArchive, lines_archive
 from stream_dedup.seed.parquet import ParquetArchive, is_parquet, parquet_archive
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 SUBMITTED_PER_PROCESS = 2
 """Batches in the pool for each process: one that is fingerprinted, one that waits."""
+MAX_NAME_BYTES = 249
+"""Bytes of the name of an archive: as many as Kafka allows the name of a topic, in whose place it stands in headers."""
 
 
 @dataclass(slots=True)
@@ -79,14 +81,26 @@ def archives_in(
         UserError: a file cannot be read, or ``name`` is given to several.
     """
     if name is not None and len(paths) > 1:
-        msg = f"--name {name} is the identity of one archive: name one FILE"
+        msg = f"--name {printable(name)} is the identity of one archive: name one FILE"
         raise UserError(msg)
+    if name is not None:
+        name = _checked_name(name)
     scheme = rules_of(config).scheme
     archives = (
         parquet_archive(path, name, scheme, progress) if is_parquet(path) else lines_archive(path, name, progress)
         for path in paths
     )
     return [archive for archive in archives if archive is not None]
+
+
+def _checked_name(name: str) -> str:
+    """Return the name of an archive as text."""
+    shown = printable(name)
+    size = len(shown.encode())
+    if not 1 <= size <= MAX_NAME_BYTES:
+        msg = f"--name has {size} bytes; give the archive a name of 1 to {MAX_NAME_BYTES}"
+        raise UserError(msg)
+    return shown
 
 
 def seed_topic(config: Config, topic: str, report: Report, stage: ReportStage) -> SeedTally:

@@ -37,6 +37,13 @@ def changed(name: str, values: list[Any], kind: pa.DataType | None = None) -> pa
     return batch.set_column(at, name, pa.array(values, kind or ROWS_SCHEMA.field(name).type))
 
 
+def _not_utf8() -> pa.RecordBatch:
+    """A batch whose writer said of other bytes that they are text."""
+    batch = batch_of(columns(), SCHEME.id)
+    ends, joined = pa.array([0, 1, 2, 3], pa.int32()).buffers()[1], pa.py_buffer(b"a\xff\xfe")
+    return batch.set_column(0, "id", pa.StringArray.from_buffers(3, ends, joined))
+
+
 def test_entries_come_back() -> None:
     """Entries of every kind are the same bytes after the way through Arrow."""
     batch = batch_of(columns(), SCHEME.id)
@@ -91,6 +98,9 @@ def test_another_scheme_is_refused_in_three_lines() -> None:
         (changed("status", [0, 2, 5]), "column status has 5, which is no status"),
         (changed("status", [0, 2, -1]), "column status has -1, which is no status"),
         (changed("signature", [bytes(32), bytes(31), bytes(32)]), "column signature has values of 31, 32 bytes"),
+        (changed("id", ["a", "b", "é" * 257]), "column id has a value of 514 bytes, at most 512 are allowed"),
+        (changed("reason", ["a", "b" * 3_000, ""]), "column reason has a value of 3000 bytes, at most 2048"),
+        (_not_utf8(), "column id has a value that is not UTF-8"),
         (changed("margins", [bytes(32)] * 3), "column margins has values of 32 bytes, expected 64"),
     ],
 )

@@ -37,6 +37,21 @@ def test_another_checksum_is_a_change() -> None:
     assert found([batch([0, 1], [1, 1])], [0, 1, 2], [0, 9, 9]) == ([True, True, False], [False, True, False])
 
 
+def test_an_article_in_a_gap_of_a_batch_is_a_change() -> None:
+    """The batch covers the offset, so that it would be no article: the line was blank then.
+
+    Gaps behind each other, inside a larger one, and filled by another batch.
+    """
+    log: list[Payload] = [batch([4], [1]), batch([0, 9], [1, 1]), batch([2, 4, 6], [1] * 3), batch([12, 15], [1, 1])]
+    wanted = [0, 3, 4, 5, 8, 9, 10, 11, 13, 14, 15, 16]
+    logged, changed = found(log, wanted, wanted)
+    assert [one for one, is_logged in zip(wanted, logged, strict=True) if is_logged] == [0, 4, 9, 15]
+    assert [one for one, is_changed in zip(wanted, changed, strict=True) if is_changed] == [3, 5, 8, 13, 14]
+    forgotten = (Forgotten(TOPIC, 0, SourceOffset(14)),)
+    trim = Trim(LogOffset(1), 0, Basis(Rules(SCHEME).revision, LogOffset(3), forgotten))
+    assert found([Rules(SCHEME), *log, trim], [13, 14], [13, 14]) == ([True, False], [False, True])
+
+
 def test_what_a_trim_forgot_counts_as_logged() -> None:
     """Its checksum is not known any more. A trim under other rules than those in force forgets nothing."""
     forgotten = (Forgotten(TOPIC, 0, SourceOffset(4)),)

@@ -14,8 +14,10 @@ from stream_dedup.core.columns import encode_columns
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import RefusedError, UserError
+from stream_dedup.files.inputs import Progress
 from stream_dedup.seed import parquet as reader
 from stream_dedup.seed.entry_rows import batch_of
+from stream_dedup.seed.run import archives_in
 from tests.seed.seeding import SeedWorld, line, offsets_of, write_lines
 
 LINES = [*(line(number) for number in range(9)), "{no json", line(10)]
@@ -61,6 +63,29 @@ def test_a_row_that_differs_from_the_logged_one_is_refused(world: SeedWorld, tmp
     with pytest.raises(RefusedError, match=r"input other, row 5: the log has another article.*--name"):
         world.seed_files(other)
     assert world.seed_files(other, name="other").entered == 5
+
+
+def test_a_file_that_is_replaced_while_the_log_is_read_is_refused(world: SeedWorld, tmp_path: Path) -> None:
+    """As one of lines."""
+    path = write(world, tmp_path / "archive", LINES)
+    archives = archives_in(world.config(), [str(path)], None, Progress())
+    write(world, path, LINES[3:])
+    with pytest.raises(UserError, match="archive: the file was replaced while the command ran"):
+        world.seed(*archives)
+    assert world.batches() == []
+
+
+def test_a_file_with_a_damaged_page_is_refused(world: SeedWorld, tmp_path: Path) -> None:
+    """Its end, with the names of the columns, can be read; the pages cannot."""
+    path = write(world, tmp_path / "archive", LINES)
+    whole = bytearray(path.read_bytes())
+    for begin in (8, 120, 300):
+        damaged = whole.copy()
+        damaged[begin : begin + 60] = bytes(60)
+        path.write_bytes(damaged)
+        with pytest.raises(UserError, match="archive: no readable Parquet"):
+            world.seed_files(path)
+    assert world.batches() == []
 
 
 def test_rows_of_another_scheme_are_refused(world: SeedWorld, tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from stream_dedup.core.model import Status
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.files import inputs
+from stream_dedup.files.inputs import Progress
 from stream_dedup.ports import Partition
+from stream_dedup.seed.run import archives_in
 from tests.seed.seeding import BreakingLog, SeedWorld, line, offsets_of, write_lines
 
 BATCH_LINES = 4
@@ -113,6 +115,24 @@ def test_an_archive_that_was_changed_is_refused(world: SeedWorld, tmp_path: Path
     assert world.logged() == before
 
 
+def test_a_line_that_was_blank_is_a_change(world: SeedWorld, tmp_path: Path) -> None:
+    """The log covers it without an article, so that one there could never become an article of the log."""
+    path = write_lines(tmp_path / "archive.jsonl", [LINES[0], "", LINES[1]])
+    world.seed_files(path)
+    with pytest.raises(RefusedError, match=r"archive.jsonl, line 2: not the article .*was changed"):
+        world.seed_files(write_lines(path, LINES[:3]))
+
+
+def test_a_file_that_is_replaced_while_the_log_is_read_is_refused(world: SeedWorld, tmp_path: Path) -> None:
+    """Its lines belong to another archive: under the identity of the old one they would be entered again later."""
+    path = write_lines(tmp_path / "archive.jsonl", LINES[:3])
+    archives = archives_in(world.config(), [str(path)], None, Progress())
+    write_lines(path, LINES[5:])
+    with pytest.raises(UserError, match=r"archive\.jsonl: the file was replaced while the command ran; start it again"):
+        world.seed(*archives)
+    assert world.batches() == []
+
+
 def test_two_archives_that_begin_alike_are_told_apart_by_name(world: SeedWorld, tmp_path: Path) -> None:
     """The one with a name has other coordinates; the same name again adds nothing."""
     world.seed_files(write_lines(tmp_path / "one", LINES[:3]))
@@ -129,6 +149,22 @@ def test_a_name_belongs_to_one_file(world: SeedWorld, tmp_path: Path) -> None:
     paths = [write_lines(tmp_path / name, LINES) for name in ("a", "b")]
     with pytest.raises(UserError, match="one FILE"):
         world.seed_files(*paths, name="mine")
+
+
+@pytest.mark.parametrize(("name", "size"), [("", 0), ("é" * 125, 250)])
+def test_a_name_has_a_length(world: SeedWorld, tmp_path: Path, name: str, size: int) -> None:
+    """It stands in the log and in headers: none and one that is too long are wrong use."""
+    path = write_lines(tmp_path / "archive", LINES)
+    with pytest.raises(UserError, match=f"--name has {size} bytes; give the archive a name of 1 to 249"):
+        world.seed_files(path, name=name)
+
+
+def test_a_name_that_is_not_utf8_is_escaped(world: SeedWorld, tmp_path: Path) -> None:
+    """As the name of a file; another byte is another archive."""
+    path = write_lines(tmp_path / "archive", LINES[:3])
+    for byte in (b"\xff", b"\xfe"):
+        assert world.seed_files(path, name=os.fsdecode(byte)).entered == 3
+    assert [batch.topic for batch in world.batches()] == ["\\xff", "\\xfe"]
 
 
 def test_an_unreadable_line_is_logged_as_rejected(world: SeedWorld, tmp_path: Path) -> None:
