@@ -32,18 +32,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
-from stream_dedup.audit.coverage import LoggedRange, LoggedRanges
+from stream_dedup.audit.coverage import LoggedRanges
+from stream_dedup.audit.plain_batches import PlainRecord, entry_columns, no_columns, ranges_of, slim
 from stream_dedup.audit.plain_near import NOT_WITHDRAWN, PlainEntries, PlainMatch, PlainQuery, PlainSearch
 from stream_dedup.audit.plain_trims import PlainTrims
-from stream_dedup.core.arrays import I64, U64
+from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
 from stream_dedup.core.headers import source_text
 from stream_dedup.core.model import (
     SIGNATURE_BITS,
-    SIGNATURE_BYTES,
     Coordinates,
     Judgement,
     LogOffset,
@@ -64,17 +63,6 @@ _NO_MARGINS = np.empty(0, np.uint8)
 
 SourcePartition = tuple[bytes, int]
 """Topic id and partition."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Record:
-    """A log record that logged an article, and what is in force at its log offset."""
-
-    batch: Batch
-    rules: Rules
-    source: int
-    low_watermark: LogOffset
-    """Entries at log offsets below this are trimmed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +95,7 @@ class PlainLog:
         self.holes: dict[SourcePartition, list[SourceRange]] = {}
         """Source offsets (first, last) inside the span of the batch that logged them, but without an entry in it."""
         self._source_of: dict[SourcePartition, int] = {}
-        self._records: list[_Record] = []
+        self._records: list[PlainRecord] = []
         self._parts: list[tuple[NDArray[Any], ...]] = []
         self._withdrawn_at: dict[int, LogOffset] = {}
         """Log positions that a withdrawal lists, with the log offset of the first one that does."""
@@ -146,7 +134,7 @@ class PlainLog:
         """All logged articles. Read this after the last record is appended."""
         # The joined columns replace the parts, so that memory holds them once.
         self._parts = [
-            tuple(np.concatenate(column, axis=-1) for column in zip(_no_columns(), *self._parts, strict=True))
+            tuple(np.concatenate(column, axis=-1) for column in zip(no_columns(), *self._parts, strict=True))
         ]
         entries = PlainEntries(*self._parts[0])
         if not self._withdrawn_at:
@@ -279,7 +267,7 @@ class PlainLog:
         is_new = np.array([first is None for first in firsts])
         times = np.broadcast_to(np.asarray(record.time, np.int64), offsets.shape)
         self.holes.setdefault(source, []).extend(self._new_holes(source, offsets))
-        for logged in _ranges(record, offsets, times):
+        for logged in ranges_of(record, offsets, times):
             self.logged.cover(source, logged)
             self.ever_logged.cover(source, logged)
         if is_new.any():
@@ -302,21 +290,10 @@ class PlainLog:
         source = self._source_of.setdefault((batch.topic_id, batch.partition), len(self.sources))
         if source == len(self.sources):
             self.sources.append((batch.topic_id, batch.partition))
-        n = len(rows)
-        columns = (
-            log_position(log_offset, 0) + rows,
-            times[rows],
-            np.full(n, source),
-            batch.offsets[rows],
-            batch.checksums[rows],
-            batch.statuses[rows],
-            _words(batch)[:, rows],
-            batch.groups[rows],
-            np.array([xxhash.xxh3_64_intdigest(batch.id(row).encode()) for row in rows.tolist()], np.uint64),
-            np.full(n, len(self._records)),
-        )
-        self._parts.append(columns)
-        self._records.append(_Record(_slim(batch, margins=rules.directed), rules, source, self.low_watermark))
+        positions, n = log_position(log_offset, 0) + rows, len(rows)
+        own = entry_columns(batch, rows)
+        self._parts.append((positions, times[rows], np.full(n, source), *own, np.full(n, len(self._records))))
+        self._records.append(PlainRecord(slim(batch, margins=rules.directed), rules, source, self.low_watermark))
 
     @cached_property
     def _by_source(self) -> list[tuple[I64, I64]]:
@@ -328,7 +305,7 @@ class PlainLog:
             found.append((self.entries.offsets[order], order))
         return found
 
-    def _record(self, index: int) -> _Record:
+    def _record(self, index: int) -> PlainRecord:
         return self._records[int(self.entries.records[index])]
 
     def _judge(self, index: int, status: int, search: PlainSearch) -> Judgement:
@@ -364,49 +341,9 @@ class PlainLog:
         )
 
 
-def _ranges(record: LogRecord, offsets: I64, times: I64) -> Iterator[LoggedRange]:
-    """Yield the ranges that a batch covers.
-
-    One range, or one for each entry where the entries have log times of their own: it ends before the next entry.
-    """
-    count = len(times) if isinstance(record.time, np.ndarray) else 1
-    firsts = offsets[:count].tolist()
-    lasts = [*(offsets[1:count] - 1).tolist(), int(offsets[-1])]
-    for first, last, time in zip(firsts, lasts, times.tolist(), strict=False):
-        yield LoggedRange(first, last, record.offset, time)
-
-
 def plain_log(records: Iterable[LogRecord]) -> PlainLog:
     """Read a log."""
     log = PlainLog()
     for record in records:
         log.append_record(record)
     return log
-
-
-def _words(batch: Batch) -> U64:
-    """Return the four words of each signature, a row for each word; bit 0 is the highest bit of word 0."""
-    words = np.ascontiguousarray(batch.signatures).view(">u8").astype(np.uint64)
-    return words.T
-
-
-def _no_columns() -> tuple[NDArray[Any], ...]:
-    """Return columns without entries, so that the columns of an empty log can be joined too."""
-    kinds = (np.int64, np.int64, np.int64, np.int64, np.uint64, np.uint8)
-    words = np.empty((SIGNATURE_BYTES // 8, 0), np.uint64)
-    rest = (np.empty(0, kind) for kind in (np.uint64, np.uint64, np.int64))
-    return (*(np.empty(0, kind) for kind in kinds), words, *rest)
-
-
-def _slim(batch: Batch, *, margins: bool) -> Batch:
-    """Copy the fields of a batch that verdicts need beside the columns, so that the record's bytes can be freed."""
-    rows = len(batch) if margins else 0
-    return replace(
-        batch,
-        offsets=np.empty(0, np.int64),
-        checksums=np.empty(0, np.uint64),
-        statuses=np.empty(0, np.uint8),
-        groups=np.empty(0, np.uint64),
-        signatures=np.empty((0, SIGNATURE_BYTES), np.uint8),
-        margins=batch.margins[:rows].copy(),
-    )

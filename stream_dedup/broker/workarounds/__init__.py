@@ -1,0 +1,58 @@
+"""Workarounds for defects of kafka-python: one function for each, and no workaround outside this package.
+
+Each defect was seen with kafka-python 3.0.12 on Kafka 4.3.1, and most workarounds use names that are not public. If
+such a name no longer exists, the workaround raises at once instead of silently doing nothing. pyproject.toml admits
+only the version that these were run against; ``tests/broker/test_workarounds.py`` says for each how to find out whether
+a newer version still needs it.
+"""
+
+from stream_dedup.broker.workarounds.admin import describe_topic_settings
+from stream_dedup.broker.workarounds.connections import (
+    close_abandoned_sockets,
+    closed_when_not_made,
+    deliver_last_response,
+)
+from stream_dedup.broker.workarounds.consumer import (
+    commit_as_member,
+    drop_fetched,
+    drop_fetched_of,
+    forget_offset_fetches,
+    keep_rejoining,
+    refuse_unauthorized_topics,
+    return_set_aside,
+    seek_with_epoch,
+    take_finished_joins,
+)
+from stream_dedup.broker.workarounds.header_names import RawName, read_any_header_name
+from stream_dedup.broker.workarounds.producer import (
+    drop_refused_offsets,
+    end_sender,
+    error_of_producer,
+    initialise_producer,
+    keep_transaction_requests,
+    send_offsets_within,
+)
+
+__all__ = [
+    "RawName",
+    "close_abandoned_sockets",
+    "closed_when_not_made",
+    "commit_as_member",
+    "deliver_last_response",
+    "describe_topic_settings",
+    "drop_fetched",
+    "drop_fetched_of",
+    "drop_refused_offsets",
+    "end_sender",
+    "error_of_producer",
+    "forget_offset_fetches",
+    "initialise_producer",
+    "keep_rejoining",
+    "keep_transaction_requests",
+    "read_any_header_name",
+    "refuse_unauthorized_topics",
+    "return_set_aside",
+    "seek_with_epoch",
+    "send_offsets_within",
+    "take_finished_joins",
+]

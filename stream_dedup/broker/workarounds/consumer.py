@@ -1,0 +1,165 @@
+"""Workarounds for the consumer: joins of the group, records that were fetched, committed offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from kafka import OffsetAndMetadata
+from kafka.coordinator.base import BaseCoordinator
+from kafka.errors import CommitFailedError, TopicAuthorizationFailedError
+
+from stream_dedup.broker.workarounds.private import private
+
+if TYPE_CHECKING:
+    from kafka import KafkaConsumer, TopicPartition
+    from kafka.structs import ConsumerGroupMetadata
+
+
+class _UntakenJoin:
+    """A join of the client's, never done in its eyes: it takes the outcome, and then forgets the join by itself."""
+
+    is_done = False
+
+    def __init__(self, join: Any) -> None:  # noqa: ANN401 - the client is untyped
+        self.add_callback = join.add_callback
+        self.add_errback = join.add_errback
+
+
+@cache
+def take_finished_joins() -> None:
+    """Let the client take the outcome of a join that ends between two polls; done once for the process.
+
+    A poll whose time runs out leaves the join to go on. If it has ended when the next poll looks, the client ignores
+    the outcome and joins anew, which makes every other member join again: with short polls on a busy machine, members
+    rejoin one after the other for minutes. An unfinished join is waited for, so this shows every join as unfinished.
+    """
+
+    def get(self: BaseCoordinator) -> _UntakenJoin | None:
+        if "_join_task" not in vars(self):
+            raise AttributeError(name="_join_task", obj=self)
+        join: _UntakenJoin | None = vars(self)["_join_task"]
+        return join
+
+    def replace(self: BaseCoordinator, join: Any) -> None:  # noqa: ANN401 - the client is untyped
+        vars(self)["_join_task"] = None if join is None else _UntakenJoin(join)
+
+    BaseCoordinator._join_task = property(get, replace)  # noqa: SLF001 - no public place to change this
+
+
+def keep_rejoining(consumer: KafkaConsumer) -> None:
+    """Complete a rejoin that has begun.
+
+    The client rejoins after the metadata of the topics has changed, but clears the reason once it has computed an
+    assignment: if the time of a poll runs out just then, the join is never completed, without an error. The client does
+    not clear the flag that this sets.
+    """
+    private(consumer, "_coordinator", "_join_task")
+    if private(consumer, "_coordinator", "rejoining"):
+        private(consumer, "_coordinator", "request_rejoin")()
+
+
+def refuse_unauthorized_topics(consumer: KafkaConsumer) -> None:
+    """Raise for topics that the client may not describe: it leaves them out, and is given no partition of them.
+
+    Raises:
+        TopicAuthorizationFailedError: names the topics.
+    """
+    refused = private(consumer, "_cluster", "unauthorized_topics") & (consumer.subscription() or set())
+    if refused:
+        raise TopicAuthorizationFailedError(", ".join(sorted(refused)))
+
+
+def drop_fetched(consumer: KafkaConsumer) -> None:
+    """Drop the records that the client has fetched and not returned, and the errors; the caller seeks every partition.
+
+    The client sets the records of a paused partition aside, returns them later only in some states, and fetches no more
+    of that partition: it would stay silent, without an error. It keeps an error for the next poll, too, though it may
+    be about a position that was left.
+    """
+    fetcher = private(consumer, "_fetcher")
+    for name in ("_next_partition_records", "_next_in_line_exception_metadata", "_cached_log_truncation"):
+        private(fetcher, name)
+        setattr(fetcher, name, None)
+    private(fetcher, "_paused_partition_records").clear()
+    private(fetcher, "_paused_completed_fetches").clear()
+
+
+def drop_fetched_of(consumer: KafkaConsumer, partition: TopicPartition) -> None:
+    """Drop what was fetched of one paused partition; the caller seeks it afterwards.
+
+    A fetch that was under way when the partition was paused is set aside when it ends. The client would return its
+    records if the new position is the old one, even where the topic was made again in between.
+    """
+    fetcher = private(consumer, "_fetcher")
+    private(fetcher, "_paused_partition_records").pop(partition, None)
+    private(fetcher, "_paused_completed_fetches").pop(partition, None)
+    completed = private(fetcher, "_completed_fetches")
+    for fetch in [one for one in completed if one.topic_partition == partition]:
+        completed.remove(fetch)
+
+
+def return_set_aside(consumer: KafkaConsumer) -> None:
+    """Let the next poll return what was set aside of partitions that are not paused any more.
+
+    The client sets the records of a paused partition aside and fetches no more of that partition. It returns them only
+    while no records of another partition are in line, and takes records that were all returned for such: where another
+    partition went on meanwhile, the resumed one would stay silent, without an error.
+    """
+    fetcher = private(consumer, "_fetcher")
+    private(fetcher, "_paused_partition_records")
+    in_line = private(fetcher, "_next_partition_records")
+    if in_line is not None and not in_line:
+        fetcher._next_partition_records = None  # noqa: SLF001 - no public place to change this
+
+
+def seek_with_epoch(consumer: KafkaConsumer, partition: TopicPartition, offset: int, epoch: int) -> None:
+    """Seek, and let the client compare the leader epoch of the record before the offset: ``seek`` takes no epoch.
+
+    Raises:
+        KeyError: the partition is not assigned.
+    """
+    assigned = private(consumer, "_subscription", "assignment")
+    assigned[partition].seek(OffsetAndMetadata(offset, "", epoch))
+
+
+def forget_offset_fetches(consumer: KafkaConsumer) -> None:
+    """Let the next request for a committed offset be a new one.
+
+    After a request whose time ran out, the client answers the next one with the late response to the first: the offset
+    may be from before a commit that the caller has waited for.
+    """
+    private(consumer, "_coordinator", "_offset_fetch_futures").clear()
+
+
+def commit_as_member(
+    consumer: KafkaConsumer,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    member: ConsumerGroupMetadata,
+    limit_ms: int,
+) -> None:
+    """Commit offsets under the membership that the caller knows.
+
+    The client commits, and tries again, under the generation of the moment: after a rebalance that the caller does not
+    know of yet, the broker would take offsets of a partition that another member has by now.
+
+    Raises:
+        KafkaError: not within the limit, or refused; ``CommitFailedError`` if the group has gone on.
+    """
+    coordinator = private(consumer, "_coordinator")
+    present = private(coordinator, "generation_if_stable")
+    send = private(coordinator, "_send_offset_commit_request")
+
+    async def send_as_member(committed: Any) -> Any:  # noqa: ANN401 - the client is untyped
+        found = present()
+        if found is not None and (found.generation_id, found.member_id) != (member.generation_id, member.member_id):
+            msg = f"generation {member.generation_id} of the group has ended"
+            raise CommitFailedError(msg)
+        return await send(committed)
+
+    coordinator._send_offset_commit_request = send_as_member  # noqa: SLF001 - no public place to change this
+    try:
+        consumer.commit(offsets, timeout_ms=limit_ms)
+    finally:
+        coordinator._send_offset_commit_request = send  # noqa: SLF001 - as above
