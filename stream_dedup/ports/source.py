@@ -98,7 +98,11 @@ class ArticleSource(Protocol):
         """
 
     def lag(self) -> dict[str, int]:
-        """Return the number of records that were not returned yet, by topic, as of the last fetch."""
+        """Return the number of records that were not returned yet, by topic: of the partitions that have begun.
+
+        As of the last fetch; of paused partitions, of which nothing is fetched, as of now. May block for a second.
+        While no broker answers, it is what was known before.
+        """
 
     def close(self) -> None:
         """Leave the group. May block for some seconds."""

@@ -113,7 +113,7 @@ class BatchSource:
         return [batch for batch in batches if self._assignments.reserve(batch)]
 
     def lag(self) -> dict[str, int]:
-        """Return the number of records not polled yet, by topic, as of the last fetch."""
+        """Return the number of records not polled yet, by topic; see ``ArticleSource.lag``."""
         return self._client.lag()
 
     def close(self) -> None:

@@ -304,5 +304,6 @@ class Worker:
         metrics = self._parts.metrics
         metrics.inflight_batches.set(self._assignments.batches)
         metrics.up_to_date.set(1 if self.ready else 0)
-        for topic, lag in self._source.lag().items():
-            metrics.source_lag.labels(topic).set(lag)
+        lags = self._source.lag()
+        for topic in self._parts.config.topics.input:  # 0 of a topic of which it holds nothing any more
+            metrics.source_lag.labels(topic).set(lags.get(topic, 0))

@@ -13,6 +13,7 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``drop_fetched_of``: test_what_is_set_aside_of_a_partition_is_dropped below, which shows what the client keeps
 * ``return_set_aside``: contract/test_source.py::test_what_was_fetched_before_a_pause_comes_after_it
 * ``seek_with_epoch``: contract/test_truncated.py, where ``seek`` alone would read on
+* ``position_of``: contract/test_source.py, the tests of the lag, with ``position``
 * ``commit_as_member``: test_a_commit_is_made_under_the_membership_that_is_known below
 * ``forget_offset_fetches``: test_a_late_answer_about_offsets_is_forgotten below
 * ``drop_refused_offsets``: contract/test_sink.py::test_refused_offsets_are_not_committed_later
@@ -80,6 +81,7 @@ def test_the_version_is_the_one_that_was_verified() -> None:
         workarounds.drop_fetched,
         lambda consumer: workarounds.drop_fetched_of(consumer, TopicPartition("articles", 0)),
         workarounds.return_set_aside,
+        lambda consumer: workarounds.position_of(consumer, TopicPartition("articles", 0)),
         lambda consumer: workarounds.seek_with_epoch(consumer, TopicPartition("articles", 0), 1, 1),
         lambda consumer: workarounds.commit_as_member(consumer, {}, ConsumerGroupMetadata("group", 1, "member"), 1),
         workarounds.forget_offset_fetches,

@@ -226,6 +226,24 @@ def test_the_lag_is_none_when_everything_was_returned(world: World, group: Group
     assert source.lag() == {group.topic: 0}
 
 
+def test_the_lag_counts_what_is_written_to_a_paused_partition(world: World, group: Group) -> None:
+    """Nothing is fetched of it: a worker whose batches do not leave would show the lag of the moment it got stuck."""
+    world.write(group.partition, [b"0"])
+    source = reading(world, group)
+    read(world, source, 1)
+    source.pause([group.partition])
+    world.write(group.partition, [b"1", b"2"])
+    world.wait_until(lambda: source.lag() == {group.topic: 2}, "the lag is that of the partition now")
+
+
+def test_the_end_of_a_transaction_is_no_lag(world: World, group: Group) -> None:
+    """Transactions end with a record that nobody is given: an idle topic would seem to have articles that wait."""
+    world.open_transaction(group.partition, [b"committed"]).commit()
+    source = reading(world, group)
+    read(world, source, 1)
+    world.wait_until(lambda: not source.poll(0.1) and source.lag() == {group.topic: 0}, "the lag is 0")
+
+
 def test_deleted_records_that_come_next_are_an_error(world: World, group: Group) -> None:
     """The error names the partition; its beginning is then where records are."""
     world.write(group.partition, [b"0", b"1", b"2"])

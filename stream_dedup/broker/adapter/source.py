@@ -41,6 +41,7 @@ from stream_dedup.broker.workarounds import (
     drop_fetched_of,
     forget_offset_fetches,
     keep_rejoining,
+    position_of,
     refuse_unauthorized_topics,
     return_set_aside,
     seek_with_epoch,
@@ -101,7 +102,7 @@ class KafkaSource:
         session_ms = int(config.kafka.session_timeout_s * 1_000)
         self._lock = threading.Lock()
         self._membership: Membership | None = None
-        self._next: dict[TopicPartition, SourceOffset] = {}
+        self._begun: set[TopicPartition] = set()
         self._paused: frozenset[Partition] = frozenset()
         self._consumer = make_consumer(
             config.kafka,
@@ -160,10 +161,7 @@ class KafkaSource:
         with self._lock:
             if before is None or self._membership is not before:
                 return {}
-            begun = {at: records for at, records in polled.items() if records and at in self._next}
-            for at, records in begun.items():
-                self._next[at] = SourceOffset(records[-1].offset + 1)
-        return {Partition(*at): records for at, records in begun.items()}
+            return {Partition(*at): records for at, records in polled.items() if records and at in self._begun}
 
     def hold(self) -> None:
         """Yield nothing of any partition until it begins again; drop every record that was fetched."""
@@ -184,13 +182,13 @@ class KafkaSource:
             except (IllegalStateError, KeyError, ValueError) as error:
                 msg = f"{partition} is not assigned to this worker any more"
                 raise NotAMemberError(msg) from error
-            self._next[at] = start.offset
+            self._begun.add(at)
 
     def pause(self, partitions: Collection[Partition]) -> None:
         """Yield nothing of these partitions, and go on with the others that have begun."""
         with self._lock:
             before, self._paused = self._paused, frozenset(partitions)
-            begun = [at for at in self._consumer.assignment() if at in self._next]
+            begun = [at for at in self._consumer.assignment() if at in self._begun]
             self._consumer.pause(*(at for at in begun if Partition(*at) in self._paused - before))
             self._consumer.resume(*(at for at in begun if Partition(*at) in before - self._paused))
 
@@ -222,10 +220,11 @@ class KafkaSource:
     def lag(self) -> dict[str, int]:
         """Return the number of records that were not returned yet, by topic."""
         lags: dict[str, int] = {}
+        ends = self._ends_of_paused()
         with self._lock:
-            for at in self._consumer.assignment() & self._next.keys():
-                high = self._consumer.highwater(at) or self._next[at]
-                lags[at.topic] = lags.get(at.topic, 0) + max(0, high - self._next[at])
+            for at in self._consumer.assignment() & self._begun:
+                end = max(self._consumer.highwater(at) or 0, ends.get(at, 0))
+                lags[at.topic] = lags.get(at.topic, 0) + max(0, end - position_of(self._consumer, at))
         return lags
 
     def close(self) -> None:
@@ -234,6 +233,19 @@ class KafkaSource:
             self._membership = None
         self._consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1_000))
 
+    def _ends_of_paused(self) -> dict[TopicPartition, int]:
+        """Ask the brokers where paused partitions end now: the client fetches nothing of them, and learns nothing."""
+        with self._lock:
+            paused = [at for at in self._consumer.paused() if at in self._begun]
+        if not paused:
+            return {}
+        try:
+            ends: dict[TopicPartition, int] = self._consumer.end_offsets(paused, timeout_ms=OFFSET_REQUEST_MS)
+        except KafkaError as error:
+            log.debug("ends of %s: %r", _names(paused), error)  # the lag of the last fetch is shown
+            return {}
+        return ends
+
     def _poll(self, wait_s: float) -> dict[TopicPartition, list[Any]]:
         try:
             polled: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=int(wait_s * 1_000))
@@ -241,10 +253,10 @@ class KafkaSource:
         except NoOffsetForPartitionError:
             return {}  # revoked and assigned during this poll
         except OffsetOutOfRangeError as error:
-            if begun := self._begun(out_of_range(error)):
+            if begun := self._begun_of(out_of_range(error)):
                 raise OffsetGoneError(begun) from error
         except LogTruncationError as error:
-            if begun := self._begun(Partition(*at) for at in error.divergent_offsets):
+            if begun := self._begun_of(Partition(*at) for at in error.divergent_offsets):
                 raise _changed(begun) from error
         except (CorruptRecordError, UnsupportedCodecError) as error:
             raise UnreadableError(text_of(error)) from error
@@ -257,10 +269,10 @@ class KafkaSource:
             return polled
         return {}
 
-    def _begun(self, partitions: Iterable[Partition]) -> list[Partition]:
+    def _begun_of(self, partitions: Iterable[Partition]) -> list[Partition]:
         """Return those that have begun: the position of a held partition has no meaning."""
         with self._lock:
-            return sorted(at for at in partitions if TopicPartition(*at) in self._next)
+            return sorted(at for at in partitions if TopicPartition(*at) in self._begun)
 
     def _check_assigned(self, partition: Partition) -> Membership:
         """Return the membership that assigns the partition."""
@@ -271,7 +283,7 @@ class KafkaSource:
 
     def _hold(self) -> None:
         """Pause every partition, with a position: a partition without one makes the client look for an offset."""
-        self._next.clear()
+        self._begun.clear()
         for at in self._consumer.assignment():
             self._consumer.pause(at)
             self._consumer.seek(at, 0)

@@ -114,6 +114,15 @@ def return_set_aside(consumer: KafkaConsumer) -> None:
         fetcher._next_partition_records = None  # noqa: SLF001 - no public place to change this
 
 
+def position_of(consumer: KafkaConsumer, partition: TopicPartition) -> int:
+    """Return the offset behind what was returned of an assigned partition, markers of transactions included.
+
+    ``position`` may ask the brokers first, and raises what it finds out about other partitions.
+    """
+    offset: int = private(consumer, "_subscription", "assignment")[partition].position.offset
+    return offset
+
+
 def seek_with_epoch(consumer: KafkaConsumer, partition: TopicPartition, offset: int, epoch: int) -> None:
     """Seek, and let the client compare the leader epoch of the record before the offset: ``seek`` takes no epoch.
 
