@@ -22,6 +22,11 @@ entry_maker.decode = poisoned
 """
 
 
-def main(*arguments: str) -> int:
+def poison_processes() -> None:
+    """Let the fingerprinting processes that this process starts do so."""
     process.CHILD_CODE = process.CHILD_CODE.replace("serve({", _STEP + "serve({")
+
+
+def main(*arguments: str) -> int:
+    poison_processes()
     return dying_worker.main(*arguments)

@@ -1,0 +1,308 @@
+"""What ``benchmarks.alerts`` works with: a broker, three workers, Prometheus that scrapes them, a feeder."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+
+from benchmarks.harmed_worker import SLOW, STUCK
+from stream_dedup.dev.broker import BrokerSettings, DevBroker, find_broker
+from tests.small_disk import SmallDisk, small_disk
+from tests.worker.poisoned_worker import CRASHING
+
+RULES = Path(__file__).parents[1] / "deploy" / "alerts.yml"
+GROUP = "alerts"
+WORKERS = ("a", "b", "c")
+PARTITIONS = 6
+LIMIT_S = 240.0
+"""Longest wait for an alert to fire or to stop, and for anything else."""
+LOOK_S = 0.5
+PER_SECOND, FLOOD_PER_SECOND = 20, 600
+DISK_MIB = 64
+TRANSACTION_S = 5
+"""``kafka.transaction_timeout_s``; a transaction that is held for longer is aborted by the broker."""
+_UNITS = {"s": 1, "m": 60, "h": 3600}
+
+CONFIG = """\
+[kafka]
+brokers = "{brokers}"
+group = "{group}"
+broker_wait_s = 600
+transaction_timeout_s = {transaction_s}
+[topics]
+input = ["{group}-in"]
+unique = "{group}-u"
+duplicate = "{group}-d"
+rejected = "{group}-r"
+partitions = {partitions}
+[match]
+window = "20s"
+recrawl = "update"
+[index]
+path = "{index}"
+[worker]
+processes = 1
+max_inflight_batches = 4
+clock_allowance_s = 1
+watchdog_s = 600
+[metrics]
+address = "127.0.0.1:{port}"
+"""
+"""A short window, so that the log is trimmed; long waits for the broker, so that a worker outlives one that is away."""
+
+
+def quickened(rules: str, factor: float) -> str:
+    """Return the rules with every range and every waiting time divided by a factor."""
+
+    def shorter(found: re.Match[str]) -> str:
+        return f"{found[1]}{max(1, round(int(found[2]) * _UNITS[found[3]] / factor))}s{found[4]}"
+
+    rules = re.sub(r"(\[)(\d+)([smh])(\])", shorter, rules)
+    return re.sub(r"(for: )(\d+)([smh])($)", shorter, rules, flags=re.MULTILINE)
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for a condition; end the program where it does not come true."""
+    until = time.monotonic() + LIMIT_S
+    while not condition():
+        if time.monotonic() > until:
+            sys.exit(f"not within {LIMIT_S:g} s: {what}")
+        time.sleep(LOOK_S)
+
+
+@dataclass(slots=True)
+class Worker:
+    """A worker that is killed and started again with the same index and address."""
+
+    folder: Path
+    port: int
+    config: Path
+    version: str = ""
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def stuck(self) -> Path:
+        """While this file is there the worker waits with every batch that it has judged."""
+        return self.folder / STUCK
+
+    @property
+    def slow(self) -> Path:
+        """While this file is there every other transaction stays open for longer than it may."""
+        return self.folder / SLOW
+
+    @property
+    def instance(self) -> str:
+        """Its label in Prometheus."""
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, unless it runs."""
+        if self.process is not None and self.process.poll() is None:
+            return
+        command = [sys.executable, "-m", "benchmarks.harmed_worker", str(self.config), str(self.folder), self.version]
+        with (self.folder / "log").open("ab") as out:
+            self.process = subprocess.Popen(command, stdout=out, stderr=out)
+
+    def kill(self) -> None:
+        """Kill it as a machine that fails would."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    def restart(self, version: str = "") -> None:
+        """Kill it, and start it as another version."""
+        self.kill()
+        self.version = version
+        self.start()
+
+
+class Feeder:
+    """Sends articles all the time, each text twice: the second time edited, and in one pair of five under the same id.
+
+    Some records cannot be read, and once in a while there is an article that ends its fingerprinting process.
+    """
+
+    def __init__(self, bootstrap: str) -> None:
+        self._producer = KafkaProducer(bootstrap_servers=bootstrap)
+        self._ending = threading.Event()
+        self.per_second = PER_SECOND
+        self.broken_each = 50
+        self.age_s = 0
+        self.is_flood = False
+        self._number = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def burst(self, articles: int) -> None:
+        """Send so many articles at once."""
+        for number in range(articles):
+            self._send(json.dumps({"id": f"burst-{number}", "text": f"{number} of a burst"}).encode(), number)
+        self._producer.flush()
+
+    def poison(self) -> None:
+        """Send an article that ends its fingerprinting process."""
+        self._send(json.dumps({"id": "poison", "text": CRASHING}).encode(), 0)
+
+    def close(self) -> None:
+        """Stop sending."""
+        self._ending.set()
+        self._thread.join()
+        self._producer.close()
+
+    def _run(self) -> None:
+        while not self._ending.wait(0.1):
+            for _ in range(max(1, self.per_second // 10)):
+                self._number += 1
+                self._send(self._value(self._number), self._number)
+
+    def _value(self, number: int) -> bytes:
+        if number % self.broken_each == 0:
+            return b"{"
+        pair, is_edited = divmod(number, 2)
+        if self.is_flood:
+            return json.dumps({"id": str(number), "text": "the same words again and again in every article"}).encode()
+        text = " ".join(f"word{pair * 7919 % (90 + at)} {at}" for at in range(40)) + " edited" * is_edited
+        return json.dumps({"id": str(pair if pair % 5 == 0 else number), "text": text}).encode()
+
+    def _send(self, value: bytes, number: int) -> None:
+        at_ms = int((time.time() - self.age_s) * 1000)
+        with suppress(KafkaError):  # while the broker is away
+            self._producer.send(f"{GROUP}-in", value, partition=number % PARTITIONS, timestamp_ms=at_ms)
+
+
+@dataclass(slots=True)
+class Prometheus:
+    """Prometheus' HTTP interface."""
+
+    port: int
+
+    def query(self, expr: str) -> list[dict[str, Any]]:
+        """Return the series of an expression as it is now."""
+        return self._ask("query", query=expr)
+
+    def history(self, expr: str, since: float) -> list[dict[str, Any]]:
+        """Return the series of an expression, second by second."""
+        return self._ask("query_range", query=expr, start=since, end=time.time(), step=1)
+
+    def total(self, expr: str) -> float:
+        """Return the sum of the series; 0 of none, and while Prometheus does not answer."""
+        try:
+            return sum(float(one["value"][1]) for one in self.query(expr))
+        except OSError:
+            return 0.0
+
+    def firing(self) -> dict[str, set[str]]:
+        """Return the alerts that fire, and of which instances; an alert about all of them has the instance ''."""
+        found: dict[str, set[str]] = {}
+        for one in self.query('ALERTS{alertstate="firing"}'):
+            found.setdefault(one["metric"]["alertname"], set()).add(one["metric"].get("instance", ""))
+        return found
+
+    def _ask(self, what: str, **asked: object) -> list[dict[str, Any]]:
+        with urlopen(f"http://127.0.0.1:{self.port}/api/v1/{what}?{urlencode(asked)}", timeout=30) as answer:
+            found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
+        return found
+
+
+@dataclass(slots=True)
+class Stage:
+    """Everything that runs."""
+
+    broker: DevBroker
+    workers: dict[str, Worker]
+    feeder: Feeder
+    prometheus: Prometheus
+    disk: SmallDisk
+    began: float
+
+    def all_work(self) -> bool:
+        """Return whether every worker is in the group."""
+        return self.prometheus.total("sum(stream_dedup_up_to_date)") == len(self.workers)
+
+
+@contextmanager
+def staged(factor: float) -> Iterator[Stage]:
+    """Start everything and wait until every worker is in the group; ranges and delays of alerts divided by a factor."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-dedup-alerts-")))
+        (folder / "disk").mkdir()
+        disk = stack.enter_context(small_disk(folder / "disk", DISK_MIB))
+        broker = stack.enter_context(find_broker(BrokerSettings(), own=True))
+        workers = {}
+        for name in WORKERS:
+            index = disk.folder / "index" if name == "b" else folder / name / "index"
+            workers[name] = _worker(folder / name, index, broker.bootstrap)
+            stack.callback(workers[name].kill)
+            workers[name].start()
+        instances = [worker.instance for worker in workers.values()]
+        prometheus = stack.enter_context(_prometheus(folder / "prometheus", instances, factor))
+        began = time.time()
+        wait_until(
+            lambda: prometheus.total("sum(stream_dedup_up_to_date)") == len(WORKERS), "the workers are in the group"
+        )
+        feeder = Feeder(broker.bootstrap)
+        stack.callback(feeder.close)
+        yield Stage(broker, workers, feeder, prometheus, disk, began)
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def _worker(folder: Path, index: Path, bootstrap: str) -> Worker:
+    folder.mkdir()
+    worker = Worker(folder, _free_port(), folder / "worker.toml")
+    worker.config.write_text(
+        CONFIG.format(
+            brokers=bootstrap,
+            group=GROUP,
+            partitions=PARTITIONS,
+            index=index,
+            port=worker.port,
+            transaction_s=TRANSACTION_S,
+        ),
+        "utf-8",
+    )
+    return worker
+
+
+@contextmanager
+def _prometheus(folder: Path, instances: Sequence[str], factor: float) -> Iterator[Prometheus]:
+    folder.mkdir()
+    (folder / "rules.yml").write_text(quickened(RULES.read_text("utf-8"), factor), "utf-8")
+    (folder / "prometheus.yml").write_text(
+        "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\nrule_files: [rules.yml]\n"
+        f"scrape_configs: [{{job_name: stream-dedup, static_configs: [{{targets: {_listed(instances)}}}]}}]\n",
+        "utf-8",
+    )
+    served = Prometheus(_free_port())
+    command = ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
+    with (folder / "log").open("wb") as out:
+        process = subprocess.Popen([*command, f"--web.listen-address=127.0.0.1:{served.port}"], stdout=out, stderr=out)
+    try:
+        yield served
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _listed(names: Collection[str]) -> str:
+    return json.dumps(list(names))
