@@ -2,11 +2,13 @@
 
     python -m benchmarks.spark [--articles 3000] [--rate 20000] [--processes 1,2] [--memory 4g]
 
-The texts are revisions of Chinese articles from the folder that ``STREAM_DEDUP_DATA`` names (``zh_revision_pairs``):
-old and new ones, so that many have a match. Spark runs on this machine.
+The texts are from the folder that ``STREAM_DEDUP_DATA`` names: old and new revisions of Chinese articles
+(``zh_revision_pairs``), so that many have a match, and then other articles (``zh_articles``). Spark runs on this
+machine.
 
 * **entries**: ``fingerprint`` writes Parquet; every row is compared with the entry that the core makes of the same
-  record, byte by byte.
+  record, byte by byte. ``seed`` enters the Parquet files into one log (in memory) and the text into another; the
+  entries of both are compared.
 * **matches**: ``near_duplicates`` of these entries as stored and in a random order; verdict, match, distance and
   similarity of every article are compared with those of the reference for a log in that order.
 * **rate**: articles a second from the text to Parquet (a job before it has loaded everything), with each number of
@@ -47,6 +49,7 @@ from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.seed.entry_rows import columns_of
 from stream_dedup.spark import fingerprint, near_duplicates
+from tests.seed.seeding import SeedWorld
 
 SEED = 20261122
 CONFIG = Config()
@@ -68,24 +71,41 @@ def main() -> int:
 def compared(folder: Path, options: argparse.Namespace) -> int:
     """Compare entries and matches; return how many differ."""
     pairs = revisions("zh")
-    texts = list(chain.from_iterable(zip(pairs.old, pairs.new, strict=True)))[: options.articles]
+    revised = list(chain.from_iterable(zip(pairs.old, pairs.new, strict=True)))
+    texts = list(dict.fromkeys([*revised, *articles(options.articles)]))[: options.articles]
     values = [as_json(number, text) for number, text in enumerate(texts)]
     maker = EntryMaker(fingerprint_settings_of(CONFIG), input_format_of(CONFIG))
     wanted = maker([RawRecord(None, value, "") for value in values])
     with session(max(options.processes), options.memory, folder) as spark:
         path = str(folder / "entries")
-        fingerprint(lines(spark, folder / "articles.jsonl", values), CONFIG, keep=["place"]).write.parquet(path)
+        text = folder / "articles.jsonl"
+        fingerprint(lines(spark, text, values), CONFIG, keep=["place"]).write.parquet(path)
         entries = spark.read.parquet(path)
         stored = entries.orderBy("place").toArrow().combine_chunks().to_batches()
         made = Columns.concat([columns_of(batch, rules_of(CONFIG).scheme) for batch in stored])
         same = encode_columns(made) == encode_columns(wanted)
         print(f"{len(made):,} entries through Parquet: {'the same bytes' if same else 'DIFFERENT'} as the core's")
-        differing = int(not same)
+        seeded = seeded_alike(spark, path, text)
+        differing = int(not same) + int(not seeded)
         order = list(range(len(values)))
         for name in ("as stored", "a random order"):
             differing += _matches(entries, wanted, order, name)
             random.Random(SEED).shuffle(order)
     return differing
+
+
+def seeded_alike(spark: SparkSession, entries: str, text: Path) -> bool:
+    """Seed the entries into one log and the text into another; return whether the logs have the same entries."""
+    in_order = text.with_suffix(".parquet")
+    spark.read.parquet(entries).orderBy("place").coalesce(1).write.parquet(str(in_order))
+    logged = []
+    for path in (next(in_order.glob("*.parquet")), text):
+        world = SeedWorld()
+        tally = world.seed_files(path, name="archive", config=world.config(profile=DEFAULT_PROFILE))
+        logged.append(encode_columns(Columns.concat(world.batches())))
+        print(f"seed {path.name}: {tally.entered:,} entered, {tally.rejected:,} rejected", flush=True)
+    print(f"the logs have {'the same' if logged[0] == logged[1] else 'OTHER'} entries", flush=True)
+    return logged[0] == logged[1]
 
 
 def _matches(entries: DataFrame, wanted: Columns, order: Sequence[int], name: str) -> int:
