@@ -48,6 +48,7 @@ def test_every_alert_has_a_case() -> None:
         assert expected == [True, False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool here (Debian's package prometheus)")
 def test_the_cases_pass() -> None:
     """``promtool test rules`` sees each alert fire and stop."""

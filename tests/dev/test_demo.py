@@ -39,6 +39,7 @@ def through_files() -> str:
     return run_demo(PATH="/nowhere", DOCKER_HOST="unix:///nowhere")
 
 
+@pytest.mark.slow
 def test_without_docker_and_java(through_files: str) -> None:
     """A machine with neither gets one line that says so, and every verdict of the sample."""
     assert through_files.count("neither Docker nor Java") == 1

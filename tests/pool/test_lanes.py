@@ -37,6 +37,7 @@ def slow(tmp_path: Path) -> RawRecord:
     return waiting_for(tmp_path / "never")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("step")
 def test_an_article_that_takes_long_holds_up_no_other_lane(tmp_path: Path) -> None:
     """Another process takes the place of its process until it is done; what is in order behind the article waits."""
@@ -69,6 +70,7 @@ def test_many_slow_articles_start_no_more_than_twice_the_processes(slow: RawReco
     assert [future.cancelled() for future in futures] == [False, False, True, True]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("step")
 def test_records_are_given_back_at_once(slow: RawRecord) -> None:
     """Those of a cancelled task do not wait for its turn: thousands may be queued behind what an ended assignment left.

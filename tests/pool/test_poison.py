@@ -60,6 +60,7 @@ def test_articles_that_kill_their_process_are_rejected_and_no_other(monkeypatch:
     assert (observed.restarts, observed.poisoned) == (Counter(killed=1 + 2 * MOST_KILLS), Counter(killed=2))
 
 
+@pytest.mark.slow
 def test_an_article_whose_process_is_killed_once_is_not_rejected(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

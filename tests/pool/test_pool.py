@@ -32,6 +32,7 @@ def test_columns_are_those_of_the_core(shared: FingerprintPool) -> None:
             assert same(pool.submit(RECORDS).result(), EntryMaker()(RECORDS))
 
 
+@pytest.mark.slow
 def test_settings_and_format_reach_the_children() -> None:
     """Children use the configured weights and fields."""
     settings, fmt = FingerprintSettings().with_features(weights="tf"), InputFormat(kind="text")
@@ -64,6 +65,7 @@ def test_what_work_raises_comes_out_of_its_future(shared: FingerprintPool) -> No
     assert len(shared.submit(RECORDS).result()) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("light")
 @pytest.mark.parametrize("processes", [0, 2])
 def test_close_ends_the_children_and_refuses_work(processes: int) -> None:
@@ -78,6 +80,7 @@ def test_close_ends_the_children_and_refuses_work(processes: int) -> None:
         pool.submit(RECORDS)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("light")
 def test_close_cancels_what_is_queued_and_gives_up_on_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """``close`` returns within its time limit; the task that is late then fails, and no other child is started."""

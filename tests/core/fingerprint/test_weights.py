@@ -87,6 +87,7 @@ def test_idf_of_words(word: str, idf: float) -> None:
     assert idf_table().of(word) == math.floor(idf * IDF_UNIT + 0.5)
 
 
+@pytest.mark.slow
 def test_stop_words_and_median_are_jiebas() -> None:
     """Held against jieba.analyse, in a process of its own; without parts of speech, which load the dictionary."""
     code = (
