@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING
 from stream_dedup.broker.adapter import KafkaOffsets, KafkaTopicReader, connect_log
 from stream_dedup.broker.client import make_admin, unavailable_on_kafka_error
 from stream_dedup.broker.lost_log import refuse_lost_log
-from stream_dedup.broker.topics import ensure_topics
+from stream_dedup.broker.retry import patiently
+from stream_dedup.broker.topics import ensure_topics, topic_ids
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
-from stream_dedup.errors import UserError
+from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.files.inputs import Progress, check_inputs, fingerprinting_processes, printable, total_bytes
 from stream_dedup.pool import FingerprintPool
 from stream_dedup.seed.files import LinesArchive, lines_archive
@@ -23,12 +25,16 @@ from stream_dedup.seed.topic import TopicArchive
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from kafka import KafkaAdminClient
+
     from stream_dedup.config.model import Config
     from stream_dedup.core.progress import ReportStage
     from stream_dedup.seed.articles import Archive
 
 SUBMITTED_PER_PROCESS = 2
 """Batches in the pool for each process: one that is fingerprinted, one that waits."""
+LOOK_S = 1.0
+"""Seconds between two looks whether the log is still the one that was read: a look takes some milliseconds."""
 MAX_NAME_BYTES = 249
 """Bytes of the name of an archive: as many as Kafka allows the name of a topic, in whose place it stands in headers."""
 
@@ -129,17 +135,48 @@ class _SeedCall:
     processes: int
 
 
+class _SameLogTopic:
+    """Implements ``SameLog``: a topic that was made anew has another id."""
+
+    def __init__(self, admin: KafkaAdminClient, config: Config) -> None:
+        """Ask for the id."""
+        self._admin = admin
+        self._config = config
+        self._id = self._ask()
+        self._asked_at = time.monotonic()
+
+    def check(self) -> None:
+        """Ask, unless it was asked a moment ago."""
+        if time.monotonic() - self._asked_at >= LOOK_S:
+            self.check_now()
+
+    def check_now(self) -> None:
+        """Ask."""
+        if self._ask() != self._id:
+            msg = (
+                f"the log {self._config.log_topic} was deleted or made anew while articles were entered; some may be "
+                "in the new one before its rules: delete it again, then start the command again"
+            )
+            raise RefusedError(msg)
+        self._asked_at = time.monotonic()
+
+    def _ask(self) -> bytes | None:
+        topic = self._config.log_topic
+        return patiently(self._config.kafka, topic, lambda: topic_ids(self._admin, [topic])).get(topic)
+
+
 def _seed(call: _SeedCall, tally: SeedTally, report: Callable[[], None], stage: ReportStage) -> None:
     """Make missing topics, read the log, and enter the archives; the pool loads while the log is read."""
     config = call.config
     with ExitStack() as stack:
         stack.enter_context(unavailable_on_kafka_error(config.kafka))
-        with closing(make_admin(config.kafka)) as admin:
-            refuse_lost_log(admin, config)
-            ensure_topics(admin, config)
+        admin = stack.enter_context(closing(make_admin(config.kafka)))
+        refuse_lost_log(admin, config)
+        ensure_topics(admin, config)
+        same_log = _SameLogTopic(admin, config)
         settings, fmt = fingerprint_settings_of(config), input_format_of(config)
         pool = stack.enter_context(FingerprintPool(call.processes, settings, fmt, config.worker.article_limit_s))
         log = stack.enter_context(closing(connect_log(config)))
         read = read_log(config, log, call.sources, stage)
         most_submitted = SUBMITTED_PER_PROCESS * max(1, call.processes)
-        Seeding(read, pool, most_submitted, tally).enter(call.archives, report)
+        Seeding(read, same_log, pool, most_submitted, tally).enter(call.archives, report)

@@ -6,10 +6,14 @@
     3  Fingerprint the others in the pool.
     4  Append them, as seeded batches: no output is owed for them. Reading, fingerprinting and appending overlap.
     5  Wait until every batch is acknowledged.
+    6  See that the log is still the one that was read.
 
 Nothing else is kept: the log says how far an earlier call has come. If an append is not acknowledged, the call ends; it
 may be in the log, or come into it later, after another call has appended the same articles. Both are harmless, as are
 two calls at the same time: of the same coordinates logged twice, the first entry counts.
+
+A log that was made anew meanwhile has other articles, and no rules before these batches. Kafka would append to it all
+the same. So step 4 looks now and then, too, whether the log is still the one that was read.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -75,6 +79,21 @@ class ReadLog:
     end: LogOffset
 
 
+class SameLog(Protocol):
+    """Whether the log is still the one that was read."""
+
+    def check(self) -> None:
+        """Ask, unless it was asked a moment ago.
+
+        Raises:
+            RefusedError: it is another one, or gone.
+            UnavailableError: the broker did not answer in time.
+        """
+
+    def check_now(self) -> None:
+        """Ask; raises as ``check``."""
+
+
 def read_log(config: Config, log: WaitingLog, wanted: Collection[tuple[bytes, int]], progress: ReportStage) -> ReadLog:
     """Read the log, and begin it if it is empty (step 1).
 
@@ -101,9 +120,12 @@ def read_log(config: Config, log: WaitingLog, wanted: Collection[tuple[bytes, in
 class Seeding:
     """Steps 2 to 5."""
 
-    def __init__(self, read: ReadLog, pool: FingerprintPool, most_submitted: int, tally: SeedTally) -> None:
+    def __init__(
+        self, read: ReadLog, same_log: SameLog, pool: FingerprintPool, most_submitted: int, tally: SeedTally
+    ) -> None:
         """At most ``most_submitted`` batches are in the pool."""
         self._read = read
+        self._same_log = same_log
         self._pool = pool
         self._most_submitted = most_submitted
         self._tally = tally
@@ -113,7 +135,7 @@ class Seeding:
         """Enter every article of these archives; ``report`` is called after each batch.
 
         Raises:
-            RefusedError: the log has another article with the same coordinates.
+            RefusedError: the log has another article with the same coordinates, or was made anew.
             UserError: an archive cannot be read, or the broker refuses appends.
             UnavailableError: the broker did not acknowledge an append; the same call goes on.
         """
@@ -123,6 +145,8 @@ class Seeding:
         report()
         # 5
         self._read.log.wait_for_appends()
+        # 6
+        self._same_log.check_now()
 
     def _enter_one(self, archive: Archive, report: Callable[[], None]) -> None:
         known: dict[SeedSource, LoggedPartition] = {}
@@ -156,6 +180,7 @@ class Seeding:
         columns, source = done.columns.result(), done.batch.source
         offsets = done.batch.offsets[done.rows]
         entries = make_batch(columns, source.topic_id, source.topic, source.partition, offsets, read_to=self._read.end)
+        self._same_log.check()
         self._read.log.append_soon(replace(entries, seeded=True))
         rejected = np.flatnonzero(columns.statuses == Status.REJECTED)
         self._tally.entered += len(columns) - len(rejected)
@@ -168,6 +193,6 @@ class Seeding:
 def _changed(archive: Archive, batch: SeedBatch, row: int) -> RefusedError:
     location = archive.location(batch.source, SourceOffset(int(batch.offsets[row])))
     return RefusedError(
-        f"{location}: the log has another article with these coordinates: {archive.remedy}. "
+        f"{location}: the log has another article, or none, with these coordinates: {archive.remedy}. "
         "Neither this article nor any after it was entered"
     )

@@ -13,6 +13,7 @@ from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.entry import Batch, LogRecord
 from stream_dedup.core.model import Coordinates
+from stream_dedup.errors import RefusedError
 from stream_dedup.files.inputs import Progress
 from stream_dedup.pool import FingerprintPool
 from stream_dedup.ports import Append, FingerprintLog
@@ -36,6 +37,23 @@ def write_lines(path: Path, lines: Sequence[str]) -> Path:
     return path
 
 
+class SameLogAsLong:
+    """A log that is the same for so many looks, by default always."""
+
+    def __init__(self, looks: int | None = None) -> None:
+        self._looks = looks
+
+    def check(self) -> None:
+        self.check_now()
+
+    def check_now(self) -> None:
+        if self._looks is not None:
+            self._looks -= 1
+            if self._looks < 0:
+                msg = "the log was made anew"
+                raise RefusedError(msg)
+
+
 class SeedWorld:
     """One group with its log."""
 
@@ -44,6 +62,7 @@ class SeedWorld:
         self.group = self.world.name("group")
         self.world.make_log(self.group)
         self.log: FingerprintLog = self.world.ports(self.group, "seeder").log
+        self.same_log = SameLogAsLong()
 
     def config(self, **match: Any) -> Config:  # noqa: ANN401 - keys of the section
         values = {
@@ -61,7 +80,7 @@ class SeedWorld:
         wanted = sources or [archive.source[:2] for archive in archives]  # type: ignore[attr-defined]
         with FingerprintPool(0, fingerprint_settings_of(config), input_format_of(config)) as pool:
             read = read_log(config, self.waiting(config), wanted, lambda *_: None)
-            Seeding(read, pool, MOST_SUBMITTED, tally).enter(archives, lambda: None)
+            Seeding(read, self.same_log, pool, MOST_SUBMITTED, tally).enter(archives, lambda: None)
         return tally
 
     def seed_files(self, *paths: Path, name: str | None = None, config: Config | None = None) -> SeedTally:

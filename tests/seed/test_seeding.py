@@ -18,7 +18,7 @@ from stream_dedup.files import inputs
 from stream_dedup.files.inputs import Progress
 from stream_dedup.ports import Partition
 from stream_dedup.seed.run import archives_in
-from tests.seed.seeding import BreakingLog, SeedWorld, line, offsets_of, write_lines
+from tests.seed.seeding import BreakingLog, SameLogAsLong, SeedWorld, line, offsets_of, write_lines
 
 BATCH_LINES = 4
 LINES = [line(number) for number in range(3 * BATCH_LINES + 1)]
@@ -110,7 +110,7 @@ def test_an_archive_that_was_changed_is_refused(world: SeedWorld, tmp_path: Path
     path = write_lines(tmp_path / "archive.jsonl", LINES)
     world.seed_files(path)
     before = world.logged()
-    with pytest.raises(RefusedError, match=r"archive.jsonl, line 6: the log has another article .*was changed.*--name"):
+    with pytest.raises(RefusedError, match=r"archive.jsonl, line 6: the log has another .*was changed.*--name"):
         world.seed_files(write_lines(path, [*LINES[:5], line(99), *LINES[6:], line(100)]))
     assert world.logged() == before
 
@@ -119,7 +119,9 @@ def test_a_line_that_was_blank_is_a_change(world: SeedWorld, tmp_path: Path) -> 
     """The log covers it without an article, so that one there could never become an article of the log."""
     path = write_lines(tmp_path / "archive.jsonl", [LINES[0], "", LINES[1]])
     world.seed_files(path)
-    with pytest.raises(RefusedError, match=r"archive.jsonl, line 2: not the article .*was changed"):
+    with pytest.raises(
+        RefusedError, match=r"archive.jsonl, line 2: the log has another article, or none, .*was changed"
+    ):
         world.seed_files(write_lines(path, LINES[:3]))
 
 
@@ -131,6 +133,15 @@ def test_a_file_that_is_replaced_while_the_log_is_read_is_refused(world: SeedWor
     with pytest.raises(UserError, match=r"archive\.jsonl: the file was replaced while the command ran; start it again"):
         world.seed(*archives)
     assert world.batches() == []
+
+
+@pytest.mark.parametrize("looks", range(5))
+def test_a_log_that_is_made_anew_is_noticed(world: SeedWorld, tmp_path: Path, looks: int) -> None:
+    """Before each append, and at the end: what was appended may be in a log that is gone."""
+    world.same_log = SameLogAsLong(looks)
+    with pytest.raises(RefusedError, match="made anew"):
+        world.seed_files(write_lines(tmp_path / "archive.jsonl", LINES))
+    assert len(world.batches()) <= looks
 
 
 def test_two_archives_that_begin_alike_are_told_apart_by_name(world: SeedWorld, tmp_path: Path) -> None:
