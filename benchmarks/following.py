@@ -1,32 +1,46 @@
 """What it costs a worker to follow the log: the articles of the other workers, applied to its own index.
 
-    python -m benchmarks.following [--articles 200000] [--batch 500] [--image 4096]
+    python -m benchmarks.following [--articles 200000] [--batch 500] [--image 4096] [--broker]
 
 A log of foreign entries is decoded from its bytes and applied to an index on disk, batch by batch, as a worker does
 with each record of the log; no verdict is computed. Signatures are those of ``benchmarks.stream``: random, one article
 in five near an earlier one. The figures are processor time of the whole process, merges by RocksDB's threads included,
-so that they do not depend on what else the machine does. The fetch by Kafka's client is not part of them.
+so that they do not depend on what else the machine does. The fetch by Kafka's client is not part of them. A line below
+the table says what the log's partition carries: bytes of an article, and their number in a MB.
 
-The second table says what the log's partition carries: bytes of an article, and their number in a MB.
+With ``--broker``, a worker without an article of its own follows the log of a real broker while ``seed`` enters as many
+articles, in two halves. The figures are processor time of the worker's process, less what it takes while nothing comes:
+the client is part of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import tempfile
+import time
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.seeding import start_seed
 from benchmarks.stream import Stream
+from stream_dedup.config.model import Config
 from stream_dedup.core.entry import Batch, LogRecord, decode
 from stream_dedup.core.rules import DIRECTED
+from stream_dedup.dev.broker import BrokerSettings, find_broker
+from stream_dedup.exit_codes import EXIT_OK
 from stream_dedup.index import IndexSettings, LogIndex
+from tests.forks import ForkedProcess
+from tests.worker.pipeline import Pipeline, pipeline
 
 STEPS = 4
 """Rows of the table: the cost as the index grows."""
 RECORDS_AT_ONCE = 16
 """Records applied together, as many as a poll of the log gives a worker that is behind."""
+
+IDLE_S = 10.0
+CAUGHT_UP_S = 600.0
 
 
 class Measured(NamedTuple):
@@ -60,6 +74,48 @@ def main() -> None:
             print(f"| {row.held:,} | {row.decoding:.1f} | {row.applying:.1f} | {row.decoding + row.applying:.1f} |")
     each = size / (STEPS * part * options.batch)
     print(f"\n{each:.0f} bytes of log an article (ids of some 25 bytes): {1e6 / each:,.0f} articles in a MB")
+    if options.broker:
+        _follow_broker(options.articles)
+
+
+def _follow_broker(articles: int) -> None:
+    """Print what a worker takes that follows the log of a broker."""
+    own = Config().index.fold_entries
+    with (
+        find_broker(BrokerSettings()) as broker,
+        tempfile.TemporaryDirectory(prefix="stream-dedup-bench-") as folder,
+        pipeline(broker.bootstrap, Path(folder), "following", index={"fold_entries": own}) as made,
+    ):
+        worker = made.start()
+        made.wait_joined()
+        begun = _processor_s_of(worker)
+        time.sleep(IDLE_S)
+        idle = (_processor_s_of(worker) - begun) / IDLE_S
+        print(f"\na worker on a broker: {idle:.1%} of a core while nothing comes\n")
+        print("| articles held | processor time an article, µs |")
+        print("| ---: | ---: |")
+        for half in range(2):
+            each = _followed_on_broker(made, worker, half, articles // 2, idle)
+            print(f"| {half * articles // 2:,} | {each:.1f} |", flush=True)
+        made.stop(worker)
+
+
+def _followed_on_broker(made: Pipeline, worker: ForkedProcess, half: int, articles: int, idle: float) -> float:
+    """Seed articles; return the processor time that the worker took for each, in microseconds."""
+    archive = made.folder / f"archive-{half}.jsonl"
+    archive.write_text("\n".join(f'{{"id": "{half}/{at}", "text": "{half}x{at}"}}' for at in range(articles)) + "\n")
+    begun, began = _processor_s_of(worker), time.monotonic()
+    assert start_seed(made, archive).wait() == EXIT_OK
+    # Its verdict is given when the worker has applied everything that was logged before.
+    made.produce([(None, b'{"text": "the last one"}')])
+    made.wait_done(CAUGHT_UP_S)
+    used = _processor_s_of(worker) - begun - idle * (time.monotonic() - began)
+    return used / articles * 1e6
+
+
+def _processor_s_of(worker: ForkedProcess) -> float:
+    fields = Path(f"/proc/{worker.pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _followed(index: LogIndex, records: list[LogRecord], held: int) -> Measured:
@@ -87,6 +143,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=500, help="articles a log record (default 500)")
     parser.add_argument("--tables", type=int, default=4, help="tables of the scheme: 4, 8 or 16")
     parser.add_argument("--image", type=int, default=4096, help="MiB of the image, 0 for none")
+    parser.add_argument("--broker", action="store_true", help="also a worker on a broker")
     return parser.parse_args()
 
 
