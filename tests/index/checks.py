@@ -1,14 +1,22 @@
 """Filling an index, and comparing it with the reference."""
 
+from pathlib import Path
+
 import numpy as np
 
 from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.core.entry import LogRecord, Trim
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
 from stream_dedup.core.model import Judgement, SourceOffset
-from stream_dedup.index import FORGOTTEN, UNLOGGED, LogIndex
+from stream_dedup.index import FORGOTTEN, UNLOGGED, IndexSettings, LogIndex
 from stream_dedup.index.library import append_articles, signatures_of
 from stream_dedup.index.query import Near, Query
+from tests.logs import SCHEME
+
+
+def often_folding(path: Path) -> LogIndex:
+    """An index that folds its entries into the tables after every 30."""
+    return LogIndex.open(path, scheme=SCHEME, settings=IndexSettings(fold_entries=30))
 
 
 def covered_positions(plain: PlainLog) -> list[int]:

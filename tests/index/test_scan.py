@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tracemalloc
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,210 +13,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.core.arrays import I64, U32, U64
-from stream_dedup.core.model import DocNumber
-from stream_dedup.core.probes import directed, exact_plan, keys, words
-from stream_dedup.core.rules import DIRECTED, EXACT, Rules, Scheme
+from stream_dedup.core.arrays import I64
+from stream_dedup.core.probes import directed, exact_plan
 from stream_dedup.index.layout import ROW, RowArray
 from stream_dedup.index.posting_lists import LISTS, PART_LISTS, PARTS, Level, PostingLists, Source
-from stream_dedup.index.query import Near, Query
 from stream_dedup.index.row_chunks import RowChunks
 from stream_dedup.index.scan import FETCH_ROWS, scan
 from tests.amount import FULL, examples
-from tests.definition import QUERY_TIME, near_by_definition, plain_entries
-
-Found = list[list[tuple[int, int]]]
-"""Of each query (distance, document number)."""
-
-
-@dataclass(frozen=True)
-class World:
-    """Entries, their rows and keys."""
-
-    signatures: np.ndarray
-    margins: np.ndarray
-    rows: RowArray
-    keys: U64
-
-    def blocks(self, table: int) -> I64:
-        """Block of each entry."""
-        return _block(self.keys, table)
-
-
-def make_world(rng: np.random.Generator, n: int, tables: int, flips: int) -> World:
-    """Entries around a few centres, in a few groups, some of them random."""
-    centres = rng.integers(0, 2, (max(1, n // 20), 256), dtype=np.uint8)
-    bits = centres[rng.integers(0, len(centres), n)]
-    for row in bits:
-        row[rng.integers(0, 256, rng.integers(0, flips + 1))] ^= 1
-    strange = rng.random(n) < 0.1
-    bits[strange] = rng.integers(0, 2, (int(strange.sum()), 256))
-    signatures = np.packbits(bits, axis=1)
-    groups = rng.choice(np.array([0, 0, 0, 1, 0xFFFF_0000_1234_5678], np.uint64), n)
-    rows = np.zeros(n, ROW)
-    rows["signature"] = words(signatures)
-    rows["group"] = groups
-    rows["id_hash"] = rng.integers(0, 5, n)
-    rows["position"] = np.arange(n) * 1000
-    rows["time"] = rng.integers(-50, 50, n)
-    return World(signatures, rng.integers(0, 256, (n, 8 * tables), dtype=np.uint8), rows, keys(signatures, groups))
-
-
-def make_lists(world: World, tables: int, stored: np.ndarray, young: int) -> PostingLists:
-    """Stored up to a number of each part; then one older source a table; then one young one from ``young`` on."""
-    return PostingLists([_levels(world, table, stored[table], young) for table in range(tables)])
-
-
-def _levels(world: World, table: int, stored: np.ndarray, young: int) -> list[Level]:
-    doc_numbers = np.arange(len(world.rows))
-    limit = np.minimum(stored, young)[world.blocks(table) // PART_LISTS]
-    parts = tuple(
-        _source(world, table, doc_numbers[(doc_numbers < limit) & (world.blocks(table) // PART_LISTS == part)], part)
-        for part in range(PARTS)
-    )
-    older = _source(world, table, doc_numbers[(doc_numbers >= limit) & (doc_numbers < young)])
-    return [Level(parts), Level((older,)), Level((_source(world, table, doc_numbers[doc_numbers >= young]),)), Level()]
-
-
-def _source(world: World, table: int, doc_numbers: I64, part: int | None = None) -> Source:
-    first, count = (0, LISTS) if part is None else (part * PART_LISTS, PART_LISTS)
-    blocks = world.blocks(table)[doc_numbers] - first
-    order = np.argsort(blocks, kind="stable")
-    starts = np.concatenate(([0], np.cumsum(np.bincount(blocks, minlength=count)))).astype(np.uint32)
-    return Source(first, starts, world.keys[doc_numbers[order], table // 4], doc_numbers[order].astype(np.uint32))
-
-
-def _block(of: U64, table: int) -> I64:
-    return ((of[:, table // 4] >> np.uint64(48 - table % 4 * 16)) & np.uint64(0xFFFF)).astype(np.int64)
-
-
-def ask(world: World, queries: I64, plan: U32, **changes: Any) -> Query:  # noqa: ANN401 - fields of several types
-    """These entries, each as of its own document number."""
-    return replace(
-        Query(
-            keys=world.keys[queries],
-            groups=world.rows["group"][queries],
-            before=queries,
-            plan=plan,
-            directed=True,
-            reach=np.full(len(queries), 60),
-            bucket_limit=1000,
-        ),
-        **changes,
-    )
-
-
-@dataclass(frozen=True)
-class Case:
-    """A query of the posting lists: the articles it is made of, and the rules that it follows for each."""
-
-    world: World
-    lists: PostingLists
-    query: Query
-    articles: I64
-    rules: list[Rules]
-
-
-def by_definition(case: Case) -> Found:
-    """Near entries by the reference: of one's own id where the query says so, and the first ones only."""
-    world, query, articles = case.world, case.query, case.articles
-    rows, own = world.rows, query.own_ids
-    entries = plain_entries(
-        world.signatures,
-        rows["group"],
-        world.signatures[articles],
-        query.groups,
-        times=rows["time"],
-        short=np.flatnonzero(query.reach == 0).tolist(),
-    )
-    found = near_by_definition(entries, case.rules, query.before.tolist(), world.margins[articles], query.low_watermark)
-    if own is not None:
-        found = [[pair for pair in near if rows["id_hash"][pair[1]] == own[at]] for at, near in enumerate(found)]
-    return [near[: query.best] for near in found]
-
-
-def rules_for(query: Query, tables: int, probes: int | None, k: int) -> list[Rules]:
-    """The rules that each article's query follows: exact search of k bits where ``probes`` is None."""
-    rules = Rules(
-        Scheme("article", 1, f'{{"tables":{tables}}}'),
-        search=EXACT if probes is None else DIRECTED,
-        distance=k if probes is None else None,
-        probes=probes,
-        bucket_limit=query.bucket_limit,
-    )
-    oldest = [None] * len(query) if query.oldest is None else query.oldest.tolist()
-    return [
-        replace(
-            rules,
-            limit=None if probes is None else reach,
-            window_ms=None if since is None else QUERY_TIME - since,
-        )
-        for reach, since in zip(query.reach.tolist(), oldest, strict=True)
-    ]
-
-
-def candidates(query: Query, world: World) -> int:
-    """Entries of all posting lists that the plans look up, as often as they are met."""
-    return sum(_candidates(query, world, article) for article in range(len(query)))
-
-
-def _candidates(query: Query, world: World, article: int) -> int:
-    count = 0
-    for lookup in query.plan[article if len(query.plan) > 1 else 0].tolist():
-        table, mask = lookup >> 16, lookup & 0xFFFF
-        value = int(_block(query.keys[article : article + 1], table)[0]) ^ mask
-        earlier = int((world.blocks(table)[: query.before[article]] == value).sum())
-        count += min(earlier, query.bucket_limit)
-    return count
-
-
-def numbered(near: Near, queries: int) -> Found:
-    """The same shape; checks the order that is promised."""
-    found: Found = [[] for _ in range(queries)]
-    for query, doc_number, distance in zip(*(column.tolist() for column in near[:3]), strict=True):
-        found[query].append((distance, doc_number))
-    assert near.queries.tolist() == sorted(near.queries.tolist())
-    assert found == [sorted(of_one) for of_one in found]
-    return found
-
-
-@st.composite
-def cases(draw: st.DrawFn) -> Case:
-    """Entries in levels, and queries of every kind."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    tables = draw(st.sampled_from([4, 8, 16]))
-    world = make_world(rng, draw(st.integers(1, 120)), tables, draw(st.integers(0, 40)))
-    n = len(world.rows)
-    lists = make_lists(world, tables, rng.integers(0, n + 1, (tables, PARTS)), draw(st.integers(0, n)))
-    articles = rng.integers(0, n, draw(st.integers(0, 12)))
-    probes = draw(st.none() | st.integers(1, 200)) if tables == 4 else draw(st.integers(1, 200))
-    k = draw(st.integers(0, 11))
-    most = draw(st.sampled_from([0, 3, 11, 40, 64, 256]))
-    query = ask(
-        world,
-        articles,
-        exact_plan(k) if probes is None else directed(world.margins[articles], probes),
-        directed=probes is not None,
-        before=rng.integers(0, n + 1, len(articles)) if draw(st.booleans()) else articles,
-        reach=rng.choice([0, k], len(articles)) if probes is None else rng.integers(0, most + 1, len(articles)),
-        bucket_limit=draw(st.sampled_from([1, 2, 5, 1000])),
-        oldest=rng.integers(-40, 40, len(articles)) if draw(st.booleans()) else None,
-        own_ids=rng.integers(0, 5, len(articles)).astype(np.uint64) if draw(st.booleans()) else None,
-        best=draw(st.sampled_from([1, 3, 8, 200])),
-    )
-    query = replace(query, low_watermark=DocNumber(draw(st.integers(0, int(min(query.before, default=0))))))
-    return Case(world, lists, query, articles, rules_for(query, tables, probes, k))
-
-
-def rows_of(world: World, kind: str, base: int = 0) -> Any:  # noqa: ANN401
-    """In one array, in chunks of 32 from ``base`` on (the last one longer), or fetched."""
-    if kind == "array":
-        return RowChunks.of(world.rows)
-    if kind == "fetched":
-        return world.rows.__getitem__
-    starts = range(base, max(base + 1, len(world.rows) - 8), 32)
-    ends = [*starts[1:], len(world.rows)]
-    return RowChunks([world.rows[start:end] for start, end in zip(starts, ends, strict=True)], 5, base)
+from tests.index.scan_cases import (
+    Case,
+    World,
+    ask,
+    by_definition,
+    candidates,
+    cases,
+    make_lists,
+    make_world,
+    numbered,
+    rows_of,
+    rules_for,
+)
 
 
 @examples(300)

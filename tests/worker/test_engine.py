@@ -1,142 +1,27 @@
 """The engine with a log in memory: which batches are appended, judged and dropped, and when."""
 
-import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
-from prometheus_client import CollectorRegistry
 
-from stream_dedup.config.effective import rules_of
-from stream_dedup.config.load import load_config
-from stream_dedup.core.columns import Columns
-from stream_dedup.core.entry import Basis, Batch, Forgotten, LogRecord, Trim, make_batch
+from stream_dedup.core.entry import Basis, Forgotten, LogRecord, Trim, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
-from stream_dedup.index import FORGOTTEN, UNLOGGED, LogIndex
-from stream_dedup.metrics.metrics import Metrics
+from stream_dedup.index import FORGOTTEN, UNLOGGED
 from stream_dedup.ports import (
-    Membership,
-    Partition,
     PassingError,
     PortError,
     RecordTooLargeError,
     RefusedByBrokerError,
 )
-from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState
-from stream_dedup.worker.batches import JudgedBatch, PolledBatch
-from stream_dedup.worker.engine import Engine, EngineParts
+from stream_dedup.worker.assignments import Assignment, AssignmentState
+from stream_dedup.worker.batches import PolledBatch
 from tests.logs import START_TIME, record
-from tests.worker.clocks import ManualClock
-
-TOPIC_ID, OTHER_ID = b"t" * 16, b"o" * 16
-
-
-class Sent:
-    """The outcome of an append: failed, or acknowledged."""
-
-    def __init__(self, error: PortError | None) -> None:
-        self._error = error
-
-    def done(self) -> bool:
-        return True
-
-    def error(self) -> PortError | None:
-        return self._error
-
-
-class World:
-    """Everything that an engine works with; ``ids`` are the topic ids of a look-up, None while there is none."""
-
-    def __init__(self, folder: Path) -> None:
-        rules = rules_of(load_config(None, {}, {}))
-        self.index = LogIndex.open(folder, scheme=rules.scheme)
-        self.index.begin(str(uuid.uuid4()))
-        self.index.apply([record(0, START_TIME, rules)])
-        self.ids: dict[str, bytes] | None = {"articles": TOPIC_ID}
-        self.fails = 0
-        self.failure: PortError = PassingError("the broker was away")
-        self.appended: list[list[int]] = []
-        self.renewed = 0
-        self.trims: list[Sent] = []
-        self.unread: list[LogRecord] = []
-        self.unread_limit = 100
-        self.columns: dict[int, Future[Columns]] = {}
-        self.judged: list[JudgedBatch] = []
-        self.membership: Membership | None = Membership(frozenset(), 1, "proof")
-        self.metrics = Metrics(CollectorRegistry())
-        self.clock = ManualClock()
-        self.tail: Any = SimpleNamespace(next_records=self._next_records, high_water=0)
-        self.assignments = AssignmentOwner(lambda: self.membership, 100, 1 << 20)
-        self.engine = Engine(self._parts(), self.clock.event())
-
-    def _parts(self) -> EngineParts:
-        parts: dict[str, Any] = {
-            "index": self.index,
-            "tail": self.tail,
-            "log": SimpleNamespace(append=self._append, renew=self._renew),
-            "log_topic": "group.fingerprints",
-            "fingerprinter": SimpleNamespace(submit=self._submit),
-            "watch": SimpleNamespace(ids_since=lambda _: self.ids),
-            "trimmer": SimpleNamespace(step=lambda _: None, appends=self.trims),
-            "metrics": self.metrics,
-            "assignments": self.assignments,
-            "clock": self.clock,
-            "on_step": lambda _: None,
-        }
-        return EngineParts(**parts)
-
-    def _next_records(self) -> list[LogRecord]:
-        records, self.unread = self.unread[: self.unread_limit], self.unread[self.unread_limit :]
-        return records
-
-    def _append(self, batch: Batch) -> Sent:
-        if self.fails:
-            self.fails -= 1
-            return Sent(self.failure)
-        self.appended.append(batch.offsets.tolist())
-        offset = len(self.appended)
-        self.unread.append(record(offset, START_TIME + offset, batch))
-        return Sent(None)
-
-    def _renew(self) -> None:
-        self.renewed += 1
-
-    def _submit(self, batch: PolledBatch, rows: slice) -> list[Future[Columns]]:
-        future: Future[Columns] = Future()
-        self.columns[int(batch.offsets[rows][0])] = future
-        return [future]
-
-    def begin(self) -> Assignment:
-        self.membership = Membership(frozenset(), 1, "proof")
-        return self.assignments.begin(self.membership)
-
-    def poll(self, assignment: Assignment, first: int, *values: bytes, partition: int = 0) -> PolledBatch:
-        offsets = np.arange(first, first + len(values))
-        records: Any = [SimpleNamespace(value=value, offset=first) for value in values]
-        at = Partition("articles", partition)
-        batch = PolledBatch(assignment, at, TOPIC_ID, records, offsets, 100, 0.0)
-        assert self.assignments.reserve(batch)
-        self.engine.submit(batch)
-        self.step()
-        return batch
-
-    def step(self) -> None:
-        self.judged += self.engine.step()
-
-    def fingerprint(self, batch: PolledBatch) -> None:
-        made = EntryMaker()([RawRecord(None, polled.value, "x") for polled in batch.records])
-        self.columns.pop(int(batch.offsets[0])).set_result(made)
-
-    def steps(self) -> None:
-        for _ in range(5):
-            self.step()
+from tests.worker.engine_world import OTHER_ID, TOPIC_ID, Sent, World
 
 
 @pytest.fixture

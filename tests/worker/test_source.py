@@ -4,138 +4,32 @@ from __future__ import annotations
 
 import os
 import time
-import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, OffsetAndMetadata
 from kafka.admin import NewTopic
 
-from stream_dedup.broker.adapter import KafkaOffsets, KafkaSource, SystemClock
 from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.group_offsets import committed_offsets
 from stream_dedup.broker.topics import topic_ids
 from stream_dedup.core.headers import offset_metadata
-from stream_dedup.core.model import SourceOffset
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import RefusedError
 from stream_dedup.ports import CommittedOffset, Partition, PassingError
-from stream_dedup.worker.assignments import Assignment, AssignmentOwner
-from stream_dedup.worker.batches import PolledBatch
-from stream_dedup.worker.source import BatchSource
-from stream_dedup.worker.start_offsets import LoggedSources, StartOffsets
-from stream_dedup.worker.topic_watch import TopicWatch
+from stream_dedup.worker.start_offsets import StartOffsets
 from tests.broker.deleting import delete_topic
 from tests.waiting import wait_until
 from tests.worker.pipeline import Pipeline, pipeline
+from tests.worker.source_reader import LIMIT_S, Logged, Reader
 
 PARTITIONS = 3
 RECORDS = 90
 EACH = RECORDS // PARTITIONS
 BATCH = 10
-POLL_S = 0.05
-LIMIT_S = 60
 MADE_AGAIN = "made again"
-
-Logged = frozenset[tuple[bytes, int]]
-
-
-class Paused(AssignmentOwner):
-    """An owner whose limit the test decides."""
-
-    paused = False
-
-    def crowded(self, partitions: Iterable[Partition]) -> frozenset[Partition]:
-        return frozenset(partitions) if self.paused else frozenset()
-
-
-class Reader:
-    """A source and everything that it gave; every batch is released at once, as if it were committed."""
-
-    def __init__(self, made: Pipeline, stack: ExitStack, log_id: bytes, logged: Logged = frozenset()) -> None:
-        self.made = made
-        self.batches: list[PolledBatch] = []
-        config = made.config()
-        member, clock = f"{made.name}-{uuid.uuid4()}", SystemClock()
-        offsets = stack.enter_context(closing(KafkaOffsets(config.kafka)))
-        self.watch = TopicWatch(config, offsets, clock, log_id, lambda: None)
-        stack.callback(clock.spawn("watch", self.watch.run).join)
-        stack.callback(self.watch.stop)
-        self.client = KafkaSource(config, member)
-        self.owner = Paused(self.client.membership, 100, 1 << 30)
-        self.source = BatchSource(
-            config,
-            client=self.client,
-            clock=clock,
-            watch=self.watch,
-            assignments=self.owner,
-            known=LoggedSources(lambda: logged, lambda _topic_id, _partition: SourceOffset(0)),
-        )
-        self.left = stack.enter_context(ExitStack())
-        self.left.callback(self.source.close)
-        self.source.join()
-
-    def poll(self) -> None:
-        polled = self.source.poll(POLL_S)
-        self.batches += polled
-        for batch in polled:
-            self.owner.release(batch)
-
-    def pause(self, *, paused: bool) -> None:
-        self.owner.paused = paused
-
-    def end(self) -> None:
-        """End the present assignment, as another thread of the worker does."""
-        self.owner.end(self.assignment, "for this test")
-
-    def begun(self) -> Assignment:
-        """Poll until an assignment works."""
-        self.poll_until(lambda: self.working, "an assignment works")
-        return self.assignment
-
-    @property
-    def working(self) -> bool:
-        return self.owner.current is not None and self.owner.is_working(self.owner.current)
-
-    def poll_until(self, condition: Callable[[], bool], what: str) -> None:
-        def look() -> bool:
-            self.poll()
-            return condition()
-
-        wait_until(look, LIMIT_S, what)
-
-    @property
-    def assignment(self) -> Assignment:
-        assignment = self.owner.current
-        assert assignment is not None
-        return assignment
-
-    def offsets(self) -> dict[Partition, list[int]]:
-        """Offsets that came under the present assignment, in the order in which they came."""
-        found: dict[Partition, list[int]] = {}
-        for batch in self.batches:
-            if batch.assignment is self.owner.current and self.working:
-                found.setdefault(batch.partition, []).extend(batch.offsets.tolist())
-        return found
-
-    def read(self) -> int:
-        return sum(map(len, self.offsets().values()))
-
-    def read_all(self, first: dict[Partition, int]) -> None:
-        """Read to the end under one assignment: every offset from ``first`` on, once and in order."""
-        ends = self.made.ends()
-        wanted = {at: list(range(first.get(at, 0), end)) for at, end in ends.items()}
-        self.poll_until(lambda: self.read() >= sum(map(len, wanted.values())), "every record comes")
-        assert self.offsets() == wanted
-
-    def commit(self, offsets: dict[Any, int]) -> None:
-        for at, offset in offsets.items():
-            self.client.commit_start(
-                Partition(*at), CommittedOffset(SourceOffset(offset), self.assignment.topic_ids[at[0]])
-            )
 
 
 @pytest.fixture
