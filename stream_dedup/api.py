@@ -245,7 +245,7 @@ class Index:
 
 
 def _content(content: object) -> str | int:
-    """A text, or a fingerprint as Python's own number."""
+    """Return a text, or a fingerprint as Python's own number."""
     return content if isinstance(content, str) else _number("content", content, "a text or a fingerprint (str or int)")
 
 
@@ -254,7 +254,7 @@ def _scope(scope: object) -> str | None:
 
 
 def _count(name: str, value: object) -> int | None:
-    """An optional number; its range is checked with the rules."""
+    """Return an optional number; its range is checked with the rules."""
     return None if value is None else _whole(name, value, "an int or None")
 
 

@@ -19,7 +19,7 @@ text or are invisible), half surrogates, separators of lines and of paragraphs."
 
 
 def visible(text: str) -> str:
-    r"""Returns foreign text for one line of a terminal or log, with hidden characters as ``\n``, ``\x1b``, ``\u202e``.
+    r"""Return foreign text for one line of a terminal or log, with hidden characters as ``\n``, ``\x1b``, ``\u202e``.
 
     Other characters are unchanged: Chinese, emoji, combining marks. The joiner inside some emoji is escaped like every
     format character, so that two ids that differ in it look different. A backslash is not escaped: the result is for
@@ -29,7 +29,7 @@ def visible(text: str) -> str:
 
 
 def visible_json(text: str) -> str:
-    r"""Returns JSON of the same value without hidden characters, except the line feeds between its lines.
+    r"""Return JSON of the same value without hidden characters, except the line feeds between its lines.
 
     Hidden characters occur only inside JSON strings, where ``\u202e`` is equivalent to the character.
     """
@@ -37,24 +37,24 @@ def visible_json(text: str) -> str:
 
 
 def replace_hidden(text: str, escape: Callable[[str], str]) -> str:
-    """Returns the text with each hidden character replaced by ``escape(character)``."""
+    """Return the text with each hidden character replaced by ``escape(character)``."""
     if text.isprintable():
         return text
     return "".join(escape(each) if unicodedata.category(each) in HIDDEN else each for each in text)
 
 
 def width_of(text: str) -> int:
-    """Returns the columns that a text takes."""
+    """Return the columns that a text takes."""
     return len(text) if text.isascii() else sum(map(_width, text))
 
 
 def shorten(text: str, width: int) -> str:
-    """Returns foreign text on one line, cut to ``width`` columns with an ellipsis; never cuts an escape."""
+    """Return foreign text on one line, cut to ``width`` columns with an ellipsis; never cut an escape."""
     return cut(" ".join(text.split()), width)
 
 
 def cut(text: str, width: int) -> str:
-    """Returns foreign text, its spaces included, cut to ``width`` columns with an ellipsis; never cuts an escape."""
+    """Return foreign text, its spaces included, cut to ``width`` columns with an ellipsis; never cut an escape."""
     whole = visible(text)
     if width_of(whole) <= width:
         return whole
@@ -68,13 +68,13 @@ def cut(text: str, width: int) -> str:
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
-    """Returns the text padded with spaces to ``width`` columns, on the left with ``right=True``."""
+    """Return the text padded with spaces to ``width`` columns, on the left with ``right=True``."""
     spaces = " " * (width - width_of(text))
     return spaces + text if right else text + spaces
 
 
 def table(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
-    """Returns the lines of a table: the first ``left`` columns flush left, the others flush right, two spaces between.
+    """Return the lines of a table: the first ``left`` columns flush left, the others flush right, two spaces between.
 
     Cells may contain foreign text.
     """
@@ -89,7 +89,7 @@ def table(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
 
 
 def _escape(character: str) -> str:
-    """Returns the escape of Python."""
+    """Return the escape of Python."""
     return character.encode("unicode_escape").decode()
 
 

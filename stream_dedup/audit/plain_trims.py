@@ -27,7 +27,7 @@ class PlainTrims:
     """What is trimmed of a log."""
 
     def __init__(self, logged: LoggedRanges) -> None:
-        """``logged`` are the source ranges that are covered now; trims drop and forget some."""
+        """Follow ``logged``, the source ranges that are covered now; trims drop and forget some."""
         self.first_offset = LogOffset(0)
         """First offset of the log."""
         self.low_watermark = LogOffset(0)

@@ -41,10 +41,10 @@ class Listener(Protocol):
     """Receives the progress."""
 
     def reading(self, lines: int, progress: Progress) -> None:
-        """Called with the lines fingerprinted so far."""
+        """Take the number of lines fingerprinted so far."""
 
     def comparing(self, done: int, whole: int) -> None:
-        """Called with the comparisons made so far."""
+        """Take the number of comparisons made so far."""
 
 
 @dataclass(frozen=True, slots=True)

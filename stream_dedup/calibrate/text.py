@@ -96,7 +96,7 @@ def _bar(count: int, most: int) -> str:
 
 
 def _decided(figures: Figures) -> Iterator[str]:
-    """Duplicates under each limit (rows) and number of look-ups (columns)."""
+    """Return the duplicates under each limit (rows) and number of look-ups (columns)."""
     if figures.exact:
         yield "What each distance k would have decided"
         rows = [

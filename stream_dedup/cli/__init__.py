@@ -82,11 +82,11 @@ class LazyGroup(click.Group):
     """A group that imports the module of a command when that command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Returns the names, in the order of ``COMMANDS``."""
+        """Return the names, in the order of ``COMMANDS``."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Imports the module of a command and returns the command."""
+        """Import the module of a command and return the command."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
@@ -95,7 +95,7 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Writes the list of commands, without importing any of them."""
+        """Write the list of commands, without importing any of them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
 
@@ -128,7 +128,7 @@ def main() -> None:
 
 
 def run(args: list[str] | None = None) -> int:
-    """Calls a command and returns its exit code. An error becomes a message and an exit code."""
+    """Call a command and return its exit code. An error becomes a message and an exit code."""
     if (instruction := os.environ.get(COMPLETION_VARIABLE)) is not None:
         return shell_complete(cli, {}, "stream-dedup", COMPLETION_VARIABLE, instruction)
     try:
@@ -144,7 +144,7 @@ def run(args: list[str] | None = None) -> int:
 
 
 def _react(error: BaseException) -> int:
-    """Writes the message of an error and returns its exit code."""
+    """Write the message of an error and return its exit code."""
     if isinstance(error, click.exceptions.Exit):
         code: int = error.exit_code
     elif isinstance(error, click.ClickException):
@@ -175,7 +175,7 @@ def _react_to_usage(error: click.ClickException) -> int:
 
 
 def exit_code_of(error: StreamDedupError | OSError) -> int:
-    """Returns the exit code of an error, by its class."""
+    """Return the exit code of an error, by its class."""
     if isinstance(error, OSError):
         return EXIT_UNAVAILABLE
     for kind, code in EXIT_CODES.items():

@@ -27,7 +27,7 @@ SEED_BITS = 32
 
 
 def _since(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[int | None, LogOffset | None]:
-    """Returns the time in ms, or the log offset."""
+    """Return the time in ms, or the log offset."""
     if text is None:
         return None, None
     if text.isdecimal() and len(text) <= OFFSET_DIGITS:

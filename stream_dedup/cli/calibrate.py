@@ -89,7 +89,7 @@ def command(
 
 
 def _check_outputs(config: Config, files: tuple[str, ...], html: Path | None, *, as_json: bool) -> None:
-    """Raises UserError where the report would overwrite an input, or two reports would share one output."""
+    """Raise UserError where the report would overwrite an input, or two reports would share one output."""
     refuse_inputs_as_outputs([STDOUT] if html is None else [STDOUT, html], (*files, *settings_files(config)))
     if html is None:
         return
@@ -109,12 +109,12 @@ class _CalibrationProgress:
         self._line = line
 
     def reading(self, lines: int, progress: Progress) -> None:
-        """Shows the lines read."""
+        """Show the lines read."""
         share = f"{progress.read / progress.total:.0%}, " if progress.total else ""
         self._line.show(lambda elapsed: f"reading: {share}{lines:,} lines ({lines / elapsed:,.0f}/s)")
 
     def comparing(self, done: int, whole: int) -> None:
-        """Shows the comparisons made."""
+        """Show the comparisons made."""
         self._line.show(lambda _: f"comparing: {done / max(whole, 1):.0%} of {whole:,} comparisons")
 
 

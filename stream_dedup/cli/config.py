@@ -47,7 +47,7 @@ def show(config: Config) -> None:
 
 
 def to_toml(config: Config) -> str:
-    """Returns the configuration as TOML, with meanings as comments and secrets masked."""
+    """Return the configuration as TOML, with meanings as comments and secrets masked."""
     top, sections = [], []
     of_profile = profile_values(config)
     for name in Config.model_fields:
@@ -71,7 +71,7 @@ def _line(section: BaseModel, name: str, of_profile: str | None) -> list[str]:
 
 
 def _toml_value(value: object) -> str:
-    """Returns a value as TOML, which shares strings, numbers, booleans and lists with JSON."""
+    """Return a value as TOML, which shares strings, numbers, booleans and lists with JSON."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(name)} = {_toml_value(one)}" for name, one in value.items()) + "}"
     if isinstance(value, SecretStr):

@@ -40,7 +40,7 @@ class _Arguments:
     scope: str | None
 
     def check(self) -> None:
-        """Checks that the call names two texts.
+        """Check that the call names two texts.
 
         Raises:
             UserError: it does not.
@@ -124,7 +124,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
 
 
 def _maker(config: Config, weights: str | None) -> tuple[Fingerprinter, Rules]:
-    """What makes fingerprints, and the rules over them."""
+    """Return what makes fingerprints, and the rules over them."""
     from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter  # noqa: PLC0415 - loads numpy and the dictionary
     from stream_dedup.core.scheme import scheme_of  # noqa: PLC0415 - loads the core
 
@@ -145,7 +145,7 @@ def _sides(config: Config, arguments: _Arguments, maker: Fingerprinter, rules: R
 
 
 def _held(config: Config, arguments: _Arguments, rules: Rules) -> list[Side]:
-    """The articles of the index."""
+    """Return the articles of the index."""
     from stream_dedup.explain.entry import side_of_id  # noqa: PLC0415 - loads RocksDB
     from stream_dedup.index import LogIndex  # noqa: PLC0415 - loads RocksDB
 
@@ -183,7 +183,7 @@ def _side_of_text(config: Config, arguments: _Arguments, maker: Fingerprinter, n
 
 
 def _record(config: Config, text: str, name: str) -> tuple[tuple[str, ...], str | None]:
-    """Texts of the fields, and the scope, of a record."""
+    """Return the texts of the fields, and the scope, of a record."""
     from stream_dedup.core.text.decode import RawRecord, Rejection, decode  # noqa: PLC0415 - loads the core
 
     article = decode(RawRecord(None, text.encode("utf-8", "surrogatepass"), name), input_format_of(config))
@@ -194,7 +194,7 @@ def _record(config: Config, text: str, name: str) -> tuple[tuple[str, ...], str 
 
 
 def _unit(maker: Fingerprinter, made: Explained) -> int:
-    """What whole-number weights of this kind of text are counted in."""
+    """Return the unit in which weights of this kind of text are whole numbers."""
     from stream_dedup.core.fingerprint.weights import DAMP_UNIT, IDF_UNIT, TFIDF_SHIFT  # noqa: PLC0415 - loads the core
     from stream_dedup.core.model import Status  # noqa: PLC0415 - loads the core
 
@@ -205,7 +205,7 @@ def _unit(maker: Fingerprinter, made: Explained) -> int:
 
 
 def _content(given: str) -> str:
-    """A text as given, or the content of the file that it names."""
+    """Return a text as given, or the content of the file that it names."""
     if not given.startswith("@"):
         return printable(given)
     refuse_inputs_as_outputs([STDOUT], [given[1:]])

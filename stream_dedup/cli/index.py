@@ -98,7 +98,7 @@ def _plan_lines(config: Config, plan: RebuildPlan) -> list[str]:
 
 @contextmanager
 def _opened(config: Config) -> Iterator[LogIndex]:
-    """Opens the existing index for reading only."""
+    """Open the existing index for reading only."""
     from stream_dedup.index import LogIndex  # noqa: PLC0415 - loads RocksDB
 
     with LogIndex.read(config.index.path, scheme=None) as index:

@@ -32,7 +32,7 @@ class ClientThinned(logging.Filter):
         self._last_written: dict[tuple[str, int], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Returns whether the line is written."""
+        """Return whether the line is written."""
         if record.name.partition(".")[0] != _CLIENT:
             return True
         statement, now = (record.pathname, record.lineno), self._now()
@@ -46,16 +46,16 @@ class OneLine(logging.Formatter):
     """Escapes hidden characters, in lines of the program and of the Kafka client."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        """Returns the message on one line, whatever its arguments contain."""
+        """Return the message on one line, whatever its arguments contain."""
         return visible(super().formatMessage(record))
 
     def format(self, record: logging.LogRecord) -> str:
-        """Returns the line, and the lines of a traceback indented, so that they cannot look like log lines."""
+        """Return the line, and the lines of a traceback indented, so that they cannot look like log lines."""
         return "\n  ".join(map(visible, super().format(record).split("\n")))
 
 
 def set_up_logging(level: str) -> None:
-    """Writes lines from this level on to standard error. A second call replaces the first."""
+    """Write lines from this level on to standard error. A second call replaces the first."""
     root = logging.getLogger()
     for handler in [one for one in root.handlers if one.name == _HANDLER]:
         root.removeHandler(handler)

@@ -20,7 +20,7 @@ _TARGET_WORDS = ("beginning", "end", "logged")
 
 
 def _target(_ctx: click.Context, _param: click.Parameter, text: str) -> str | int:
-    """Returns the word, or the offset as a number."""
+    """Return the word, or the offset as a number."""
     if text in _TARGET_WORDS:
         return text
     if text.isdecimal() and len(text) <= OFFSET_DIGITS:
@@ -88,7 +88,7 @@ def set_(config: Config, to: str | int, topic: str | None, partition: int | None
 
 
 def _moved(move: Move) -> str:
-    """Returns old and new offset, and how many offsets are read again or skipped."""
+    """Return old and new offset, and how many offsets are read again or skipped."""
     row = move.row
     if row.committed is None or row.stale:
         return f"{_name(row)}: {_committed(row)} -> {move.to}"

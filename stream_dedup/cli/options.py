@@ -83,7 +83,7 @@ JUDGING = ("profile", "probes", "limit", "short_limit", "distance", "window", "s
 
 
 def config_options(*names: str) -> Callable[[Callable[Concatenate[Config, _P], _R]], Callable[_P, _R]]:
-    """Decorates a command: adds the named flags (of ``FLAGS``), and passes the configuration to it."""
+    """Decorate a command: add the named flags (of ``FLAGS``), and pass the configuration to it."""
     taken = (*names, *_EVERYWHERE)
 
     def decorate(function: Callable[Concatenate[Config, _P], _R]) -> Callable[_P, _R]:
@@ -103,7 +103,7 @@ def config_options(*names: str) -> Callable[[Callable[Concatenate[Config, _P], _
 
 
 def config_from(flags: dict[str, Any]) -> Config:
-    """Returns the configuration of a command that was called with these flags, by name; None: not given.
+    """Return the configuration of a command that was called with these flags, by name; None: not given.
 
     Raises:
         ConfigError: the configuration has problems; the error lists all of them.
@@ -122,7 +122,7 @@ def config_from(flags: dict[str, Any]) -> Config:
 
 
 def settings_files(config: Config) -> tuple[Path, ...]:
-    """Returns the files from which the configuration of the running command is read. No output may be one of them."""
+    """Return the files from which the configuration of the running command is read. No output may be one of them."""
     given = click.get_current_context().params.get("flag_config")
     named = (given, config.features.user_dictionary, config.features.stop_words)
     return tuple(Path(one) for one in named if one is not None)

@@ -24,22 +24,22 @@ _HALF_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def write_lines(*lines: str, err: bool = False) -> None:
-    """Writes lines, which may contain foreign text: a line feed inside a line is escaped."""
+    """Write lines, which may contain foreign text: a line feed inside a line is escaped."""
     _write("\n".join(map(visible, lines)), err=err)
 
 
 def report_columns(default: int) -> int:
-    """Returns the width of a report for this terminal; ``default`` where standard output is no terminal."""
+    """Return the width of a report for this terminal; ``default`` where standard output is no terminal."""
     return max(MIN_REPORT_COLUMNS, shutil.get_terminal_size((default, 24)).columns)
 
 
 def write_json(values: object, *, indented: bool = False) -> None:
-    """Writes values as JSON and a line end, in UTF-8 for every locale, with hidden characters escaped."""
+    """Write values as JSON and a line end, in UTF-8 for every locale, with hidden characters escaped."""
     _write(visible_json(json_text(values, indented=indented)).encode())
 
 
 def json_text(values: object, *, indented: bool = False) -> str:
-    r"""Returns values as valid JSON.
+    r"""Return values as valid JSON.
 
     Half surrogates (of a truncated emoji, or of a file name that is not UTF-8) are not valid in JSON: each is written
     out, as ``\ud83d``, like the ids in an index. A dataclass becomes an object; a value without a JSON type becomes
@@ -55,7 +55,7 @@ def _plain(value: Any) -> object:  # noqa: ANN401 - whatever JSON has no form fo
 
 
 def say(message: str) -> None:
-    """Writes a message to standard error after the program's name.
+    """Write a message to standard error after the program's name.
 
     Lines after the first are indented, so that quoted text cannot look like a message of the program.
     """

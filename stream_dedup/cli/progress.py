@@ -24,7 +24,7 @@ class ProgressLine:
         self._dirty = False
 
     def show(self, text: Callable[[float], str]) -> None:
-        """Shows ``text(seconds since the start)``, at most once in ``EVERY_S``."""
+        """Show ``text(seconds since the start)``, at most once in ``EVERY_S``."""
         now = time.monotonic()
         if self._shown and now - self._last >= EVERY_S:
             self._last, self._dirty = now, True
@@ -32,11 +32,11 @@ class ProgressLine:
             sys.stderr.flush()
 
     def count(self, done: int, total: int) -> None:
-        """Shows the number of finished items, the total and the rate."""
+        """Show the number of finished items, the total and the rate."""
         self.show(lambda elapsed: f"{done:,} of {total:,} ({done / elapsed:,.0f}/s)")
 
     def close(self) -> None:
-        """Ends the line."""
+        """End the line."""
         if self._dirty:
             sys.stderr.write("\n")
             self._dirty = False
@@ -59,7 +59,7 @@ class Screen:
         self._lines: Sequence[str] = ()
 
     def show(self, lines: Sequence[str]) -> bool:
-        """Shows lines, cut to the size of the terminal; returns whether there is a terminal to show them on."""
+        """Show lines, cut to the size of the terminal; return whether there is a terminal to show them on."""
         if self._shown:
             self._lines = lines
             columns, rows = shutil.get_terminal_size()
@@ -82,7 +82,7 @@ class Screen:
 
 
 def _fitting(lines: Sequence[str], rows: int) -> list[str]:
-    """Returns the lines that fit: the first ones and, for they say what is wrong, the last ones."""
+    """Return the lines that fit: the first ones and the last ones, which say what is wrong."""
     if len(lines) <= rows:
         return list(lines)
     last = min(rows // 2, len(lines))

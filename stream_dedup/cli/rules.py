@@ -91,7 +91,7 @@ def _write_history(config: Config, history: RulesHistory) -> None:
 
 
 def _lines(rules: Rules) -> list[str]:
-    """Returns the rules with their meanings, without those of the other kind of search, and the scheme's parameters."""
+    """Return the rules with their meanings, without those of the other kind of search, and the scheme's parameters."""
     values = {"scheme": rules.scheme.id, "revision": str(rules.revision)} | rule_values(rules)
     rows = [(name, value, _meaning(name, rules)) for name, value in values.items() if value != NONE]
     width = max(len(name) for name, _, _ in rows)

@@ -13,9 +13,9 @@ _EXIT_CODES = {signal.SIGTERM: EXIT_TERMINATED, signal.SIGHUP: EXIT_HUNG_UP}
 
 @contextmanager
 def terminable() -> Iterator[Callable[[], None]]:
-    """Lets SIGTERM and SIGHUP end the command by an exception, ``SystemExit``, as Ctrl-C does.
+    """Let SIGTERM and SIGHUP end the command by an exception, ``SystemExit``, as Ctrl-C does.
 
-    A signal that the caller ignores (``nohup``) stays ignored. Yields ``hold``, to be called where the command can no
+    A signal that the caller ignores (``nohup``) stays ignored. Yield ``hold``, to be called where the command can no
     longer be undone.
     """
     before = {number: signal.getsignal(number) for number in (*_EXIT_CODES, signal.SIGINT)}
@@ -30,7 +30,7 @@ def terminable() -> Iterator[Callable[[], None]]:
 
 
 def hold() -> None:
-    """Ignores the signals: an exit code of 128 and more would deny a command that has succeeded."""
+    """Ignore the signals: an exit code of 128 and more would deny a command that has succeeded."""
     for number in (*_EXIT_CODES, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
 

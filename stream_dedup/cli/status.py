@@ -64,7 +64,7 @@ class _Look:
 
 
 def _looks(config: Config, interval: float, *, watch: bool, with_rules: bool) -> Iterator[_Look | UnavailableError]:
-    """Yields one look, for which the group is looked at twice; with ``watch`` every look, without end."""
+    """Yield one look, for which the group is looked at twice; with ``watch`` every look, without end."""
     from stream_dedup.status.reading import StatusReader  # noqa: PLC0415 - loads the Kafka client
 
     while True:
@@ -87,7 +87,7 @@ def _looks(config: Config, interval: float, *, watch: bool, with_rules: bool) ->
 
 
 def _show(look: _Look | UnavailableError, screen: Screen, *, as_json: bool) -> int:
-    """Writes one look and returns its exit code."""
+    """Write one look and return its exit code."""
     from stream_dedup.status.text import lines_of, values_of  # noqa: PLC0415 - as above
 
     if isinstance(look, UnavailableError):

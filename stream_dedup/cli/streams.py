@@ -24,7 +24,7 @@ class _StandardOutput(CompleteWriter):
     """A writer whose errors name standard output."""
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Writes every byte.
+        """Write every byte.
 
         Raises:
             UnavailableError: standard output cannot be written (a full disk).
@@ -37,7 +37,7 @@ class _StandardOutput(CompleteWriter):
 
 
 def open_standard_streams() -> None:
-    """Sets up the three streams. Call it once, before anything is written.
+    """Set up the three streams. Call it once, before anything is written.
 
     A stream that the caller closed is opened on the null device; otherwise the next file would get its descriptor, and
     the output. The null device of standard output is opened for reading, so that writing to it is an error.
@@ -50,7 +50,7 @@ def open_standard_streams() -> None:
 
 
 def close_standard_streams() -> None:
-    """Flushes the streams, or discards their buffers where they cannot be written.
+    """Flush the streams, or discard their buffers where they cannot be written.
 
     The command has reported the error; Python would report it again at its end, with another exit code.
     """
@@ -62,21 +62,21 @@ def close_standard_streams() -> None:
 
 
 def give_up(stream: TextIO, number: int) -> None:
-    """Discards the buffer of a stream, and everything written to it from here on."""
+    """Discard the buffer of a stream, and everything written to it from here on."""
     _occupy(number, os.O_WRONLY)
     with suppress(OSError):
         stream.flush()
 
 
 def _complete(number: int, stream: TextIO) -> TextIO:
-    """Returns a text stream that replaces Python's, over the same descriptor."""
+    """Return a text stream that replaces Python's, over the same descriptor."""
     buffer = io.BufferedWriter(_StandardOutput(number, "wb", closefd=False), BUFFER_BYTES)
     # Half surrogates of foreign text are escaped instead of raising an error.
     return io.TextIOWrapper(buffer, stream.encoding, "backslashreplace", line_buffering=stream.isatty())
 
 
 def _occupy(number: int, flags: int) -> None:
-    """Opens the null device at a descriptor."""
+    """Open the null device at a descriptor."""
     descriptor = os.open(os.devnull, flags)
     if descriptor != number:
         os.dup2(descriptor, number)

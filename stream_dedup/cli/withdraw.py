@@ -76,7 +76,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
 
 
 def _ids_in(file: BinaryIO | None) -> list[str]:
-    """Returns the lines of a file that are not blank, without the white space around them."""
+    """Return the lines of a file that are not blank, without the white space around them."""
     if file is None:
         return []
     refuse_inputs_as_outputs([STDOUT], [str(file.name)] if file.name != sys.stdin.buffer.name else ["-"])

@@ -23,7 +23,7 @@ EXACT_TABLES = 4
 
 
 def across(config: Config) -> list[ConfigProblem]:
-    """Returns every problem between keys that are each valid alone."""
+    """Return every problem between keys that are each valid alone."""
     return [
         *_security_problems(config.kafka),
         *_file_problems(config),

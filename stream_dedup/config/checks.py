@@ -38,7 +38,7 @@ class ConfigError(UserError):
     """The configuration is invalid; ``problems`` has one line for each problem."""
 
     def __init__(self, problems: Sequence[str]) -> None:
-        """Takes one line for each problem; the message contains all of them."""
+        """Take one line for each problem; the message contains all of them."""
         self.problems = list(problems)
         count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
         super().__init__("\n".join([f"configuration has {count}:", *(f"  {line}" for line in self.problems)]))
@@ -52,7 +52,7 @@ class ConfigProblem(NamedTuple):
     remedy: str
 
     def __str__(self) -> str:
-        """Returns the problem as one line."""
+        """Return the problem as one line."""
         return f"{', '.join(self.keys)}: {self.reason}; {self.remedy}"
 
 
@@ -64,7 +64,7 @@ class Layer(NamedTuple):
 
 
 def parse_duration_ms(text: str) -> int:
-    """Returns the milliseconds of a duration such as ``90s``, ``15m``, ``24h``, ``7d``.
+    """Return the milliseconds of a duration such as ``90s``, ``15m``, ``24h``, ``7d``.
 
     Raises:
         ValueError: not a number with a unit, zero, or longer than the rules can store.
@@ -81,13 +81,13 @@ def parse_duration_ms(text: str) -> int:
 
 
 def duration(text: str) -> str:
-    """Checks a duration and returns it unchanged."""
+    """Check a duration and return it unchanged."""
     parse_duration_ms(text)
     return text
 
 
 def topic_name(name: str) -> str:
-    """Checks the name of a topic and returns it."""
+    """Check the name of a topic and return it."""
     if _TOPIC_NAME.fullmatch(name) is None or name in {".", ".."} or len(name) > MAX_TOPIC_CHARACTERS:
         msg = f"not a topic name: 1 to {MAX_TOPIC_CHARACTERS} letters, digits, '.', '_' and '-'"
         raise ValueError(msg)
@@ -95,7 +95,7 @@ def topic_name(name: str) -> str:
 
 
 def group_name(name: str) -> str:
-    """Checks the name of a group, which with the suffix of the log must be the name of a topic, and returns it."""
+    """Check the name of a group, which with the suffix of the log must be the name of a topic, and return it."""
     if _TOPIC_NAME.fullmatch(name) is None or len(name) + _LOG_SUFFIX_CHARACTERS > MAX_TOPIC_CHARACTERS:
         most = MAX_TOPIC_CHARACTERS - _LOG_SUFFIX_CHARACTERS
         msg = f"not a group name: its log is a topic, so at most {most} letters, digits, '.', '_' and '-'"
@@ -104,7 +104,7 @@ def group_name(name: str) -> str:
 
 
 def broker_list(text: str) -> str:
-    """Checks a list of brokers and returns it."""
+    """Check a list of brokers and return it."""
     for part in text.split(","):
         host, port = split_address(part.strip())
         if not host or port == 0:
@@ -114,14 +114,14 @@ def broker_list(text: str) -> str:
 
 
 def metrics_address(text: str) -> str:
-    """Checks an address or ``off`` and returns it."""
+    """Check an address or ``off`` and return it."""
     if text != "off":
         split_address(text)
     return text
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """Returns host and port of ``host:port``. An IPv6 host is in brackets; an empty host means every address.
+    """Return host and port of ``host:port``. An IPv6 host is in brackets; an empty host means every address.
 
     Raises:
         ValueError: the text is not ``host:port``.
@@ -134,12 +134,12 @@ def split_address(text: str) -> tuple[str, int]:
 
 
 def split_list(value: object) -> object:
-    """Splits a text at its commas (from the environment); returns any other value unchanged."""
+    """Split a text at its commas (from the environment); return any other value unchanged."""
     return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
 
 def split_weights(value: object) -> object:
-    """Parses names and weights (``title=3,text=1``, from the environment); returns any other value unchanged."""
+    """Parse names and weights (``title=3,text=1``, from the environment); return any other value unchanged."""
     if not isinstance(value, str):
         return value
     pairs = (part.partition("=") for part in value.split(","))
@@ -147,12 +147,12 @@ def split_weights(value: object) -> object:
 
 
 def whole(value: object) -> object:
-    """Parses a text of digits (from the environment); returns any other value unchanged."""
+    """Parse a text of digits (from the environment); return any other value unchanged."""
     return int(value) if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value) else value
 
 
 def field_weights(weights: dict[str, int]) -> dict[str, int]:
-    """Checks the weights of fields and returns them."""
+    """Check the weights of fields and return them."""
     for name, weight in weights.items():
         if not name or not 1 <= weight <= MAX_FIELD_WEIGHT:
             msg = f"field {name!r} has weight {weight}"
@@ -161,7 +161,7 @@ def field_weights(weights: dict[str, int]) -> dict[str, int]:
 
 
 def lower(value: object) -> object:
-    """Returns a text in lower case, any other value unchanged."""
+    """Return a text in lower case, any other value unchanged."""
     return value.lower() if isinstance(value, str) else value
 
 
@@ -171,7 +171,7 @@ def validate(
     problems: list[str],
     across: Callable[[_Model], list[ConfigProblem]],
 ) -> _Model | None:
-    """Merges the layers and checks the result. Returns None, and appends to ``problems``, where anything is wrong.
+    """Merge the layers and check the result. Return None, and append to ``problems``, where anything is wrong.
 
     Values that are invalid alone are removed before the rules between keys are checked, so that one call reports
     both kinds of problem.
@@ -208,7 +208,7 @@ def _merged(layers: Iterable[Layer]) -> dict[str, Any]:
 
 
 def _without(merged: Mapping[str, Any], wrong: set[str]) -> dict[str, Any]:
-    """Returns the merged values without those in ``wrong``, named as ``section`` or ``section.key``."""
+    """Return the merged values without those in ``wrong``, named as ``section`` or ``section.key``."""
     kept: dict[str, Any] = {}
     for section, values in merged.items():
         if section in wrong:
@@ -222,7 +222,7 @@ def _without(merged: Mapping[str, Any], wrong: set[str]) -> dict[str, Any]:
 def _field_problems(
     model: type[BaseModel], layers: Sequence[Layer], error: ValidationError
 ) -> Iterable[tuple[tuple[str, ...], str]]:
-    """Yields section and key, and the line, of each problem; one for each key."""
+    """Yield section and key, and the line, of each problem; one for each key."""
     seen = set()
     for item in error.errors(include_url=False, include_context=False):
         loc = tuple(str(part) for part in item["loc"][:2])
@@ -266,7 +266,7 @@ def _section(model: type[BaseModel], name: str) -> type[BaseModel]:
 
 
 def _given_by(layers: Sequence[Layer], loc: tuple[str, ...]) -> tuple[object, str]:
-    """Returns the value and the name of the last layer that sets it."""
+    """Return the value and the name of the last layer that sets it."""
     for layer in reversed(layers):
         value: object = layer.values
         for part in loc:
@@ -280,7 +280,7 @@ def _given_by(layers: Sequence[Layer], loc: tuple[str, ...]) -> tuple[object, st
 
 
 def is_secret(annotation: object) -> bool:
-    """Returns whether a key of this type must never be printed."""
+    """Return whether a key of this type must never be printed."""
     return annotation is SecretStr or SecretStr in get_args(annotation)
 
 

@@ -36,12 +36,12 @@ class SearchSettings(NamedTuple):
 
 
 def profile_of(config: Config) -> Profile:
-    """Returns the profile of the configuration."""
+    """Return the profile of the configuration."""
     return PROFILES[config.match.profile]
 
 
 def search_of(config: Config) -> SearchSettings:
-    """Returns the search in force. A value is None where neither key nor profile sets it."""
+    """Return the search in force. A value is None where neither key nor profile sets it."""
     profile, match = profile_of(config), config.match
     kind = match.search or profile.search
     if kind == EXACT:
@@ -59,7 +59,7 @@ def search_of(config: Config) -> SearchSettings:
 
 
 def fingerprint_settings_of(config: Config) -> FingerprintSettings:
-    """Returns the settings of fingerprinting."""
+    """Return the settings of fingerprinting."""
     given, text, features = config.input, config.text, config.features
     settings = profile_of(config).settings
     settings = settings.with_normalisation(**{name: getattr(text, name) for name in NORMALISATION})
@@ -83,7 +83,7 @@ def fingerprint_settings_of(config: Config) -> FingerprintSettings:
 
 
 def rules_of(config: Config) -> Rules:
-    """Returns the rules that a new log gets from this configuration."""
+    """Return the rules that a new log gets from this configuration."""
     search = search_of(config)
     return Rules(
         scheme=scheme_of(fingerprint_settings_of(config)),
@@ -101,7 +101,7 @@ def rules_of(config: Config) -> Rules:
 
 
 def index_settings_of(config: Config) -> IndexSettings:
-    """Returns the settings of the index."""
+    """Return the settings of the index."""
     from stream_dedup.index import IndexSettings  # noqa: PLC0415 - loads RocksDB
 
     return IndexSettings(
@@ -112,7 +112,7 @@ def index_settings_of(config: Config) -> IndexSettings:
 
 
 def input_format_of(config: Config) -> InputFormat:
-    """Returns the format of the source records."""
+    """Return the format of the source records."""
     from stream_dedup.core.text.decode import InputFormat  # noqa: PLC0415 - loads the core
 
     return InputFormat(
@@ -133,7 +133,7 @@ PROFILE_FEATURES = ("kind", "weights", "top_k", "damped", "damping", "idf", "roo
 
 
 def of_profile(config: Config) -> dict[str, str]:
-    """Returns, by key, the value in force of each key that the profile sets, as text."""
+    """Return, by key, the value in force of each key that the profile sets, as text."""
     settings, search = fingerprint_settings_of(config), search_of(config)
     values: dict[str, str] = {}
     for name in NORMALISATION:

@@ -29,7 +29,7 @@ def key(
     unset: str = "",
     **constraints: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
-    """Declares a key.
+    """Declare a key.
 
     Args:
         default: the value that is in force where none is given.
@@ -45,7 +45,7 @@ def key(
 
 
 def all_keys(config: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
-    """Yields the full name (``section.key``) and the declaration of each key, in the order of declaration."""
+    """Yield the full name (``section.key``) and the declaration of each key, in the order of declaration."""
     for name, field in config.model_fields.items():
         section = field.annotation
         if isinstance(section, type) and issubclass(section, BaseModel):
@@ -55,20 +55,20 @@ def all_keys(config: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
 
 
 def accepted_values(field: FieldInfo) -> str:
-    """Returns the values that a key accepts, as words: ``seconds, 1 to 3600``, ``json or text``, ``a topic name``."""
+    """Return the values that a key accepts, as words: ``seconds, 1 to 3600``, ``json or text``, ``a topic name``."""
     values = ", ".join(part for part in (_text(field, "form"), _range(field) or _choices(field.annotation)) if part)
     return "; ".join(part for part in (values, _text(field, "note")) if part)
 
 
 def default_value(field: FieldInfo) -> str:
-    """Returns the default as JSON in backquotes, or as words where it is not a value."""
+    """Return the default as JSON in backquotes, or as words where it is not a value."""
     if field.default is None:
         return _text(field, "unset")
     return f"`{json.dumps(_plain(field.default))}`"
 
 
 def flag_help(field: FieldInfo) -> str:
-    """Returns the help of the flag that sets a key: its meaning, accepted values and default."""
+    """Return the help of the flag that sets a key: its meaning, accepted values and default."""
     meaning = field.description or ""
     default = _text(field, "unset") if field.default is None else _plain(field.default)
     shown = ", ".join(default) if isinstance(default, list) else default
@@ -79,13 +79,13 @@ def flag_help(field: FieldInfo) -> str:
 
 
 def value_flag_help(field: FieldInfo, value: str) -> str:
-    """Returns the help of a flag that sets a key to one of its values."""
+    """Return the help of a flag that sets a key to one of its values."""
     meaning = field.description or ""
     return f"{meaning[0].upper()}{meaning[1:]}: {value} [default: {_plain(field.default)}]."
 
 
 def shown_comment(field: FieldInfo) -> str:
-    """Returns the comment of a key in ``config show``: its meaning, the note, and what is in force if it is not set."""
+    """Return the comment of a key in ``config show``: its meaning, the note, and what is in force if it is not set."""
     unset = _text(field, "unset")
     default = f"default: {unset}" if unset and unset != PROFILE_DEFAULT else ""
     return "; ".join(part for part in (field.description, _text(field, "note"), default) if part)

@@ -32,7 +32,7 @@ def load_config(
     overrides: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Config:
-    """Reads the configuration from its three sources.
+    """Read the configuration from its three sources.
 
     Args:
         path: TOML file, or None.
@@ -68,7 +68,7 @@ def _read_file(path: Path, problems: list[str]) -> dict[str, Any]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the values of the variables. A variable without a section, or with an empty value, is ignored."""
+    """Return the values of the variables. A variable without a section, or with an empty value, is ignored."""
     values: dict[str, Any] = {}
     for name, value in environment.items():
         section, mark, key = name.removeprefix(ENV_PREFIX).lower().partition("__")
@@ -82,7 +82,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _given(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the flags that were given: without None and empty sections."""
+    """Return the flags that were given: without None and empty sections."""
     kept: dict[str, Any] = {}
     for name, value in overrides.items():
         inner = _given(value) if isinstance(value, Mapping) else value

@@ -118,11 +118,11 @@ class KafkaConfig(Section):
     )
 
     def sasl_secret(self) -> str | None:
-        """Returns the SASL password, from the key or from its file."""
+        """Return the SASL password, from the key or from its file."""
         return _secret(self.sasl_password, self.sasl_password_file)
 
     def ssl_secret(self) -> str | None:
-        """Returns the private key's password, from the key or from its file."""
+        """Return the private key's password, from the key or from its file."""
         return _secret(self.ssl_password, self.ssl_password_file)
 
 
@@ -177,7 +177,7 @@ _Handling = Literal["keep", "drop", "token"] | None
 
 
 def _handling(subject: str) -> _Handling:
-    """Declares a key that says what normalisation does with one kind of character sequence."""
+    """Declare a key that says what normalisation does with one kind of character sequence."""
     handling: _Handling = key(
         None, f"handling of {subject}", note="token: all of them count as one word", unset=PROFILE_DEFAULT
     )

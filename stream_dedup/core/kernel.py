@@ -86,7 +86,7 @@ def _instruction(function: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
 
 @_instruction
 def popcount(typing_context: Any, word: Any) -> Any:  # noqa: ANN401, ARG001
-    """Number of bits that are 1 in a uint64."""
+    """Return the number of bits that are 1 in a uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401, ARG001
         return builder.ctpop(args[0])
@@ -96,7 +96,7 @@ def popcount(typing_context: Any, word: Any) -> Any:  # noqa: ANN401, ARG001
 
 @_instruction
 def load_word(typing_context: Any, address: Any) -> Any:  # noqa: ANN401, ARG001
-    """The uint64 at an address."""
+    """Return the uint64 at an address."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401, ARG001
         return builder.load(builder.inttoptr(args[0], _WORD.as_pointer()))
@@ -106,7 +106,7 @@ def load_word(typing_context: Any, address: Any) -> Any:  # noqa: ANN401, ARG001
 
 @_instruction
 def load_half(typing_context: Any, address: Any) -> Any:  # noqa: ANN401, ARG001
-    """The uint32 at an address, as int64."""
+    """Return the uint32 at an address, as int64."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401, ARG001
         half = builder.load(builder.inttoptr(args[0], ir.IntType(32).as_pointer()))

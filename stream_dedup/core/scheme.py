@@ -233,7 +233,7 @@ def _sizes(settings: FingerprintSettings) -> dict[str, Any]:
 
 
 def _input(settings: FingerprintSettings) -> dict[str, Any]:
-    """Parameters of the step from a record to its texts."""
+    """Return the parameters of the step from a record to its texts."""
     taken: dict[str, Any] = {}
     if settings.fields:
         taken["fields"] = settings.fields
@@ -253,7 +253,7 @@ def _treatment(treatment: Treatment, settings: FingerprintSettings) -> dict[str,
 
 
 def _normalisation(normalisation: Normalisation) -> dict[str, str]:
-    """The steps that are taken, with their versions."""
+    """Return the steps that are taken, with their versions."""
     steps = {}
     for one in fields(normalisation):
         value = getattr(normalisation, one.name)

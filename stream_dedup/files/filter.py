@@ -79,7 +79,7 @@ class FilterOptions:
     """Write records as they came; duplicates and rejected lines only to a named output."""
 
     def destinations(self) -> Mapping[Verdict, Path | None]:
-        """Returns the output of each verdict; None: standard output."""
+        """Return the output of each verdict; None: standard output."""
         if not self.plain:
             return self.outputs
         nowhere = {Verdict.DUPLICATE: Path(os.devnull), Verdict.REJECTED: Path(os.devnull)}
@@ -108,7 +108,7 @@ def filter_files(
     report: Callable[[Tally], None],
     written: Callable[[], None] = lambda: None,
 ) -> Tally:
-    """Writes every line of every input with its verdict.
+    """Write every line of every input with its verdict.
 
     1. Check the inputs and the outputs, open the index and the outputs: their errors come before the first line.
     2. Read, fingerprint, log, judge and write the lines, in order.
@@ -178,7 +178,7 @@ def _check_outputs(options: FilterOptions) -> None:
 
 @contextmanager
 def _index(config: Config, path: Path | None) -> Iterator[LogIndex]:
-    """Opens the kept index, staged on a copy until it is committed, or an index in a temporary folder."""
+    """Open the kept index, staged on a copy until it is committed, or an index in a temporary folder."""
     with ExitStack() as stack:
         if path is None:
             path = stack.enter_context(TemporaryFolder()) / "index"
@@ -205,13 +205,13 @@ class _Log:
             self.append(rules.next_revision(current), clock())
 
     def append(self, payload: Payload, time: int | I64) -> LogOffset:
-        """Logs a payload and returns its offset."""
+        """Log a payload and return its offset."""
         offset = self._index.next_offset
         self._index.apply([LogRecord(offset, time, payload, encode(payload))])
         return offset
 
     def judge(self, batch: Batch, time: int | I64) -> list[Judgement]:
-        """Logs a batch and returns the judgement of each entry."""
+        """Log a batch and return the judgement of each entry."""
         offset = self.append(batch, time)
         return self._index.judge((offset << ROW_BITS) + np.arange(len(batch), dtype=np.int64))
 
@@ -230,7 +230,7 @@ class _Call:
         self._topic_id = uuid.uuid4().bytes
 
     def answer(self, lines: LineBatch, columns: Columns) -> None:
-        """Logs, judges and writes one batch."""
+        """Log, judge and write one batch."""
         times, unreadable = self._times(lines, columns)
         columns = columns.rejected(unreadable) if unreadable else columns
         batch = make_batch(columns, self._topic_id, lines.name, lines.source, lines.numbers)
@@ -269,7 +269,7 @@ class _Call:
 
 
 def time_ms(value: Any) -> int | None:  # noqa: ANN401 - whatever a JSON field holds
-    """Returns the time in a field in milliseconds since 1970, or None where the value is not a time.
+    """Return the time in a field in milliseconds since 1970, or None where the value is not a time.
 
     A text is ISO 8601 (UTC without a zone). A number is seconds since 1970, or milliseconds from
     ``LEAST_MILLISECONDS`` on.
@@ -289,7 +289,7 @@ def time_ms(value: Any) -> int | None:  # noqa: ANN401 - whatever a JSON field h
 def _fingerprinted(
     batches: Iterator[LineBatch | None], pool: FingerprintPool, limit: int, outputs: Outputs
 ) -> Iterator[tuple[LineBatch, Columns]]:
-    """Yields the batches with their columns, in order; at most ``limit`` of them are submitted at a time.
+    """Yield the batches with their columns, in order; at most ``limit`` of them are submitted at a time.
 
     Where the input is slow, all lines read so far are yielded and flushed before more input is awaited.
     """

@@ -82,7 +82,7 @@ class Progress:
 
 
 def check_inputs(names: Sequence[str]) -> None:
-    """Checks that every input can be opened. Opens none, because a pipe can be read once only.
+    """Check that every input can be opened. Open none, because a pipe can be read once only.
 
     Raises:
         UserError: an input cannot be opened.
@@ -110,7 +110,7 @@ def _unreadable(name: str, error: OSError) -> UserError:
 
 
 def total_bytes(names: Sequence[str]) -> int | None:
-    """Returns the bytes of all inputs, or None where one of them is not a regular file."""
+    """Return the bytes of all inputs, or None where one of them is not a regular file."""
     total = 0
     for name in names:
         info = os.fstat(sys.stdin.fileno()) if name == STDIN else Path(name).stat()
@@ -121,7 +121,7 @@ def total_bytes(names: Sequence[str]) -> int | None:
 
 
 def fingerprinting_processes(configured: int | None, input_bytes: int | None) -> int:
-    """Number of processes to start: the configured one, else 0 for a small input and one for each usable core."""
+    """Return the processes to start: as many as configured, else 0 for a small input or one for each usable core."""
     small = input_bytes is not None and input_bytes < SMALL_INPUT_BYTES
     return process_count(0 if small and configured is None else configured)
 
@@ -136,7 +136,7 @@ class Copies:
         self._files: dict[int, IO[bytes]] = {}
 
     def append(self, source: int, chunk: bytes) -> None:
-        """Appends a chunk to the copy of an input.
+        """Append a chunk to the copy of an input.
 
         Raises:
             UnavailableError: the copy cannot be written (a full disk).
@@ -153,20 +153,20 @@ class Copies:
             raise UnavailableError(msg) from error
 
     def rewound(self, source: int) -> int | None:
-        """Returns the descriptor of a copy, at its beginning, or None where the input has no copy."""
+        """Return the descriptor of a copy, at its beginning, or None where the input has no copy."""
         if source not in self._files:
             return None
         self._files[source].seek(0)
         return self._files[source].fileno()
 
     def close(self) -> None:
-        """Removes the copies."""
+        """Remove the copies."""
         for file in self._files.values():
             file.close()
 
 
 def read_batches(names: Sequence[str], progress: Progress, copies: Copies | None = None) -> Iterator[LineBatch | None]:
-    """Yields every non-blank line of every input, in order, and ``None`` where the input has no data at present.
+    """Yield every non-blank line of every input, in order, and ``None`` where the input has no data at present.
 
     Args:
         names: paths, or ``-`` for standard input.
@@ -186,7 +186,7 @@ def read_batches(names: Sequence[str], progress: Progress, copies: Copies | None
 
 
 def read_batches_again(names: Sequence[str], copies: Copies) -> Iterator[LineBatch]:
-    """Yields the same lines again, from the copy of an input or from its file.
+    """Yield the same lines again, from the copy of an input or from its file.
 
     Raises:
         UserError: a file can no longer be opened.
@@ -200,12 +200,12 @@ def read_batches_again(names: Sequence[str], copies: Copies) -> Iterator[LineBat
 
 
 def shown_name(name: str) -> str:
-    """Returns the name of an input in ids and messages."""
+    """Return the name of an input in ids and messages."""
     return STDIN_NAME if name == STDIN else printable(name)
 
 
 def printable(argument: str) -> str:
-    r"""Returns an argument of the command line as text, with invalid UTF-8 written as ``\xff``."""
+    r"""Return an argument of the command line as text, with invalid UTF-8 written as ``\xff``."""
     return os.fsencode(argument).decode("utf-8", "backslashreplace")
 
 
@@ -243,7 +243,7 @@ def _batches(chunks: Iterator[bytes | None], source: int, name: str) -> Iterator
 
 
 def _chunks(descriptor: int, progress: Progress, *, waits: bool) -> Iterator[bytes | None]:
-    """Yields the bytes of each read, and ``None`` before a read that would wait."""
+    """Yield the bytes of each read, and ``None`` before a read that would wait."""
     ready = select.poll()
     ready.register(descriptor, select.POLLIN)
     while True:
@@ -272,7 +272,7 @@ def _copied(chunks: Iterator[bytes | None], copies: Copies, source: int) -> Iter
 
 
 def _lines(chunks: Iterator[bytes | None]) -> Iterator[tuple[int, bytes | CutLine] | None]:
-    """Yields number and content of each non-blank line, without the white space around it; passes ``None`` on."""
+    """Yield number and content of each non-blank line, without the white space around it; pass ``None`` on."""
     tail, number = _Tail(), 1
     for chunk in chunks:
         if chunk is None:
@@ -299,7 +299,7 @@ class _Tail:
         self._blank = True
 
     def append(self, piece: bytes) -> None:
-        """Appends a piece of the line."""
+        """Append a piece of the line."""
         self._length += len(piece)
         self._blank = self._blank and is_blank(piece)
         if piece and (self._length <= MAX_LINE_BYTES or not self._pieces):
@@ -308,7 +308,7 @@ class _Tail:
             self._pieces = [b"".join(self._pieces)[:KEPT_BYTES]]
 
     def end(self) -> bytes | CutLine | None:
-        """Ends the line and returns it, or None if it is blank."""
+        """End the line and return it, or None if it is blank."""
         whole, length, blank = b"".join(self._pieces).removeprefix(self._mark), self._length, self._blank
         self._pieces, self._length, self._mark, self._blank = [], 0, b"", True
         # The kept beginning of a line that was cut may be blank where the line is not.

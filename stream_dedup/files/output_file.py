@@ -47,7 +47,7 @@ _TEMPORARY = ".stream-dedup-{}.tmp"
 
 
 def write_all(descriptor: int, data: ReadableBuffer) -> int:
-    """Writes every byte, waiting where a non-blocking descriptor has no room. Returns the number of bytes.
+    """Write every byte, waiting where a non-blocking descriptor has no room. Return the number of bytes.
 
     Raises:
         BrokenPipeError: the reader closed the pipe.
@@ -73,7 +73,7 @@ class CompleteWriter(io.FileIO):
     """A descriptor open for writing whose ``write`` is complete or an error."""
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Writes every byte."""
+        """Write every byte."""
         return write_all(self.fileno(), data)
 
 
@@ -93,28 +93,28 @@ class OutputTarget(Protocol):
         """The stream to write to, after ``open``."""
 
     def open(self) -> None:
-        """Opens the output.
+        """Open the output.
 
         Raises:
             UserError: the output cannot be opened.
         """
 
     def sync(self) -> None:
-        """Flushes the stream, and syncs a regular file to the disk.
+        """Flush the stream, and sync a regular file to the disk.
 
         Raises:
             OSError: the output cannot be written.
         """
 
     def publish(self) -> None:
-        """Gives the content its name. Call it after ``sync``."""
+        """Give the content its name. Call it after ``sync``."""
 
     def discard(self) -> None:
-        """Removes unpublished content. Idempotent; raises nothing."""
+        """Remove unpublished content. Idempotent; raises nothing."""
 
 
 def output_to(path: Path) -> OutputTarget:
-    """Returns the output that a path names, not opened yet.
+    """Return the output that a path names, not opened yet.
 
     ``-`` is standard output, and so is any path of the file that standard output is: two writers of one file would
     overwrite each other's lines.
@@ -129,7 +129,7 @@ def output_to(path: Path) -> OutputTarget:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file with this content, completely or not at all (``-``: to standard output).
+    """Write a file with this content, completely or not at all (``-``: to standard output).
 
     Raises:
         UserError: the file cannot be opened.
@@ -149,7 +149,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def is_standard_output(path: Path) -> bool:
-    """Returns whether a path names the file, pipe or device that standard output is.
+    """Return whether a path names the file, pipe or device that standard output is.
 
     No path does where the caller closed standard output: it is then a null device opened for reading, and an output
     ``/dev/null`` is a different one.
@@ -171,19 +171,19 @@ class StandardOutput:
         self.stream: BinaryIO = sys.stdout.buffer
 
     def open(self) -> None:
-        """Does nothing: standard output is open."""
+        """Do nothing: standard output is open."""
 
     def sync(self) -> None:
-        """Flushes the stream; syncs a regular file to the disk."""
+        """Flush the stream; sync a regular file to the disk."""
         self.stream.flush()
         with suppress(io.UnsupportedOperation):  # a test's stream has no descriptor
             _sync_file(self.stream.fileno())
 
     def publish(self) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
     def discard(self) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
 
 class _Opened:
@@ -206,7 +206,7 @@ class _Opened:
         self._writer = io.BufferedWriter(CompleteWriter(descriptor, "wb"), BUFFER_BYTES)
 
     def _abandon(self) -> None:
-        """Closes the descriptor and discards the buffer."""
+        """Close the descriptor and discard the buffer."""
         if self._writer is not None:
             with suppress(OSError):
                 self._writer.raw.close()
@@ -220,22 +220,22 @@ class Stream(_Opened):
         self._path = path
 
     def open(self) -> None:
-        """Opens the output. A pipe waits for its reader."""
+        """Open the output. A pipe waits for its reader."""
         try:
             self._write_to(os.open(self._path, os.O_WRONLY | os.O_CLOEXEC))
         except OSError as error:
             raise unopened(self.name, error) from error
 
     def sync(self) -> None:
-        """Flushes the stream."""
+        """Flush the stream."""
         self.stream.flush()
 
     def publish(self) -> None:
-        """Closes the stream: its reader reads the end of the data."""
+        """Close the stream: its reader reads the end of the data."""
         self.stream.close()
 
     def discard(self) -> None:
-        """Closes the stream, if it is open."""
+        """Close the stream, if it is open."""
         self._abandon()
 
 
@@ -258,7 +258,7 @@ class ReplacedFile(_Opened):
             raise unopened(self.name, error) from error
 
     def _make(self, target: os.stat_result | None) -> int:
-        """Creates the temporary file, with the permissions of its target."""
+        """Create the temporary file, with the permissions of its target."""
         name = _TEMPORARY.format(secrets.token_hex(8))
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         mode = 0o666 if target is None else 0o600 & target.st_mode
@@ -279,7 +279,7 @@ class ReplacedFile(_Opened):
         os.fsync(self.stream.fileno())
 
     def publish(self) -> None:
-        """Steps 3 and 4."""
+        """Take steps 3 and 4."""
         if self._temporary is None:
             msg = f"output {self.name} is published twice, or before it is opened"
             raise ValueError(msg)
@@ -289,7 +289,7 @@ class ReplacedFile(_Opened):
         os.fsync(self._folder)
 
     def discard(self) -> None:
-        """Removes the temporary file, if it exists, and closes the descriptors."""
+        """Remove the temporary file, if it exists, and close the descriptors."""
         self._abandon()
         if self._temporary is not None:
             with suppress(OSError):
@@ -301,20 +301,20 @@ class ReplacedFile(_Opened):
 
 
 def unopened(name: str, error: OSError | ValueError) -> UserError:
-    """Returns the error for an output that cannot be opened."""
+    """Return the error for an output that cannot be opened."""
     reason = error.strerror if isinstance(error, OSError) else error
     return UserError(f"output {name}: cannot be written ({reason}); name a file in an existing folder")
 
 
 def unwritten(name: str, error: OSError) -> OSError | UnavailableError:
-    """Returns the error for a failed write; a closed pipe is not an error of the output."""
+    """Return the error for a failed write; a closed pipe is not an error of the output."""
     if isinstance(error, BrokenPipeError):
         return error
     return UnavailableError(f"output {name}: {error.strerror}; make room or name another file, and repeat the call")
 
 
 def _regular(name: str, folder: int) -> os.stat_result | None:
-    """Returns the status of a regular file in a folder, or None where it does not exist."""
+    """Return the status of a regular file in a folder, or None where it does not exist."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -326,7 +326,7 @@ def _regular(name: str, folder: int) -> os.stat_result | None:
 
 
 def _take_permissions(descriptor: int, target: os.stat_result) -> None:
-    """Copies owner, group and mode of a file. Where the group cannot be set, the group gets no permissions."""
+    """Copy owner, group and mode of a file. Where the group cannot be set, the group gets no permissions."""
     mode = stat.S_IMODE(target.st_mode)
     made = os.fstat(descriptor)
     if (made.st_uid, made.st_gid) != (target.st_uid, target.st_gid):
@@ -344,6 +344,6 @@ def _take_owner(descriptor: int, target: os.stat_result) -> None:
 
 
 def _sync_file(descriptor: int) -> None:
-    """Syncs a regular file to the disk; does nothing for a pipe or a device."""
+    """Sync a regular file to the disk; do nothing for a pipe or a device."""
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.fsync(descriptor)

@@ -42,7 +42,7 @@ _OPEN, _CLOSE, _END_OF_MEMBER = (b"{", b"["), (b"}", b"]"), (b",", b"}")
 
 
 def with_verdict(line: bytes, judgement: Judgement, fingerprint: int) -> bytes:
-    """Returns the output line of a record with a text."""
+    """Return the output line of a record with a text."""
     if _PLAIN in line or _ESCAPED in line:
         line = without_member(line)
     if judgement.verdict is Verdict.UNIQUE and judgement.match is None:
@@ -51,7 +51,7 @@ def with_verdict(line: bytes, judgement: Judgement, fingerprint: int) -> bytes:
 
 
 def rejected_line(line: bytes | CutLine, reason: str | None) -> bytes:
-    """Returns the output line of an input line that is not a record with a text."""
+    """Return the output line of an input line that is not a record with a text."""
     said: dict[str, Any] = {"verdict": str(Verdict.REJECTED), "reason": reason}
     if isinstance(line, CutLine):
         said |= {"line_base64": base64.b64encode(line.head).decode(), "line_bytes": line.length}
@@ -61,13 +61,13 @@ def rejected_line(line: bytes | CutLine, reason: str | None) -> bytes:
 
 
 def has_text(line: bytes | CutLine, fmt: InputFormat) -> bool:
-    """Returns whether a line is a JSON object with a text."""
+    """Return whether a line is a JSON object with a text."""
     record = None if isinstance(line, CutLine) else parse_object(line, fmt)
     return isinstance(record, dict) and any(isinstance(record.get(name), str) for name in fmt.text_fields)
 
 
 def without_member(line: bytes) -> bytes:
-    """Returns a valid JSON object without its members named ``dedup``; the others are unchanged."""
+    """Return a valid JSON object without its members named ``dedup``; the others are unchanged."""
     members = _members(line)
     if all(name != MEMBER for name, _ in members):
         return line
@@ -75,7 +75,7 @@ def without_member(line: bytes) -> bytes:
 
 
 def _members(line: bytes) -> list[tuple[str, bytes]]:
-    """Returns name and text of each member. Scans only strings and brackets."""
+    """Return name and text of each member. Scan only strings and brackets."""
     members: list[tuple[str, bytes]] = []
     begin = depth = 0
     name = None
@@ -121,14 +121,14 @@ class Outputs:
     """
 
     def __init__(self, paths: Mapping[Verdict, Path | None]) -> None:
-        """Opens nothing yet, so that ``discard`` knows a temporary file before it is created."""
+        """Open nothing yet, so that ``discard`` knows a temporary file before it is created."""
         outputs = {verdict: output_to(paths.get(verdict) or Path(STDOUT)) for verdict in Verdict}
         # Verdicts with the same file share one output.
         self._outputs = {output.key: output for output in outputs.values()}
         self._of = {verdict: self._outputs[output.key] for verdict, output in outputs.items()}
 
     def open(self) -> None:
-        """Opens the files.
+        """Open the files.
 
         Raises:
             UserError: a file cannot be written.
@@ -137,7 +137,7 @@ class Outputs:
             output.open()
 
     def write(self, verdict: Verdict, line: bytes) -> None:
-        """Writes a line to the output of its verdict.
+        """Write a line to the output of its verdict.
 
         Raises:
             UnavailableError: the output cannot be written (a full disk).
@@ -150,11 +150,11 @@ class Outputs:
             raise unwritten(output.name, error) from error
 
     def flush(self) -> None:
-        """Flushes every output."""
+        """Flush every output."""
         self._each(lambda output: output.stream.flush())
 
     def finish(self, written: Callable[[], None] = lambda: None) -> None:
-        """Publishes every output.
+        """Publish every output.
 
         1. Sync every output: an error (a full disk, a closed pipe) is raised before any file gets its name.
         2. Call ``written``.
@@ -165,7 +165,7 @@ class Outputs:
         self._each(lambda output: output.publish())
 
     def discard(self) -> None:
-        """Removes unfinished files."""
+        """Remove unfinished files."""
         for output in self._outputs.values():
             output.discard()
 

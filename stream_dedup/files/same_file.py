@@ -30,7 +30,7 @@ class _File(NamedTuple):
 
 
 def refuse_inputs_as_outputs(outputs: Iterable[_Where], inputs: Iterable[_Where]) -> None:
-    """Checks that no output is an input.
+    """Check that no output is an input.
 
     Args:
         outputs: paths, ``-`` for standard output.
@@ -50,7 +50,7 @@ def refuse_inputs_as_outputs(outputs: Iterable[_Where], inputs: Iterable[_Where]
 
 
 def refuse_outputs_inside(outputs: Iterable[_Where], folder: Path) -> None:
-    """Checks that no output is this folder or inside it.
+    """Check that no output is this folder or inside it.
 
     Raises:
         UserError: an output is.
@@ -64,7 +64,7 @@ def refuse_outputs_inside(outputs: Iterable[_Where], folder: Path) -> None:
 
 
 def _file(name: _Where, stream: int) -> _File | None:
-    """Returns the file of a name; None where it does not exist, or may be input and output at the same time."""
+    """Return the file of a name; None where it does not exist, or may be input and output at the same time."""
     try:
         found = os.fstat(stream) if str(name) == STREAM else Path(name).stat()
     except OSError:

@@ -55,16 +55,16 @@ class History:
 
     @property
     def current(self) -> Rules | None:
-        """Rules in force at the end of what is applied."""
+        """The rules in force at the end of what is applied."""
         return self.marks[-1].rules if self.marks else None
 
     def at(self, log_offset: LogOffset) -> Rules | None:
-        """Rules in force at a log offset."""
+        """Return the rules in force at a log offset."""
         after = bisect.bisect_right(self.marks, log_offset, key=lambda mark: mark.offset)
         return self.marks[after - 1].rules if after else None
 
     def mark(self, offset: LogOffset) -> Mark | None:
-        """The mark at exactly this log offset."""
+        """Return the mark at exactly this log offset."""
         at = bisect.bisect_left(self.marks, offset, key=lambda mark: mark.offset)
         return self.marks[at] if at < len(self.marks) and self.marks[at].offset == offset else None
 

@@ -218,12 +218,12 @@ def chunk_key(chunk: int) -> bytes:
 
 
 def chunk_of(key: bytes) -> int:
-    """Number of the chunk of such a key."""
+    """Return the number of the chunk of such a key."""
     return int.from_bytes(key[1:5], "big")
 
 
 def page_keys(table: int, pages: NDArray[np.integer]) -> list[bytes]:
-    """Keys of these pages of one table."""
+    """Return the keys of these pages of one table."""
     keys = np.empty((len(pages), 4), np.uint8)
     keys[:, 0] = ord("P")
     keys[:, 1] = table

@@ -122,7 +122,7 @@ def _next_record(index: LogIndex, payload: Payload) -> LogRecord:
 
 
 def _stored_id(article_id: str) -> str:
-    """The log holds UTF-8; an id given to the API may hold half a surrogate pair."""
+    """Return an id as the log holds it, in UTF-8; one given to the API may hold half a surrogate pair."""
     raw = article_id.encode("utf-8", "surrogatepass")
     escaped = article_id.startswith(_ESCAPE) or raw != article_id.encode("utf-8", "replace")
     return _ESCAPE + raw.hex() if escaped else article_id

@@ -151,11 +151,11 @@ class LogIndex:
 
     @property
     def rules(self) -> Rules | None:
-        """Rules in force after the last record applied."""
+        """The rules in force after the last record applied."""
         return self._applied.history.current
 
     def rules_at(self, position: LogPosition) -> Rules:
-        """Rules in force at a log position; RefusedError where it is before the log's first rules."""
+        """Return the rules in force at a log position; RefusedError where it is before the log's first rules."""
         return self._rules_at_offset(log_offset_of(position))
 
     def begin(self, log_id: str) -> None:
@@ -211,7 +211,7 @@ class LogIndex:
         return self._applied.coverage.forgotten.get((topic_id, partition), SourceOffset(0))
 
     def entry(self, position: LogPosition) -> tuple[LogRecord, int]:
-        """The record and the row of an entry; RefusedError where it is not held."""
+        """Return the record and the row of an entry; RefusedError where it is not held."""
         return self._applied.rows.get(log_offset_of(position)).record, row_of(position)
 
     def withdrawn_at(self, position: LogPosition) -> LogOffset | None:
@@ -226,7 +226,7 @@ class LogIndex:
         return [self.entry(position) for position in positions.tolist()]
 
     def logged(self, positions: I64) -> tuple[U64, U64]:
-        """Checksums of the values and fingerprints of entries, as they were logged."""
+        """Return the checksums of the values and fingerprints of entries, as they were logged."""
         checksums, fingerprints = np.empty(len(positions), np.uint64), np.empty(len(positions), np.uint64)
         offsets = positions >> ROW_BITS
         for offset in np.unique(offsets).tolist():

@@ -59,7 +59,7 @@ class Pages:
 
 
 def encode(counts: I64, packed: Packed) -> list[bytes]:
-    """Stored pages, ``b""`` for one without entries; ``counts`` of shape (pages, PAGE_BLOCKS)."""
+    """Return the stored pages, ``b""`` for one without entries; ``counts`` of shape (pages, PAGE_BLOCKS)."""
     headers = np.zeros((len(counts), HEADER_ENTRIES * _WIDTH), "<u2")
     headers[:, :PAGE_BLOCKS] = counts
     ends = np.cumsum(counts.sum(axis=1)).tolist()
@@ -77,7 +77,7 @@ def spans(starts: I64, counts: I64) -> I64:
 
 
 def merged(old_counts: I64, old: Packed, new_counts: I64, new: Packed) -> Packed:
-    """PostingLists with their new entries behind their old ones."""
+    """Return posting lists with their new entries behind their old ones."""
     place_old, place_new = merge_places(old_counts, new_counts)
     # Taking whole entries in their new order is ten times as fast as putting them to their places.
     order = np.empty(len(old) + len(new), np.int64)

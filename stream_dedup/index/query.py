@@ -44,7 +44,7 @@ class Articles:
     """Log times, ms."""
 
     def of(self, chosen: I64) -> Articles:
-        """Some of them."""
+        """Return some of them."""
         return Articles(*(getattr(self, name)[chosen] for name in self.__slots__))
 
 
@@ -95,7 +95,7 @@ class Query:
         return DocNumber(int(self.before.min())), DocNumber(int(self.before.max()))
 
     def part(self, chosen: I64) -> Query:
-        """The same for some of the articles."""
+        """Return the query for some of the articles."""
         return replace(
             self,
             keys=self.keys[chosen],

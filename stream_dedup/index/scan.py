@@ -38,7 +38,7 @@ NEVER = -(1 << 62)
 
 
 def scan(query: Query, lists: PostingLists, rows: RowChunks | RowArray | Fetch) -> Near:
-    """The near entries of each article of a query.
+    """Return the near entries of each article of a query.
 
     Args:
         query: the articles.
@@ -127,7 +127,7 @@ class _Scan:
 
 
 def _articles(query: Query) -> NDArray[Any]:
-    """The articles of a query as records."""
+    """Return the articles of a query as records."""
     articles = np.zeros(len(query), ARTICLE)
     articles["keys"], articles["words"], articles["group"] = query.keys, query.words, query.groups
     if query.own_ids is not None:

@@ -31,7 +31,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 def verify(applied: Applied, progress: ReportProgress | None) -> list[str]:
-    """Problems found, at most a score; empty where everything fits."""
+    """Return the problems found, at most a score; empty where everything fits."""
     problems: list[str] = []
     steps = _steps(applied)
     whole = applied.state.next_offset - applied.state.low_watermark + applied.tables.count * BLOCKS

@@ -30,7 +30,7 @@ class BatchHistogram(Collector):
         registry: CollectorRegistry,
         buckets: Sequence[float],
     ) -> None:
-        """Registers an empty histogram; ``buckets`` are upper bounds, rising and without the infinite one."""
+        """Register an empty histogram; ``buckets`` are upper bounds, rising and without the infinite one."""
         self._name, self._documentation = name, documentation
         self._bounds = np.array(buckets, np.float64)
         self._lock = Lock()
@@ -39,7 +39,7 @@ class BatchHistogram(Collector):
         registry.register(self)
 
     def observe(self, values: F64 | Sequence[float]) -> None:
-        """Counts each of these values once."""
+        """Count each of these values once."""
         numbers = np.asarray(values, np.float64)
         counts = np.bincount(np.searchsorted(self._bounds, numbers), minlength=len(self._counts))
         with self._lock:
@@ -47,7 +47,7 @@ class BatchHistogram(Collector):
             self._sum += float(numbers.sum())
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
-        """Yields the histogram as it is now."""
+        """Yield the histogram as it is now."""
         with self._lock:
             ends, total = np.cumsum(self._counts).tolist(), self._sum
         bounds = [*map(floatToGoString, self._bounds.tolist()), "+Inf"]

@@ -39,7 +39,7 @@ class Declaration(Generic[_M]):
         labels: Mapping[str, tuple[str, ...]] | None = None,
         buckets: tuple[float, ...] = (),
     ) -> None:
-        """Declares a metric.
+        """Declare a metric.
 
         Args:
             kind: Counter, Gauge, Histogram or BatchHistogram.
@@ -80,7 +80,7 @@ class Declaration(Generic[_M]):
         return f"{METRIC_PREFIX}{self.name}{'_total' if self.kind == 'counter' else ''}"
 
     def make(self, registry: CollectorRegistry) -> _M:
-        """Creates the metric in a registry, with the series that are known beforehand."""
+        """Create the metric in a registry, with the series that are known beforehand."""
         more: dict[str, Any] = {"buckets": self.buckets} if self.buckets else {}
         about = f"{self.meaning} ({self.unit})"
         metric: _M = self._kind(METRIC_PREFIX + self.name, about, tuple(self.labels), registry=registry, **more)

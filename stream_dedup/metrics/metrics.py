@@ -291,7 +291,7 @@ class Metrics:
     )
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        """Creates every declared metric."""
+        """Create every declared metric."""
         self.registry = registry
         for declaration in DECLARATIONS:
             self.__dict__[declaration.name] = declaration.make(registry)
@@ -299,7 +299,7 @@ class Metrics:
 
     @contextmanager
     def stage(self, name: Stage) -> Iterator[None]:
-        """Measures a stage, also where it fails."""
+        """Measure a stage, also where it fails."""
         begun = perf_counter()
         try:
             yield
@@ -307,16 +307,16 @@ class Metrics:
             self.passed(name, perf_counter() - begun)
 
     def passed(self, stage: Stage, seconds: float) -> None:
-        """Records the time of a stage."""
+        """Record the time of a stage."""
         self._of_stage[stage].observe(seconds)
 
     def count_texts(self, statuses: U8) -> None:
-        """Counts new entries, by kind."""
+        """Count new entries, by kind."""
         for kind, count in zip(KINDS, np.bincount(statuses, minlength=len(KINDS)).tolist(), strict=True):
             self.texts.labels(kind).inc(count)
 
     def count_verdicts(self, judgements: Sequence[Judgement]) -> None:
-        """Counts the verdicts of a committed batch, the codes of its rejections, and its matches."""
+        """Count the verdicts of a committed batch, the codes of its rejections, and its matches."""
         for verdict, count in Tally(judgement.verdict for judgement in judgements).items():
             self.articles.labels(str(verdict)).inc(count)
         reasons = (judgement.reason or "" for judgement in judgements if judgement.verdict is Verdict.REJECTED)
@@ -328,30 +328,30 @@ class Metrics:
         self.match_similarity.observe([match.similarity for _, match in matched])
 
     def count_delays(self, seconds: F64) -> None:
-        """Counts the articles of a committed batch by the time from their source timestamps."""
+        """Count the articles of a committed batch by the time from their source timestamps."""
         self.end_to_end_seconds.observe(np.maximum(seconds, 0))
 
     def count_work(self, seconds: float) -> None:
-        """Counts the time that a fingerprinting process worked on a task."""
+        """Count the time that a fingerprinting process worked on a task."""
         self.pool_busy_seconds.inc(seconds)
 
     def count_poisoned(self, code: PoisonCode) -> None:
-        """Counts an article that was rejected for what it did to its fingerprinting process."""
+        """Count an article that was rejected for what it did to its fingerprinting process."""
         self.poisoned.labels(code).inc()
 
     def count_restart(self, cause: RestartCause) -> None:
-        """Counts a fingerprinting process that ended and is replaced."""
+        """Count a fingerprinting process that ended and is replaced."""
         self.process_restarts.labels(cause).inc()
 
     def count_lookups(self, lookups: int, lists: int, candidates: int) -> None:
-        """Counts the look-ups of a batch, its posting lists and its candidates."""
+        """Count the look-ups of a batch, its posting lists and its candidates."""
         if lookups > 0:
             self.lookups.inc(lookups)
             self.lists.inc(lists)
             self.candidates_per_lookup.observe(candidates / lookups)
 
     def show_index(self, stats: IndexStats, rules: Rules | None) -> None:
-        """Sets the gauges of an index and of the log that it has applied."""
+        """Set the gauges of an index and of the log that it has applied."""
         self.index_entries.set(stats.articles)
         self.index_numbers_used.set(stats.numbers_used)
         self.index_bytes.set(stats.bytes_on_disk)
@@ -363,7 +363,7 @@ class Metrics:
         self.log_span_seconds.set(0 if window_ms is None else stats.log_span_ms / 1000)
 
     def watch_process(self) -> None:
-        """Adds the metrics of this process."""
+        """Add the metrics of this process."""
         ProcessCollector(registry=self.registry)
 
     def watch_disk(self, folder: Path) -> None:
@@ -372,7 +372,7 @@ class Metrics:
         self.index_disk_free_bytes.set_function(lambda: _disk(folder)[1])
 
     def identify(self, version: str, scheme: str) -> None:
-        """Sets the version of the program and the scheme."""
+        """Set the version of the program and the scheme."""
         self.build_info.clear()
         self.build_info.labels(version, scheme).set(1)
 

@@ -77,7 +77,7 @@ class MetricsServer:
         ready: Check,
         limits: Limits = Limits(),
     ) -> None:
-        """Binds the address and starts to serve.
+        """Bind the address and start to serve.
 
         Raises:
             UserError: the address cannot be bound.
@@ -93,7 +93,7 @@ class MetricsServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stops serving, shuts all connections down and releases the port."""
+        """Stop serving, shut all connections down and release the port."""
         self._server.closing.set()
         self._server.shutdown()
         self._server.hang_up(math.inf)
@@ -119,7 +119,7 @@ class Faults:
         self._unsaid: dict[str, int] = {}
 
     def note(self, kind: str, detail: object, level: int = logging.INFO) -> None:
-        """Logs a fault, with the number of its kind not logged since the last line; or counts it only."""
+        """Log a fault, with the number of its kind not logged since the last line; or count it only."""
         with self._lock:
             now, unsaid = self._now(), self._unsaid.get(kind, 0)
             if now - self._last.get(kind, -math.inf) < self._quiet_s:
@@ -146,11 +146,11 @@ class _Server(ThreadingHTTPServer):
         super().__init__(target, handler)
 
     def limit(self, limits: Limits, faults: Faults) -> None:
-        """Sets the limits, before the first connection is accepted."""
+        """Set the limits, before the first connection is accepted."""
         self._limits, self._faults = limits, faults
 
     def get_request(self) -> tuple[socket.socket, Any]:
-        """Accepts a connection. Where the process has no file descriptor left, waits before the next attempt."""
+        """Accept a connection. Where the process has no file descriptor left, wait before the next attempt."""
         try:
             return super().get_request()
         except OSError as error:
@@ -159,7 +159,7 @@ class _Server(ThreadingHTTPServer):
             raise
 
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ANN401 - as socketserver has them
-        """Returns whether a connection is within the limit; another one is closed at once."""
+        """Return whether a connection is within the limit; another one is closed at once."""
         with self._lock:
             room = len(self._open) < self._limits.connections
             if room:
@@ -170,18 +170,18 @@ class _Server(ThreadingHTTPServer):
         return room
 
     def shutdown_request(self, request: Any) -> None:  # noqa: ANN401
-        """Removes a connection from ``_open`` and closes it, in this order: ``hang_up`` never meets a closed one."""
+        """Remove a connection from ``_open`` and close it, in this order: ``hang_up`` never meets a closed one."""
         with self._lock:
             self._open.pop(request, None)
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Shuts late connections down; ``serve_forever`` calls it twice a second."""
+        """Shut late connections down; ``serve_forever`` calls it twice a second."""
         if late := self.hang_up(time.monotonic()):
             self._faults.note("slow request", f"{late} not done within {self._limits.request_s:g} s, hung up")
 
     def hang_up(self, now: float) -> int:
-        """Shuts down the connections whose time is over, which ends their threads; returns their number."""
+        """Shut down the connections whose time is over, which ends their threads; return their number."""
         with self._lock:
             late = [request for request, end in self._open.items() if end <= now]
             for request in late:
@@ -191,7 +191,7 @@ class _Server(ThreadingHTTPServer):
         return len(late)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
-        """Logs the error that ended a connection, unless the server shut it down itself."""
+        """Log the error that ended a connection, unless the server shut it down itself."""
         error = sys.exception()
         with self._lock:
             hung_up = self._open.get(request) == math.inf
@@ -202,7 +202,7 @@ class _Server(ThreadingHTTPServer):
             self._faults.note("a request failed", f"{type(error).__name__}: {error}", logging.WARNING)
 
     def server_bind(self) -> None:
-        """Binds without the reverse look-up of the host name, which may take seconds."""
+        """Bind without the reverse look-up of the host name, which may take seconds."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
@@ -238,7 +238,7 @@ class _Head:
         self._left = MAX_HEAD_BYTES
 
     def readline(self, limit: int) -> bytes:
-        """Returns the next line, or its beginning.
+        """Return the next line, or its beginning.
 
         Raises:
             LineTooLong: the limit is reached; the answer is 431.
@@ -250,7 +250,7 @@ class _Head:
         return line
 
     def close(self) -> None:
-        """Closes the stream."""
+        """Close the stream."""
         self._stream.close()
 
 
@@ -309,7 +309,7 @@ def _page(registry: CollectorRegistry, checks: dict[str, Check], path: str, acce
 
 
 def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
-    """Returns the encoder of a format that the client accepts; the default one where its header is invalid."""
+    """Return the encoder of a format that the client accepts; the default one where its header is invalid."""
     try:
         return choose_encoder(" ".join(accept.split()))
     except (TypeError, ValueError):  # a version that is not a number

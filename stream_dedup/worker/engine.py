@@ -98,7 +98,7 @@ class Engine:
     """``step`` does one round; ``submit`` and ``request_logged_partitions`` may be called from other threads."""
 
     def __init__(self, parts: EngineParts, wake: Event) -> None:
-        """The index must have been read up to the log's end; ``wake`` is set whenever there may be work."""
+        """Take an index that was read up to the log's end; ``wake`` is set whenever there may be work."""
         self._parts = parts
         self._wake = wake
         self._inbox: deque[PolledBatch] = deque()

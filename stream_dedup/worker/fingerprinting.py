@@ -27,7 +27,7 @@ class BatchFingerprinter:
     """Shares the rows of a batch out among the processes of the pool."""
 
     def __init__(self, pool: FingerprintPool, processes: int, max_record_bytes: int, tables: int) -> None:
-        """Records larger than ``max_record_bytes`` are rejected; ``tables`` is the width of their columns."""
+        """Reject records larger than ``max_record_bytes``; ``tables`` is the width of their columns."""
         self._pool = pool
         self._processes = max(processes, 1)
         self._max_record_bytes = max_record_bytes

@@ -105,7 +105,7 @@ def sweep(*, containers: bool) -> None:
 
 
 def _read_owner(folder: Path) -> str:
-    """The identity that a folder of this user names; empty where the folder or its owner file is anything else.
+    """Return the identity that a folder of this user names; empty where the folder or its owner file is anything else.
 
     Never follows a link, waits for a pipe, or reads a file to its end.
     """
