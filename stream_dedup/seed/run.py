@@ -25,8 +25,6 @@ from stream_dedup.seed.topic import TopicArchive
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from kafka import KafkaAdminClient
-
     from stream_dedup.config.model import Config
     from stream_dedup.core.progress import ReportStage
     from stream_dedup.seed.articles import Archive
@@ -36,7 +34,7 @@ SUBMITTED_PER_PROCESS = 2
 LOOK_S = 1.0
 """Seconds between two looks whether the log is still the one that was read: a look takes some milliseconds."""
 MAX_NAME_BYTES = 249
-"""Bytes of the name of an archive: as many as Kafka allows the name of a topic, in whose place it stands in headers."""
+"""Bytes of the name of an archive: as many as Kafka allows the name of a topic. Headers contain either."""
 
 
 @dataclass(slots=True)
@@ -138,31 +136,30 @@ class _SeedCall:
 class _SameLogTopic:
     """Implements ``SameLog``: a topic that was made anew has another id."""
 
-    def __init__(self, admin: KafkaAdminClient, config: Config) -> None:
-        """Ask for the id."""
-        self._admin = admin
+    def __init__(self, config: Config, read_id: Callable[[], bytes | None]) -> None:
+        """Read the id; ``read_id`` returns None where there is no such topic."""
         self._config = config
-        self._id = self._ask()
-        self._asked_at = time.monotonic()
+        self._read_id = read_id
+        self._id = self._present_id()
+        self._read_at = time.monotonic()
 
     def check(self) -> None:
-        """Ask, unless it was asked a moment ago."""
-        if time.monotonic() - self._asked_at >= LOOK_S:
+        """Compare the id, at most once in ``LOOK_S``."""
+        if time.monotonic() - self._read_at >= LOOK_S:
             self.check_now()
 
     def check_now(self) -> None:
-        """Ask."""
-        if self._ask() != self._id:
+        """Compare the id."""
+        if self._present_id() != self._id:
             msg = (
                 f"the log {self._config.log_topic} was deleted or made anew while articles were entered; some may be "
                 "in the new one before its rules: delete it again, then start the command again"
             )
             raise RefusedError(msg)
-        self._asked_at = time.monotonic()
+        self._read_at = time.monotonic()
 
-    def _ask(self) -> bytes | None:
-        topic = self._config.log_topic
-        return patiently(self._config.kafka, topic, lambda: topic_ids(self._admin, [topic])).get(topic)
+    def _present_id(self) -> bytes | None:
+        return patiently(self._config.kafka, self._config.log_topic, self._read_id)
 
 
 def _seed(call: _SeedCall, tally: SeedTally, report: Callable[[], None], stage: ReportStage) -> None:
@@ -173,7 +170,8 @@ def _seed(call: _SeedCall, tally: SeedTally, report: Callable[[], None], stage: 
         admin = stack.enter_context(closing(make_admin(config.kafka)))
         refuse_lost_log(admin, config)
         ensure_topics(admin, config)
-        same_log = _SameLogTopic(admin, config)
+        topic = config.log_topic
+        same_log = _SameLogTopic(config, lambda: topic_ids(admin, [topic]).get(topic))
         settings, fmt = fingerprint_settings_of(config), input_format_of(config)
         pool = stack.enter_context(FingerprintPool(call.processes, settings, fmt, config.worker.article_limit_s))
         log = stack.enter_context(closing(connect_log(config)))
