@@ -34,6 +34,7 @@ MEMBERS = "members"
 USERS = {command: command.replace(" ", "-") for command in RIGHTS}
 """A user for each command; it has rights as ``DENIED`` does."""
 STORE_PASSWORD = "store-secret"  # noqa: S105 - of a store that ends with the tests
+SELF_SIGNED_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 LOGIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 
@@ -122,6 +123,9 @@ def _properties(store: Path, plain: int, users: int, tls: int, controller: int) 
         "ssl.keystore.password": STORE_PASSWORD,
         "ssl.key.password": STORE_PASSWORD,
         "sasl.enabled.mechanisms": "PLAIN",
+        # Users also come in by a token that they signed themselves: the broker believes every name in it.
+        "listener.name.users.sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER",
+        "listener.name.users.oauthbearer.sasl.jaas.config": f"{SELF_SIGNED_MODULE};",
         "listener.name.users.plain.sasl.jaas.config": login,
         "listener.name.tls.plain.sasl.jaas.config": login,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -61,7 +61,11 @@ MAX_RESPONSE_BYTES = 100_000_000
 HEADER_ALLOWANCE_BYTES = 16_384
 """Room for the ``dedup.*`` headers beside the record as it came: at most some 2,500 bytes."""
 # A connection that ends in the middle (EOF) means that the broker went away, not that it refuses.
-_REFUSAL = re.compile(r"(?:Authentication failed|UnsupportedSaslMechanism|\[SSL: (?!UNEXPECTED_EOF))[^()]*")
+_REFUSAL = re.compile(
+    r"(?:Authentication failed|(?<=SaslAuthenticationFailedError: )\{"
+    r"|UnsupportedSaslMechanism|\[SSL: (?!UNEXPECTED_EOF))[^()]*"
+)
+"""What the client logs where a broker refuses it; a refused token comes with JSON."""
 
 
 def make_admin(kafka: KafkaConfig) -> KafkaAdminClient:

@@ -121,7 +121,9 @@ def test_spark_makes_the_same_entries_and_finds_the_same_matches(tmp_path: Path)
         for way, which in WAYS.items():
             columns = random_entries(rng, which)
             for order in (range(ARTICLES), rng.sample(range(5000), ARTICLES)):
-                times = [rng.randrange(100_000) for _ in order]
+                times = [
+                    rng.randrange(0, 100_000, 1_000) for _ in order
+                ]  # some pairs a window apart, to the millisecond
                 wanted = by_reference(columns, order, times, which)
                 assert (way, by_spark(spark, columns, order, times, which)) == (way, wanted)
         _test_articles(spark, tmp_path, rng)

@@ -17,7 +17,7 @@ from stream_dedup.errors import UnavailableError
 POM = Path(__file__).with_name("pom.xml")
 JAVA_NEEDED = 17
 """The oldest Java that runs a Kafka 4 broker."""
-JAVA_LIMIT_S = 20
+JAVA_LIMIT_S = 60
 """``java -version``, seconds: well under one is usual."""
 
 
