@@ -30,8 +30,10 @@ RULES = Path(__file__).parents[1] / "deploy" / "alerts.yml"
 GROUP = "alerts"
 WORKERS = ("a", "b", "c")
 PARTITIONS = 6
+FACTOR = 60.0
+"""What ranges and delays of alerts are divided by."""
 LIMIT_S = 240.0
-"""Longest wait for an alert to fire or to stop, and for anything else."""
+"""Longest wait for anything but an alert, and for an alert where the factor is ``FACTOR`` or more."""
 LOOK_S = 0.5
 PER_SECOND, FLOOD_PER_SECOND = 20, 600
 DISK_MIB = 64
@@ -230,6 +232,12 @@ class Stage:
     prometheus: Prometheus
     disk: SmallDisk
     began: float
+    factor: float
+
+    @property
+    def limit_s(self) -> float:
+        """Longest wait for an alert to fire or to stop."""
+        return LIMIT_S * max(1.0, FACTOR / self.factor)
 
     def all_work(self) -> bool:
         """Return whether every worker is in the group."""
@@ -258,7 +266,7 @@ def staged(factor: float) -> Iterator[Stage]:
         )
         feeder = Feeder(broker.bootstrap)
         stack.callback(feeder.close)
-        yield Stage(broker, workers, feeder, prometheus, disk, began)
+        yield Stage(broker, workers, feeder, prometheus, disk, began, factor)
 
 
 def _free_port() -> int:
@@ -287,9 +295,11 @@ def _worker(folder: Path, index: Path, bootstrap: str) -> Worker:
 @contextmanager
 def _prometheus(folder: Path, instances: Sequence[str], factor: float) -> Iterator[Prometheus]:
     folder.mkdir()
+    pause = f"{max(1, round(FACTOR / factor))}s"
     (folder / "rules.yml").write_text(quickened(RULES.read_text("utf-8"), factor), "utf-8")
     (folder / "prometheus.yml").write_text(
-        "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\nrule_files: [rules.yml]\n"
+        f"global: {{scrape_interval: {pause}, scrape_timeout: {pause}, evaluation_interval: 1s}}\n"
+        "rule_files: [rules.yml]\n"
         f"scrape_configs: [{{job_name: stream-dedup, static_configs: [{{targets: {_listed(instances)}}}]}}]\n",
         "utf-8",
     )

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.alerts import HARMED, NOT_DONE
+
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "alerts.yml"
 CASES = ROOT / "deploy" / "prometheus" / "alerts_test.yml"
@@ -46,6 +48,11 @@ def test_every_alert_has_a_case() -> None:
         assert set(re.findall(r'alertname="(\w+)"', case)) == {name}
         expected = [said == " []" for said in re.findall("exp_samples:(.*)", case)]
         assert expected == [True, False, True]
+
+
+def test_every_alert_has_a_harm() -> None:
+    """``make alerts`` does it, or says why not."""
+    assert sorted([*HARMED, *NOT_DONE]) == sorted(alerts())
 
 
 @pytest.mark.slow
