@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from typing import BinaryIO
-
 import click
 
 from stream_dedup.cli.options import config_options
@@ -21,26 +18,28 @@ from stream_dedup.files.same_file import STREAM, refuse_inputs_as_outputs
 @click.option(
     "--key-field", metavar="FIELD", help="Field whose value becomes the record key; records without it have no key."
 )
-@click.argument("files", nargs=-1, type=click.File("rb"), metavar="[FILE]...")
-def command(config: Config, topic: str | None, key_field: str | None, files: tuple[BinaryIO, ...]) -> None:
-    """Send each line of the files, or of standard input, as one record.
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+def command(config: Config, topic: str | None, key_field: str | None, files: tuple[str, ...]) -> None:
+    """Send each line of FILEs, or of standard input (- or none), as one record.
 
-    The value is the line without its line end, byte for byte; it need not be JSON. Blank lines are
-    skipped. When the command exits with code 0, the broker has acknowledged all records.
+    FILEs may be compressed with gzip or zstd. The value is the line without its line end, byte for byte; it need not
+    be JSON. Blank lines are skipped. When the command exits with code 0, the broker has acknowledged all records.
 
     \b
     Example:
       stream-dedup produce --brokers kafka:9092 --topic articles articles.jsonl
     """  # noqa: D301 - \b keeps click from folding the example
     from stream_dedup.broker.produce import produce_lines  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.files.inputs import check_inputs, whole_lines  # noqa: PLC0415 - loads the pool
 
-    refuse_inputs_as_outputs([STDOUT], [str(file.name) for file in files] or [STREAM])
-    sources = files or (sys.stdin.buffer,)
+    inputs = files or (STREAM,)
+    check_inputs(inputs)
+    refuse_inputs_as_outputs([STDOUT], inputs)
     name = topic or config.topics.input[0]
     with ProgressLine() as progress:
 
         def show(count: int) -> None:
             progress.show(lambda elapsed: f"{count:,} records sent ({count / elapsed:,.0f}/s)")
 
-        sent = produce_lines(config, name, (line for source in sources for line in source), key_field, show)
+        sent = produce_lines(config, name, whole_lines(inputs), key_field, show)
     write_lines(f"{sent} records sent to {name}")

@@ -9,7 +9,7 @@ Rules:
   however small, so that a slow input is answered at once.
 * Of a line longer than ``MAX_LINE_BYTES``, only the beginning and the length are kept in memory.
 * The bytes of a line are unchanged, except that the white space around them is removed, and the byte order mark at the
-  beginning of an input.
+  beginning of an input; ``whole_lines`` removes neither.
 * A blank line (empty, or ASCII white space only) is skipped; it counts in the numbers of the lines after it.
 """
 
@@ -197,6 +197,35 @@ def read_batches_again(names: Sequence[str], copies: Copies) -> Iterator[LineBat
             chunks = _chunks(descriptor, Progress(), waits=False)
             batches = _batches(chunks, source, shown_name(name))
             yield from (batch for batch in batches if batch is not None)
+
+
+def whole_lines(names: Sequence[str]) -> Iterator[bytes]:
+    """Yield every line of every input, byte for byte, without its line feed.
+
+    Raises:
+        UserError: an input cannot be opened, its compressed data are damaged or end too early, or a line is longer
+            than ``MAX_LINE_BYTES``.
+    """
+    for name in names:
+        with _opened(name) as descriptor:
+            chunks = _chunks(descriptor, Progress(), waits=not stat.S_ISREG(os.fstat(descriptor).st_mode))
+            yield from _whole_lines(unpacked(chunks, shown_name(name)), shown_name(name))
+
+
+def _whole_lines(chunks: Iterator[bytes | None], name: str) -> Iterator[bytes]:
+    line, number = bytearray(), 1
+    for chunk in chunks:
+        for at, piece in enumerate((chunk or b"").split(b"\n")):
+            if at:
+                yield bytes(line)
+                line.clear()
+                number += 1
+            line += piece
+            if len(line) > MAX_LINE_BYTES:
+                msg = f"input {name}, line {number}: longer than {MAX_LINE_BYTES} bytes; shorten it, or leave it out"
+                raise UserError(msg)
+    if line:
+        yield bytes(line)
 
 
 def shown_name(name: str) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+import zstandard
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
@@ -52,6 +55,22 @@ def test_lines_go_as_they_are(
         (None, b"[1]"),
         (b"last", b'{"id": "last"}'),
     ]
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress])
+def test_compressed_files_are_unpacked(
+    config: Config,
+    admin: KafkaAdminClient,
+    flags: list[str],
+    tmp_path: Path,
+    pack: Callable[[bytes], bytes],
+) -> None:
+    """Their lines are sent, as those of a plain file; the name of the file is any."""
+    create_topics(admin, config)
+    (tmp_path / "lines").write_bytes(pack(b'{"id": "a"}\n b \n'))
+    name = config.topics.input[0]
+    assert run(["produce", flags[0], f"--topic={name}", str(tmp_path / "lines")]) == EXIT_OK
+    assert records_of(config, name) == [(None, b'{"id": "a"}'), (None, b" b ")]
 
 
 def test_memory_is_bounded(config: Config, admin: KafkaAdminClient, monkeypatch: pytest.MonkeyPatch) -> None:

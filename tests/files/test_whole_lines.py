@@ -1,0 +1,43 @@
+"""Lines that are sent as they are: byte for byte, from plain and compressed inputs."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from stream_dedup.errors import UserError
+from stream_dedup.files import inputs
+from stream_dedup.files.inputs import whole_lines
+
+LINES = [b"\xef\xbb\xbf first ", b"", b"\xff\r", b'{"id": 1}', *(b"%d" % number for number in range(2_000)), b"last"]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.ZstdCompressor().compress])
+@pytest.mark.parametrize("read_bytes", [1, 7, 1 << 18])
+def test_lines_are_unchanged(
+    pack: Callable[[bytes], bytes], read_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """White space, byte order mark, blank lines and a last line without a line feed are kept, however bytes arrive."""
+    monkeypatch.setattr(inputs, "READ_BYTES", read_bytes)
+    path = tmp_path / "lines"
+    path.write_bytes(pack(b"\n".join(LINES)))
+    assert list(whole_lines([str(path), str(path)])) == LINES * 2
+
+
+@pytest.mark.parametrize("read_bytes", [3, 1 << 18])
+def test_a_line_that_no_topic_takes_is_an_error(
+    read_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error has input and line. Lines before it are yielded, and one of the greatest length is, too."""
+    monkeypatch.setattr(inputs, "MAX_LINE_BYTES", 10)
+    monkeypatch.setattr(inputs, "READ_BYTES", read_bytes)
+    path = tmp_path / "lines"
+    path.write_bytes(b"one\n" + b"y" * 10 + b"\n" + b"z" * 11)
+    lines = whole_lines([str(path)])
+    assert [next(lines), next(lines)] == [b"one", b"y" * 10]
+    with pytest.raises(UserError, match="lines, line 3: longer than 10 bytes"):
+        next(lines)
