@@ -71,18 +71,21 @@ def write_withdrawn(writes: WriteBatch, added: I64) -> None:
 
 
 def numbered_at(rows: StoredRecords, positions: I64, low_watermark: LogOffset, before: LogOffset) -> I64:
-    """Return the document numbers of the entries at log positions, those of the log offsets given.
+    """Return the document numbers of the entries at rising log positions, those of the log offsets given.
 
     A position has none where there is no original with a signature.
     """
-    offsets = positions >> ROW_BITS
+    first, after = np.searchsorted(positions >> ROW_BITS, (low_watermark, before))
+    positions = positions[first:after]
+    offsets, begins = np.unique(positions >> ROW_BITS, return_index=True)
+    ends = np.append(begins[1:], len(positions))
     found = [np.empty(0, np.int64)]
-    for offset in np.unique(offsets[(offsets >= low_watermark) & (offsets < before)]).tolist():
+    for offset, begin, end in zip(offsets.tolist(), begins, ends, strict=False):
         try:
             record = rows.get(LogOffset(offset))
         except RefusedError:
             continue  # no batch, or one of copies only
-        at = positions[offsets == offset] & (MAX_ROWS - 1)
+        at = positions[begin:end] & (MAX_ROWS - 1)
         at = at[at < len(record.batch)]
         found.append(record.doc_numbers[at[record.numbered[at]]])
     return np.concatenate(found)
