@@ -60,10 +60,12 @@ def size_of(admin: KafkaAdminClient, topic: str) -> int | None:
 
 
 def _member(member: Mapping[str, Any]) -> Member:
-    assignment = member["member_assignment"] or {}
+    assignment = member["member_assignment"]
+    # A client of another protocol, Kafka Connect for example, has bytes of its own here.
+    assigned = assignment.get("assigned_partitions", ()) if isinstance(assignment, Mapping) else ()
     partitions = sorted(
         Partition(topic["topic"], number)
-        for topic in assignment.get("assigned_partitions", ())
+        for topic in assigned
         for number in topic["partitions"]
     )
     host = str(member["client_host"]).removeprefix("/")
