@@ -63,11 +63,7 @@ def _member(member: Mapping[str, Any]) -> Member:
     assignment = member["member_assignment"]
     # A client of another protocol, Kafka Connect for example, has bytes of its own here.
     assigned = assignment.get("assigned_partitions", ()) if isinstance(assignment, Mapping) else ()
-    partitions = sorted(
-        Partition(topic["topic"], number)
-        for topic in assigned
-        for number in topic["partitions"]
-    )
+    partitions = sorted(Partition(topic["topic"], number) for topic in assigned for number in topic["partitions"])
     host = str(member["client_host"]).removeprefix("/")
     return Member(str(member["client_id"]), host, tuple(partitions), member.get("group_instance_id"))
 

@@ -137,14 +137,14 @@ def log_errors(topic: str) -> Iterator[None]:
         yield
     except OffsetGoneError as error:
         msg = (
-            f"topic {topic}: the offset to read from is no longer there; another worker has trimmed the log "
-            "while this one did not run. Start this worker again: it rebuilds its index from the log."
+            f"topic {topic}: the offset to read from is no longer there: a worker has trimmed the log meanwhile. "
+            "Start again: a worker then rebuilds its index from the log, and a command reads what is left."
         )
         raise RefusedError(msg) from error
     except SourceChangedError as error:
         msg = (
             f"topic {topic}: the log lost records that were read, and may have others in their place ({error}): "
-            "unclean leader elections must be off for it (stream-dedup topics check). Start this worker again: it "
+            "unclean leader elections must be off for it (stream-dedup topics check). Start a worker again: it "
             "says what the log lost, and how to go on."
         )
         raise RefusedError(msg) from error

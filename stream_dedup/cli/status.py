@@ -14,12 +14,15 @@ from stream_dedup.cli.output import say, write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine, Screen
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
-from stream_dedup.errors import UnavailableError
+from stream_dedup.errors import RefusedError, UnavailableError
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_UNAVAILABLE
 
 if TYPE_CHECKING:
     from stream_dedup.status.findings import GroupFinding
     from stream_dedup.status.snapshot import Rates, Snapshot
+
+_NO_ANSWER = (UnavailableError, RefusedError)
+"""Errors after which another look may have an answer. Refused is a read of what a trim has just cut off the log."""
 
 
 @click.command()
@@ -63,7 +66,9 @@ class _Look:
         self.findings: list[GroupFinding] = find(now, before, rules_of(config))
 
 
-def _looks(config: Config, interval: float, *, watch: bool, with_rules: bool) -> Iterator[_Look | UnavailableError]:
+def _looks(
+    config: Config, interval: float, *, watch: bool, with_rules: bool
+) -> Iterator[_Look | UnavailableError | RefusedError]:
     """Yield one look, for which the group is looked at twice; with ``watch`` every look, without end."""
     from stream_dedup.status.reading import StatusReader  # noqa: PLC0415 - loads the Kafka client
 
@@ -79,18 +84,18 @@ def _looks(config: Config, interval: float, *, watch: bool, with_rules: bool) ->
                         return
                     time.sleep(interval)
                     before, now = now, reader.read()
-        except UnavailableError as error:
+        except _NO_ANSWER as error:
             if not watch:
                 raise
             yield error
             time.sleep(interval)
 
 
-def _show(look: _Look | UnavailableError, screen: Screen, *, as_json: bool) -> int:
+def _show(look: _Look | UnavailableError | RefusedError, screen: Screen, *, as_json: bool) -> int:
     """Write one look and return its exit code."""
     from stream_dedup.status.text import lines_of, values_of  # noqa: PLC0415 - as above
 
-    if isinstance(look, UnavailableError):
+    if isinstance(look, _NO_ANSWER):
         if as_json:
             write_json({"error": str(look)})
         elif not screen.show([f"error: {look}"]):

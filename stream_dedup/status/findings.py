@@ -59,6 +59,12 @@ def _log(now: Snapshot) -> Iterator[GroupFinding]:
         )
     elif not now.log.exists:
         yield GroupFinding(f"log {now.log.topic} does not exist", "start a worker: stream-dedup run")
+    elif now.log.damage is not None:
+        text = f"a record of the log cannot be read, and no worker can read on: {now.log.damage}"
+        yield GroupFinding(text, "use the release that wrote it, or begin a new log with another --group and --index")
+    elif now.log.trims is not None and now.log.rules is None and now.log.end > now.log.first:
+        text = f"log {now.log.topic} has records and no rules, and no worker can read it"
+        yield GroupFinding(text, "begin a new log with another --group and another --index")
 
 
 def _replicas(now: Snapshot) -> Iterator[GroupFinding]:

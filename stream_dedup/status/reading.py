@@ -25,6 +25,7 @@ from stream_dedup.core.entry import LogRecord, Trim
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
+from stream_dedup.errors import CorruptError
 from stream_dedup.ports import Partition
 from stream_dedup.status.snapshot import LogState, PartitionState, Snapshot
 
@@ -105,6 +106,7 @@ class _LogFollower:
         self._history: RulesHistory | None = None
         self._trims = 0
         self._last_ms: int | None = None
+        self._damage: str | None = None
 
     def read_on(self, topic: str, size: int | None, progress: ReportProgress) -> LogState:
         """Read to the end and return the state there."""
@@ -112,18 +114,28 @@ class _LogFollower:
         if self._history is None:
             begin = first if self._with_rules else max(first, LogOffset(end - 1))
             self._history = RulesHistory(begin, begin)
-        history, start = self._history, max(first, self._history.end)
-        for records in self._log.read(start, end):
-            for record in records:
-                self._note(history, record)
-            if records:
-                progress(records[-1].offset + 1 - start, end - start)
-        history.end = max(history.end, end)
-        state = LogState(topic, exists=True, first=first, end=end, size_bytes=size, last_ms=self._last_ms)
+        history = self._history
+        if self._damage is None:
+            self._follow(history, max(first, history.end), end, progress)
+        state = LogState(
+            topic, exists=True, first=first, end=end, size_bytes=size, last_ms=self._last_ms, damage=self._damage
+        )
         if not self._with_rules:
             return state
         since = None if history.since is None else history.since.offset
         return replace(state, trims=self._trims, rules=history.in_force, rules_offset=since)
+
+    def _follow(self, history: RulesHistory, start: LogOffset, end: LogOffset, progress: ReportProgress) -> None:
+        """Read up to ``end``, or to the first record that cannot be read."""
+        try:
+            for records in self._log.read(start, end):
+                for record in records:
+                    self._note(history, record)
+                if records:
+                    progress(records[-1].offset + 1 - start, end - start)
+        except CorruptError as error:
+            self._damage = str(error)
+        history.end = max(history.end, end)
 
     def _note(self, history: RulesHistory, record: LogRecord) -> None:
         self._last_ms = int(record.time)

@@ -48,6 +48,8 @@ class LogState:
     """None if the log was not read for its rules; so are ``rules`` and ``rules_offset``."""
     rules: Rules | None = None
     rules_offset: LogOffset | None = None
+    damage: str | None = None
+    """Why a record of the log cannot be read; None if each was read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,7 @@ def _log_values(log: LogState) -> dict[str, Any]:
         "trims": log.trims,
         "rules": None if log.rules is None else json.loads(log.rules.to_json()),
         "rules_offset": log.rules_offset,
+        "damage": log.damage,
     }
 
 

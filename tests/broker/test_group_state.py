@@ -28,7 +28,7 @@ class DescribedGroup:
 def test_a_member_of_another_protocol_has_no_partition(assignment: object) -> None:
     """The client cannot read what it is assigned, and leaves it as bytes; a worker beside it is described."""
     worker = {"assigned_partitions": [{"topic": "t", "partitions": [1, 0]}]}
-    state, members = described_group(DescribedGroup(assignment, worker), "g")  # type: ignore[arg-type]
+    state, members = described_group(DescribedGroup(assignment, worker), "g")
     assert state == "Stable"
     assert members == (
         Member("g-0", "10.0.0.7", ()),

@@ -44,6 +44,8 @@ def test_nothing_is_said_of_a_group_that_works() -> None:
 HARMS: list[tuple[dict[str, Any], str, str]] = [
     ({"members": (), "group_state": "Empty"}, "no worker is in group news", "stream-dedup run"),
     ({"log": LogState("l", exists=False)}, "log l does not exist", "start a worker"),
+    ({"log": replace(LOG, damage="topic l, offset 5: bytes")}, "no worker can read on: topic l, offset 5", "release"),
+    ({"log": replace(LOG, rules=None)}, "has records and no rules", "another --group"),
     ({"lost": "group news has committed offsets, but its log is gone"}, "its log is gone", "run --new-log"),
     ({"members": (WORKER, Member("other", "h", ()))}, "member other at h is no worker", "another group"),
     ({"partitions": (replace(FIRST, owner=None),)}, "no worker reads articles-0", "--input"),

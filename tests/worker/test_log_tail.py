@@ -125,7 +125,7 @@ def test_read_ahead_is_bounded(reader: Scripted) -> None:
     ("error", "raised", "message"),
     [
         (CorruptError("record 4 cannot be read"), CorruptError, "record 4"),
-        (OffsetGoneError([Partition("log", 0)]), RefusedError, "another worker has trimmed the log"),
+        (OffsetGoneError([Partition("log", 0)]), RefusedError, "a worker has trimmed the log"),
         (SourceChangedError("log-0"), RefusedError, "the log lost records that were read"),
         (RefusedByBrokerError("no right"), UserError, "does not let this client read it: no right"),
     ],
