@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -59,11 +60,12 @@ class Screen:
         self._lines: Sequence[str] = ()
 
     def show(self, lines: Sequence[str]) -> bool:
-        """Show lines, cut to the size of the terminal; return whether there is a terminal to show them on."""
+        """Show lines in the size of the terminal; return whether there is a terminal to show them on."""
         if self._shown:
             self._lines = lines
             columns, rows = shutil.get_terminal_size()
-            shown = (cut(line, columns) for line in _fitting(lines, rows - 1))
+            folded = [part for line in lines for part in _folded(line, columns)]
+            shown = (cut(line, columns) for line in _fitting(folded, rows - 1))
             self._write("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in shown) + "\x1b[J")
         return self._shown
 
@@ -79,6 +81,12 @@ class Screen:
     def _write(self, text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
+
+
+def _folded(line: str, columns: int) -> list[str]:
+    """Return the lines that a sentence takes: its end may be the remedy. The row of a table stays one line."""
+    is_row = "  " in line or not line
+    return [line] if is_row else textwrap.wrap(visible(line), columns, subsequent_indent="  ")
 
 
 def _fitting(lines: Sequence[str], rows: int) -> list[str]:

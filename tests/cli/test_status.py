@@ -1,0 +1,85 @@
+"""``status`` as a user sees it, without a broker."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+import time
+from dataclasses import replace
+from typing import Any, Self
+
+import pytest
+
+from stream_dedup.cli import run
+from stream_dedup.cli.progress import Screen
+from stream_dedup.errors import RefusedError
+from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_REFUSED
+from stream_dedup.status import reading
+from stream_dedup.status.snapshot import LogState, Snapshot
+
+NOBODY = Snapshot(0.0, 3000, "news", "Empty", (), (), LogState("news.fingerprints", exists=False), {}, (), (), None)
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what is written to it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_narrow_terminal_shows_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sentence is folded, for its end is the remedy; the row of a table is cut."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((30, 20)))
+    with Screen(shown=True) as screen:
+        screen.show(["partition   first   end   lag   owner", "", "wrong: nobody is in group g; start one: run"])
+        shown = terminal.getvalue()
+    assert shown.split("\x1b[H")[1].replace("\x1b[K", "").replace("\x1b[J", "").splitlines() == [
+        "partition   first   end   lag…",
+        "",
+        "wrong: nobody is in group g;",
+        "  start one: run",
+    ]
+
+
+class ReaderOf:
+    """A reader that gives these looks, one after the other, and is interrupted by Ctrl-C after the last."""
+
+    def __init__(self, looks: list[Any]) -> None:
+        self._looks = looks
+
+    def __call__(self, *_: Any, **__: Any) -> Self:  # noqa: ANN401 - whatever the command passes
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def read(self) -> Snapshot:
+        if not self._looks:
+            raise KeyboardInterrupt
+        look = self._looks.pop(0)
+        if isinstance(look, Exception):
+            raise look
+        assert isinstance(look, Snapshot)
+        return look
+
+
+@pytest.mark.parametrize(("watch", "code"), [(True, EXIT_FOUND), (False, EXIT_REFUSED)])
+def test_a_watch_outlives_a_trim(
+    watch: bool, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was to be read was cut off the log: the next look reads what is left. A single look says so."""
+    looks = [RefusedError("the log was trimmed"), NOBODY, replace(NOBODY, at_s=9.0)]
+    monkeypatch.setattr(reading, "StatusReader", ReaderOf(looks))
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    assert run(["status", *["--watch"] * watch]) == code
+    said = capsys.readouterr()
+    assert "the log was trimmed" in said.err
+    assert said.out.count("wrong: no worker is in group news") == 2 * watch
+    assert code != EXIT_OK
