@@ -53,6 +53,7 @@ SCRAPE_S = 5.0
 """A third of what is usual."""
 USUAL_SCRAPE_S = 15.0
 SCRAPES = 50
+MOST_SHOWN = 6
 LIMIT = 0.01
 WITH, WITHOUT, CALLS = "with", "without", "calls"
 
@@ -63,7 +64,8 @@ class Cost:
 
     processor_s: float
     wall_s: float
-    calls_s: float
+    calls_s: dict[str, float]
+    """By what was called."""
     calls: int
 
 
@@ -86,36 +88,38 @@ class _Nothing:
 class _Timed:
     """Passes every call on, and notes its processor time."""
 
-    spent: list[float] = []  # noqa: RUF012 - one list for all; threads append to it
-
-    def __init__(self, inner: Any) -> None:  # noqa: ANN401 - a metric, or a method of one
-        self._inner = inner
+    def __init__(self, name: str, inner: Any) -> None:  # noqa: ANN401 - a metric, or a method of one
+        self._name, self._inner = name, inner
 
     def __getattr__(self, name: str) -> _Timed:
-        return _Timed(getattr(self._inner, name))
+        return _Timed(self._name or name, getattr(self._inner, name))
 
     def __call__(self, *arguments: object) -> _Timed:
-        return _Timed(timed(self._inner, *arguments))
+        return _Timed(self._name, _timed(self._name, self._inner, *arguments))
 
     def __enter__(self) -> None:
-        timed(self._inner.__enter__)
+        _timed(self._name, self._inner.__enter__)
 
     def __exit__(self, *error: object) -> None:
-        timed(self._inner.__exit__, *error)
+        _timed(self._name, self._inner.__exit__, *error)
 
 
-def timed(call: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - whatever it returns
+_spent: list[tuple[str, float]] = []
+"""Calls: what was called, and its processor time. Threads append to it."""
+
+
+def _timed(name: str, call: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - whatever it returns
     """Call, and note the processor time of this thread."""
     began = time.thread_time()
     try:
         return call(*arguments)
     finally:
-        _Timed.spent.append(time.thread_time() - began)
+        _spent.append((name, time.thread_time() - began))
 
 
 def _timed_method(owner: type[object], name: str) -> None:
     method = getattr(owner, name)
-    setattr(owner, name, lambda self: timed(method, self))
+    setattr(owner, name, lambda self: _timed(f"{owner.__name__}.{name}", method, self))
 
 
 def _set_up(kind: str) -> None:
@@ -124,7 +128,7 @@ def _set_up(kind: str) -> None:
         vars(app)["Metrics"] = lambda _registry: _Nothing()
         engine.INDEX_GAUGES_S = worker.WORKER_GAUGES_S = float("inf")
     elif kind == CALLS:
-        vars(app)["Metrics"] = lambda registry: _Timed(Metrics(registry))
+        vars(app)["Metrics"] = lambda registry: _Timed("", Metrics(registry))
         _timed_method(LogIndex, "stats")
         _timed_method(BatchSource, "lag")
 
@@ -136,12 +140,14 @@ def run_child(config: str, kind: str) -> int:
 
     def on_step(step: Step | TrimStep) -> None:
         if step is Step.COMMITTED or (step is Step.POLLED and step not in marks):
-            marks[step] = (time.process_time(), time.monotonic(), len(_Timed.spent))
+            marks[step] = (time.process_time(), time.monotonic(), len(_spent))
 
     code = app.run_worker(load_config(None, json.loads(config), {}), on_step)
     (cpu, wall, first), (cpu_end, wall_end, end) = marks[Step.POLLED], marks[Step.COMMITTED]
-    spent = _Timed.spent[first:end]
-    print(json.dumps(asdict(Cost(cpu_end - cpu, wall_end - wall, sum(spent), len(spent)))))
+    spent: dict[str, float] = {}
+    for name, seconds in _spent[first:end]:
+        spent[name] = spent.get(name, 0.0) + seconds
+    print(json.dumps(asdict(Cost(cpu_end - cpu, wall_end - wall, spent, end - first))))
     return code
 
 
@@ -209,12 +215,15 @@ def _report(costs: dict[str, list[Cost]], number: int) -> float:
         ratios = sorted(getattr(one, name) / getattr(other, name) - 1 for one, other in pairs)
         print(f"\n{what}, with to without: median {median(ratios):+.2%}, from {ratios[0]:+.2%} to {ratios[-1]:+.2%}")
     calls, page = costs[CALLS][0], scrape_s()
-    share = calls.calls_s / calls.processor_s
+    in_calls = sum(calls.calls_s.values())
+    share = in_calls / calls.processor_s
     print(
-        f"\n{calls.calls:,} calls of metrics in a run: {calls.calls_s * 1000:.1f} ms of {calls.processor_s:.2f} s, "
+        f"\n{calls.calls:,} calls of metrics in a run: {in_calls * 1000:.1f} ms of {calls.processor_s:.2f} s, "
         f"{share:.2%} of the processor time; a page takes {page * 1000:.1f} ms: {page / USUAL_SCRAPE_S:.3%} of a core "
         f"where it is asked for every {USUAL_SCRAPE_S:g} s"
     )
+    most = sorted(calls.calls_s, key=lambda name: -calls.calls_s[name])[:MOST_SHOWN]
+    print("of them " + ", ".join(f"{name} {calls.calls_s[name] / in_calls:.0%}" for name in most))
     return share
 
 
