@@ -1,0 +1,85 @@
+"""The worker's image has what the program imports, and takes the compiled search without writing."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from numba.core.caching import InTreeCacheLocator, UserProvidedCacheLocator
+
+from stream_dedup.core.installed_code import InstalledCode
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = ROOT / "deploy" / "Dockerfile"
+IMPORTS = """
+import ast, importlib, pathlib, sys
+import stream_dedup
+
+LEFT_OUT = sys.argv[1:]
+
+class LeftOut:
+    def find_spec(self, name, path=None, target=None):
+        if any(name == left_out or name.startswith(left_out + ".") for left_out in LEFT_OUT):
+            raise ModuleNotFoundError(f"{name} is not in the image")
+
+def imported(source):
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module
+
+sys.meta_path.insert(0, LeftOut())
+for path in pathlib.Path(stream_dedup.__file__).parent.rglob("*.py"):
+    for name in imported(path.read_text("utf-8")):
+        if name != "_typeshed":  # for type checkers only
+            importlib.import_module(name)
+from stream_dedup.cli import run
+sys.exit(run(["filter", "--processes", "0"]))
+"""
+"""Imports what any function of the program imports, without the packages that are its arguments; filters a line."""
+
+
+def left_out() -> list[str]:
+    """Packages that the Dockerfile removes by name, and those that are only in the environment of its pip."""
+    removed = re.search(r"rm -r (jieba/.*) \\$", DOCKERFILE.read_text("utf-8"), re.MULTILINE)
+    assert removed is not None
+    names = [path.replace("/", ".") for path in removed[1].split() if "*" not in path]
+    return [*names, "setuptools", "pkg_resources", "pip"]
+
+
+@pytest.mark.slow
+def test_nothing_is_left_out_that_is_imported() -> None:
+    """All that the program imports can be imported without the packages that the image lacks; a line is filtered."""
+    found = subprocess.run(
+        [sys.executable, "-P", "-c", IMPORTS, *left_out()],
+        cwd=ROOT,
+        input='{"id": 1, "text": "news"}\n',
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    assert '"verdict":"unique"' in found.stdout
+
+
+def test_the_class_that_takes_installed_code_exists() -> None:
+    """The Dockerfile names it, after the folder of NUMBA_CACHE_DIR, which a warning of the search recommends."""
+    named = re.search(r"NUMBA_CACHE_LOCATOR_CLASSES=(\S+)", DOCKERFILE.read_text("utf-8"))
+    assert named is not None
+    expected = f"{InstalledCode.__module__}.{InstalledCode.__name__}"
+    assert named[1].split(",") == [UserProvidedCacheLocator.__name__, expected]
+
+
+def test_installed_code_is_taken_where_nothing_can_be_written(tmp_path: Path) -> None:
+    """Where numba itself would keep and take nothing: here the folder of machine code cannot be made."""
+    (tmp_path / "__pycache__").write_text("a file")
+    module = tmp_path / "module.py"
+    module.write_text("")
+    of_numba, ours = (cast("Any", locator) for locator in (InTreeCacheLocator, InstalledCode))
+    assert of_numba.from_function(left_out, str(module)) is None
+    assert ours.from_function(left_out, str(module)).get_cache_path() == str(tmp_path / "__pycache__")
