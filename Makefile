@@ -11,6 +11,7 @@
 # make simulate  10,000 schedules of several workers in virtual time (ARGS="--seeds 10000 --first 0")
 # make soak   kills of workers and brokers at random on three nodes (ARGS="--minutes 30 --write"): benchmarks/reliability.md
 # make alerts  the harm of each alert done for real, and each board's queries asked, on a broker with Prometheus
+#             (ARGS="--factor 20 --only StreamDedupLate")
 # make boards  the Grafana boards in deploy/grafana, from boards/
 # make image  the worker's container image; make kafka-image: Kafka's, where apache/kafka cannot be pulled
 
