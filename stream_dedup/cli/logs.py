@@ -2,7 +2,8 @@
 
 A level says what the operator must do. WARNING: nothing is lost, have a look. ERROR: act. Lines of the Kafka client
 below WARNING are never written. While a broker is unreachable, the client repeats a line several times a second: each
-of its lines is written once in ``QUIET_S``.
+of its lines is written once in ``QUIET_S``. Lines about what the client tries again by itself, and about its own code,
+are not written: nobody can do anything about them, and what fails in the end is an error of the program.
 """
 
 from __future__ import annotations
@@ -17,13 +18,22 @@ from stream_dedup.terminal import visible
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 QUIET_S = 30.0
 """Seconds between two lines from the same statement of the Kafka client."""
+_UNWANTED = (
+    # A batch is sent again: its leader has just moved, or its broker is being let in. An append that fails is an error.
+    "%s: Got error produce response on topic-partition %s, retrying",
+    # The broker that was asked is being let in by the controller; the client asks again.
+    "No broker metadata found in MetadataResponse",
+    # One step of the client took 0.1 s or more: it unpacks a fetch of 8 MB, or the machine is busy.
+    "Task <",
+)
+"""How lines of the Kafka client begin that are not written, before their arguments are filled in."""
 _HANDLER = "stream-dedup"
 _CLIENT = "kafka"
 _CHATTY = (_CLIENT, "jieba")
 
 
 class ClientThinned(logging.Filter):
-    """Passes every line of the program, and in ``QUIET_S`` one line from each statement of the Kafka client."""
+    """Passes every line of the program, and in ``QUIET_S`` one line from each wanted statement of the Kafka client."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         """``now`` gives seconds."""
@@ -35,6 +45,8 @@ class ClientThinned(logging.Filter):
         """Return whether the line is written."""
         if record.name.partition(".")[0] != _CLIENT:
             return True
+        if str(record.msg).startswith(_UNWANTED):
+            return False
         statement, now = (record.pathname, record.lineno), self._now()
         if now - self._last_written.get(statement, -QUIET_S) < QUIET_S:
             return False

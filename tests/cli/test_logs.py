@@ -1,8 +1,13 @@
 """Log lines on standard error: ours all, the Kafka client's thinned."""
 
+import inspect
 import logging
+from types import ModuleType
 
 import pytest
+from kafka import cluster
+from kafka.net import selector
+from kafka.producer import sender
 
 from stream_dedup.cli.logs import QUIET_S, ClientThinned, set_up_logging
 
@@ -23,6 +28,35 @@ def test_the_clients_lines_come_once_in_a_while() -> None:
     assert not thinned.filter(record("kafka.net.manager", 1))
     now = QUIET_S
     assert thinned.filter(record("kafka.net.manager", 1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "%s: Got error produce response on topic-partition %s, retrying (%s attempts left): %s%s",
+        "No broker metadata found in MetadataResponse -- ignoring.",
+        "Task <kafka.net.selector.Task object at 0x7f> ran for 0.124s (>0.100s threshold).",
+    ],
+)
+def test_what_the_client_mends_by_itself_is_not_written(text: str) -> None:
+    """The same words of the program are."""
+    thinned = ClientThinned()
+    assert not thinned.filter(record("kafka.producer.sender", 1, text))
+    assert thinned.filter(record("kafka.producer.sender", 1, "Topic g is not available"))
+    assert thinned.filter(record("stream_dedup.worker.worker", 1, text))
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        (sender, "%s: Got error produce response on topic-partition %s, retrying"),
+        (cluster, "No broker metadata found in MetadataResponse"),
+        (selector, "Task %r ran for"),
+    ],
+)
+def test_the_client_still_writes_these_lines(module: ModuleType, text: str) -> None:
+    """A new version of the client that words them otherwise would write them again."""
+    assert text in inspect.getsource(module)
 
 
 def test_lines_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
