@@ -30,3 +30,9 @@ class UnavailableError(StreamDedupError):
 
 class CorruptError(StreamDedupError):
     """Stored bytes are damaged or of an unknown format."""
+
+
+def reason_of(error: OSError) -> str:
+    """Return what the system says of an error, with the file where it names one, and without the number."""
+    reason = error.strerror or str(error)
+    return reason if error.filename is None else f"{error.filename}: {reason}"

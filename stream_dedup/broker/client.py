@@ -29,7 +29,7 @@ from stream_dedup.broker.workarounds import (
     read_any_header_name,
     take_finished_joins,
 )
-from stream_dedup.errors import UnavailableError
+from stream_dedup.errors import UnavailableError, reason_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -219,7 +219,7 @@ class TokenFile(AbstractTokenProvider):  # type: ignore[misc] # the client has n
         try:
             return self._path.read_text("ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
-            msg = f"token file {self._path} (kafka.sasl_token_file) cannot be read: {error}"
+            msg = f"token file {self._path} (kafka.sasl_token_file) cannot be read: {_short(error)}"
             raise KafkaConnectionError(msg) from error
 
 
@@ -261,7 +261,10 @@ def _refusals_as_errors(kafka: KafkaConfig) -> Iterator[None]:
 
 
 def _short(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+    """Return the text of an error, without the name of its class where there is a text."""
+    if isinstance(error, OSError):
+        return reason_of(error)
+    return str(error).removeprefix(f"{type(error).__name__}: ") or type(error).__name__
 
 
 def _common(kafka: KafkaConfig) -> dict[str, Any]:

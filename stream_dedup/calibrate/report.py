@@ -132,7 +132,8 @@ def _report(config: Config, options: Options, listener: Listener, copies: Copies
 def _check(collected: Collected, options: Options) -> None:
     if len(collected.entries) < 2:  # noqa: PLR2004 - two make a pair
         count = "only one article" if len(collected.entries) else "no article"
-        of = f"of {collected.statuses.total():,} lines"
+        lines = collected.statuses.total()
+        of = "in the only line" if lines == 1 else f"in {lines:,} lines"
         files = ", ".join(map(printable, options.files))
         msg = f"{files}: {count} with words {of}; calibrate needs two, and says more with thousands"
         raise UserError(msg)

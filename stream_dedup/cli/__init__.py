@@ -24,7 +24,7 @@ from stream_dedup.cli.completion import COMPLETION_VARIABLE
 from stream_dedup.cli.output import say, write_lines
 from stream_dedup.cli.signals import hold
 from stream_dedup.cli.streams import close_standard_streams, give_up, open_standard_streams
-from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError, UserError
+from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError, UserError, reason_of
 from stream_dedup.exit_codes import (
     EXIT_CORRUPT,
     EXIT_HUNG_UP,
@@ -155,7 +155,7 @@ def _react(error: BaseException) -> int:
     elif isinstance(error, BrokenPipeError):
         code = EXIT_PIPE_CLOSED
     elif isinstance(error, StreamDedupError | OSError):  # OSError: a full disk, for example; no bug
-        say(f"error: {error}")
+        say(f"error: {reason_of(error) if isinstance(error, OSError) else error}")
         code = exit_code_of(error)
     else:
         trace = "".join(traceback.format_exception(error)).rstrip("\n")
@@ -170,7 +170,7 @@ def _react_to_usage(error: click.ClickException) -> int:
         return EXIT_USER
     if isinstance(error, click.UsageError) and error.ctx is not None:
         write_lines(*error.ctx.get_usage().split("\n"), f"Try '{error.ctx.command_path} --help'.", err=True)
-    say(f"error: {error.format_message()}")
+    say(f"error: {' '.join(error.format_message().split())}")
     return EXIT_USER
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stream_dedup.audit.report import COUNT_KINDS, FAULT_KINDS, AuditReport
-from stream_dedup.cli.options import FLAGS, OFFSET_DIGITS, config_options
+from stream_dedup.cli.options import FLAGS, OFFSET_DIGITS, WholeNumber, config_options
 from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config.checks import parse_duration_ms
@@ -51,7 +51,7 @@ def _since(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
     metavar="WHEN",
     help="Only articles logged since an ISO time (UTC without a zone), a duration before now, or a log offset.",
 )
-@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Recompute the verdicts of N articles only.")
+@click.option("--sample", type=WholeNumber(min=1), metavar="N", help="Recompute the verdicts of N articles only.")
 @click.option("--seed", type=int, help="Seed of the sample (default: a random one, which is printed).")
 @click.option(
     "--texts",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stream_dedup.cli.options import config_options, settings_files
+from stream_dedup.cli.options import WholeNumber, config_options, settings_files
 from stream_dedup.cli.output import report_columns, write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.cli.signals import terminable
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--pairs",
     metavar="N",
-    type=click.IntRange(0, 1000),
+    type=WholeNumber(0, 1000),
     default=10,
     help="Pairs shown for each edge of a limit (default: 10).",
 )

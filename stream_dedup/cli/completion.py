@@ -13,7 +13,7 @@ COMPLETION_VARIABLE = "_STREAM_DEDUP_COMPLETE"
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", metavar="SHELL", type=click.Choice(SHELLS))
 def command(shell: str) -> None:
     """Write the script that completes commands and flags in a SHELL: bash, zsh or fish.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stream_dedup.cli.options import config_options
+from stream_dedup.cli.options import WholeNumber, config_options
 from stream_dedup.cli.output import report_columns, write_json, write_lines
 from stream_dedup.config.effective import fingerprint_settings_of, index_settings_of, input_format_of, rules_of
 from stream_dedup.config.model import Config
@@ -71,7 +71,7 @@ class _Arguments:
 @click.option("--records", is_flag=True, help="A and B are JSON objects as read by filter, with fields and scope.")
 @click.option("--in-scope", "scope", metavar="SCOPE", help="Scope of the given texts, where the index has scopes.")
 @click.option(
-    "--features", metavar="N", type=click.IntRange(0), default=12, help="Features shown for each text (default: 12)."
+    "--features", metavar="N", type=WholeNumber(0), default=12, help="Features shown for each text (default: 12)."
 )
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, with all features and all 256 sums.")
 def command(  # noqa: PLR0917 - one argument for each flag

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from stream_dedup.cli.options import OFFSET_DIGITS, config_options
+from stream_dedup.cli.options import OFFSET_DIGITS, WholeNumber, config_options
 from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config.model import Config
@@ -62,7 +62,7 @@ def show(config: Config, as_json: bool) -> None:
     "--to", callback=_target, required=True, metavar="beginning|end|logged|OFFSET", help="New committed offset."
 )
 @click.option("--topic", metavar="TOPIC", help="Only this input topic.")
-@click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Only this partition.")
+@click.option("--partition", type=WholeNumber(min=0), metavar="N", help="Only this partition.")
 @click.option("--dry-run", is_flag=True, help="Write old and new offsets; set nothing.")
 def set_(config: Config, to: str | int, topic: str | None, partition: int | None, *, dry_run: bool) -> None:
     """Set the committed offsets. Every worker of the group must be stopped.

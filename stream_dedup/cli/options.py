@@ -14,6 +14,7 @@ logging is set up before the body of the command runs. The return value of a com
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
@@ -29,6 +30,25 @@ from stream_dedup.files.same_file import STREAM, refuse_inputs_as_outputs
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+
+
+class WholeNumber(click.IntRange):
+    """A whole number in a range, so called in messages."""
+
+    name = "whole number"
+
+
+class Seconds(click.FloatRange):
+    """A time in seconds, so called in messages; NaN lies in no range."""
+
+    name = "number of seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401 - click's signature
+        """Return the number, if it is one."""
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a valid {self.name}.", param, ctx)
+        return number
 
 
 class _Flag(NamedTuple):

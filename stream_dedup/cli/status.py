@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stream_dedup.cli.options import JUDGING, config_options
+from stream_dedup.cli.options import JUDGING, Seconds, config_options
 from stream_dedup.cli.output import say, write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine, Screen
 from stream_dedup.config.effective import rules_of
@@ -31,7 +31,7 @@ _NO_ANSWER = (UnavailableError, RefusedError)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON; with --watch, one object on each line.")
 @click.option(
     "--interval",
-    type=click.FloatRange(min=0.1),
+    type=Seconds(min=0.1),
     default=3.0,
     metavar="SECONDS",
     help="Time between two looks, from which the rates are computed (default: 3).",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, time
 from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, SecretStr, ValidationError
@@ -24,6 +25,19 @@ MAX_TOPIC_CHARACTERS = 249
 MAX_SHOWN_CHARACTERS = 80
 """A value in an error is truncated there, so that its line stays readable."""
 
+_REASONS = {
+    "string_too_short": "must not be empty",
+    "string": "must be text",
+    "int": "must be a whole number",
+    "float": "must be a number",
+    "bool": "must be true or false",
+    "path": "must be a path",
+    "list": "must be a list",
+    "dict": "must be a table",
+    "model": "must be a table",
+    "literal": "unknown value",
+}
+"""Reasons for pydantic's kinds of errors that begin with these words, the first that fits."""
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\s:\[\],/]*):(?P<port>\d{1,5})")
 _DURATION = re.compile(r"(\d{1,9})\s*([smhd])")
@@ -232,7 +246,7 @@ def _field_problems(
         if item["type"] == "extra_forbidden":
             yield loc, _unknown_key(model, layers, loc)
         else:
-            yield loc, _wrong_value(model, layers, loc, str(item["msg"]))
+            yield loc, _wrong_value(model, layers, loc, _reason(item["type"], str(item["msg"])))
 
 
 def _unknown_key(model: type[BaseModel], layers: Sequence[Layer], loc: tuple[str, ...]) -> str:
@@ -247,7 +261,6 @@ def _unknown_key(model: type[BaseModel], layers: Sequence[Layer], loc: tuple[str
 
 def _wrong_value(model: type[BaseModel], layers: Sequence[Layer], loc: tuple[str, ...], reason: str) -> str:
     value, source = _given_by(layers, loc)
-    reason = reason.removeprefix("Value error, ").replace("Input should be", "must be")
     field = model.model_fields[loc[0]]
     if len(loc) > 1:
         field = _section(model, loc[0]).model_fields[loc[1]]
@@ -255,6 +268,14 @@ def _wrong_value(model: type[BaseModel], layers: Sequence[Layer], loc: tuple[str
         return f"{'.'.join(loc)} ({source}): {reason}; give a table of keys"
     shown = "" if is_secret(field.annotation) else f" = {_shown(value)}"
     return f"{'.'.join(loc)}{shown} ({source}): {reason}; give {accepted_values(field)}"
+
+
+def _reason(kind: str, message: str) -> str:
+    """Return why a value is invalid: the text of a check of ours, or one for this kind of pydantic's errors."""
+    for name, reason in _REASONS.items():
+        if kind.startswith(name):
+            return reason
+    return message.removeprefix("Value error, ").replace("Input should be", "must be")
 
 
 def _section(model: type[BaseModel], name: str) -> type[BaseModel]:
@@ -285,5 +306,7 @@ def is_secret(annotation: object) -> bool:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    """Return a value as TOML has it, as far as it is shown."""
+    text = value.isoformat() if isinstance(value, date | time) else repr(value)
+    text = text.lower() if isinstance(value, bool) else text
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}…"

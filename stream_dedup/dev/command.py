@@ -8,6 +8,7 @@ from queue import Empty, SimpleQueue
 
 import click
 
+from stream_dedup.cli.options import WholeNumber
 from stream_dedup.cli.output import write_lines
 from stream_dedup.dev.broker import BrokerSettings, DevBroker, find_broker
 from stream_dedup.errors import UnavailableError
@@ -22,7 +23,7 @@ MAX_NODES = 5
 @click.command()
 @click.option(
     "--port",
-    type=click.IntRange(1, MAX_PORT),
+    type=WholeNumber(1, MAX_PORT),
     help="Port on 127.0.0.1; a free one where not given. Several nodes have this one and the next.",
 )
 @click.option(
@@ -32,7 +33,7 @@ MAX_NODES = 5
 )
 @click.option(
     "--nodes",
-    type=click.IntRange(1, MAX_NODES),
+    type=WholeNumber(1, MAX_NODES),
     default=1,
     show_default=True,
     help="Nodes; several are a cluster that replicates every topic to all of them, with min.insync.replicas of 2.",

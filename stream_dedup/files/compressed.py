@@ -87,6 +87,11 @@ def _unpack(unpacker: _Unpacker, chunks: Iterable[bytes | None], name: str) -> I
         raise UserError(msg)
 
 
+def _reason(error: Exception) -> str:
+    """Return what a library says of damaged data, without its own name and number of the error."""
+    return str(error).rpartition(": ")[2]
+
+
 class _Gzip:
     """Members of gzip, between which there may be zero bytes."""
 
@@ -105,7 +110,7 @@ class _Gzip:
             try:
                 yield self._member.decompress(packed, STEP_BYTES)
             except zlib.error as error:
-                raise _DamagedError(str(error)) from error
+                raise _DamagedError(_reason(error)) from error
             packed = self._member.unconsumed_tail
             if self._member.eof:
                 packed, self.inside = self._member.unused_data, False
@@ -138,7 +143,7 @@ class _Zstd:
             try:
                 yield frame.decompress(part)
             except ZstdError as error:
-                raise _DamagedError(str(error)) from error
+                raise _DamagedError(_reason(error)) from error
             at += len(part)
             if frame.eof:
                 at -= len(frame.unused_data)

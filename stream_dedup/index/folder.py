@@ -312,7 +312,7 @@ def _holds_index(path: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
-        msg = f"index folder {path} cannot be read: {error}; name another with --index"
+        msg = f"index folder {path} cannot be read: {error.strerror}; name another with --index"
         raise UserError(msg) from error
 
 

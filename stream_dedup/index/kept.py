@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stream_dedup.errors import CorruptError, UnavailableError
+from stream_dedup.errors import CorruptError, UnavailableError, reason_of
 from stream_dedup.index.data_folders import data_folders, holds_data, kept_number
 from stream_dedup.index.folder import CORRUPT, CURRENT
 from stream_dedup.index.owner import Owner
@@ -40,7 +40,7 @@ def keep_aside(path: Path) -> Path | None:
     try:
         return _moved(path)
     except OSError as error:
-        msg = f"index {path} cannot be kept aside: {error}; make room, or move it away by hand"
+        msg = f"index {path} cannot be kept aside: {reason_of(error)}; make room, or move it away by hand"
         raise UnavailableError(msg) from error
     finally:
         owner.release()

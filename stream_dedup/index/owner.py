@@ -64,7 +64,7 @@ class Owner:
         except FileNotFoundError:
             return cls(path, None)
         except OSError as error:
-            msg = f"index folder {path} cannot be read: {error}; name another with --index"
+            msg = f"index folder {path} cannot be read: {error.strerror}; name another with --index"
             raise UserError(msg) from error
         owner = cls(path, handle)
         try:
@@ -95,7 +95,7 @@ class Owner:
         except BlockingIOError as error:
             raise self._in_use(handle, kind) from error
         except OSError as error:
-            msg = f"index {self._path} cannot be locked: {error}; put it on a local file system"
+            msg = f"index {self._path} cannot be locked: {error.strerror}; put it on a local file system"
             raise UnavailableError(msg) from error
 
     def _in_use(self, handle: int, kind: int) -> StreamDedupError:

@@ -111,8 +111,10 @@ def writing(folder: Path) -> Iterator[None]:
 
 def _unwritable(folder: Path, error: OSError) -> StreamDedupError:
     if error.errno in _NO_SPACE:
-        return UnavailableError(f"index folder {folder} cannot be written: {error}; make room, then start again")
-    return UserError(f"index folder {folder} cannot be made or written: {error}; name another with --index")
+        return UnavailableError(
+            f"index folder {folder} cannot be written: {error.strerror}; make room, then start again"
+        )
+    return UserError(f"index folder {folder} cannot be made or written: {error.strerror}; name another with --index")
 
 
 def _mode(path: Path) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
+from stream_dedup.files import inputs
 from tests.files.filtering import EDITED, OTHER, STORY, Filter, record, write
 
 BAD = b'{"id": "x", "text": 7}'
@@ -45,6 +47,19 @@ def test_the_output_of_a_plain_call_can_be_filtered_again(source: Path, call: Fi
     assert call.verdicts(once) == ["unique", "unique"]
     call("--plain", once)
     assert (call.raw, call.code) == (once.read_bytes(), EXIT_OK)
+
+
+def test_a_line_that_was_cut_is_rejected_with_its_beginning(
+    tmp_path: Path, call: Filter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not in memory as a whole, so that it cannot be written as it came."""
+    monkeypatch.setattr(inputs, "MAX_LINE_BYTES", 100)
+    monkeypatch.setattr(inputs, "KEPT_BYTES", 10)
+    (tmp_path / "source").write_bytes(b"x" * 101 + b"\n")
+    bad = tmp_path / "bad"
+    call("--plain", "--rejected", bad, tmp_path / "source")
+    assert (call.raw, call.code) == (b"", EXIT_FOUND)
+    assert json.loads(bad.read_bytes())["dedup"]["reason"] == f"too long: 101 bytes, the limit is {64 << 20}"
 
 
 def test_flags_name_the_fields(tmp_path: Path, call: Filter) -> None:

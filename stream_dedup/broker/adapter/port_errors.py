@@ -97,7 +97,9 @@ def port_errors() -> Iterator[None]:
         yield
     except KafkaError as error:
         raise port_error(error) from error
-    except (UnavailableError, OSError) as error:
+    except UnavailableError as error:
+        raise PassingError(str(error)) from error
+    except OSError as error:
         raise PassingError(text_of(error)) from error
 
 
