@@ -15,10 +15,9 @@ from __future__ import annotations
 import math
 import shutil
 from collections import Counter as Tally
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from time import perf_counter
 from typing import Literal, get_args
 
 import numpy as np
@@ -38,6 +37,7 @@ from stream_dedup.metrics.buckets import (
     STAGE_BUCKETS,
 )
 from stream_dedup.metrics.declaration import Declaration
+from stream_dedup.metrics.timing import Timing
 
 Stage = Literal["poll", "decode_fingerprint", "append", "log_read", "apply", "judge", "transaction", "end_to_end"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
@@ -297,14 +297,9 @@ class Metrics:
             self.__dict__[declaration.name] = declaration.make(registry)
         self._of_stage = {stage: self.stage_seconds.labels(stage) for stage in STAGES}
 
-    @contextmanager
-    def stage(self, name: Stage) -> Iterator[None]:
+    def stage(self, name: Stage) -> AbstractContextManager[None]:
         """Measure a stage, also where it fails."""
-        begun = perf_counter()
-        try:
-            yield
-        finally:
-            self.passed(name, perf_counter() - begun)
+        return Timing(self._of_stage[name])
 
     def passed(self, stage: Stage, seconds: float) -> None:
         """Record the time of a stage."""
