@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 TOPIC_BATCH_RECORDS = 256
 """Records of one batch: as many as lines of a file."""
+TOPIC_HELD_BYTES = 32 << 20
+"""Bytes of the records that are held until a batch of their partition is full. With more, each partition makes
+a batch of what it has, so that large records and many partitions take no more memory."""
 
 
 class TopicArchive:
@@ -38,10 +41,14 @@ class TopicArchive:
         """Ask for the topic's id and its bounds.
 
         Raises:
-            UserError: there is no such topic, or a right is missing.
+            UserError: there is no such topic, it is the group's log, or a right is missing.
             UnavailableError: the broker did not answer.
         """
+        if topic == config.log_topic:
+            msg = f"--topic {topic} is the log of the group: name a topic of articles"
+            raise UserError(msg)
         self._reader = reader
+        self._offsets = offsets
         self._topic = topic
         self._largest = config.kafka.max_record_bytes
         self.read = 0
@@ -57,21 +64,35 @@ class TopicArchive:
     def batches(self) -> Iterator[RawBatch]:
         """Yield the records of each partition, in order."""
         waiting: dict[Partition, list[SourceRecord]] = defaultdict(list)
+        held = 0
         with self._reading():
             for record in self._reader.read(self._bounds):
                 at = Partition(record.topic, record.partition)
                 waiting[at].append(record)
-                if len(waiting[at]) == TOPIC_BATCH_RECORDS:
-                    yield self._batch(at, waiting.pop(at))
-        for at, records in waiting.items():
-            yield self._batch(at, records)
+                held += _bytes_of(record)
+                for full in self._full(waiting, at, held):
+                    held -= sum(map(_bytes_of, waiting[full]))
+                    yield self._batch(full, waiting.pop(full))
+            for at, records in waiting.items():
+                yield self._batch(at, records)
         self.read = self.total
 
     def location(self, source: SeedSource, offset: SourceOffset) -> str:
         """Return topic, partition and offset."""
         return f"{source.topic}-{source.partition}-{offset}"
 
+    @staticmethod
+    def _full(waiting: Mapping[Partition, Sequence[SourceRecord]], at: Partition, held: int) -> list[Partition]:
+        """Return the partitions whose records become a batch, after one of ``at`` has come."""
+        if held >= TOPIC_HELD_BYTES:
+            return list(waiting)
+        return [at] if len(waiting[at]) == TOPIC_BATCH_RECORDS else []
+
     def _batch(self, at: Partition, records: Sequence[SourceRecord]) -> RawBatch:
+        """Make a batch of records, all of which are of the topic as it was in the beginning."""
+        if self._offsets.topic_ids([self._topic]).get(self._topic) != self.sources[at].topic_id:
+            msg = f"topic {self._topic} was deleted or made anew while it was read: start the command again"
+            raise UnavailableError(msg)
         self.read += len(records)
         raw = [RawRecord(one.key, one.value, f"{self._topic}-{at.number}-{one.offset}") for one in records]
         reasons = {row: too_large_reason(record, self._largest) for row, record in enumerate(records)}
@@ -92,3 +113,7 @@ class TopicArchive:
         except PortError as error:
             msg = f"topic {self._topic} changed while it was read ({error}): start the command again"
             raise UnavailableError(msg) from error
+
+
+def _bytes_of(record: SourceRecord) -> int:
+    return len(record.key or b"") + len(record.value or b"")

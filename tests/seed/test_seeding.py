@@ -13,11 +13,13 @@ from stream_dedup.audit.reference import PlainLog
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.model import Status
 from stream_dedup.core.rules import Rules
-from stream_dedup.errors import RefusedError, UserError
+from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.files import inputs
 from stream_dedup.files.inputs import Progress
-from stream_dedup.ports import Partition
+from stream_dedup.ports import GroupOffsets, Partition
+from stream_dedup.seed import topic as seed_topic
 from stream_dedup.seed.run import archives_in
+from stream_dedup.seed.topic import TopicArchive
 from tests.seed.seeding import BreakingLog, SameLogAsLong, SeedWorld, line, offsets_of, write_lines
 
 BATCH_LINES = 4
@@ -243,6 +245,48 @@ def test_a_topic_keeps_its_coordinates(world: SeedWorld) -> None:
     ]
     assert all(one.offset < other.offset for one, other in pairwise(logged) if one.partition == other.partition)
     assert world.seed_topic(topic).present == len(LINES)
+
+
+def test_large_records_are_not_held_until_a_batch_is_full(world: SeedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What all partitions hold is bounded in bytes; each record is entered once."""
+    monkeypatch.setattr(seed_topic, "TOPIC_HELD_BYTES", 3 * len(LINES[0]))
+    topic = world.world.name("articles")
+    world.world.make_topic(topic, partitions=2)
+    for number, one in enumerate(LINES):
+        world.world.write(Partition(topic, number % 2), [one.encode()])
+    assert world.seed_topic(topic).entered == len(LINES)
+    assert max(map(len, world.batches())) <= 4
+    assert sorted(world.ids()) == sorted(f"a{number}" for number in range(len(LINES)))
+
+
+class RemadeTopic:
+    """Offsets of a topic whose id is another one from the second look on."""
+
+    def __init__(self, offsets: GroupOffsets) -> None:
+        self._offsets = offsets
+        self._looks = 0
+
+    def topic_ids(self, names: list[str]) -> dict[str, bytes]:
+        self._looks += 1
+        return dict(self._offsets.topic_ids(names)) if self._looks == 1 else dict.fromkeys(names, b"N" * 16)
+
+
+def test_a_topic_that_is_made_anew_while_it_is_read(world: SeedWorld) -> None:
+    """Records of the new one are not entered under the id of the old one."""
+    topic = world.world.name("articles")
+    world.world.make_topic(topic)
+    world.world.write(Partition(topic, 0), [LINES[0].encode()])
+    remade = RemadeTopic(world.world.ports(world.group, "reader").offsets)
+    archive = TopicArchive(world.config(), topic, world.world.topic_reader(), remade)  # type: ignore[arg-type]
+    with pytest.raises(UnavailableError, match="made anew while it was read"):
+        world.seed(archive, sources=[source[:2] for source in archive.sources.values()])
+    assert world.batches() == []
+
+
+def test_the_log_is_no_topic_of_articles(world: SeedWorld) -> None:
+    """Its records would be rejected ones, and more of them at each call."""
+    with pytest.raises(UserError, match="is the log of the group"):
+        world.seed_topic(world.config().log_topic)
 
 
 def test_a_topic_that_is_not_there_is_wrong_use(world: SeedWorld) -> None:
