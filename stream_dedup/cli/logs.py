@@ -9,6 +9,7 @@ are not written: nobody can do anything about them, and what fails in the end is
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -18,15 +19,16 @@ from stream_dedup.terminal import visible
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 QUIET_S = 30.0
 """Seconds between two lines from the same statement of the Kafka client."""
-_UNWANTED = (
-    # A batch is sent again: its leader has just moved, or its broker is being let in. An append that fails is an error.
-    "%s: Got error produce response on topic-partition %s, retrying",
+_UNWANTED = re.compile(
+    # A batch is sent again to a leader that has just moved, or whose broker is being let in. An append that fails is an
+    # error; other reasons, too few replicas for example, are written.
+    r".* Got error produce response on topic-partition .*, retrying .*: NotLeaderForPartitionError"
     # The broker that was asked is being let in by the controller; the client asks again.
-    "No broker metadata found in MetadataResponse",
+    r"|No broker metadata found in MetadataResponse"
     # One step of the client took 0.1 s or more: it unpacks a fetch of 8 MB, or the machine is busy.
-    "Task <",
+    r"|Task <"
 )
-"""How lines of the Kafka client begin that are not written, before their arguments are filled in."""
+"""How lines of the Kafka client begin that are not written."""
 _HANDLER = "stream-dedup"
 _CLIENT = "kafka"
 _CHATTY = (_CLIENT, "jieba")
@@ -45,7 +47,7 @@ class ClientThinned(logging.Filter):
         """Return whether the line is written."""
         if record.name.partition(".")[0] != _CLIENT:
             return True
-        if str(record.msg).startswith(_UNWANTED):
+        if _UNWANTED.match(record.getMessage()):
             return False
         statement, now = (record.pathname, record.lineno), self._now()
         if now - self._last_written.get(statement, -QUIET_S) < QUIET_S:
