@@ -41,7 +41,7 @@ from stream_dedup.broker.workarounds import (
     drop_fetched_of,
     forget_offset_fetches,
     keep_rejoining,
-    position_of,
+    records_left,
     refuse_unauthorized_topics,
     return_set_aside,
     seek_with_epoch,
@@ -222,9 +222,8 @@ class KafkaSource:
         lags: dict[str, int] = {}
         ends = self._ends_of_paused()
         with self._lock:
-            for at in self._consumer.assignment() & self._begun:
-                end = max(self._consumer.highwater(at) or 0, ends.get(at, 0))
-                lags[at.topic] = lags.get(at.topic, 0) + max(0, end - position_of(self._consumer, at))
+            for at in self._begun:
+                lags[at.topic] = lags.get(at.topic, 0) + records_left(self._consumer, at, ends.get(at, 0))
         return lags
 
     def close(self) -> None:
@@ -236,7 +235,7 @@ class KafkaSource:
     def _ends_of_paused(self) -> dict[TopicPartition, int]:
         """Ask the brokers where paused partitions end now: the client fetches nothing of them, and learns nothing."""
         with self._lock:
-            paused = [at for at in self._consumer.paused() if at in self._begun]
+            paused = [at for at in self._begun if Partition(*at) in self._paused]
         if not paused:
             return {}
         try:

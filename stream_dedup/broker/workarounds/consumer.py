@@ -114,13 +114,17 @@ def return_set_aside(consumer: KafkaConsumer) -> None:
         fetcher._next_partition_records = None  # noqa: SLF001 - no public place to change this
 
 
-def position_of(consumer: KafkaConsumer, partition: TopicPartition) -> int:
-    """Return the offset behind what was returned of an assigned partition, markers of transactions included.
+def records_left(consumer: KafkaConsumer, partition: TopicPartition, end: int) -> int:
+    """Return the offsets of a partition that were not returned yet, up to its end as of the last fetch or to ``end``.
 
-    ``position`` may ask the brokers first, and raises what it finds out about other partitions.
+    Behind markers of transactions, which are returned to nobody, nothing is left. ``position`` may ask the brokers
+    first and raises what it finds out about other partitions; ``highwater`` raises where the client has just lost the
+    partition, of which nothing is left.
     """
-    offset: int = private(consumer, "_subscription", "assignment")[partition].position.offset
-    return offset
+    state = private(consumer, "_subscription", "assignment").get(partition)
+    if state is None or state.position is None:
+        return 0
+    return max(0, max(state.highwater or 0, end) - int(state.position.offset))
 
 
 def seek_with_epoch(consumer: KafkaConsumer, partition: TopicPartition, offset: int, epoch: int) -> None:
