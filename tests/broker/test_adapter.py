@@ -44,6 +44,7 @@ KINDS: list[tuple[KafkaError, type[PortError]]] = [
     (kafka_errors.GroupAuthorizationFailedError("group"), RefusedByBrokerError),
     (kafka_errors.TransactionalIdAuthorizationFailedError(), RefusedByBrokerError),
     (kafka_errors.InvalidTransactionTimeoutError(), RefusedByBrokerError),
+    (kafka_errors.FencedInstanceIdError(), RefusedByBrokerError),
     (kafka_errors.KafkaTimeoutError(), PassingError),
     (kafka_errors.NotLeaderForPartitionError(), PassingError),
     (kafka_errors.UnstableOffsetCommitError(), PassingError),

@@ -12,6 +12,7 @@ from kafka.record.default_records import DefaultRecordBatch
 
 from stream_dedup.broker.adapter import KafkaSource
 from stream_dedup.broker.client import make_consumer
+from stream_dedup.broker.group_state import described_group
 from stream_dedup.broker.produce import produce_lines
 from stream_dedup.broker.topics import create_topics
 from stream_dedup.config.model import Config
@@ -52,15 +53,20 @@ def memberships(sources: Sequence[KafkaSource], partitions: int) -> list[Members
 
 @pytest.mark.slow
 def test_a_static_member_comes_back_without_a_rebalance(config: Config, admin: KafkaAdminClient) -> None:
-    """It has its partitions again; those of the others, and the generation of the group, have not changed."""
+    """It has its partitions again; those of the others, and the generation of the group, have not changed.
+
+    The group has the names by which status and the settling of transactions know a worker.
+    """
     config = changed(config, "topics", partitions=4)
     create_topics(admin, config)
     with closing(joined(config, "one")) as staying:
         leaving = joined(config, "two")
         before = memberships([staying, leaving], 4)
+        names = {(one.client_id, one.instance_id) for one in described_group(admin, config.kafka.group)[1]}
         leaving.close()
         with closing(joined(config, "two")) as returned:
             after = memberships([staying, returned], 4)
+    assert names == {(f"{config.kafka.group}-{instance}", instance) for instance in ("one", "two")}
     assert after[0] is before[0]
     assert (after[1].partitions, after[1].generation) == (before[1].partitions, before[1].generation)
 

@@ -52,6 +52,13 @@ def test_what_other_writers_add_is_skipped() -> None:
         assert content(skippable + packed + skippable + packed) == LINES * 2
 
 
+def test_frames_of_a_large_window_are_read() -> None:
+    """Public archives are written with ``zstd --long=31``; a frame declares its window, here 2 GiB, in its header."""
+    window = (31 - 10) << 3
+    block = (len(LINES[:1000]) << 3 | 1).to_bytes(3, "little") + LINES[:1000]
+    assert content(b"\x28\xb5\x2f\xfd\x00" + bytes([window]) + block) == LINES[:1000]
+
+
 @pytest.mark.parametrize(
     "plain", [b"", b"\x1f", b"(\xb5", b'{"text":""}\n', b"PK\x03\x04", b"\x50\x2a", b"\xef\xbb\xbf{}"]
 )
