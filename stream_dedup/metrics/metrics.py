@@ -312,13 +312,14 @@ class Metrics:
 
     def count_verdicts(self, judgements: Sequence[Judgement]) -> None:
         """Count the verdicts of a committed batch, the codes of its rejections, and its matches."""
+        unique, rejected = Verdict.UNIQUE, Verdict.REJECTED  # once a batch: Python looks a member up by a function
         for verdict, count in Tally(judgement.verdict for judgement in judgements).items():
             self.articles.labels(str(verdict)).inc(count)
-        reasons = (judgement.reason or "" for judgement in judgements if judgement.verdict is Verdict.REJECTED)
+        reasons = (judgement.reason or "" for judgement in judgements if judgement.verdict is rejected)
         for code, count in Tally(map(code_of, reasons)).items():
             self.rejected.labels(code).inc(count)
         matched = [(judgement.verdict, judgement.match) for judgement in judgements if judgement.match is not None]
-        self.updates.inc(sum(verdict is Verdict.UNIQUE for verdict, _ in matched))
+        self.updates.inc(sum(verdict is unique for verdict, _ in matched))
         self.match_distance.observe([match.distance for _, match in matched])
         self.match_similarity.observe([match.similarity for _, match in matched])
 
