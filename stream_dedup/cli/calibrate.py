@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stream_dedup.cli.options import WholeNumber, config_options, settings_files
+from stream_dedup.cli.options import SEARCH, WholeNumber, config_options, settings_files
 from stream_dedup.cli.output import report_columns, write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.cli.signals import terminable
@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @config_options(
-    "profile",
-    "probes",
-    "limit",
-    "short_limit",
-    "distance",
+    *SEARCH,
     "id_field",
     "text_field",
     "scope",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stream_dedup.cli.options import config_options, settings_files
+from stream_dedup.cli.options import SEARCH, config_options, settings_files
 from stream_dedup.cli.output import say
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.cli.signals import terminable
@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @config_options(
-    "profile",
-    "probes",
-    "limit",
-    "short_limit",
-    "distance",
+    *SEARCH,
     "window",
     "id_field",
     "text_field",

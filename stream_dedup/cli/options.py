@@ -98,7 +98,9 @@ ALL_FLAGS = FLAGS | _EVERYWHERE
 OFFSET_DIGITS = 19
 """Decimal digits of the greatest offset in Kafka, 2**63 - 1."""
 
-JUDGING = ("profile", "probes", "limit", "short_limit", "distance", "window", "scope", "recrawl", "observe")
+SEARCH = ("profile", "probes", "limit", "short_limit", "distance")
+"""The flags that determine the search."""
+JUDGING = (*SEARCH, "window", "scope", "recrawl", "observe")
 """The flags that determine the rules of a log."""
 
 

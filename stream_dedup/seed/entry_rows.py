@@ -98,8 +98,9 @@ def _binaries(rows: U8) -> pa.Array:
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
-    if field.name not in batch.schema.names:
-        msg = f"column {field.name} is missing: {_REMEDY}"
+    count = batch.schema.names.count(field.name)
+    if count != 1:
+        msg = f"column {field.name} is {'there more than once' if count else 'missing'}: {_REMEDY}"
         raise UserError(msg)
     found = batch.column(field.name)
     if found.null_count:

@@ -84,10 +84,10 @@ def parquet_archive(path: str, name: str | None, scheme: Scheme, progress: Progr
         UserError: the file cannot be read, or pyarrow is not installed.
     """
     file = _opened(Path(path))
-    missing = {"checksum", "id"} - set(file.schema_arrow.names)
-    if missing:
+    unclear = [name for name in ("checksum", "id") if file.schema_arrow.names.count(name) != 1]
+    if unclear:
         msg = (
-            f"input {printable(path)}: no column {', '.join(sorted(missing))}: "
+            f"input {printable(path)}: not one column {', '.join(unclear)}: "
             "seed takes Parquet that stream_dedup.spark.fingerprint wrote"
         )
         raise UserError(msg)

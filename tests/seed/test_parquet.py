@@ -101,11 +101,22 @@ def test_rows_of_another_scheme_are_refused(world: SeedWorld, tmp_path: Path) ->
 def test_other_parquet_is_refused(world: SeedWorld, tmp_path: Path) -> None:
     """What Spark did not write, and what is cut short."""
     parquet.write_table(pa.table({"id": ["a"], "text": ["b"]}), tmp_path / "texts")
-    with pytest.raises(UserError, match=r"texts: no column checksum: .*spark\.fingerprint"):
+    with pytest.raises(UserError, match=r"texts: not one column checksum: .*spark\.fingerprint"):
         world.seed_files(tmp_path / "texts")
     (tmp_path / "cut").write_bytes(write(world, tmp_path / "archive", LINES).read_bytes()[:-20])
     with pytest.raises(UserError, match="cut: no readable Parquet"):
         world.seed_files(tmp_path / "cut")
+
+
+@pytest.mark.parametrize("name", ["id", "signature"])
+def test_a_column_that_is_there_twice_is_refused(world: SeedWorld, tmp_path: Path, name: str) -> None:
+    """Which one is meant is unknown; the message names the column."""
+    path = write(world, tmp_path / "twice", LINES[:3])
+    table = parquet.read_table(path)
+    parquet.write_table(table.append_column(name, table.column(name)), path)
+    with pytest.raises(UserError, match=rf"twice: .*column {name}") as refused:
+        world.seed_files(path)
+    assert "spark.fingerprint" in str(refused.value)
 
 
 def test_an_empty_file_is_nothing(world: SeedWorld, tmp_path: Path) -> None:
