@@ -119,6 +119,16 @@ def test_selectors_find_the_workers(name: str) -> None:
     assert [given for given in found if given not in (labels, {"kubernetes.io/metadata.name": "monitoring"})] == []
 
 
+def test_two_groups_are_told_apart() -> None:
+    """The label of a group goes into every selector, also into the PodMonitor's, which kustomize does not know."""
+    (labels,) = manifest("kustomization.yaml")["labels"]
+    assert list(labels["pairs"]) == ["app.kubernetes.io/instance"]
+    assert labels["includeSelectors"] is True
+    assert [(field["kind"], field["path"]) for field in labels["fields"]] == [
+        ("PodMonitor", "spec/selector/matchLabels")
+    ]
+
+
 def test_user_and_port_of_the_image() -> None:
     """The pod runs as the user of the image, and its port is the image's."""
     image = (DEPLOY / "Dockerfile").read_text("utf-8")
