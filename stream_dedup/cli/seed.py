@@ -69,6 +69,11 @@ def command(config: Config, files: tuple[str, ...], topic: str | None, name: str
             tally = seed_files(config, files, name, show, show_stage)
     for example in tally.examples:
         say(f"rejected: {example}")
+    if tally.unchecked:
+        say(
+            f"{tally.unchecked:,} of those that are already there have expired: the log no longer knows whether they "
+            "were the same articles; give another archive that begins alike a --name of its own"
+        )
     write_lines(f"{tally.entered:,} entered, {tally.present:,} already there, {tally.rejected:,} rejected")
     return EXIT_FOUND if tally.rejected else EXIT_OK
 

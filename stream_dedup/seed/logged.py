@@ -25,10 +25,12 @@ _SourceId = tuple[bytes, int]
 
 
 class FoundOffsets(NamedTuple):
-    """For each of some offsets: whether the log has it, and whether with another checksum."""
+    """For each of some offsets: whether the log has it or has forgotten it, whether with another checksum."""
 
     logged: NDArray[np.bool_]
     changed: NDArray[np.bool_]
+    unchecked: NDArray[np.bool_]
+    """Forgotten: it was logged, but its checksum is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,12 @@ class LoggedPartition:
         """Look up articles by their offsets."""
         forgotten = offsets < self.forgotten_before
         if not len(self.offsets):
-            return FoundOffsets(forgotten, np.zeros(len(offsets), np.bool_))
+            return FoundOffsets(forgotten, np.zeros(len(offsets), np.bool_), forgotten)
         at = np.minimum(np.searchsorted(self.offsets, offsets), len(self.offsets) - 1)
         known = self.offsets[at] == offsets
         came_later = ~known & ~forgotten & self._in_gap(offsets)
-        return FoundOffsets(known | forgotten, came_later | (known & (self.checksums[at] != checksums)))
+        changed = came_later | (known & (self.checksums[at] != checksums))
+        return FoundOffsets(known | forgotten, changed, forgotten & ~known)
 
     def _in_gap(self, offsets: I64) -> NDArray[np.bool_]:
         if not len(self.gaps):

@@ -59,6 +59,8 @@ class SeedTally:
     """Unreadable: logged as rejected, with the reason."""
     examples: list[str] = field(default_factory=list)
     """The first rejected articles: where they are, and why."""
+    unchecked: int = 0
+    """Of ``present`` those that a trim has forgotten: whether they are the same articles is not known."""
 
 
 class _Submitted(NamedTuple):
@@ -167,6 +169,7 @@ class Seeding:
             raise _changed(archive, batch, int(np.flatnonzero(found.changed)[0]))
         rows = np.flatnonzero(~found.logged)
         self._tally.present += len(batch.offsets) - len(rows)
+        self._tally.unchecked += int(found.unchecked.sum())
         if len(rows):
             self._read.logged.add(batch.source[:2], batch.offsets[rows], checksums[rows])
             self._submitted.append(_Submitted(archive, batch, rows, batch.columns(rows, self._pool)))

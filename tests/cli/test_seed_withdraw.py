@@ -116,6 +116,18 @@ def test_seed_says_what_it_did(
     assert calls == [(("a",), "n")]
 
 
+def test_seed_says_what_it_could_not_compare(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Expired articles are counted as there; those of another archive that begins alike would be skipped unseen."""
+    monkeypatch.setattr(seed_run, "seed_files", lambda *_: SeedTally(present=34, unchecked=30))
+    assert run(["seed", "a"]) == EXIT_OK
+    said = capsys.readouterr()
+    assert said.out == "0 entered, 34 already there, 0 rejected\n"
+    assert "30 of those that are already there have expired" in said.err
+    assert "a --name of its own" in said.err
+
+
 def test_seed_reads_json_lines_only(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """As `filter`: a text file has no line that is an article."""
     monkeypatch.setenv("STREAM_DEDUP_INPUT__FORMAT", "text")

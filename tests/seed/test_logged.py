@@ -11,6 +11,15 @@ from stream_dedup.seed.logged import LoggedArticles
 from tests.logs import OTHER_TOPIC, SCHEME, TOPIC, batch
 
 
+def unchecked(log: list[Payload], offsets: list[int]) -> list[bool]:
+    """Which of these offsets are logged, with what is not known."""
+    logged = LoggedArticles([(TOPIC, 0)])
+    for payload in log:
+        logged.follow(payload)
+    answer = logged.of((TOPIC, 0)).find(np.array(offsets), np.array(offsets, np.uint64))
+    return [bool(one) for one in answer.unchecked]
+
+
 def found(log: list[Payload], offsets: list[int], checksums: list[int]) -> tuple[list[bool], list[bool]]:
     """Which of these offsets are logged, and which with another checksum (that of the tests is the offset)."""
     logged = LoggedArticles([(TOPIC, 0)])
@@ -59,4 +68,7 @@ def test_what_a_trim_forgot_counts_as_logged() -> None:
     trim = Trim(LogOffset(1), 0, Basis(rules.revision, LogOffset(3), forgotten))
     late = Trim(LogOffset(1), 0, Basis(rules.revision + 1, LogOffset(3), (Forgotten(TOPIC, 0, SourceOffset(6)),)))
     assert found([rules, trim, late], [3, 4, 5], [9, 9, 9]) == ([True, False, False], [False, False, False])
+    assert unchecked([rules, trim, late], [3, 4, 5]) == [True, False, False]
+    assert unchecked([rules, trim, batch([4], [1])], [3, 4, 5]) == [True, False, False]
+    assert unchecked([rules, batch([3], [1]), trim], [2, 3, 4]) == [True, False, False]
     assert found([rules, trim, batch([4], [1])], [3, 4, 5], [9, 4, 9]) == ([True, True, False], [False, False, False])
