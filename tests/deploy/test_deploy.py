@@ -3,8 +3,10 @@
 import re
 import tomllib
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
 from stream_dedup.config.model import Config
 from stream_dedup.dev.broker.settings import DEFAULT_IMAGE
@@ -30,6 +32,22 @@ def test_variables_are_keys_of_the_configuration(name: str) -> None:
 def test_one_kafka_for_all() -> None:
     """compose.yml takes the same image of Kafka by default as the development broker."""
     assert f"${{KAFKA_IMAGE:-{DEFAULT_IMAGE}}}" in (DEPLOY / "compose.yml").read_text()
+
+
+def test_what_compose_mounts_names_its_services() -> None:
+    """Prometheus and Grafana, which compose gives their files, look for the services and the folders of compose."""
+    compose = yaml.safe_load((DEPLOY / "compose.yml").read_text("utf-8"))["services"]
+    (scrape,) = yaml.safe_load((DEPLOY / "prometheus.yml").read_text("utf-8"))["scrape_configs"]
+    (names,) = scrape["dns_sd_configs"]
+    assert set(names["names"]) <= set(compose)
+    assert scrape["job_name"] == "stream-dedup"
+    provisioning = DEPLOY / "grafana" / "provisioning"
+    (source,) = yaml.safe_load((provisioning / "datasources" / "prometheus.yml").read_text("utf-8"))["datasources"]
+    assert urlsplit(source["url"]).hostname in compose
+    (provider,) = yaml.safe_load((provisioning / "dashboards" / "stream-dedup.yml").read_text("utf-8"))["providers"]
+    mounted = [mount.split(":")[1] for mount in compose["grafana"]["volumes"]]
+    assert provider["options"]["path"] in mounted
+    assert "/etc/grafana/provisioning" in mounted
 
 
 def test_image_has_what_the_package_is_built_of() -> None:
