@@ -212,7 +212,9 @@ def run(stage: Stage, only: Collection[str]) -> bool:
     print(f"{len(QUERIES)} queries of the boards, {len(empty)} of them empty", *empty, sep="\n")
     print(f"{'alert':32} {'fired after':>12} {'stopped after':>12}", flush=True)
     seen = [see(stage, harm) for harm in HARMS if not only or harm.alerts.keys() & set(only)]
-    unmoved = [] if only else unmoved_queries(stage)
+    if only:  # most of the others need another harm to move
+        return all(seen) and not empty
+    unmoved = unmoved_queries(stage)
     print(f"{len(unmoved)} queries of the boards were 0 all the time", *unmoved, sep="\n")
     return all(seen) and not empty and not unmoved
 
