@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stream_dedup.status.snapshot import Rates, Snapshot
 
 _NO_ANSWER = (UnavailableError, RefusedError)
-"""Errors after which another look may have an answer. Refused is a read of what a trim has just cut off the log."""
+"""Errors after which another report may have an answer. Refused is a read of what a trim has just cut off the log."""
 
 
 @click.command()
@@ -34,7 +34,7 @@ _NO_ANSWER = (UnavailableError, RefusedError)
     type=Seconds(min=0.1),
     default=3.0,
     metavar="SECONDS",
-    help="Time between two looks, from which the rates are computed (default: 3).",
+    help="Time between two snapshots, from which the rates are computed (default: 3).",
 )
 @click.option("--no-rules", is_flag=True, help="Do not read the log for its rules, which takes long for a long log.")
 def command(config: Config, *, watch: bool, as_json: bool, interval: float, no_rules: bool) -> int:
@@ -49,13 +49,13 @@ def command(config: Config, *, watch: bool, as_json: bool, interval: float, no_r
     """
     code = EXIT_OK
     with suppress(KeyboardInterrupt), Screen(shown=watch and not as_json) as screen:
-        for look in _looks(config, interval, watch=watch, with_rules=not no_rules):
-            code = _show(look, screen, as_json=as_json)
+        for report in _reports(config, interval, watch=watch, with_rules=not no_rules):
+            code = _show(report, screen, as_json=as_json)
     return code
 
 
-class _Look:
-    """What one look found: a snapshot with what is wrong, or the error of a broker that did not answer."""
+class _StatusReport:
+    """A snapshot, the rates since the one before, and what is wrong."""
 
     def __init__(self, config: Config, before: Snapshot | None, now: Snapshot) -> None:
         from stream_dedup.status.findings import find  # noqa: PLC0415 - as the other modules of status
@@ -66,10 +66,10 @@ class _Look:
         self.findings: list[GroupFinding] = find(now, before, rules_of(config))
 
 
-def _looks(
+def _reports(
     config: Config, interval: float, *, watch: bool, with_rules: bool
-) -> Iterator[_Look | UnavailableError | RefusedError]:
-    """Yield one look, for which the group is looked at twice; with ``watch`` every look, without end."""
+) -> Iterator[_StatusReport | UnavailableError | RefusedError]:
+    """Yield one report, from two snapshots; with ``watch`` one for each snapshot, without end, errors included."""
     from stream_dedup.status.reading import StatusReader  # noqa: PLC0415 - loads the Kafka client
 
     while True:
@@ -79,7 +79,7 @@ def _looks(
                 line.close()
                 while True:
                     if watch or before is not None:
-                        yield _Look(config, before, now)
+                        yield _StatusReport(config, before, now)
                     if not watch and before is not None:
                         return
                     time.sleep(interval)
@@ -91,20 +91,20 @@ def _looks(
             time.sleep(interval)
 
 
-def _show(look: _Look | UnavailableError | RefusedError, screen: Screen, *, as_json: bool) -> int:
-    """Write one look and return its exit code."""
+def _show(report: _StatusReport | UnavailableError | RefusedError, screen: Screen, *, as_json: bool) -> int:
+    """Write a report, or an error, and return its exit code."""
     from stream_dedup.status.text import lines_of, values_of  # noqa: PLC0415 - as above
 
-    if isinstance(look, _NO_ANSWER):
+    if isinstance(report, _NO_ANSWER):
         if as_json:
-            write_json({"error": str(look)})
-        elif not screen.show([f"error: {look}"]):
-            say(f"error: {look}")
+            write_json({"error": str(report)})
+        elif not screen.show([f"error: {report}"]):
+            say(f"error: {report}")
         return EXIT_UNAVAILABLE
     if as_json:
-        write_json(values_of(look.now, look.rates, look.findings))
+        write_json(values_of(report.now, report.rates, report.findings))
     else:
-        lines = lines_of(look.now, look.rates, look.findings)
+        lines = lines_of(report.now, report.rates, report.findings)
         if not screen.show(lines):
             write_lines(*lines)
-    return EXIT_OK if all(finding.is_note for finding in look.findings) else EXIT_FOUND
+    return EXIT_OK if all(finding.is_note for finding in report.findings) else EXIT_FOUND

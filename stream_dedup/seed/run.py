@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 SUBMITTED_PER_PROCESS = 2
 """Batches in the pool for each process: one that is fingerprinted, one that waits."""
-LOG_LOOK_S = 1.0
-"""Seconds between two looks whether the log is still the one that was read: a look takes some milliseconds."""
+LOG_ID_CHECK_S = 1.0
+"""Seconds between two requests for the id of the log's topic: a request takes some milliseconds."""
 MAX_NAME_BYTES = 249
 """Bytes of the name of an archive: as many as Kafka allows the name of a topic. Headers contain either."""
 
@@ -144,8 +144,8 @@ class _SameLogTopic:
         self._read_at = time.monotonic()
 
     def check(self) -> None:
-        """Compare the id, at most once in ``LOG_LOOK_S``."""
-        if time.monotonic() - self._read_at >= LOG_LOOK_S:
+        """Compare the id, at most once in ``LOG_ID_CHECK_S``."""
+        if time.monotonic() - self._read_at >= LOG_ID_CHECK_S:
             self.check_now()
 
     def check_now(self) -> None:

@@ -13,7 +13,7 @@ may be in the log, or come into it later, after another call has appended the sa
 two calls at the same time: of the same coordinates logged twice, the first entry counts.
 
 A log that was made anew meanwhile has other articles, and no rules before these batches. Kafka would append to it all
-the same. So step 4 looks now and then, too, whether the log is still the one that was read.
+the same. So step 4 checks now and then, too, that the log is still the one that was read.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ def lines_of(now: Snapshot, rates: Rates | None, findings: list[GroupFinding]) -
     """Return the lines of a snapshot."""
     at = datetime.fromtimestamp(now.at_ms / 1000, UTC).isoformat(" ", "seconds")
     return [
-        f"group {now.group}: {now.group_state.lower()}, {len(now.members)} workers, lag {now.lag:,}   {at}",
+        f"group {now.group}: {now.group_state.lower()}, {_workers(len(now.members))}, lag {now.lag:,}   {at}",
         *_rate_lines(rates),
         "",
         *_worker_lines(now),
@@ -100,7 +100,7 @@ def _log_lines(now: Snapshot) -> list[str]:
     facts = [f"offsets {log.first:,} to {log.end:,}"]
     facts += [] if log.size_bytes is None else [_size(log.size_bytes)]
     facts += [] if log.last_ms is None else [f"last record {_age((now.at_ms - log.last_ms) / 1000)} ago"]
-    facts += [] if log.trims is None else [f"{log.trims:,} trims in it"]
+    facts += [] if log.trims is None else [f"{log.trims:,} trims"]
     lines = [f"log {log.topic}: {', '.join(facts)}"]
     if log.rules is not None:
         values = ", ".join(f"{name} {value}" for name, value in rule_values(log.rules).items() if value != NONE)
@@ -128,6 +128,10 @@ def _log_values(log: LogState) -> dict[str, Any]:
         "rules_offset": log.rules_offset,
         "damage": log.damage,
     }
+
+
+def _workers(count: int) -> str:
+    return "1 worker" if count == 1 else f"{count} workers"
 
 
 def _size(count: int) -> str:
