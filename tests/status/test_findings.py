@@ -115,7 +115,7 @@ def test_a_snapshot_as_text_and_as_values() -> None:
     findings = find(now, WELL, RULES)
     rates = Rates.between(WELL, now)
     text = "\n".join(lines_of(now, rates, findings))
-    for part in ("1 workers", "5.0 articles a second", "news-1", "articles-1", "offsets 0 to 7", "last record 3 s ago"):
+    for part in ("1 worker,", "5.0 articles a second", "news-1", "articles-1", "offsets 0 to 7", "last record 3 s ago"):
         assert part in text
     assert "\x1b" not in text
     values = values_of(now, rates, findings)
