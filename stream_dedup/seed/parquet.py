@@ -104,7 +104,10 @@ def _beginning(file: Any, path: Path) -> bytes | None:  # noqa: ANN401 - pyarrow
     first = next(_read(file, path, 1, ["checksum", "id"]), None)
     if first is None:
         return None
-    row = first.to_pylist()[0]
+    try:
+        row = first.to_pylist()[0]
+    except UnicodeDecodeError as error:
+        raise _unreadable(path, error) from error
     return f"row\n{row['checksum']} {row['id']}".encode()
 
 

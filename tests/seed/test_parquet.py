@@ -88,6 +88,16 @@ def test_a_file_with_a_damaged_page_is_refused(world: SeedWorld, tmp_path: Path)
     assert world.batches() == []
 
 
+def test_an_id_that_is_not_utf8_is_refused(world: SeedWorld, tmp_path: Path) -> None:
+    """The writer said that the bytes were text; they are read first for the identity of the file."""
+    table = parquet.read_table(write(world, tmp_path / "archive", LINES[:2]))
+    ends = pa.array([0, 1, 2], pa.int32()).buffers()[1]
+    ids = pa.StringArray.from_buffers(2, ends, pa.py_buffer(b"\xff\xfe"))
+    parquet.write_table(table.set_column(table.schema.get_field_index("id"), "id", ids), tmp_path / "bytes")
+    with pytest.raises(UserError, match="bytes: no readable Parquet .*utf-8"):
+        world.seed_files(tmp_path / "bytes")
+
+
 def test_rows_of_another_scheme_are_refused(world: SeedWorld, tmp_path: Path) -> None:
     """In three lines, with the file."""
     path = write(world, tmp_path / "archive", LINES, scheme="article/1-00")
