@@ -94,7 +94,7 @@ def test_an_id_that_is_not_utf8_is_refused(world: SeedWorld, tmp_path: Path) -> 
     ends = pa.array([0, 1, 2], pa.int32()).buffers()[1]
     ids = pa.StringArray.from_buffers(2, ends, pa.py_buffer(b"\xff\xfe"))
     parquet.write_table(table.set_column(table.schema.get_field_index("id"), "id", ids), tmp_path / "bytes")
-    with pytest.raises(UserError, match="bytes: no readable Parquet .*utf-8"):
+    with pytest.raises(UserError, match=r"bytes: no readable Parquet .*utf-8"):
         world.seed_files(tmp_path / "bytes")
 
 
