@@ -13,7 +13,7 @@
 # make alerts  the harm of each alert done for real, and each board's queries asked, on a broker with Prometheus
 #             (ARGS="--factor 20 --only StreamDedupLate")
 # make boards  the Grafana boards in deploy/grafana, from boards/
-# make image  the worker's container image; make kafka-image: Kafka's, where apache/kafka cannot be pulled
+# make image  the worker's container image; make check-image: it runs read-only and without rights; make kafka-image: Kafka's, where apache/kafka cannot be pulled
 
 PYTHON ?= python3
 VENV := .venv
@@ -31,7 +31,7 @@ PROMETHEUS_IMAGE ?= stream-dedup/prometheus
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-full test-cluster test-spark lint bench quality fuzz simulate soak alerts boards image kafka-image prometheus-image clean
+.PHONY: help setup run test test-full test-cluster test-spark lint bench quality fuzz simulate soak alerts boards image check-image kafka-image prometheus-image clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -96,6 +96,9 @@ soak: setup
 # deploy/certs/README: what to do where the network puts its own certificates before PyPI's.
 image:
 	@docker build --tag $(IMAGE) --file deploy/Dockerfile .
+
+check-image:
+	@deploy/check-image $(IMAGE)
 
 # The context is made by tar: the jars come from the cache, and no builder but the classic one is needed.
 kafka-image: setup
