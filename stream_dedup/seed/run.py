@@ -133,7 +133,7 @@ class _SeedCall:
     processes: int
 
 
-class _SameLogTopic:
+class SameLogTopic:
     """Implements ``SameLog``: a topic that was made anew has another id."""
 
     def __init__(self, config: Config, read_id: Callable[[], bytes | None]) -> None:
@@ -171,7 +171,7 @@ def _seed(call: _SeedCall, tally: SeedTally, report: Callable[[], None], stage: 
         refuse_lost_log(admin, config)
         ensure_topics(admin, config)
         topic = config.log_topic
-        same_log = _SameLogTopic(config, lambda: topic_ids(admin, [topic]).get(topic))
+        same_log = SameLogTopic(config, lambda: topic_ids(admin, [topic]).get(topic))
         settings, fmt = fingerprint_settings_of(config), input_format_of(config)
         pool = stack.enter_context(FingerprintPool(call.processes, settings, fmt, config.worker.article_limit_s))
         log = stack.enter_context(closing(connect_log(config)))
