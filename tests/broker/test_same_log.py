@@ -14,6 +14,7 @@ from stream_dedup.seed.run import SameLogTopic
 from tests.waiting import wait_until
 
 
+@pytest.mark.slow
 def test_a_log_that_is_deleted_or_made_anew_is_another_one(config: Config) -> None:
     """By its id: name and settings are the same."""
     log = config.log_topic
