@@ -137,7 +137,14 @@ def _progress(now: Snapshot, before: Snapshot) -> Iterator[GroupFinding]:
     if rates.seconds < STUCK_S or not now.members or now.group_state in _REBALANCING:
         return
     earlier = {each.partition: each for each in before.partitions}
-    stuck = [each for each in now.partitions if each.owner is not None and _is_stuck(earlier.get(each.partition), each)]
+    still = [each for each in now.partitions if each.owner is not None and _is_stuck(earlier.get(each.partition), each)]
+    stuck = [each for each in still if each.lag > 1]
+    if last := [each for each in still if each.lag == 1]:
+        yield GroupFinding(
+            f"{_names(last)}: one offset is not committed",
+            "if the topic's producer is transactional, this is its last marker; else an article waits",
+            is_note=True,
+        )
     if stuck:
         yield GroupFinding(
             f"{_names(stuck)}: nothing was committed in {rates.seconds:.0f} s, though there are articles",

@@ -27,7 +27,7 @@ class PartitionState:
 
     @property
     def lag(self) -> int:
-        """Number of offsets that are not committed."""
+        """Number of offsets that are not committed, markers of transactions among them."""
         begun = None if self.is_stale else self.committed
         return max(0, self.end - max(self.first, begun or 0))
 

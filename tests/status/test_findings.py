@@ -81,6 +81,14 @@ def test_progress_is_judged_by_two_looks() -> None:
     assert told(replace(still, group_state="PreparingRebalance"), WELL)[0].startswith("the group is sharing out")
 
 
+def test_the_marker_of_a_transaction_is_no_article_that_waits() -> None:
+    """One offset that stays uncommitted may be the marker of a topic's last transaction, which no one commits."""
+    behind = replace(WELL, partitions=(replace(FIRST, committed=99), SECOND))
+    (finding,) = find(replace(behind, at_s=2.0), behind, RULES)
+    assert finding.is_note
+    assert str(finding).startswith("articles-0: one offset is not committed; if the topic's producer is transactional")
+
+
 def test_notes_do_not_count() -> None:
     """A worker without a partition, a topic made again, other rules in the configuration: the group works."""
     idle = replace(WELL, members=(WORKER, Member("news-2", "h", ())))
