@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pytest
+
 PRODUCT = Path(__file__).parents[1] / "stream_dedup"
 
 
@@ -63,11 +65,13 @@ def modules() -> Iterator[tuple[str, ast.Module]]:
         yield str(file.relative_to(PRODUCT)), ast.parse(file.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_a_class_name_exists_once() -> None:
     """No two classes of the product have the same name."""
     assert doubles((file, class_names(tree)) for file, tree in modules()) == {}
 
 
+@pytest.mark.slow
 def test_a_constant_is_defined_in_one_file() -> None:
     """No public constant or type alias is defined in two files or named like a class; no private one is copied."""
     assert doubles((file, constant_names(tree) | set(class_names(tree))) for file, tree in modules()) == {}

@@ -223,7 +223,7 @@ def test_stop_words_do_not_count(tmp_path: Path) -> None:
     assert counts("Apples and 苹果 香蕉", settings) == Counter({"apples": 1, "香蕉": 1})
 
 
-@pytest.mark.parametrize("name", ["rjieba", "jieba"])
+@pytest.mark.parametrize("name", ["rjieba", pytest.param("jieba", marks=pytest.mark.slow)])
 def test_a_users_words_are_kept_whole(name: Literal["rjieba", "jieba"], tmp_path: Path) -> None:
     """By both segmenters, with and without a frequency; simplified where the text is."""
     file = tmp_path / "words.txt"

@@ -207,6 +207,7 @@ def test_rows_of_another_shape_are_refused() -> None:
             RowChunks(chunks, 2)
 
 
+@pytest.mark.slow
 def test_the_compiler_is_loaded_by_the_first_query() -> None:
     """Not before: a command that looks nothing up does not wait for it."""
     command = (

@@ -17,7 +17,7 @@ from tests.simulation.world import SimulatedWorld
 SEEDS = 3_000 if FULL else 300
 BEGUN_S = 10.0
 """Virtual seconds after which a worker has begun, also one that was started twice."""
-SHARE = 25
+SHARE = 10
 """Seeds of one test: the processes of a run share them out."""
 
 
