@@ -158,7 +158,10 @@ class Pipeline:
         return {partition: offset for partition, (offset, _) in found.items()}
 
     def ends(self) -> dict[TopicPartition, int]:
-        ends: dict[TopicPartition, int] = self._consumer.end_offsets(self.partitions())
+        consumer, kafka = self._consumer, self.config().kafka
+        ends: dict[TopicPartition, int] = patiently(
+            kafka, "the ends of the input", lambda: consumer.end_offsets(self.partitions())
+        )
         return ends
 
     # One client for all looks: making one takes more processor time than the look.
