@@ -197,9 +197,9 @@ class _Shower:
 
     def _texts(self, numbers: set[int]) -> dict[int, str]:
         """Return the texts of these articles; empty for one that can no longer be read."""
-        places = {number: Where(*self.collected.where[number].tolist()) for number in numbers}
-        texts = texts_at(self.options.files, set(places.values()), input_format_of(self.config), self.copies)
-        return {number: texts.get(place, "") for number, place in places.items()}
+        sources = {number: Where(*self.collected.where[number].tolist()) for number in numbers}
+        texts = texts_at(self.options.files, set(sources.values()), input_format_of(self.config), self.copies)
+        return {number: texts.get(source, "") for number, source in sources.items()}
 
     def _show(self, pair: edge.Edge, side: edge.EdgeList, kind: Status, texts: dict[int, str]) -> edge.ShownPair:
         """Return a pair with its passages."""

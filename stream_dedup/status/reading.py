@@ -7,7 +7,6 @@ snapshot reads what was appended since. Without the rules, only the last record 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
@@ -30,8 +29,6 @@ from stream_dedup.ports import Partition
 from stream_dedup.status.snapshot import LogState, PartitionState, Snapshot
 
 if TYPE_CHECKING:
-    from kafka import KafkaAdminClient, TopicPartition
-
     from stream_dedup.broker.log import WaitingLog
     from stream_dedup.config.model import Config
 
@@ -75,13 +72,28 @@ class StatusReader:
             group=config.kafka.group,
             group_state=state,
             members=members,
-            partitions=self._ask("partitions", lambda: _partitions(admin, config, members)),
+            partitions=self._ask("partitions", lambda: self._partitions(members)),
             log=log,
             out_of_sync=self._ask("replicas", lambda: out_of_sync(admin, _topics(config))),
             topic_problems=tuple(check_topics(admin, config)),
             hanging=self._ask("transactions", lambda: tuple(sorted(hanging_transactions(admin, config.kafka.group)))),
             lost=offsets_without_log(config, found),
         )
+
+    def _partitions(self, members: tuple[Member, ...]) -> tuple[PartitionState, ...]:
+        names = list(dict.fromkeys(self._config.topics.input))
+        # The committed offsets are read before the ends, which only grow: no lag is below 0.
+        committed = committed_offsets(self._admin, self._config.kafka.group)
+        ids = topic_ids(self._admin, names)
+        bounds = offset_bounds(self._admin, partitions_of(self._admin, [name for name in names if name in ids]))
+        owners = {partition: member.client_id for member in members for partition in member.partitions}
+        states = []
+        for at, (first, end) in sorted(bounds.items()):
+            offset, topic_id = committed.get(at, (None, None))
+            is_stale = topic_id is not None and topic_id != ids[at.topic]
+            partition = Partition(*at)
+            states.append(PartitionState(partition, first, end, offset, is_stale, owners.get(partition)))
+        return tuple(states)
 
     def _read_log(self, found: FoundLog) -> LogState:
         if found.log_id is None:
@@ -142,35 +154,6 @@ class _LogFollower:
         self._trims += isinstance(record.payload, Trim)
         if isinstance(record.payload, Rules):
             history.append(record.offset, int(record.time), record.payload)
-
-
-def _partitions(admin: KafkaAdminClient, config: Config, members: tuple[Member, ...]) -> tuple[PartitionState, ...]:
-    names = list(dict.fromkeys(config.topics.input))
-    # The committed offsets are read before the ends, which only grow: no lag is below 0.
-    committed = committed_offsets(admin, config.kafka.group)
-    ids = topic_ids(admin, names)
-    bounds = offset_bounds(admin, partitions_of(admin, [name for name in names if name in ids]))
-    owners = {partition: member.client_id for member in members for partition in member.partitions}
-    return tuple(_partition(at, edges, committed, ids, owners) for at, edges in sorted(bounds.items()))
-
-
-def _partition(
-    at: TopicPartition,
-    edges: tuple[int, int],
-    committed: Mapping[TopicPartition, tuple[int, bytes | None]],
-    ids: Mapping[str, bytes],
-    owners: Mapping[Partition, str],
-) -> PartitionState:
-    offset, topic_id = committed.get(at, (None, None))
-    partition = Partition(*at)
-    return PartitionState(
-        partition=partition,
-        first=edges[0],
-        end=edges[1],
-        committed=offset,
-        is_stale=topic_id is not None and topic_id != ids[at.topic],
-        owner=owners.get(partition),
-    )
 
 
 def _topics(config: Config) -> list[str]:

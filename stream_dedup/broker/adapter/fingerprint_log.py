@@ -200,10 +200,10 @@ class KafkaLog:
         self._admin.close()
 
     def _record(self, message: ConsumerRecord) -> LogRecord:
-        place = f"topic {self._topic}, offset {message.offset}"
+        location = f"topic {self._topic}, offset {message.offset}"
         if message.timestamp_type != LOG_APPEND_TIME:
             msg = (
-                f"{place}: its time was not set by the broker; "
+                f"{location}: its time was not set by the broker; "
                 "the topic must have message.timestamp.type=LogAppendTime from its first record on"
             )
             raise RefusedError(msg)
@@ -211,5 +211,5 @@ class KafkaLog:
         try:
             return LogRecord(LogOffset(message.offset), message.timestamp, decode(raw), raw)
         except CorruptError as error:
-            msg = f"{place}: {error}"
+            msg = f"{location}: {error}"
             raise CorruptError(msg) from error
