@@ -107,6 +107,8 @@ def _meaning(name: str, rules: Rules) -> str:
         "limit": _limit(rules.limit),
         "short_limit": f"{_limit(rules.short_limit)}, for short text",
         "bucket_limit": "newest entries compared in each posting list",
+        "candidates": "entries that pass the sieve are checked for an article",
+        "copies": "near earlier articles make a duplicate",
         "featureless": "(verdict of text without words)",
         "recrawl": "(an article near an earlier one with its id)",
         "observe": "(every record goes to the unique topic)" if rules.observe else "",

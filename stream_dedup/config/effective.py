@@ -94,6 +94,8 @@ def rules_of(config: Config) -> Rules:
         short_limit=search.short_limit,
         window_ms=config.match.window_ms,
         bucket_limit=config.match.bucket_limit,
+        candidates=config.match.candidates or None,
+        copies=config.match.copies,
         featureless=config.match.featureless,
         recrawl=config.match.recrawl,
         observe=config.match.observe,

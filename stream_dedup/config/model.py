@@ -15,12 +15,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from stream_dedup.config import checks
 from stream_dedup.config.keys import key
+from stream_dedup.config.match_section import MatchConfig
 from stream_dedup.config.sections import (
     FeaturesConfig,
     IndexConfig,
     InputConfig,
     KafkaConfig,
-    MatchConfig,
     MetricsConfig,
     TextConfig,
     TopicsConfig,

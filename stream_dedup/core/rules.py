@@ -36,6 +36,10 @@ MAX_MASKS = sum(math.comb(BLOCK_BITS, bits) for bits in range(MASK_BITS + 1))
 """697 masks of at most 3 bits: the look-ups that directed search can make in one table."""
 MAX_BUCKET_LIMIT = 1 << 20
 """Entries; the largest bucket limit. A longer scan of one posting list is no look-up."""
+MAX_CANDIDATES = 1 << 16
+"""Candidates; the largest bound on those that are checked for one article: 1 MiB of memory notes which they are."""
+COPIES_LIMIT = 32
+"""Near earlier articles up to which the copies of an article are counted: what lies beyond is a flood, of any size."""
 MAX_WINDOW_MS = 1 << 53
 """285,000 years in ms: the largest whole number that every JSON reader keeps exactly."""
 
@@ -43,6 +47,13 @@ CLASSIC_DISTANCE = 3
 """Bits; k of SimHash as it was published for web pages (Manku 2007)."""
 BUCKET_LIMIT = 16_384
 """Entries; the default bucket limit: the length of a posting list when 2**30 articles are spread evenly."""
+CANDIDATES = 1024
+"""Candidates; the default bound of a new log: ordinary articles have fewer, those of a flood have any number."""
+
+
+LATER_FIELDS: dict[str, Any] = {"candidates": None, "copies": 1}
+"""Fields of a rules record that the first releases did not have, with their defaults: an absent field has its default,
+and a field with its default is absent, so that rules of these releases keep their bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +90,9 @@ class Rules:
     of the signature, short texts within ``short_limit``; ``distance`` is None.
 
     ``window_ms`` is how long an article is remembered, in ms of log time; None: for ever. ``bucket_limit`` is
-    the number of newest entries that are compared in each posting list. ``featureless`` is the verdict of text without
+    the number of newest entries that are compared in each posting list. Of those that pass the sieve the first
+    ``candidates`` are checked, in the order of the plan, and in each posting list the newest first; None: all of them.
+    An article is a duplicate from ``copies`` near earlier articles on. ``featureless`` is the verdict of text without
     features, ``unique`` or ``rejected``. ``recrawl`` applies to an article near an earlier one with its own id:
     ``duplicate``, or ``update``, which is a unique article with the earlier version as its match. With ``observe``
     every output record goes to the topic of unique records, with the verdict in its headers.
@@ -94,6 +107,8 @@ class Rules:
     short_limit: int | None = None
     window_ms: int | None = None
     bucket_limit: int = BUCKET_LIMIT
+    candidates: int | None = None
+    copies: int = 1
     featureless: str = UNIQUE
     recrawl: str = DUPLICATE
     observe: bool = False
@@ -125,7 +140,7 @@ class Rules:
         return [problem for problem in (*self._common_problems(), *search) if problem]
 
     def to_json(self) -> bytes:
-        """Canonical JSON.
+        """Canonical JSON; a field that came later is left out where it has its default (``LATER_FIELDS``).
 
         Raises:
             ValueError: the rules are invalid (``problems``).
@@ -135,6 +150,9 @@ class Rules:
             msg = f"no rules: {'; '.join(problems)}"
             raise ValueError(msg)
         values = _values_of(self) | {"scheme": _values_of(self.scheme)}
+        for name, default in LATER_FIELDS.items():
+            if values[name] == default:
+                del values[name]
         return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
     @classmethod
@@ -146,7 +164,7 @@ class Rules:
         """
         try:
             values: dict[str, Any] = json.loads(raw)
-            _refuse_other_fields("rules record", values, cls)
+            _refuse_other_fields("rules record", LATER_FIELDS | values, cls)
             _refuse_other_fields("scheme in a rules record", values["scheme"], Scheme)
             scheme = Scheme(**values.pop("scheme"))
             rules = cls(scheme=scheme, **values)
@@ -187,6 +205,8 @@ class Rules:
             _none_of("search", self.search, EXACT, DIRECTED),
             "" if window is None else _outside("window_ms", window, 1, MAX_WINDOW_MS),
             _outside("bucket_limit", self.bucket_limit, 1, MAX_BUCKET_LIMIT),
+            "" if self.candidates is None else _outside("candidates", self.candidates, 1, MAX_CANDIDATES),
+            _outside("copies", self.copies, 1, COPIES_LIMIT),
             _none_of("featureless", self.featureless, UNIQUE, REJECTED),
             _none_of("recrawl", self.recrawl, DUPLICATE, UPDATE),
             _no_flag("observe", self.observe),

@@ -24,11 +24,38 @@ def raw(rules: Rules, **changes: object) -> bytes:
 
 @pytest.mark.parametrize(
     "rules",
-    [EXACT_RULES, DIRECTED_RULES, replace(DIRECTED_RULES, recrawl="update", observe=True, featureless="rejected")],
+    [
+        EXACT_RULES,
+        DIRECTED_RULES,
+        replace(EXACT_RULES, candidates=1024, copies=5),
+        replace(DIRECTED_RULES, recrawl="update", observe=True, featureless="rejected"),
+    ],
 )
 def test_there_and_back(rules: Rules) -> None:
     """Rules that were written are read back equal."""
     assert Rules.from_json(rules.to_json()) == rules
+
+
+def test_rules_of_the_first_releases_keep_their_bytes() -> None:
+    """A field that came later is written only where it says something, and reads as its default where it is absent."""
+    first = {
+        "bucket_limit": 16_384,
+        "distance": 5,
+        "featureless": "unique",
+        "limit": None,
+        "observe": False,
+        "probes": None,
+        "recrawl": "duplicate",
+        "revision": 1,
+        "scheme": asdict(SCHEME),
+        "search": "exact",
+        "short_limit": None,
+        "window_ms": 1000,
+    }
+    assert json.loads(EXACT_RULES.to_json()) == first
+    assert Rules.from_json(json.dumps(first).encode()) == EXACT_RULES
+    later = json.loads(replace(EXACT_RULES, candidates=7).to_json())
+    assert later == first | {"candidates": 7}
 
 
 @pytest.mark.parametrize(
@@ -46,6 +73,10 @@ def test_there_and_back(rules: Rules) -> None:
         (EXACT_RULES, {"window_ms": 1.5}, r"window_ms 1\.5: must be a whole number"),
         (EXACT_RULES, {"bucket_limit": 0}, "bucket_limit 0: must be a whole number from 1 to 1048576"),
         (EXACT_RULES, {"bucket_limit": 2**20 + 1}, "bucket_limit 1048577"),
+        (EXACT_RULES, {"candidates": 0}, "candidates 0: must be a whole number from 1 to 65536"),
+        (EXACT_RULES, {"candidates": 2**16 + 1}, "candidates 65537"),
+        (EXACT_RULES, {"copies": 0}, "copies 0: must be a whole number from 1 to 32"),
+        (EXACT_RULES, {"copies": 33}, "copies 33"),
         (EXACT_RULES, {"featureless": "duplicate"}, "featureless 'duplicate': must be unique or rejected"),
         (EXACT_RULES, {"recrawl": "new"}, "recrawl 'new': must be duplicate or update"),
         (EXACT_RULES, {"observe": 1}, "observe 1: must be true or false"),
