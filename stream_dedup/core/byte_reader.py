@@ -27,6 +27,10 @@ class ByteReader:
         start = self._pass(length)
         return self._raw[start : self._at]
 
+    def rest(self) -> bytes:
+        """Return all bytes that are left."""
+        return self.take(len(self._raw) - self._at)
+
     def text(self, length: int) -> str:
         """Return the topic name in the next bytes."""
         try:

@@ -1,17 +1,37 @@
 """The columns of log entries: this file owns their set, and the bytes of each.
 
 The fields of ``Columns`` are the table of columns. Encoding, decoding, slicing and concatenating are derived from
-it: a new column is a new field, and a new format version in ``entry``.
+it: a new column is a new field with a kind of its own, and no new format.
 
-Bytes of n entries, as drawn in ``entry``: the columns of numbers in the order of the fields, then where each
-text of each column of texts ends, then the texts of each column. All integers are little-endian.
+Each column has a kind, the number that names it in a log record, and a width, the bytes of one entry:
+
+    kind  column      width              one entry
+    1     offsets     8                  int64
+    2     checksums   8                  uint64
+    3     statuses    1                  uint8
+    4     groups      8                  uint64
+    5     signatures  32                 bytes
+    6     margins     8 for each table   bytes
+    7     ids         4                  uint32, the end of its text
+    8     reasons     4                  uint32, the end of its text
+
+Bytes of n entries, as the log has them since format 4:
+
+    uint8        c, number of columns
+    c times      uint8 kind, rising, and uint16 width
+    c times      the column: n entries of its width, without padding; behind a column of texts its texts, joined, in
+                 UTF-8, as many bytes as the end of the last one says
+
+A column that is not there has its least width and is zero in every byte; a writer leaves such a column out. A kind
+that the reader does not know is refused. All integers are little-endian.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from itertools import pairwise
 from typing import Any, Final, Self
 
 import numpy as np
@@ -22,55 +42,83 @@ from stream_dedup.core.model import SIGNATURE_BYTES, TABLE_COUNTS, TABLE_MARGIN_
 from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import CorruptError
 
-
-@dataclass(frozen=True, slots=True)
-class _Numbers:
-    """A column of numbers in the log: for each entry one number, or ``width`` and ``table_width`` for each table."""
-
-    dtype: str
-    width: int = 0
-    table_width: int = 0
-
-    def shape(self, n: int, tables: int) -> tuple[int, ...]:
-        """Return the shape of the column of n entries."""
-        width = self.width + self.table_width * tables
-        return (n, width) if width else (n,)
-
-
 _STORED: Final = "stored"
 _LAST_STATUS: Final = max(Status)
+_LAST_KIND_BEFORE_4: Final = 8
+_ENTRY: Final = struct.Struct("<BH")
+"""Kind and width of a column."""
 
 
-def stored_numbers(dtype: str, width: int = 0, *, table_width: int = 0) -> dict[str, _Numbers]:
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """How the log stores a column."""
+
+    kind: int
+    dtype: str
+    widths: tuple[int, ...]
+    """Widths that it may have, the least one first."""
+    in_rows: bool = False
+    """Whether an entry is a row of numbers, and not a single number."""
+    is_texts: bool = False
+
+    @property
+    def least(self) -> int:
+        """The least width."""
+        return self.widths[0]
+
+    def shape(self, n: int, width: int) -> tuple[int, ...]:
+        """Return the shape of the numbers of n entries."""
+        return (n, width) if self.in_rows else (n,)
+
+    def numbers(self, reader: ByteReader, n: int, width: int) -> Any:  # noqa: ANN401 - an array of the field's type
+        """Read the numbers of n entries."""
+        return reader.column(self.dtype, self.shape(n, width))
+
+    def column(self, reader: ByteReader, n: int, width: int) -> Any:  # noqa: ANN401 - an array or texts
+        """Read the column of n entries."""
+        numbers = self.numbers(reader, n, width)
+        return Texts(numbers, reader.take(int(numbers[-1]))) if self.is_texts else numbers
+
+    def made(self, values: Any) -> Any:  # noqa: ANN401 - a sequence of numbers or texts; an array or texts
+        """Return a column of these values."""
+        return Texts.of(values) if self.is_texts else np.asarray(values, self.dtype)
+
+    def blank(self, n: int, width: int | None = None) -> Any:  # noqa: ANN401 - an array or texts
+        """Return n entries of zeros, by default of the least width; or n empty texts."""
+        zeros = np.zeros(self.shape(n, self.least if width is None else width), self.dtype)
+        return Texts(zeros, b"") if self.is_texts else zeros
+
+
+def stored_numbers(kind: int, dtype: str) -> dict[str, _Stored]:
     """Return the metadata of a field that is a column of numbers."""
-    return {_STORED: _Numbers(dtype, width, table_width)}
+    return {_STORED: _Stored(kind, dtype, (np.dtype(dtype).itemsize,))}
 
 
-def stored_texts() -> dict[str, type[Texts]]:
-    """Return the metadata of a field that is a column of texts."""
-    return {_STORED: Texts}
+def _stored_bytes(kind: int, *widths: int) -> dict[str, _Stored]:
+    return {_STORED: _Stored(kind, "u1", widths, in_rows=True)}
+
+
+def _stored_texts(kind: int) -> dict[str, _Stored]:
+    return {_STORED: _Stored(kind, "<u4", (4,), is_texts=True)}
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Columns:
-    """Log entries without their coordinates, as columns of the same length.
+    """Log entries without their coordinates, as columns of the same length; each field is a column."""
 
-    Each field is a column. Columns of numbers come first, then columns of texts, in the order of the log's bytes.
-    """
-
-    checksums: U64 = field(metadata=stored_numbers("<u8"))
+    checksums: U64 = field(metadata=stored_numbers(2, "<u8"))
     """xxh3-64 of each record's value; 0 of a tombstone."""
-    statuses: U8 = field(metadata=stored_numbers("u1"))
+    statuses: U8 = field(metadata=stored_numbers(3, "u1"))
     """``model.Status``."""
-    groups: U64 = field(metadata=stored_numbers("<u8"))
+    groups: U64 = field(metadata=stored_numbers(4, "<u8"))
     """``model.group_of``: entries of different groups are never near; 0 unless signed."""
-    signatures: U8 = field(metadata=stored_numbers("u1", SIGNATURE_BYTES))
+    signatures: U8 = field(metadata=_stored_bytes(5, SIGNATURE_BYTES))
     """Bit 0 is the high bit of byte 0; zero unless signed."""
-    margins: U8 = field(metadata=stored_numbers("u1", table_width=TABLE_MARGIN_BYTES))
+    margins: U8 = field(metadata=_stored_bytes(6, *(TABLE_MARGIN_BYTES * tables for tables in TABLE_COUNTS)))
     """Margins of the bits that the tables cut into blocks, 4 bits each; zero unless signed."""
-    ids: Texts = field(metadata=stored_texts())
+    ids: Texts = field(metadata=_stored_texts(7))
     """Article ids."""
-    reasons: Texts = field(metadata=stored_texts())
+    reasons: Texts = field(metadata=_stored_texts(8))
     """Why the record was rejected; empty if it was not."""
 
     def __len__(self) -> int:
@@ -91,73 +139,129 @@ class Columns:
         rows = list(reasons)
         blank = Columns.blank(len(rows), self.tables)
         changed: dict[str, Any] = {"reasons": self.reasons.changed(reasons)}
-        for name in _numbers().keys() - {"checksums"}:
-            changed[name] = getattr(self, name).copy()
-            changed[name][rows] = getattr(blank, name)
+        for name, one in _stored(Columns).items():
+            if not one.is_texts and name != "checksums":
+                changed[name] = getattr(self, name).copy()
+                changed[name][rows] = getattr(blank, name)
         return replace(self, **changed)
 
     @classmethod
     def of(cls, **columns: Any) -> Columns:  # noqa: ANN401 - a sequence of numbers or texts for each field
         """Make columns from one sequence of numbers or texts for each field."""
-        made: dict[str, Any] = {name: np.asarray(columns[name], one.dtype) for name, one in _numbers().items()}
-        made |= {name: Texts.of(columns[name]) for name in _texts()}
-        return Columns(**made)
+        return Columns(**{name: one.made(columns[name]) for name, one in _stored(Columns).items()})
 
     @classmethod
     def blank(cls, n: int, tables: int) -> Columns:
         """Return n rejected entries without checksum, id and reason, under a scheme of this many tables."""
-        made: dict[str, Any] = {name: np.zeros(one.shape(n, tables), one.dtype) for name, one in _numbers().items()}
+        widths = {"margins": TABLE_MARGIN_BYTES * tables}
+        made = {name: one.blank(n, widths.get(name)) for name, one in _stored(Columns).items()}
         made["statuses"].fill(Status.REJECTED)
-        made |= {name: Texts.of([""] * n) for name in _texts()}
         return Columns(**made)
 
     @classmethod
     def concat(cls, parts: Sequence[Columns]) -> Columns:
         """Return the entries of all parts, in order; no entries if there are no parts."""
         parts = parts or [cls.blank(0, TABLE_COUNTS[0])]
-        made: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _numbers()}
-        made |= {name: Texts.concat([getattr(part, name) for part in parts]) for name in _texts()}
-        return Columns(**made)
+        return Columns(**{name: _joined([getattr(part, name) for part in parts]) for name in _stored(Columns)})
 
 
 def encode_columns(columns: Columns) -> list[bytes]:
-    """Return the bytes of the columns, in the order of the log."""
-    numbers = [getattr(columns, name).astype(one.dtype, copy=False).tobytes() for name, one in _numbers().items()]
-    texts = [getattr(columns, name) for name in _texts()]
-    ends = [column.ends.astype("<u4", copy=False).tobytes() for column in texts]
-    return [*numbers, *ends, *(column.joined for column in texts)]
+    """Return the bytes of the columns."""
+    table, parts = [], []
+    for name, one in _stored(type(columns)).items():
+        column = getattr(columns, name)
+        numbers, texts = (column.ends, column.joined) if one.is_texts else (column, b"")
+        width = numbers.shape[1] if one.in_rows else one.least
+        if width > one.least or numbers.any():
+            table.append(_ENTRY.pack(one.kind, width))
+            parts += [numbers.astype(one.dtype, copy=False).tobytes(), texts]
+    return [bytes([len(table)]), *table, *parts]
 
 
-def decode_columns(reader: ByteReader, n: int, tables: int) -> Columns:
-    """Read the columns of n entries under a scheme of this many tables.
+def decode_columns(reader: ByteReader, n: int, of: type[Columns]) -> dict[str, Any]:
+    """Read the columns of n entries, by the names of the fields of ``of``.
+
+    Raises:
+        CorruptError: the bytes are cut short or damaged, or a column is of a kind that a later release added.
+    """
+    found = {name: _stored(of)[name].column(reader, n, width) for name, width in _table(reader, of)}
+    return _completed(found, n, of)
+
+
+def decode_columns_before_4(reader: ByteReader, n: int, tables: int, of: type[Columns]) -> dict[str, Any]:
+    """Read the columns of n entries as the log had them before format 4, under a scheme of this many tables.
+
+    Of the columns of that time all are there: the numbers, by rising kind, then the ends of ids and reasons, then their
+    texts.
 
     Raises:
         CorruptError: the bytes are cut short or damaged.
     """
-    made: dict[str, Any] = {name: reader.column(one.dtype, one.shape(n, tables)) for name, one in _numbers().items()}
-    ends = {name: reader.column("<u4", (n,)) for name in _texts()}
-    made |= {name: Texts(of_name, reader.take(int(of_name[-1]))) for name, of_name in ends.items()}
-    for name in _texts():
-        made[name].check(name)
-    if made["statuses"].max() > _LAST_STATUS:
-        msg = f"log batch with an entry of unknown status {made['statuses'].max()}"
-        raise CorruptError(msg)
-    return Columns(**made)
+    stored = {name: one for name, one in _stored(of).items() if one.kind <= _LAST_KIND_BEFORE_4}
+    widths = {"margins": TABLE_MARGIN_BYTES * tables}
+    # In the order of the kinds texts come last.
+    found = {name: one.numbers(reader, n, widths.get(name, one.least)) for name, one in stored.items()}
+    texts = [name for name, one in stored.items() if one.is_texts]
+    found |= {name: Texts(found[name], reader.take(int(found[name][-1]))) for name in texts}
+    return _completed(found, n, of)
 
 
 def names_of(kind: type[Columns]) -> tuple[str, ...]:
     """Return the names of the columns, including those that a subclass adds."""
-    return tuple(one.name for one in fields(kind) if _STORED in one.metadata)
+    return tuple(_stored(kind))
 
 
-@cache
-def _numbers() -> dict[str, _Numbers]:
-    return {one.name: one.metadata[_STORED] for one in fields(Columns) if one.metadata[_STORED] is not Texts}
+def _table(reader: ByteReader, of: type[Columns]) -> list[tuple[str, int]]:
+    """Read the names and widths of the columns that are there.
+
+    Raises:
+        CorruptError: a kind or a width is none that this release knows, or a kind comes twice.
+    """
+    names = {one.kind: name for name, one in _stored(of).items()}
+    (count,) = reader.take(1)
+    table = [_ENTRY.unpack(reader.take(_ENTRY.size)) for _ in range(count)]
+    unknown = [kind for kind, _ in table if kind not in names]
+    if unknown:
+        msg = (
+            f"log batch with a column of kind {unknown[0]}, and this program reads kinds 1 to {max(names)}: a later "
+            "release wrote it; read this log with that release"
+        )
+        raise CorruptError(msg)
+    if any(later <= earlier for (earlier, _), (later, _) in pairwise(table)):
+        msg = f"log batch whose columns do not rise by kind: {', '.join(str(kind) for kind, _ in table)}"
+        raise CorruptError(msg)
+    for kind, width in table:
+        allowed = _stored(of)[names[kind]].widths
+        if width not in allowed:
+            msg = f"log batch whose {names[kind]} have {width} bytes an entry: must be one of {allowed}"
+            raise CorruptError(msg)
+    return [(names[kind], width) for kind, width in table]
 
 
-@cache
-def _texts() -> tuple[str, ...]:
-    return tuple(one.name for one in fields(Columns) if one.metadata[_STORED] is Texts)
+def _completed(found: dict[str, Any], n: int, of: type[Columns]) -> dict[str, Any]:
+    """Add the columns that are not there, and check all.
+
+    Raises:
+        CorruptError: a status is unknown, or texts are none.
+    """
+    made = {name: found[name] if name in found else one.blank(n) for name, one in _stored(of).items()}
+    for name, one in _stored(of).items():
+        if one.is_texts:
+            made[name].check(name)
+    if made["statuses"].max() > _LAST_STATUS:
+        msg = f"log batch with an entry of unknown status {made['statuses'].max()}"
+        raise CorruptError(msg)
+    return made
+
+
+def _stored(kind: type[Columns]) -> dict[str, _Stored]:
+    """Return how the log stores each column, by rising kind."""
+    stored = {one.name: one.metadata[_STORED] for one in fields(kind) if _STORED in one.metadata}
+    return dict(sorted(stored.items(), key=lambda column: column[1].kind))
+
+
+def _joined(columns: Sequence[Any]) -> Any:  # noqa: ANN401 - arrays or texts
+    return Texts.concat(columns) if isinstance(columns[0], Texts) else np.concatenate(columns)
 
 
 def _rows_of(column: Any, rows: slice | I64) -> Any:  # noqa: ANN401 - an array or texts

@@ -2,31 +2,34 @@
 
 The value of every record of the log topic ``<group>.fingerprints`` begins
 
-    byte 0   format version, of this kind of record: 2 or 3 for a batch and a trim, 2 for rules, 3 for the others
+    byte 0   format version, of this kind of record: 2, 3 or 4 for a batch, 3 or 4 for a seeded one, 2 or 3 for a trim,
+             2 for rules, 3 for a withdrawal
     byte 1   kind: 1 batch, 2 rules, 3 trim, 4 withdrawal, 5 seeded batch
 
-and continues by kind. All integers are little-endian. Columns follow one another
-without padding; each holds one value for every entry, in order. Version 3 adds what a record was computed from.
-A record is encoded in the version that holds it, so decoding and encoding give the same bytes.
+and continues by kind. All integers are little-endian. Version 3 adds what a record was computed from, version 4 columns
+that name themselves. A batch is encoded in version 4, every other record in the version that it was decoded from.
 
 Batch (kind 1): records that one worker polled from one source partition. It covers every
 offset from its first to its last. An offset between them without an entry has no
 record for consumers: it is a transaction marker, for example.
 
-    int64      version 3 only: read_to, the log offset before which its author had read every record of the log
+    int64      read_to, the log offset before which its author had read every record of the log; -1 of an author that
+               does not say
     16 bytes   topic id
     int32      partition
     uint32     n, number of entries, 1 to MAX_ROWS
+    uint16     length of the topic name, then the name in UTF-8
+    the columns of the n entries, as drawn in ``columns``; offsets strictly rise
+
+  before version 4
+
+    int64      version 3 only: read_to
+    16 bytes, int32, uint32: topic id, partition, n, as above
     uint8      tables of the scheme: 4, 8 or 16
     uint16     length of the topic name, then the name in UTF-8
-    int64  x n   offsets, strictly rising
-    uint64 x n   checksums of the values (xxh3-64; 0 of nothing for a tombstone)
-    uint8  x n   statuses (``model.Status``)
-    uint64 x n   groups (``model.group_of``): entries of different groups are never near; 0 unless signed
-    32 bytes x n   signatures (bit 0 is the high bit of byte 0); zero unless signed
-    8 x tables bytes x n   margins of the bits that the tables cut into blocks, 4 bits each; zero unless signed
+    n offsets, n checksums, n statuses, n groups, n signatures, n margins (``columns`` has their widths)
     uint32 x n   end of each id in the joined ids
-    uint32 x n   end of each reason in the joined reasons (empty unless rejected)
+    uint32 x n   end of each reason in the joined reasons
     joined ids, then joined reasons, in UTF-8
 
 Rules (kind 2): UTF-8 JSON of ``Rules`` (see ``rules``), keys sorted.
@@ -53,8 +56,8 @@ the log holds no article before the withdrawal has no effect: one that is trimme
     uint32     n, number of log positions, 1 to MAX_WITHDRAWN
     int64 x n  log positions (``model.log_position``), strictly rising
 
-Seeded batch (kind 5, version 3): the bytes of a batch of version 3. Its articles were published before they were
-logged: they count as every other article does, and no worker writes an output for them.
+Seeded batch (kind 5, versions 3 and 4): the bytes of a batch, with read_to. Its articles were published before they
+were logged: they count as every other article does, and no worker writes an output for them.
 
 Decoding raises ``CorruptError`` for bytes that this format does not allow.
 """
@@ -65,13 +68,20 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, starmap
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.byte_reader import ByteReader
-from stream_dedup.core.columns import Columns, decode_columns, encode_columns, names_of, stored_numbers
+from stream_dedup.core.columns import (
+    Columns,
+    decode_columns,
+    decode_columns_before_4,
+    encode_columns,
+    names_of,
+    stored_numbers,
+)
 from stream_dedup.core.model import (
     FINGERPRINT_BITS,
     MAX_ROWS,
@@ -84,20 +94,23 @@ from stream_dedup.core.model import (
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError
 
-FORMAT_VERSIONS = (2, 3)
-"""Versions that can be decoded; ``encode`` writes the second where a record says what it was computed from."""
-_WITHOUT_BASIS, _WITH_BASIS = FORMAT_VERSIONS
+FORMAT_VERSIONS = (2, 3, 4)
+"""Versions that can be decoded; ``encode`` writes the last for batches, the second for what has a basis."""
+_WITHOUT_BASIS, _WITH_BASIS, _WITH_COLUMNS = FORMAT_VERSIONS
 MAX_WITHDRAWN = 1 << 16
 """Most log positions of one withdrawal: 512 KiB, half of what Kafka takes for one record by default."""
 
 _HEAD = struct.Struct("<BB")
 _READ_TO = struct.Struct("<q")
-_BATCH = struct.Struct("<16siIBH")
+_BATCH = struct.Struct("<q16siIH")
+_BATCH_BEFORE_4 = struct.Struct("<16siIBH")
 _TRIM = struct.Struct("<qq")
 _BASIS = struct.Struct("<qqI")
 _FORGOTTEN = struct.Struct("<16siq")
 _WITHDRAWN = struct.Struct("<I")
 
+_NOT_READ = -1
+"""``read_to`` of an author that does not say."""
 _KIND_BATCH = 1
 _KIND_RULES = 2
 _KIND_TRIM = 3
@@ -112,9 +125,9 @@ class Batch(Columns):
     topic_id: bytes
     topic: str
     partition: int
-    offsets: I64 = field(metadata=stored_numbers("<i8"))
+    offsets: I64 = field(metadata=stored_numbers(1, "<i8"))
     read_to: LogOffset | None = None
-    """The log offset before which its author had read the log; None in version 2."""
+    """The log offset before which its author had read the log; None of one that does not say."""
     seeded: bool = False
     """Whether its articles were published before they were logged, and leave no output."""
 
@@ -224,7 +237,7 @@ def encode(payload: Payload) -> bytes:
     if isinstance(payload, Withdrawal):
         return _HEAD.pack(_WITH_BASIS, _KIND_WITHDRAWAL) + _encode_withdrawal(payload)
     if isinstance(payload, Batch):
-        return _head_of_batch(payload) + _encode_batch(payload)
+        return _HEAD.pack(_WITH_COLUMNS, _KIND_SEEDED if payload.seeded else _KIND_BATCH) + _encode_batch(payload)
     version = _WITHOUT_BASIS if payload.basis is None else _WITH_BASIS
     return _HEAD.pack(version, _KIND_TRIM) + _encode_trim(payload)
 
@@ -241,64 +254,79 @@ def decode(raw: bytes) -> Payload:
     version, kind = _HEAD.unpack_from(raw)
     if version not in FORMAT_VERSIONS:
         msg = (
-            f"log record of format {version}, and this program reads formats "
-            f"{' and '.join(map(str, FORMAT_VERSIONS))}: go on with the release that wrote this log, or begin a new "
-            "log with another --group"
+            f"log record of format {version}, and this program reads formats {FORMAT_VERSIONS[0]} to "
+            f"{FORMAT_VERSIONS[-1]}: go on with the release that wrote this log, or begin a new log with another "
+            "--group"
         )
         raise CorruptError(msg)
-    if kind == _KIND_RULES and version == _WITHOUT_BASIS:
-        return Rules.from_json(raw[_HEAD.size :])
-    decoders: dict[int, Callable[[ByteReader, int], Payload]] = {_KIND_BATCH: _decode_batch, _KIND_TRIM: _decode_trim}
-    if version == _WITH_BASIS:
-        decoders |= {_KIND_WITHDRAWAL: _decode_withdrawal, _KIND_SEEDED: _decode_seeded}
-    if kind not in decoders:
+    decoder = _DECODERS.get(kind)
+    if decoder is None or version not in decoder.versions:
         msg = f"log record of format {version} and unknown kind {kind}"
         raise CorruptError(msg)
     reader = ByteReader(raw, _HEAD.size)
-    payload = decoders[kind](reader, version)
+    payload = decoder.decode(reader, version)
     reader.end()
     return payload
 
 
-def _head_of_batch(batch: Batch) -> bytes:
-    if not batch.seeded:
-        return _HEAD.pack(_WITHOUT_BASIS if batch.read_to is None else _WITH_BASIS, _KIND_BATCH)
-    if batch.read_to is None:
+def _encode_batch(batch: Batch) -> bytes:
+    if batch.seeded and batch.read_to is None:
         msg = "a seeded batch says up to which log offset its author had read"
         raise ValueError(msg)
-    return _HEAD.pack(_WITH_BASIS, _KIND_SEEDED)
-
-
-def _encode_batch(batch: Batch) -> bytes:
     name = batch.topic.encode()
-    basis = b"" if batch.read_to is None else _READ_TO.pack(batch.read_to)
-    head = _BATCH.pack(batch.topic_id, batch.partition, len(batch), batch.tables, len(name))
-    return b"".join((basis, head, name, batch.offsets.astype("<i8", copy=False).tobytes(), *encode_columns(batch)))
+    read_to = _NOT_READ if batch.read_to is None else batch.read_to
+    head = _BATCH.pack(read_to, batch.topic_id, batch.partition, len(batch), len(name))
+    return b"".join((head, name, *encode_columns(batch)))
 
 
 def _decode_batch(reader: ByteReader, version: int) -> Batch:
+    if version < _WITH_COLUMNS:
+        return _decode_batch_before_4(reader, version)
+    stored, topic_id, partition, n, name_length = _BATCH.unpack(reader.take(_BATCH.size))
+    read_to = None if stored == _NOT_READ else _read_to(stored)
+    _check_size(partition, n)
+    topic = reader.text(name_length)
+    return _made(decode_columns(reader, n, Batch), topic_id, topic, partition, read_to)
+
+
+def _decode_batch_before_4(reader: ByteReader, version: int) -> Batch:
     read_to = _read_to(*_READ_TO.unpack(reader.take(_READ_TO.size))) if version == _WITH_BASIS else None
-    topic_id, partition, n, tables, name_length = _BATCH.unpack(reader.take(_BATCH.size))
-    if not 1 <= n <= MAX_ROWS:
-        msg = f"log batch of {n} entries: must be 1 to {MAX_ROWS}"
-        raise CorruptError(msg)
+    topic_id, partition, n, tables, name_length = _BATCH_BEFORE_4.unpack(reader.take(_BATCH_BEFORE_4.size))
+    _check_size(partition, n)
     if tables not in TABLE_COUNTS:
         msg = f"log batch of a scheme of {tables} tables: must be one of {TABLE_COUNTS}"
+        raise CorruptError(msg)
+    topic = reader.text(name_length)
+    return _made(decode_columns_before_4(reader, n, tables, Batch), topic_id, topic, partition, read_to)
+
+
+def _check_size(partition: int, n: int) -> None:
+    if not 1 <= n <= MAX_ROWS:
+        msg = f"log batch of {n} entries: must be 1 to {MAX_ROWS}"
         raise CorruptError(msg)
     if partition < 0:
         msg = f"log batch of source partition {partition}: no topic has one"
         raise CorruptError(msg)
-    topic = reader.text(name_length)
-    offsets = reader.column("<i8", (n,))
-    columns = decode_columns(reader, n, tables)
+
+
+def _made(columns: dict[str, Any], topic_id: bytes, topic: str, partition: int, read_to: LogOffset | None) -> Batch:
+    offsets = columns["offsets"]
     if (offsets[1:] <= offsets[:-1]).any():
         msg = "log batch whose offsets do not rise"
         raise CorruptError(msg)
-    return make_batch(columns, topic_id, topic, partition, offsets, read_to=read_to)
+    return Batch(topic_id=topic_id, topic=topic, partition=partition, read_to=read_to, **columns)
 
 
 def _decode_seeded(reader: ByteReader, version: int) -> Batch:
-    return replace(_decode_batch(reader, version), seeded=True)
+    batch = replace(_decode_batch(reader, version), seeded=True)
+    if batch.read_to is None:
+        msg = "seeded log batch that does not say up to which log offset its author had read"
+        raise CorruptError(msg)
+    return batch
+
+
+def _decode_rules(reader: ByteReader, _version: int) -> Rules:
+    return Rules.from_json(reader.rest())
 
 
 def _encode_trim(trim: Trim) -> bytes:
@@ -346,3 +374,19 @@ def _read_to(stored: int) -> LogOffset:
         msg = f"log record whose author had read the log up to {stored}"
         raise CorruptError(msg)
     return LogOffset(stored)
+
+
+class _Decoder(NamedTuple):
+    """How a kind of record is decoded, and the versions that it has had."""
+
+    decode: Callable[[ByteReader, int], Payload]
+    versions: tuple[int, ...]
+
+
+_DECODERS = {
+    _KIND_BATCH: _Decoder(_decode_batch, FORMAT_VERSIONS),
+    _KIND_RULES: _Decoder(_decode_rules, (_WITHOUT_BASIS,)),
+    _KIND_TRIM: _Decoder(_decode_trim, (_WITHOUT_BASIS, _WITH_BASIS)),
+    _KIND_WITHDRAWAL: _Decoder(_decode_withdrawal, (_WITH_BASIS,)),
+    _KIND_SEEDED: _Decoder(_decode_seeded, (_WITH_BASIS, _WITH_COLUMNS)),
+}

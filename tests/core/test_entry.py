@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,19 @@ from stream_dedup.core.model import (
 from stream_dedup.core.rules import Rules, Scheme
 from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import CorruptError
+from tests.core.old_batches import as_before_4
 
 TOPIC_ID = bytes(range(16))
+BLANK: dict[str, Any] = {
+    "checksums": [0],
+    "statuses": [0],
+    "groups": [0],
+    "signatures": np.zeros((1, SIGNATURE_BYTES)),
+    "margins": np.zeros((1, 32)),
+    "ids": [""],
+    "reasons": [""],
+}
+"""Columns of one entry that is zero in every byte."""
 ROWS = 3
 NUMBERS = ("offsets", "checksums", "statuses", "groups", "signatures", "margins")
 
@@ -63,28 +74,79 @@ def test_batch_there_and_back(tables: int) -> None:
     assert [(again.id(row), again.reason(row)) for row in range(ROWS)] == [("a", ""), ("", "no text"), ("第三", "")]
 
 
+def same(one: Batch, other: Batch) -> bool:
+    """Whether two batches have the same coordinates and the same value in every column."""
+    names = [field.name for field in fields(Batch) if field.name not in {*NUMBERS, "ids", "reasons"}]
+    return (
+        all(getattr(one, name) == getattr(other, name) for name in names)
+        and all(np.array_equal(getattr(one, name), getattr(other, name)) for name in NUMBERS)
+        and [[*one.ids], [*one.reasons]] == [[*other.ids], [*other.reasons]]
+    )
+
+
+NAME = "文章".encode()
+HEAD = struct.Struct("<BBq16siIH")
+TABLE_AT = HEAD.size + len(NAME)
+"""Where the table of columns begins in a batch of the topic 文章."""
+
+
 @pytest.mark.parametrize("read_to", [None, LogOffset(2**40 + 5)])
 def test_batch_as_drawn(read_to: LogOffset | None) -> None:
-    """Every field of an encoded batch is where the drawing of the format has it, in version 2 and in version 3."""
+    """Every field of an encoded batch is where the drawing of the format has it."""
     batch = replace(made(8), read_to=read_to)
     raw = encode(batch)
-    name = "文章".encode()
-    head = struct.pack("<BB", 2, 1) if read_to is None else struct.pack("<BBq", 3, 1, read_to)
-    head += struct.pack("<16siIBH", TOPIC_ID, 7, ROWS, 8, len(name)) + name
-    at = len(head)
-    assert raw[:at] == head
-    assert struct.unpack_from("<3q3Q3B3Q", raw, at) == (
-        *batch.offsets.tolist(),
-        *batch.checksums.tolist(),
-        *batch.statuses.tolist(),
-        *batch.groups.tolist(),
-    )
+    assert raw[: HEAD.size] == HEAD.pack(4, 1, -1 if read_to is None else read_to, TOPIC_ID, 7, ROWS, len(NAME))
+    assert raw[HEAD.size : TABLE_AT] == NAME
+    table = struct.pack("<B" + 8 * "BH", 8, 1, 8, 2, 8, 3, 1, 4, 8, 5, 32, 6, 64, 7, 4, 8, 4)
+    at = TABLE_AT + len(table)
+    assert raw[TABLE_AT:at] == table
+    numbers = (batch.offsets, batch.checksums, batch.statuses, batch.groups)
+    assert struct.unpack_from("<3q3Q3B3Q", raw, at) == tuple(value for column in numbers for value in column.tolist())
     at += struct.calcsize("<3q3Q3B3Q")
     assert raw[at : at + 32 * ROWS] == batch.signatures.tobytes()
     at += 32 * ROWS
     assert raw[at : at + 64 * ROWS] == batch.margins.tobytes()
     at += 64 * ROWS
-    assert raw[at:] == struct.pack("<6I", 1, 1, 7, 0, 7, 7) + "a第三no text".encode()
+    assert raw[at:] == struct.pack("<3I", 1, 1, 7) + "a第三".encode() + struct.pack("<3I", 0, 7, 7) + b"no text"
+
+
+def test_what_is_blank_is_left_out() -> None:
+    """Columns that are zero in every byte take no room, and are read as they were; the width of margins is kept."""
+    batch = made(8, groups=[0] * ROWS, reasons=[""] * ROWS, margins=np.zeros((ROWS, 64)))
+    raw = encode(batch)
+    kinds = raw[TABLE_AT + 1 : TABLE_AT + 1 + 3 * raw[TABLE_AT] : 3]
+    assert (raw[TABLE_AT], [*kinds]) == (6, [1, 2, 3, 5, 6, 7])
+    assert same(decoded(raw), batch)
+    nothing = make_batch(Columns.of(**BLANK), TOPIC_ID, "文章", 7, [0])
+    assert encode(nothing) == HEAD.pack(4, 1, -1, TOPIC_ID, 7, 1, len(NAME)) + NAME + b"\0"
+    assert same(decoded(encode(nothing)), nothing)
+
+
+@pytest.mark.parametrize("tables", TABLE_COUNTS)
+@pytest.mark.parametrize(("read_to", "seeded"), [(None, False), (LogOffset(2**40 + 5), False), (LogOffset(0), True)])
+def test_batches_of_formats_2_and_3_are_read(tables: int, read_to: LogOffset | None, *, seeded: bool) -> None:
+    """Bytes packed as these formats were drawn have every column, and are written anew in the format of today."""
+    batch = replace(made(tables), read_to=read_to, seeded=seeded)
+    old = as_before_4(batch)
+    assert old[0] == (2 if read_to is None else 3)
+    assert same(decoded(old), batch)
+    assert encode(decoded(old)) == encode(batch)
+
+
+def test_a_batch_is_no_larger_than_in_format_3() -> None:
+    """500 articles of which none was rejected: what is left out is more than the table takes."""
+    n = 500
+    columns = Columns.of(
+        checksums=range(n),
+        statuses=[Status.SHORT] * n,
+        groups=range(1, n + 1),
+        signatures=np.ones((n, SIGNATURE_BYTES)),
+        margins=np.ones((n, 32)),
+        ids=[f"article {row}" for row in range(n)],
+        reasons=[""] * n,
+    )
+    batch = make_batch(columns, TOPIC_ID, "articles", 0, range(n), read_to=LogOffset(5))
+    assert len(encode(batch)) <= len(as_before_4(batch)) - 4 * n + 32
 
 
 def test_fingerprints_are_the_first_word() -> None:
@@ -114,7 +176,7 @@ TRIM = Trim(LogOffset(3), -5, Basis(9, LogOffset(2**33), FORGOTTEN))
 
 @pytest.mark.parametrize("read_to", [None, LogOffset(0), LogOffset(2**40)])
 def test_a_batch_says_up_to_where_its_author_had_read(read_to: LogOffset | None) -> None:
-    """Decoding returns it, None for version 2; encoding the decoded batch returns the same bytes."""
+    """Decoding returns it, None of one that does not say; encoding the decoded batch returns the same bytes."""
     raw = encode(replace(made(), read_to=read_to))
     assert decoded(raw).read_to == read_to
     assert encode(decoded(raw)) == raw
@@ -129,7 +191,7 @@ def test_rules_trims_and_withdrawals_there_and_back(payload: Trim | Rules | With
 
 
 def test_a_seeded_batch_has_the_bytes_of_a_batch_and_a_kind_of_its_own() -> None:
-    """Only the kind differs from a batch of version 3; decoding says that it is seeded, encoding gives the same."""
+    """Only the kind differs from a batch; decoding says that it is seeded, encoding gives the same."""
     batch = replace(made(), read_to=LogOffset(9))
     raw = encode(replace(batch, seeded=True))
     assert raw == with_byte(encode(batch), 1, 5)
@@ -164,11 +226,36 @@ def test_trims_as_drawn() -> None:
     assert encode(TRIM) == struct.pack("<BBqqqqI", 3, 3, 3, -5, 9, 2**33, 2) + partitions
 
 
-@pytest.mark.parametrize("cut", [1, 2, 20, 40, 100, 300, -1])
-def test_batch_cut_short(cut: int) -> None:
+RAWS = {
+    "4": encode(replace(made(), read_to=LogOffset(9))),
+    "4, seeded": encode(replace(made(16), read_to=LogOffset(9), seeded=True)),
+    "3": as_before_4(replace(made(), read_to=LogOffset(9))),
+    "2": as_before_4(made()),
+}
+"""A batch of each format."""
+
+
+@pytest.mark.parametrize("format_", RAWS)
+def test_batch_cut_short(format_: str) -> None:
     """A record that is cut short is refused, wherever it is cut."""
-    with pytest.raises(CorruptError, match=r"too short|cut short"):
-        decode(encode(made())[:cut])
+    raw = RAWS[format_]
+    for cut in range(len(raw)):
+        with pytest.raises(CorruptError, match=r"too short|cut short"):
+            decode(raw[:cut])
+
+
+@pytest.mark.parametrize("format_", RAWS)
+def test_every_changed_byte_is_read_or_refused(format_: str) -> None:
+    """A record with a changed byte is another record or damage: nothing but ``CorruptError`` is raised."""
+    raw = RAWS[format_]
+    refused = 0
+    for at in range(len(raw)):
+        for change in (*(1 << bit for bit in range(8)), 0xFF):
+            try:
+                decode(with_byte(raw, at, raw[at] ^ change))
+            except CorruptError:
+                refused += 1
+    assert refused > 9 * len(NAME)
 
 
 def with_byte(raw: bytes, at: int, value: int) -> bytes:
@@ -179,9 +266,11 @@ def with_byte(raw: bytes, at: int, value: int) -> bytes:
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        (with_byte(encode(made()), 1, 9), "format 2 and unknown kind 9"),
+        (with_byte(encode(made()), 1, 9), "format 4 and unknown kind 9"),
         (with_byte(encode(Rules(Scheme("simhash", 1, "{}"))), 0, 3), "format 3 and unknown kind 2"),
-        (with_byte(encode(made()), 1, 5), "format 2 and unknown kind 5"),
+        (with_byte(encode(TRIM), 0, 4), "format 4 and unknown kind 3"),
+        (with_byte(as_before_4(made()), 1, 5), "format 2 and unknown kind 5"),
+        (with_byte(encode(made()), 1, 5), "seeded log batch that does not say"),
         (with_byte(encode(WITHDRAWAL), 0, 2), "format 2 and unknown kind 4"),
         (encode(WITHDRAWAL)[:-1], "cut short"),
         (encode(WITHDRAWAL) + b"\0", "1 bytes after its end"),
@@ -196,17 +285,25 @@ def with_byte(raw: bytes, at: int, value: int) -> bytes:
         (encode(replace(TRIM, basis=Basis(1, LogOffset(1), FORGOTTEN[:1] * 2))), "partitions do not rise"),
         (with_byte(encode(TRIM), -8, 0), "with one of which nothing is forgotten"),
         (with_byte(encode(TRIM), 33, 0x80), "had read the log up to -"),
-        (encode(replace(made(), read_to=LogOffset(-1))), "had read the log up to -1"),
+        (encode(replace(made(), read_to=LogOffset(-2))), "had read the log up to -2"),
+        (as_before_4(replace(made(), read_to=LogOffset(-1))), "had read the log up to -1"),
         (encode(made()) + b"\0", "1 bytes after its end"),
         (encode(replace(made(), partition=-1)), "source partition -1: no topic has one"),
         (
             encode(replace(TRIM, basis=Basis(1, LogOffset(1), (Forgotten(TOPIC_ID, -1, SourceOffset(1)),)))),
             "do not rise",
         ),
-        (with_byte(encode(made()), 26, 5), "5 tables: must be one of"),
-        (with_byte(encode(made()), 22, 0), "batch of 0 entries"),
-        (with_byte(encode(made()), 25, 1), "batch of 16777219 entries: must be 1 to 1048576"),
-        (with_byte(encode(made()), 29, 0xFF), "topic name is no UTF-8"),
+        (with_byte(as_before_4(made()), 26, 5), "5 tables: must be one of"),
+        (with_byte(as_before_4(made()), 22, 0), "batch of 0 entries"),
+        (with_byte(encode(made()), 30, 0), "batch of 0 entries"),
+        (with_byte(encode(made()), 33, 1), "batch of 16777219 entries: must be 1 to 1048576"),
+        (with_byte(encode(made()), HEAD.size, 0xFF), "topic name is no UTF-8"),
+        (
+            with_byte(encode(made()), TABLE_AT + 1 + 3 * 7, 99),
+            "column of kind 99, .* kinds 1 to [0-9]+: .* later release",
+        ),
+        (with_byte(encode(made()), TABLE_AT + 1, 2), "columns do not rise by kind: 2, 2, 3"),
+        (with_byte(encode(made()), TABLE_AT + 1 + 3 * 5 + 1, 40), "margins have 40 bytes an entry: must be one of"),
         (encode(made(statuses=[0, 5, 1])), "unknown status 5"),
         (encode(made(offsets=[3, 3, 4])), "offsets do not rise"),
         (encode(made(offsets=[3, 2, 4])), "offsets do not rise"),
@@ -237,5 +334,5 @@ def test_texts_that_are_none() -> None:
 
 def test_log_of_the_format_before() -> None:
     """The error for a record of another format names the formats and the remedy."""
-    with pytest.raises(CorruptError, match=r"format 1, and this program reads formats 2 and 3: .* --group"):
+    with pytest.raises(CorruptError, match=r"format 1, and this program reads formats 2 to 4: .* --group"):
         decode(with_byte(encode(made()), 0, 1))
