@@ -27,7 +27,7 @@ def columns() -> Columns:
         Entry(0, status=Status.REJECTED, id="\ud83d half"),
         Entry(0, status=Status.FEATURELESS, id=""),
     ]
-    return entries_batch([0, 1, BIG >> 1], entries, TABLES)
+    return Columns.concat([entries_batch([0, 1, BIG >> 1], entries, TABLES)])
 
 
 def changed(name: str, values: list[Any], kind: pa.DataType | None = None) -> pa.RecordBatch:
