@@ -1,6 +1,7 @@
 """Quality of the verdicts and their cost beside the best peers, all in one run.
 
-    python -m benchmarks.quality [--only articles,comments,cases,entries,index,pipeline] [--seeds 10] [--output FILE]
+    python -m benchmarks.quality [--only PART,…] [--seeds 10] [--output FILE]
+    python -m benchmarks.quality --only sweep [--cells 'cut/*'] [--jsonl FILE] [--compare FILE]
 
 Needs the folder of labelled texts in ``STREAM_DEDUP_DATA``. A run of every part writes ``benchmarks/quality.md``; one
 of some parts only prints, or writes where ``--output`` says. Progress goes to standard error.
@@ -15,16 +16,18 @@ import platform
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks.quality import articles, cases, comments, cost, data, report
+from benchmarks.quality import articles, cases, comments, cost, data, report, sweep
 from benchmarks.quality.report import Aim
 from benchmarks.quality.seeds import one_thread
 
 PARTS: dict[str, Callable[[list[int]], tuple[str, list[Aim]]]] = {
     "articles": articles.measure,
     "comments": comments.measure,
+    "sweep": sweep.measure,
     "cases": cases.measure,
     "entries": cost.measure_entries,
     "index": cost.measure_index,
@@ -40,9 +43,10 @@ def main() -> None:
     data.check()
     one_thread()
     begun = time.monotonic()
+    parts = {**PARTS, "sweep": partial(sweep.measure, choice=options.choice)}
     sections, aims = [], list[Aim]()
     for part in options.only:
-        section, own = PARTS[part](list(range(options.seeds)))
+        section, own = parts[part](list(range(options.seeds)))
         sections.append(section)
         aims += own
         print(f"{section}\n", flush=True)
@@ -61,7 +65,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", type=_parts, default=list(PARTS), metavar="PART,…", help=parts)
     parser.add_argument("--seeds", type=int, default=10, metavar="N", help="hash seeds 0 to N - 1 (10)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="where the report is written")
-    return parser.parse_args()
+    parser.add_argument("--cells", default="*", metavar="GLOB", help="sweep: the cells with such names")
+    parser.add_argument("--jsonl", type=Path, metavar="FILE", help="sweep: where its figures are written")
+    parser.add_argument("--compare", type=Path, metavar="FILE", help="sweep: show what differs from these figures")
+    options = parser.parse_args()
+    options.choice = sweep.Choice(options.cells, options.jsonl, options.compare)
+    return options
 
 
 def _parts(given: str) -> list[str]:

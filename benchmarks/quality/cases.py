@@ -57,4 +57,4 @@ def judged(seed: int) -> list[Judged]:
 def _distance(first: Entries, second: Entries) -> float:
     if not np.array_equal(first.groups, second.groups):
         return float("nan")
-    return int(np.bitwise_count(first.signatures ^ second.signatures).sum())
+    return int(np.bitwise_count(first.made.signatures ^ second.made.signatures).sum())

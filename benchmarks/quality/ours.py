@@ -55,37 +55,42 @@ class Entries(NamedTuple):
 
     number: int
     """Texts, those without features among them."""
-    texts: Pairs
-    statuses: NDArray[np.uint8]
+    texts: NDArray[np.int64]
     groups: NDArray[np.uint64]
-    signatures: NDArray[np.uint8]
-    margins: NDArray[np.uint8]
+    made: Fingerprints
 
     def of_tables(self, tables: Tables) -> Entries:
         """The entries under a scheme of fewer tables: the margins of later blocks are not kept."""
-        return self._replace(margins=np.ascontiguousarray(self.margins[:, : tables * TABLE_MARGIN_BYTES]))
+        margins = np.ascontiguousarray(self.made.margins[:, : tables * TABLE_MARGIN_BYTES])
+        return self._replace(made=self.made._replace(margins=margins))
 
 
 class Maker:
     """Makes entries of one profile and seed, for any number of tables."""
 
-    def __init__(self, profile: str, seed: int) -> None:
-        self._fingerprinter = Fingerprinter(settings_of(profile, seed, MOST_TABLES))
+    def __init__(self, profile: str, seed: int, tables: Tables = MOST_TABLES) -> None:
+        self._fingerprinter = Fingerprinter(settings_of(profile, seed, tables))
 
-    def entries(self, texts: Sequence[str]) -> Entries:
-        made = self._fingerprinter.fingerprint(texts)
-        rows = np.flatnonzero(signed(made.statuses))
-        groups = [group_of(Status(status), None) for status in made.statuses[rows].tolist()]
-        columns = made.statuses[rows], np.array(groups, np.uint64), made.signatures[rows], made.margins[rows]
-        return Entries(len(texts), rows, *columns)
+    def entries(self, texts: Sequence[str], scopes: Sequence[str] | None = None) -> Entries:
+        """Entries of texts, each compared with those of its scope only; one scope for all where none are given."""
+        every = self._fingerprinter.fingerprint(texts)
+        rows = np.flatnonzero(signed(every.statuses))
+        made = rows_of(every, rows)
+        of = [None] * len(rows) if scopes is None else [scopes[row] for row in rows.tolist()]
+        groups = [group_of(Status(status), scope) for status, scope in zip(made.statuses.tolist(), of, strict=True)]
+        return Entries(len(texts), rows, np.array(groups, np.uint64), made)
+
+
+def rows_of(made: Fingerprints, rows: NDArray[np.int64] | slice) -> Fingerprints:
+    return Fingerprints(*(column[rows] for column in made))
 
 
 def joined(parts: Sequence[Entries]) -> Entries:
     """The entries of some lists of texts as of one list."""
     starts = np.cumsum([0, *(part.number for part in parts)]).tolist()
     texts = [part.texts + start for part, start in zip(parts, starts, strict=False)]
-    columns = (np.concatenate(column) for column in zip(*(part[2:] for part in parts), strict=True))
-    return Entries(starts[-1], np.concatenate(texts), *columns)
+    made = Fingerprints(*map(np.concatenate, zip(*(part.made for part in parts), strict=True)))
+    return Entries(starts[-1], np.concatenate(texts), np.concatenate([part.groups for part in parts]), made)
 
 
 def settings_of(profile: str, seed: int, tables: Tables) -> FingerprintSettings:
@@ -106,15 +111,14 @@ def found(held: Entries, asking: Entries, ways: Sequence[Way], seed: int) -> dic
 
 def _append(index: LogIndex, held: Entries) -> None:
     for some in _portions(held):
-        made = Fingerprints(held.signatures[some], held.margins[some], held.statuses[some])
-        append_articles(index, made, held.groups[some], [str(text) for text in held.texts[some].tolist()])
+        ids = [str(text) for text in held.texts[some].tolist()]
+        append_articles(index, rows_of(held.made, some), held.groups[some], ids)
 
 
 def _search(index: LogIndex, held: Entries, asking: Entries, rules: Rules) -> Pairs:
-    parts = []
+    parts = [np.empty((0, 2), np.int64)]
     for some in _portions(asking):
-        made = Fingerprints(asking.signatures[some], asking.margins[some], asking.statuses[some])
-        near = index.near(made, asking.groups[some], rules)
+        near = index.near(rows_of(asking.made, some), asking.groups[some], rules)
         parts.append(np.column_stack((asking.texts[some][near.queries], held.texts[near.doc_numbers])))
     return np.concatenate(parts)
 

@@ -1,0 +1,92 @@
+"""Edits: what happens to a text on its way to another site."""
+
+from __future__ import annotations
+
+import html
+import re
+from functools import cache
+from random import Random
+
+import rjieba
+
+from benchmarks.quality.cells import texts
+
+_LETTERS = re.compile(r"\w")
+_FULL = str.maketrans(",.!?:;()", "，。！？：；（）")
+
+
+def characters(whole: str, share: float, rng: Random, language: str) -> str:
+    """So large a share of the characters changed at random: three in five replaced, the others left out or added."""
+    count = max(round(share * len(whole)), 1)
+    made, spare = list(whole), "".join(rng.choices(letters(language), k=count))
+    for at, new in zip(rng.sample(range(len(whole)), min(count, len(whole))), spare, strict=False):
+        kind = rng.random()
+        made[at] = new if kind < 0.6 else "" if kind < 0.8 else made[at] + new
+    return "".join(made)
+
+
+def one_letter(whole: str, rng: Random, language: str) -> str:
+    """One letter replaced by another one."""
+    at = rng.choice([at for at, one in enumerate(whole) if _LETTERS.match(one)] or range(len(whole)))
+    new = rng.choice([one for one in letters(language) if one != whole[at]])
+    return whole[:at] + new + whole[at + 1 :]
+
+
+def words(whole: str, share: float, rng: Random, language: str) -> str:
+    """So large a share of the words replaced by words of other texts."""
+    parts = _words(whole)
+    chosen = [at for at, part in enumerate(parts) if _LETTERS.match(part)]
+    spare = [part for part in _words(texts.text(language, max(len(whole), 200), rng)) if _LETTERS.match(part)]
+    for at in rng.sample(chosen, round(share * len(chosen))):
+        parts[at] = rng.choice(spare)
+    return "".join(parts)
+
+
+def sentences_out(whole: str, share: float, rng: Random) -> str:
+    """So large a share of the sentences left out."""
+    parts = texts.sentences(whole)
+    gone = set(rng.sample(range(len(parts)), max(round(share * len(parts)), 1)))
+    return "".join(part for at, part in enumerate(parts) if at not in gone) or parts[0]
+
+
+def reordered(whole: str, rng: Random) -> str:
+    """The sentences in another order."""
+    parts = texts.sentences(whole)
+    rng.shuffle(parts)
+    return "".join(parts)
+
+
+def first_part(whole: str, share: float) -> str:
+    return whole[: round(share * len(whole))]
+
+
+def typography(whole: str, rng: Random) -> str:
+    """Other line breaks, spaces and widths of punctuation: the same text to a reader."""
+    made = whole.translate(_FULL) if rng.random() < 0.5 else whole.replace("，", ",").replace("。", ".")
+    return made.replace("\n", "\n\n　　")
+
+
+def numbers(whole: str, rng: Random) -> str:
+    """Every digit another one."""
+    return re.sub(r"\d", lambda _: str(rng.randrange(10)), whole)
+
+
+def spaced(whole: str) -> str:
+    """A space after every character, as PDF and OCR leave them."""
+    return " ".join(whole)
+
+
+def escaped(whole: str, rng: Random) -> str:
+    """HTML escaped twice: the reader sees tags."""
+    marked = "".join(f"<p class='c{rng.randrange(9)}'>{line}</p><br>" for line in whole.splitlines())
+    return html.escape(marked)
+
+
+@cache
+def letters(language: str) -> str:
+    """Letters of the language, as often as they stand in its prose."""
+    return "".join(_LETTERS.findall("".join(texts.prose(language)[:2_000])))
+
+
+def _words(whole: str) -> list[str]:
+    return rjieba.cut(whole) if re.search(r"[\u4e00-\u9fff]", whole) else re.findall(r"\w+|\W+", whole)

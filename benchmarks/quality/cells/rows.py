@@ -1,0 +1,178 @@
+"""The rows where detection had cliffs: one cell each, or one for each language and size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from random import Random
+
+from benchmarks.quality import data
+from benchmarks.quality.cells import edits, texts
+from benchmarks.quality.cells.declaration import paragraphs
+from benchmarks.quality.cells.model import Cell, Pair, Pairs, Unlike
+from benchmarks.quality.cells.pages import Site
+
+NUMBER = 300
+"""Pairs of a cell."""
+LONG_NUMBER = 200
+ARTICLE, COMMENT = "article", "comment"
+Edit = Callable[[str, Random], str]
+
+SOURCES = {
+    "zh": "来源：城市晚报　记者：王小满　责任编辑：李一",
+    "en": "Source: City Post, ed.",
+}
+"""Source lines of 22 characters."""
+WITHOUT_SPACES = {"th": "Thai", "lo": "Lao", "km": "Khmer", "my": "Burmese"}
+SITES = 20
+
+
+def rows() -> Iterator[Cell]:
+    """Every row."""
+    yield from _across()
+    yield from _scripts()
+    yield from _letters()
+    yield from _cuts()
+    yield from _sites()
+    yield from _damage()
+    yield from _shortest()
+    for language in data.LANGUAGES:
+        yield _pairs(f"seeds differ/{language} 10 %", language, (1000, 3000), _edited(0.1, language), each_seed=True)
+
+
+def _across() -> Iterator[Cell]:
+    for language in data.LANGUAGES:
+        line = SOURCES[language]
+        yield _pairs(
+            f"across 300/source line {language}", language, (280, 299), lambda one, _, line=line: f"{one}\n{line}"
+        )
+        for share in (0.05, 0.1, 0.2):
+            yield _pairs(f"250-350/{language} {share:.0%} edited", language, (250, 350), _edited(share, language))
+
+
+def _scripts() -> Iterator[Cell]:
+    for language, name in {**WITHOUT_SPACES, "ja": "Japanese"}.items():
+        for profile in (ARTICLE, COMMENT):
+            yield Unlike(f"paragraphs/{name} {profile}", profile, partial(paragraphs, language))
+            copies = partial(_edited_paragraph, language, 0.05)
+            yield Pairs(f"paragraphs/{name} {profile} 5 % edited", profile, LONG_NUMBER, copies)
+    for length in (700, 1400, 2800):
+        yield Unlike(f"unrelated/Japanese {length}", ARTICLE, partial(texts.apart, "ja", length, 60))
+
+
+def _letters() -> Iterator[Cell]:
+    for least, most in ((20, 40), (40, 80), (80, 200)):
+        yield Pairs(f"one letter/en comments {least}-{most}", COMMENT, NUMBER, partial(_one_letter, least, most))
+    for language in ("en", "de", "ru", "ko"):
+        edit = _edited(0.1, language)
+        yield _pairs(f"45 characters/{language} 10 % edited", language, (45, 45), edit, profile=COMMENT)
+
+
+def _cuts() -> Iterator[Cell]:
+    for language in data.LANGUAGES:
+        length = (500, 1000)
+        yield _pairs(f"cut/{language} first 70 %", language, length, lambda one, _: edits.first_part(one, 0.7))
+        for share in (0.2, 0.3):
+            out = partial(_sentences_out, share)
+            yield _pairs(f"cut/{language} {share:.0%} of sentences out", language, length, out)
+        yield _pairs(f"cut/{language} inside a page of 1.5", language, length, partial(_inside, language))
+        for share in (0.1, 0.2):
+            replaced = partial(_words, share, language)
+            yield _pairs(f"words/{language} {share:.0%} replaced", language, length, replaced)
+
+
+def _sites() -> Iterator[Cell]:
+    for language in data.LANGUAGES:
+        for body, around in (((300, 500), 100), ((500, 1000), 200), ((1000, 2000), 400)):
+            copies = partial(_two_sites, language, body, around)
+            name = f"two sites/{language} {body[0]}-{body[1]} with {around}"
+            yield Pairs(name, ARTICLE, NUMBER, copies)
+        for body in ((300, 500), (500, 1000)):
+            for around in (200, 400):
+                for profile in (COMMENT, ARTICLE):
+                    name = f"one site/{language} {profile} {body[0]}-{body[1]} with {around}"
+                    yield Unlike(name, profile, partial(_one_site, name, language, body, around))
+
+
+def _damage() -> Iterator[Cell]:
+    length = (500, 2000)
+    yield _pairs("damage/zh spaces between characters", "zh", length, lambda one, _: edits.spaced(one))
+    for language in data.LANGUAGES:
+        yield _pairs(f"damage/{language} escaped HTML", language, length, edits.escaped)
+        yield Pairs(f"damage/{language} all numbers", ARTICLE, NUMBER, partial(_numbers, language))
+
+
+def _shortest() -> Iterator[Cell]:
+    yield Pairs("shortest/other final punctuation", COMMENT, NUMBER, _final_punctuation)
+
+
+def _pairs(
+    name: str,
+    language: str,
+    length: tuple[int, int],
+    edit: Edit,
+    *,
+    profile: str = ARTICLE,
+    each_seed: bool = False,
+) -> Pairs:
+    return Pairs(name, profile, NUMBER, partial(_pair, language, length, edit), each_seed=each_seed)
+
+
+def _pair(language: str, length: tuple[int, int], edit: Edit, rng: Random) -> Pair:
+    whole = texts.text(language, rng.randint(*length), rng)
+    return whole, edit(whole, rng)
+
+
+def _edited(share: float, language: str) -> Edit:
+    return lambda whole, rng: edits.characters(whole, share, rng, language)
+
+
+def _sentences_out(share: float, whole: str, rng: Random) -> str:
+    return edits.sentences_out(whole, share, rng)
+
+
+def _words(share: float, language: str, whole: str, rng: Random) -> str:
+    return edits.words(whole, share, rng, language)
+
+
+def _edited_paragraph(language: str, share: float, rng: Random) -> Pair:
+    one = rng.choice(paragraphs(language))
+    return one, edits.characters(one, share, rng, language)
+
+
+def _one_letter(least: int, most: int, rng: Random) -> Pair:
+    one = rng.choice([one for one in data.comments("en") if least <= len(one) <= most])
+    return one, edits.one_letter(one, rng, "en")
+
+
+def _inside(language: str, whole: str, rng: Random) -> str:
+    """The text with others before and after it, half as long together."""
+    around = texts.text(language, len(whole) // 2, rng)
+    return f"{around[: len(around) // 2]}\n{whole}\n{around[len(around) // 2 :]}"
+
+
+def _two_sites(language: str, body: tuple[int, int], around: int, rng: Random) -> Pair:
+    whole = texts.text(language, rng.randint(*body), rng)
+    return Site(language, around, rng).page(whole), Site(language, around, rng).page(whole)
+
+
+def _one_site(name: str, language: str, body: tuple[int, int], around: int) -> list[str]:
+    """Different articles, some dozens, of one site."""
+    rng = Random(name)
+    site = Site(language, around, rng)
+    bodies = texts.apart(language, body[1], 3 * SITES)
+    return [site.page(one[: rng.randint(*body)]) for one in bodies]
+
+
+def _numbers(language: str, rng: Random) -> Pair:
+    """Text in which one sentence in two has a number, and the same with other numbers."""
+    parts = texts.sentences(texts.text(language, rng.randint(500, 2000), rng))
+    whole = "".join(part.rstrip() + f" {rng.randrange(10_000)} " * (rng.random() < 0.5) for part in parts)
+    return whole, edits.numbers(whole, rng)
+
+
+def _final_punctuation(rng: Random) -> Pair:
+    one = "".join(rng.choices(edits.letters("zh"), k=rng.randint(2, 7)))
+    marks = ["", "！", "。", "!", "!!!", "~", "…", "？"]
+    first, second = rng.sample(marks, 2)
+    return one + first, one + second

@@ -1,0 +1,170 @@
+"""The sweep: recall and false duplicates by length, edit, language and template, beside MinHash, in search of cliffs.
+
+Ours go through the whole index with the profile's defaults, each cell in a scope of its own. MinHash has 128 values
+over shingles of five characters (profile comment: three), its permutations drawn anew for each seed, every pair
+compared. Pair i of a cell is judged under seed i modulo the number of seeds; sets are judged under every seed.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.quality import data, minhash, ours, report
+from benchmarks.quality.cells.model import Cell, Pairs, Unlike
+from benchmarks.quality.cells.rows import rows
+from benchmarks.quality.ours import Maker, Way
+from benchmarks.quality.report import Aim
+from benchmarks.quality.seeds import for_each
+
+OURS = "ours"
+THRESHOLDS = {"MinHash J ≥ .5": 0.5, "MinHash J ≥ .3": 0.3}
+METHODS = (OURS, *THRESHOLDS)
+SHINGLES = {"article": data.ARTICLE_SHINGLE, "comment": data.COMMENT_SHINGLE}
+QUICK_SEEDS = 2
+CHANGED = 0.02
+"""Least difference of two runs that a comparison shows."""
+
+Flags = NDArray[np.bool_]
+Verdicts = dict[str, Flags]
+"""By method: of each text of a cell under one seed, whether it is called a duplicate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which cells are measured, and where their figures go."""
+
+    cells: str = "*"
+    """Pattern of names."""
+    jsonl: Path | None = None
+    compare: Path | None = None
+
+
+class Figure(NamedTuple):
+    """What one cell came to."""
+
+    cell: str
+    wanted: str
+    """``found``, ``apart``, or ``steady``: the share of pairs whose verdict depends on the seed."""
+    number: int
+    """Texts that were judged, each under each seed counted."""
+    shares: dict[str, float]
+    """By method."""
+
+
+class _Texts(NamedTuple):
+    """Texts of one cell under one seed."""
+
+    cell: Cell
+    held: list[str]
+    asking: list[str]
+
+
+def cells(chosen: str = "*") -> list[Cell]:
+    """The cells whose names match."""
+    return [cell for cell in rows() if fnmatch.fnmatch(cell.name, chosen)]
+
+
+def measure(seeds: list[int], choice: Choice) -> tuple[str, list[Aim]]:
+    """The section of the report; without aims as yet."""
+    figures = figures_of(seeds, choice.cells)
+    if choice.jsonl:
+        choice.jsonl.write_text("".join(f"{json.dumps(one._asdict(), ensure_ascii=False)}\n" for one in figures))
+    shown = table(figures) if choice.compare is None else changes(read(choice.compare), figures)
+    return f"## Sweep\n\n{__doc__.split(chr(10), 2)[2].strip()}\n\n{shown}", []
+
+
+def figures_of(seeds: Sequence[int], chosen: str = "*") -> list[Figure]:
+    """Every chosen cell with every seed."""
+    by_seed = for_each(seeds, partial(verdicts_of, len(seeds), chosen), "sweep")
+    return [_figure(cell, [one[cell.name] for one in by_seed]) for cell in cells(chosen)]
+
+
+def table(figures: Iterable[Figure]) -> str:
+    """One line for each cell."""
+    lines = [[one.cell, one.wanted, f"{one.number:,}", *map(_share, one.shares.values())] for one in figures]
+    return report.table(("cell", "wanted", "texts", *METHODS), lines)
+
+
+def read(path: Path) -> list[Figure]:
+    """The figures of an earlier run."""
+    return [Figure(**json.loads(line)) for line in path.read_text().splitlines()]
+
+
+def changes(before: Iterable[Figure], after: Iterable[Figure]) -> str:
+    """The cells whose share of ours differs between two runs."""
+    old = {one.cell: one.shares[OURS] for one in before}
+    lines = [
+        [one.cell, one.wanted, _share(old[one.cell]), *map(_share, one.shares.values())]
+        for one in after
+        if one.cell in old and abs(one.shares[OURS] - old[one.cell]) >= CHANGED
+    ]
+    return report.table(("cell", "wanted", "before", *METHODS), lines)
+
+
+def verdicts_of(seeds: int, chosen: str, seed: int) -> dict[str, Verdicts]:
+    """Every chosen cell under one seed: those of its pairs that belong to it, or the whole set."""
+    every: dict[str, Verdicts] = {}
+    for profile, shingle in SHINGLES.items():
+        own = [_texts(cell, seeds, seed) for cell in cells(chosen) if cell.profile == profile]
+        for texts, flags in zip(own, _ours(profile, seed, own), strict=True):
+            every[texts.cell.name] = {OURS: flags} | _minhash(shingle, seed, texts)
+    return every
+
+
+def _texts(cell: Cell, seeds: int, seed: int) -> _Texts:
+    if isinstance(cell, Unlike):
+        whole = list(cell.make())
+        return _Texts(cell, whole, whole)
+    made = [cell.pair(at) for at in range(cell.number) if cell.each_seed or at % seeds == seed % seeds]
+    return _Texts(cell, [held for held, _ in made], [asking for _, asking in made])
+
+
+def _ours(profile: str, seed: int, every: list[_Texts]) -> list[Flags]:
+    """All cells through one index, each in a scope of its own."""
+    maker = Maker(profile, seed, tables=4)
+    scopes = [texts.cell.name for texts in every for _ in texts.held]
+    held = maker.entries([one for texts in every for one in texts.held], scopes)
+    asking = maker.entries([one for texts in every for one in texts.asking], scopes)
+    who, what = ours.found(held, asking, [Way("", profile)], seed)[""].T
+    own, earlier = (np.isin(np.arange(len(scopes)), who[chosen]) for chosen in (who == what, what < who))
+    flags, start = [], 0
+    for texts in every:
+        end = start + len(texts.held)
+        flags.append((own if isinstance(texts.cell, Pairs) else earlier)[start:end])
+        start = end
+    return flags
+
+
+def _minhash(shingle: int, seed: int, texts: _Texts) -> Verdicts:
+    held = minhash.sketches(texts.held, shingle, seed)
+    if isinstance(texts.cell, Pairs):
+        likeness = minhash.equal(held, minhash.sketches(texts.asking, shingle, seed))
+    else:
+        likeness = np.array([minhash.equal(held[:at], one).max(initial=0) for at, one in enumerate(held)])
+    return {name: likeness >= threshold for name, threshold in THRESHOLDS.items()}
+
+
+def _figure(cell: Cell, by_seed: list[Verdicts]) -> Figure:
+    number = sum(len(one[OURS]) for one in by_seed)
+    if isinstance(cell, Pairs) and cell.each_seed:
+        shares = {name: _unsteady(np.stack([one[name] for one in by_seed])) for name in METHODS}
+        return Figure(cell.name, "steady", number, shares)
+    shares = {name: float(np.concatenate([one[name] for one in by_seed]).mean()) for name in METHODS}
+    return Figure(cell.name, "found" if cell.copies else "apart", number, shares)
+
+
+def _unsteady(flags: Flags) -> float:
+    return float((flags.any(axis=0) & ~flags.all(axis=0)).mean())
+
+
+def _share(value: float) -> str:
+    return report.shares([value])
