@@ -4,7 +4,8 @@ All draws come from one seed, which a failing test prints: it is a parameter of 
 names. A log has sources with gaps, batches in order, copies with other boundaries, clusters of near
 signatures, several groups and kinds of text, ids that come again, changes of rules (void ones too), trims (void ones
 too), posting lists longer than the bucket limit, and, where asked for, log times that run backwards. A log of an odd
-seed has withdrawals and seeded batches, too: one of an even seed is the log that it was before these were known.
+seed has withdrawals, seeded batches and bounds on candidates, too: one of an even seed is the log that it was before
+these were known.
 """
 
 from __future__ import annotations
@@ -183,7 +184,8 @@ class RandomLog:
 class RandomSteps:
     """Draws every step of a random log: rules, batches, copies and trims.
 
-    ``shrinking`` lets windows only shrink: one that grows reaches behind what a trim was right to remove.
+    ``shrinking`` lets windows only shrink: one that grows reaches behind what a trim was right to remove. With
+    ``bounds`` rules bound the candidates, as it draws.
     """
 
     log: RandomLog
@@ -191,6 +193,7 @@ class RandomSteps:
     copies: bool = True
     shrinking: bool = False
     withdrawals: bool = False
+    bounds: random.Random | None = None
 
     def __post_init__(self) -> None:
         self._rng = self.log.rng
@@ -223,6 +226,8 @@ class RandomSteps:
             recrawl=rng.choice(["duplicate", "update"]),
             observe=rng.random() < 0.1,
         )
+        if self.bounds is not None:
+            rules = replace(rules, candidates=self.bounds.choice([None, 1, 3, 20]))
         return rules if self.log.tables == 4 and rng.random() < 0.4 else replace(rules, **self._draw_directed())
 
     def _draw_directed(self) -> dict[str, Any]:
@@ -277,7 +282,8 @@ def random_log(
         rng, tables, centres, most_rows=8, step=100, runs_back=runs_back, scheme=scheme_of(tables), time=1_000_000
     )
     log.seeds = withdrawals = seed % 2 == 1
-    return RandomSteps(log, trims, copies, shrinking, withdrawals).grow()
+    bounds = random.Random(f"bounds of {seed}") if withdrawals else None
+    return RandomSteps(log, trims, copies, shrinking, withdrawals, bounds).grow()
 
 
 def stepwise_log(seed: int, *, tables: int | None = None, centres: int = 6, most_rows: int = 12) -> RandomLog:

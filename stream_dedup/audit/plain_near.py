@@ -13,14 +13,19 @@ An earlier entry b is near the article a if
     2  b is at or above the low watermark, is inside the window of a's rules, has other coordinates than a, and is
        listed in no withdrawal from before a,
     3  their distance is at most the reach of the rules for a's kind of text,
-    4  and in some posting list of b that a looks up, b is among the newest N entries (N is the bucket limit of the
-       rules); in directed search the key words of that table must also differ in at most ``SIEVE_BITS`` bits.
+    4  b is a candidate of a.
+
+Entry b is found by a look-up of a if the posting list that it reads has b among its newest N entries (N is the bucket
+limit of the rules), and the key words of its table differ in at most ``SIEVE_BITS`` bits, in exact search at most as in
+3. Of the entries at or above the low watermark that are found, the first C are the **candidates** of a (all of them,
+where the rules do not bound them): in the order of the look-ups, of one look-up the newest first, each entry once.
 
 Exact search: the distance is that of the fingerprints (word 0), and a looks up the posting lists of four tables whose
-value differs from its own block in at most k // 4 bits. Directed search: the distance is that of the signatures, and a
-looks up the P pairs of table and mask of least cost, of all masks of at most 3 bits (its block XOR the mask is the
-value). The cost of a mask is the sum of ``COSTS`` of the margins of the bits that it flips; among equal
-costs the lower table goes first, then the lower mask. Bit i of a block, from its highest, is 1 << (15 - i) of the mask.
+value differs from its own block in at most k // 4 bits: table by table, in each the mask of fewest bits first, then the
+lower mask (its block XOR the mask is the value). Directed search: the distance is that of the signatures, and a looks
+up the P pairs of table and mask of least cost, of all masks of at most 3 bits. The cost of a mask is the sum of
+``COSTS`` of the margins of the bits that it flips; among equal costs the lower table goes first, then the lower mask.
+Bit i of a block, from its highest, is 1 << (15 - i) of the mask.
 
 The match is the nearest entry, then the earliest. Where the rules make a re-crawl an update and any near entry has
 the id of the article, only entries of that id are candidates for the match.
@@ -28,8 +33,9 @@ the id of the article, only entries of that id are candidates for the match.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 from typing import NamedTuple
 
@@ -61,8 +67,8 @@ MOST_FLIPS = 3
 
 _BLOCK_SHIFTS = np.array([48, 32, 16, 0], np.uint64)
 _BLOCK_VALUES = 1 << BLOCK_BITS
-_FIRST_FEW = 64
-"""Entries checked in the first step of a search; each further step checks four times as many."""
+_NO_LOOKUP = 1 << 30
+"""Greater than the number of every look-up."""
 
 Bools = NDArray[np.bool_]
 
@@ -188,55 +194,70 @@ class PlainSearch:
 
     def match(self, query: PlainQuery) -> PlainMatch | None:
         """Return the match among the logged entries, or None."""
-        entries, within = self._entries, self._within_reach(query)
+        entries, (near, distances) = self._entries, self._near(query)
+        if not len(near):
+            return None
         if query.rules.recrawl == UPDATE:
-            same_hash = entries.ids[within[0]] == entries.ids[query.article]
-            versions = self._near(query, within[0][same_hash], within[1][same_hash])
-            version = next((found for found in versions if query.has_same_id(found[0])), None)
+            same_hash = np.flatnonzero(entries.ids[near] == entries.ids[query.article]).tolist()
+            version = next((at for at in same_hash if query.has_same_id(int(near[at]))), None)
             if version is not None:
-                return PlainMatch(*version, update=True)
-        nearest = next(self._near(query, *within), None)
-        return None if nearest is None else PlainMatch(*nearest, update=False)
+                return PlainMatch(int(near[version]), int(distances[version]), update=True)
+        return PlainMatch(int(near[0]), int(distances[0]), update=False)
 
-    def near(self, query: PlainQuery) -> Iterator[tuple[int, int]]:
-        """Yield every near entry with its distance: the nearest first, then the earliest."""
-        yield from self._near(query, *self._within_reach(query))
+    def near(self, query: PlainQuery) -> list[tuple[int, int]]:
+        """Return every near entry with its distance: the nearest first, then the earliest."""
+        near, distances = self._near(query)
+        return list(zip(near.tolist(), distances.tolist(), strict=True))
 
-    def _near(self, query: PlainQuery, hits: I64, distances: I64) -> Iterator[tuple[int, int]]:
-        """Yield those of the entries within reach that are near, in their order.
+    def _reach(self, query: PlainQuery) -> int:
+        return query.rules.reach(Status(int(self._entries.statuses[query.article])))
 
-        The first near entry of a flood is among the first few, so the entries are checked in growing steps.
-        """
-        if not len(hits):
-            return
-        plan = self._plan(query) if query.rules.directed else None
-        start, size = 0, _FIRST_FEW
-        while start < len(hits):
-            step = slice(start, start + size)
-            near = self._are_near(query, hits[step], plan)
-            yield from zip(hits[step][near].tolist(), distances[step][near].tolist(), strict=True)
-            start, size = start + size, size * 4
+    def _sieve(self, query: PlainQuery) -> int:
+        """Return the greatest distance of the key words of an entry that a look-up finds."""
+        return SIEVE_BITS if query.rules.directed else self._reach(query)
 
-    def _within_reach(self, query: PlainQuery) -> tuple[I64, I64]:
-        """Return the entries of the article's group within reach, and their distances: nearest first, then earliest."""
+    def _near(self, query: PlainQuery) -> tuple[I64, I64]:
+        """Return the near entries and their distances: nearest first, then earliest."""
         entries, article, rules = self._entries, query.article, query.rules
-        reach = rules.reach(Status(int(entries.statuses[article])))
-        low = int(np.searchsorted(entries.positions, log_position(query.low_watermark, 0)))
-        # A near entry differs this little in at least one word, whichever table finds it; few others do.
-        words = len(self._keys) if rules.directed else 1
-        few = self._alike_in_a_word(article, words, low, SIEVE_BITS if rules.directed else reach)
-        few = few[self._signed[few] & (entries.groups[few] == entries.groups[article])]
-        distances = entries.signature_distances(article, few) if rules.directed else self._word_distances(article, few)
-        within = np.flatnonzero(distances <= reach)
+        some = self._candidates(query)
+        some = some[(entries.groups[some] == entries.groups[article]) & self._may_match(query, some)]
+        distances = (
+            entries.signature_distances(article, some) if rules.directed else self._word_distances(article, some)
+        )
+        within = np.flatnonzero(distances <= self._reach(query))
         within = within[np.argsort(distances[within], kind="stable")]
-        return few[within], distances[within]
+        return some[within], distances[within]
 
-    def _alike_in_a_word(self, article: int, words: int, low: int, bits: int) -> I64:
-        """Return the logged entries from ``low`` on that differ from the article in at most ``bits`` of some word."""
+    def _candidates(self, query: PlainQuery) -> I64:
+        """Return the candidates of the article, in the order of the log."""
+        alike = self._alike_in_a_word(query)
+        numbers = self._numbers(query, alike)
+        found, table = np.nonzero(numbers < _NO_LOOKUP)
+        in_turn = np.lexsort((-alike[found], numbers[found, table]))
+        _, firsts = np.unique(found[in_turn], return_index=True)
+        first = found[in_turn][np.sort(firsts)][: query.rules.candidates]
+        return np.sort(alike[first])
+
+    def _alike_in_a_word(self, query: PlainQuery) -> I64:
+        """Return the logged entries that are not trimmed and pass the sieve in some word."""
+        low = int(np.searchsorted(self._entries.positions, log_position(query.low_watermark, 0)))
         some = np.zeros(max(self.logged - low, 0), np.bool_)
-        for word in self._entries.words[:words]:
-            some |= np.bitwise_count(word[low : self.logged] ^ word[article]) <= bits
+        for word in self._keys if query.rules.directed else self._keys[:1]:
+            some |= np.bitwise_count(word[low : self.logged] ^ word[query.article]) <= self._sieve(query)
+        some &= self._signed[low : self.logged]
         return np.flatnonzero(some) + low
+
+    def _numbers(self, query: PlainQuery, alike: I64) -> I64:
+        """Return the number of the look-up that finds each entry in each table, ``_NO_LOOKUP`` where none does."""
+        plan = self._plan(query) if query.rules.directed else _exact_plan(query.rules.distance or 0)
+        number_of = np.full((len(self._tables), _BLOCK_VALUES), _NO_LOOKUP)
+        number_of[plan >> BLOCK_BITS, plan & (_BLOCK_VALUES - 1)] = np.arange(len(plan))
+        flips = self._blocks[alike] ^ self._blocks[query.article]
+        apart = np.bitwise_count(self._keys[:, alike] ^ self._keys[:, query.article, None])
+        sieved = np.repeat((apart <= self._sieve(query)).T, WORD_BLOCKS, axis=1)
+        later = self._lengths[self._tables, self._blocks[alike]] - self._rank[alike] - 1
+        found = sieved & (later < query.rules.bucket_limit)
+        return np.where(found, number_of[self._tables, flips], _NO_LOOKUP)
 
     def _word_distances(self, article: int, others: I64) -> I64:
         """Return the distances of the article's fingerprint from others."""
@@ -252,28 +273,21 @@ class PlainSearch:
         tables, masks = np.divmod(cheapest, len(_MASKS))
         return np.asarray(tables << BLOCK_BITS | _MASKS[masks], np.int64)
 
-    def _are_near(self, query: PlainQuery, hits: I64, plan: I64 | None) -> Bools:
-        """Return which entries within reach are other articles, inside the window, and found by a look-up."""
+    def _may_match(self, query: PlainQuery, some: I64) -> Bools:
+        """Return which entries are other articles, not withdrawn, and inside the window."""
         entries, article, rules = self._entries, query.article, query.rules
-        same_source = entries.sources[hits] == entries.sources[article]
-        itself = same_source & (entries.offsets[hits] == entries.offsets[article])
-        later = self._lengths[self._tables, self._blocks[hits]] - self._rank[hits] - 1
-        looked_up = self._exact_tables(query, hits) if plan is None else self._directed_tables(query, hits, plan)
-        near = ~itself & (looked_up & (later < rules.bucket_limit)).any(axis=1)
+        same_source = entries.sources[some] == entries.sources[article]
+        may = ~(same_source & (entries.offsets[some] == entries.offsets[article]))
         if entries.withdrawn_at is not None:
-            near &= entries.withdrawn_at[hits] > entries.log_offsets[article]
+            may &= entries.withdrawn_at[some] > entries.log_offsets[article]
         if rules.window_ms is not None:
-            near &= entries.times[article] - entries.times[hits] <= rules.window_ms
-        return np.asarray(near, np.bool_)
+            may &= entries.times[article] - entries.times[some] <= rules.window_ms
+        return np.asarray(may, np.bool_)
 
-    def _exact_tables(self, query: PlainQuery, hits: I64) -> Bools:
-        """Return in which tables exact search looks up the posting list of each entry."""
-        flips = np.bitwise_count(self._blocks[hits] ^ self._blocks[query.article])
-        return np.asarray(flips <= (query.rules.distance or 0) // WORD_BLOCKS, np.bool_)
 
-    def _directed_tables(self, query: PlainQuery, hits: I64, plan: I64) -> Bools:
-        """Return in which tables the plan looks up the posting list of each entry, and the sieve passes it."""
-        flips = (self._blocks[hits] ^ self._blocks[query.article]).astype(np.int64)
-        words = np.bitwise_count(self._keys[:, hits] ^ self._keys[:, query.article, None]) <= SIEVE_BITS
-        sieved = np.repeat(words.T, WORD_BLOCKS, axis=1)
-        return np.asarray(np.isin(self._tables << BLOCK_BITS | flips, plan) & sieved, np.bool_)
+@cache
+def _exact_plan(k: int) -> I64:
+    """Return the look-ups of exact search, each ``table << 16 | mask``."""
+    bits = np.bitwise_count(_MASKS)
+    few = _MASKS[np.argsort(bits, kind="stable")][: int((bits <= k // WORD_BLOCKS).sum())]
+    return (np.arange(WORD_BLOCKS)[:, None] << BLOCK_BITS | few).ravel()

@@ -9,6 +9,11 @@ An entry is near an article if it passes, in this order:
 3. Exact search: the fingerprints are within ``reach`` bits, and that is the distance. Directed search: the key words of
    the table are within ``SIEVE_BITS`` (a sieve, before the row is fetched), and the signatures within ``reach``.
 
+Only the first ``candidates`` entries are checked of those that pass the sieve, are not trimmed and are from before the
+article's own log position. Their order: the look-ups in the order of the plan, and in each posting list the newest
+first. An entry that several look-ups find counts once, where it is found first. The rest of 2, and the signatures of 3,
+do not decide what counts; so the bound gives the same entries whatever else is asked for.
+
 Of these each article gets its ``best`` nearest, among equals the earliest, each entry once.
 """
 
@@ -60,6 +65,7 @@ class Query:
         directed: directed search, else exact.
         reach: of each article, greatest distance in bits.
         bucket_limit: newest entries of each posting list that are compared.
+        candidates: entries that are checked for each article; None: all of them.
         low_watermark: entries with a lower document number are trimmed.
         oldest: log time of each article before which entries have expired; None: nothing expires.
         own_ids: of each article, the hash of the article id that an entry must have; None: any.
@@ -75,6 +81,7 @@ class Query:
     directed: bool
     reach: I64
     bucket_limit: int
+    candidates: int | None = None
     low_watermark: DocNumber = DocNumber(0)
     oldest: I64 | None = None
     own_ids: U64 | None = None
@@ -135,6 +142,7 @@ def query_of(articles: Articles, rules: Rules, low_watermark: DocNumber, withdra
         directed=rules.directed,
         reach=reaches[articles.statuses],
         bucket_limit=rules.bucket_limit,
+        candidates=rules.candidates,
         low_watermark=low_watermark,
         oldest=None if rules.window_ms is None else articles.times - rules.window_ms,
         withdrawn=withdrawn,

@@ -1,11 +1,12 @@
 """The look-up: the near entries of a batch of articles in the posting lists of the block tables.
 
 ``query`` says what counts. This file prepares the arrays that the compiled functions (``scan_kernel``) take, and lets
-them run by turns with the fetching of rows. Scratch memory is bounded whatever the lists hold: a flood of equal entries
-costs time, up to the bucket limit.
+them run by turns with the fetching of rows. Scratch memory is bounded whatever the lists hold; the time that an article
+of a flood costs is bounded by ``Query.candidates``.
 
-1. Compare the keys of every posting list with the article's; what passes the sieve waits.
-2. Read the document numbers of what waits; drop what cannot be among the best any more.
+1. Compare the keys of every posting list with the article's, in the order that ``query`` says; what passes the sieve
+   waits.
+2. Read the document numbers of what waits; drop what is beyond the bound, and what cannot be among the best any more.
 3. Check the rest against their rows, held in memory or fetched, and keep the best.
 """
 
@@ -24,14 +25,24 @@ from stream_dedup.index.layout import ROW, ROW_BYTES, RowArray
 from stream_dedup.index.posting_lists import PostingLists
 from stream_dedup.index.query import Near, Query
 from stream_dedup.index.row_chunks import Fetch, RowChunks
-from stream_dedup.index.scan_records import ARTICLE, CURSOR, DISTANCE_SHIFT, DOC_NUMBER, NO_RANK, SPAN, WAITING
+from stream_dedup.index.scan_records import (
+    ARTICLE,
+    CURSOR,
+    DISTANCE_SHIFT,
+    DOC_NUMBER,
+    NO_BOUND,
+    NO_RANK,
+    SPAN,
+    WAITING,
+)
 
 log = logging.getLogger(__name__)
 
 FETCH_ROWS = 1 << 14
 """Rows fetched at once where they are not held in memory: 1 MiB."""
 WAITING_ROWS = 512
-"""Candidates that wait for their rows, where these are in memory: 32 KiB of rows, which the level-1 cache holds."""
+"""Candidates collected at once, and checked at once where their rows are in memory: 32 KiB of rows, which the level-1
+cache holds. Fewer than so many are collected beyond the bound of an article."""
 
 NEVER = -(1 << 62)
 """Log time before every other: nothing has expired."""
@@ -93,29 +104,37 @@ class _Scan:
         self._spans = np.empty(query.plan.shape[1] * lists.directory.shape[1], SPAN)
         self._waiting = np.empty(WAITING_ROWS if isinstance(rows, RowChunks) else FETCH_ROWS, WAITING)
         self._cursor = np.zeros(1, CURSOR)
+        self._seen = np.full(_slots(query.candidates), -1, np.int64)
         self._best = np.full((len(query), query.best), NO_RANK, np.int64)
 
     def near(self) -> Near:
         """Run the steps until every posting list was compared."""
-        while count := self._collect():
+        waits = 0
+        while count := self._collect(self._waiting[waits : waits + WAITING_ROWS]):
             # 2
-            left = self._kernel.resolve(self._waiting[:count], self._articles, self._floor, self._best)
+            waits += self._kernel.resolve(
+                self._waiting[waits : waits + count], self._articles, self._floor, self._seen, self._best
+            )
             # 3
-            if left:
-                self._check(self._waiting[:left])
+            if waits + WAITING_ROWS > len(self._waiting):
+                self._check(self._waiting[:waits])
+                waits = 0
+        self._check(self._waiting[:waits])
         queries, at = np.nonzero(self._best != NO_RANK)
         ranks = self._best[queries, at]
         doc_numbers, distances = ranks & DOC_NUMBER, (ranks >> DISTANCE_SHIFT).astype(np.uint16)
         return Near(queries, doc_numbers, distances, int(self._cursor["lists"][0]), int(self._cursor["candidates"][0]))
 
-    def _collect(self) -> int:
+    def _collect(self, waiting: NDArray[Any]) -> int:
         """Step 1: how many candidates wait; 0 when everything was compared."""
         count: int = self._kernel.collect(
-            self._articles, self._plan, self._directory, self._spans, self._cursor, self._waiting
+            self._articles, self._plan, self._directory, self._spans, self._cursor, waiting
         )
         return count
 
     def _check(self, waiting: NDArray[Any]) -> None:
+        if not len(waiting):
+            return
         if isinstance(self._rows, RowChunks):
             self._kernel.locate(waiting, self._rows.addresses, self._rows.chunk_bits, self._rows.base)
             self._kernel.check(waiting, self._articles, self._withdrawn, self._directed, self._best)
@@ -124,6 +143,11 @@ class _Scan:
         rows = np.ascontiguousarray(self._rows(distinct), ROW)  # held until the check is done
         waiting["at"] = rows.__array_interface__["data"][0] + at * ROW_BYTES
         self._kernel.check(waiting, self._articles, self._withdrawn, self._directed, self._best)
+
+
+def _slots(candidates: int | None) -> int:
+    """Return the size of the table that notes the candidates of an article: at most half full; 0 without a bound."""
+    return 0 if candidates is None else 1 << (2 * candidates - 1).bit_length()
 
 
 def _articles(query: Query) -> NDArray[Any]:
@@ -136,4 +160,5 @@ def _articles(query: Query) -> NDArray[Any]:
     articles["oldest"] = NEVER if query.oldest is None else query.oldest
     articles["sieve"] = SIEVE_BITS if query.directed else query.reach
     articles["limit"] = query.bucket_limit
+    articles["room"] = NO_BOUND if query.candidates is None else query.candidates
     return articles

@@ -65,9 +65,9 @@ def _wanted(key: U64, lookup: np.uint32) -> tuple[np.int64, np.int64]:
 
 @compiled(int64, written(_SPAN), int64, int64)
 def _limit(spans: Records, before: int, limit: int) -> int:
-    """Of the parts of one list, oldest first, leave the newest entries before a number; returns how many are left."""
+    """Of the parts of one list, newest first, leave the newest entries before a number; returns how many are left."""
     left = limit
-    for part in range(len(spans) - 1, -1, -1):
+    for part in range(len(spans)):
         span = spans[part]
         low, high = 0, span.entries
         while low < high:
@@ -84,9 +84,12 @@ def _limit(spans: Records, before: int, limit: int) -> int:
     return limit - left
 
 
-@compiled(int64, _ARTICLE, read(uint32), read(_ADDRESSES, 3), written(_SPAN), written(_CURSOR))
-def _spans(article: Record, plan: U32, directory: Records, spans: Records, cursor: Records) -> int:
-    """Find the parts of an article's posting lists; returns how many."""
+@compiled(int64, _ARTICLE, read(uint32), read(_ADDRESSES, 3), written(_SPAN))
+def _spans(article: Record, plan: U32, directory: Records, spans: Records) -> int:
+    """Find the parts of an article's posting lists: in the order of the plan, of each list the newest part first.
+
+    Returns how many they are.
+    """
     levels, key = directory.shape[1], article.keys
     for lookup in range(len(plan)):
         table, block = _wanted(key, plan[lookup])
@@ -96,7 +99,7 @@ def _spans(article: Record, plan: U32, directory: Records, spans: Records, curso
     for lookup in range(len(plan)):
         table, block = _wanted(key, plan[lookup])
         total, first = 0, count
-        for level in range(levels):
+        for level in range(levels - 1, -1, -1):
             source = directory[table, level, block // PART_LISTS]
             if source.starts == 0:
                 continue
@@ -111,18 +114,16 @@ def _spans(article: Record, plan: U32, directory: Records, spans: Records, curso
                 total += entries
                 count += 1
         if total > article.limit:
-            total = _limit(spans[first:count], article.before, article.limit)
-        cursor[0].candidates += total
-    cursor[0].lists += len(plan)
+            _limit(spans[first:count], article.before, article.limit)
     return count
 
 
 @inlined
 def _prefetch(spans: Records, part: int, count: int) -> None:
-    """Prefetch the keys of a part of a list."""
+    """Prefetch the newest keys of a part of a list."""
     if part < count:
-        end = min(spans[part].entries * WORD, AHEAD_LINES * LINE)
-        for at in range(0, end, LINE):
+        size = spans[part].entries * WORD
+        for at in range(max(size - AHEAD_LINES * LINE, 0), size, LINE):
             prefetch(spans[part].keys + at)
 
 
@@ -138,50 +139,77 @@ def _prefetch(spans: Records, part: int, count: int) -> None:
 def collect(
     articles: Records, plan: U32, directory: Records, spans: Records, cursors: Records, waiting: Records
 ) -> int:
-    """Step 1: fill ``waiting``; stops when it is full, and the cursor says where to go on."""
+    """Step 1: fill ``waiting``, the newest entries of each list first; the cursor says where to go on.
+
+    An article without room for candidates is done.
+    """
     waits, cursor = 0, cursors[0]
     while cursor.article < len(articles):
         number = cursor.article
-        article = articles[number]
+        article, lookups = articles[number], plan[min(number, len(plan) - 1)]
         key, sieve = article.keys, article.sieve
-        lists, candidates = cursor.lists, cursor.candidates
-        count = _spans(article, plan[min(number, len(plan) - 1)], directory, spans, cursors)
+        count = _spans(article, lookups, directory, spans) if article.room else 0
         begin = cursor.span
         for part in range(begin, begin + AHEAD):
             _prefetch(spans, part, count)
         for part in range(begin, count):
             _prefetch(spans, part + AHEAD, count)
             span = spans[part]
-            at, doc_numbers, mine = span.keys, span.doc_numbers, key[span.word]
-            for entry in range(cursor.entry, span.entries):
-                distance = popcount(load_word(at + entry * WORD) ^ mine)
+            keys, doc_numbers, mine = span.keys, span.doc_numbers, key[span.word]
+            left = span.entries - cursor.entry
+            for entry in range(left - 1, -1, -1):
+                distance = popcount(load_word(keys + entry * WORD) ^ mine)
                 if distance <= sieve:
                     if waits == len(waiting):
-                        cursor.span, cursor.entry = part, entry
-                        cursor.lists, cursor.candidates = lists, candidates  # counted when the article is done
+                        cursor.candidates += left - 1 - entry
+                        cursor.span, cursor.entry = part, span.entries - 1 - entry
                         return waits
                     one = waiting[waits]
                     one.article, one.rank, one.at = number, distance, doc_numbers + entry * HALF
                     prefetch(doc_numbers + entry * HALF)
                     waits += 1
+            cursor.candidates += left
             cursor.entry = 0
-        cursor.span = 0
+        cursor.span, cursor.entry = 0, 0
+        cursor.lists += len(lookups)
         cursor.article += 1
     return waits
 
 
-@compiled(int64, written(_WAITING), read(_ARTICLE), int64, read(int64, 2))
-def resolve(waiting: Records, articles: Records, low_watermark: int, best: I64) -> int:
-    """Step 2; moves the candidates that are left to the front and returns how many they are."""
+@inlined
+def _first_time(seen: I64, article: int, doc_number: int) -> bool:
+    """Note that an article has a candidate; returns whether it had not before. What others had is overwritten."""
+    noted = article << DISTANCE_SHIFT | doc_number
+    slot = doc_number & (len(seen) - 1)
+    while seen[slot] >> DISTANCE_SHIFT == article:
+        if seen[slot] == noted:
+            return False
+        slot = (slot + 1) & (len(seen) - 1)
+    seen[slot] = noted
+    return True
+
+
+@compiled(int64, written(_WAITING), written(_ARTICLE), int64, written(int64), read(int64, 2))
+def resolve(waiting: Records, articles: Records, low_watermark: int, seen: I64, best: I64) -> int:
+    """Step 2; moves the candidates that are left to the front and returns how many they are.
+
+    With ``seen`` each entry takes a place of the article's ``room``, once, whether it is left or not.
+    """
     left, last = 0, best.shape[1] - 1
     for number in range(len(waiting)):
         article = waiting[number].article
-        doc_number = load_half(waiting[number].at)
+        one, doc_number = articles[article], load_half(waiting[number].at)
+        if not low_watermark <= doc_number < one.before:
+            continue
+        if len(seen):
+            if not (one.room and _first_time(seen, article, doc_number)):
+                continue
+            one.room -= 1
         # The distance over more bits is no smaller: what is behind the last of the best now cannot come before it.
         rank = waiting[number].rank << DISTANCE_SHIFT | doc_number
-        if low_watermark <= doc_number < articles[article].before and rank < best[article, last]:
-            one = waiting[left]
-            one.article, one.rank, one.at = article, rank, doc_number
+        if rank < best[article, last]:
+            kept = waiting[left]
+            kept.article, kept.rank, kept.at = article, rank, doc_number
             left += 1
     return left
 

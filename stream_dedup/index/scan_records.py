@@ -21,13 +21,17 @@ ARTICLE = np.dtype(
         ("before", "<i8"),
         ("oldest", "<i8"),
         ("reach", "<i8"),
-        ("sieve", "<i8"),
+        ("sieve", "<i4"),
+        ("room", "<i4"),
         ("limit", "<i8"),
     ],
     align=True,
 )
 """One article of a query as the kernel takes it: 128 bytes, two cache lines. ``own_id_mask`` is 0 where any id will
-do; ``sieve`` is the greatest distance of the key words, ``limit`` the newest entries of a posting list compared."""
+do; ``sieve`` is the greatest distance of the key words, ``room`` the candidates that may still be checked, ``limit``
+the newest entries of a posting list compared."""
+NO_BOUND = (1 << 31) - 1
+"""Room of an article whose candidates are all checked."""
 SPAN = np.dtype([("keys", "<i8"), ("doc_numbers", "<i8"), ("entries", "<i8"), ("word", "<i8")], align=True)
 """A part of a posting list: the addresses of its first key and its first document number, its entries, its key word."""
 WAITING = np.dtype([("article", "<i8"), ("rank", "<i8"), ("at", "<i8")], align=True)
@@ -36,4 +40,4 @@ step 2 its rank and its document number; then ``at`` is the address of its row."
 CURSOR = np.dtype(
     [("article", "<i8"), ("span", "<i8"), ("entry", "<i8"), ("lists", "<i8"), ("candidates", "<i8")], align=True
 )
-"""Where step 1 goes on, and how many posting lists and entries were compared so far."""
+"""Where step 1 goes on (``entry`` of a part are compared), and the posting lists and entries compared so far."""

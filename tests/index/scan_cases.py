@@ -136,6 +136,7 @@ def rules_for(query: Query, tables: int, probes: int | None, k: int) -> list[Rul
         distance=k if probes is None else None,
         probes=probes,
         bucket_limit=query.bucket_limit,
+        candidates=query.candidates,
     )
     oldest = [None] * len(query) if query.oldest is None else query.oldest.tolist()
     return [
@@ -193,6 +194,7 @@ def cases(draw: st.DrawFn) -> Case:
         before=rng.integers(0, n + 1, len(articles)) if draw(st.booleans()) else articles,
         reach=rng.choice([0, k], len(articles)) if probes is None else rng.integers(0, most + 1, len(articles)),
         bucket_limit=draw(st.sampled_from([1, 2, 5, 1000])),
+        candidates=draw(st.sampled_from([None, 1, 3, 20, 1024])),
         oldest=rng.integers(-40, 40, len(articles)) if draw(st.booleans()) else None,
         own_ids=rng.integers(0, 5, len(articles)).astype(np.uint64) if draw(st.booleans()) else None,
         best=draw(st.sampled_from([1, 3, 8, 200])),

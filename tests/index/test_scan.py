@@ -18,7 +18,7 @@ from stream_dedup.core.probes import directed, exact_plan
 from stream_dedup.index.layout import ROW, RowArray
 from stream_dedup.index.posting_lists import LISTS, PART_LISTS, PARTS, Level, PostingLists, Source
 from stream_dedup.index.row_chunks import RowChunks
-from stream_dedup.index.scan import FETCH_ROWS, scan
+from stream_dedup.index.scan import FETCH_ROWS, WAITING_ROWS, scan
 from tests.amount import FULL, examples
 from tests.index.scan_cases import (
     Case,
@@ -92,6 +92,45 @@ def test_a_flood_gives_the_earliest_within_the_bucket_limit(limit: int, first: i
     query = ask(world, queries, plan, directed=is_directed, bucket_limit=limit)
     expected = [[(0, first + at) for at in range(8)], [(0, at) for at in range(3)]]
     assert expected == numbered(scan(query, lists, RowChunks.of(world.rows)), 2)
+
+
+@pytest.mark.parametrize("is_directed", [True, False])
+@pytest.mark.parametrize("kind", ["array", "fetched"])
+def test_of_a_flood_the_newest_candidates_are_checked(kind: str, *, is_directed: bool) -> None:
+    """So many as the bound says, across all levels and before the article; most of the others are not even compared."""
+    world, lists = flood(20_000)
+    queries = np.array([19_990, 10_050])
+    plan = directed(world.margins[queries], 64) if is_directed else exact_plan(3)
+    query = ask(world, queries, plan, directed=is_directed, bucket_limit=10**6, candidates=120)
+    near = scan(query, lists, rows_of(world, kind))
+    assert numbered(near, 2) == [[(0, low + at) for at in range(8)] for low in (19_870, 9_930)]
+    later = 10 + 9_950
+    assert near.candidates < later + 2 * (120 + 2 * WAITING_ROWS)
+
+
+def test_candidates_of_an_article_are_counted_once_and_not_in_each_list() -> None:
+    """The bound is one for all posting lists, and an entry that lies in several of them takes one place."""
+    world, lists = flood(40)
+    query = ask(world, np.array([39]), directed(world.margins[[39]], 64), best=64, candidates=20)
+    assert numbered(scan(query, lists, world.rows), 1) == [[(0, at) for at in range(19, 39)]]
+    every = replace(query, candidates=39)
+    assert numbered(scan(every, lists, world.rows), 1) == [[(0, at) for at in range(39)]]
+
+
+def test_the_bound_goes_on_in_the_next_posting_list() -> None:
+    """Entries that only a later look-up finds are candidates as far as the bound leaves room for them."""
+    world = make_world(np.random.default_rng(8), 400, 4, 30)
+    articles = np.arange(300, 400)
+    lists = make_lists(world, 4, np.full((4, PARTS), 150), 350)
+    found = []
+    for bound in (1, 2, 4, 8, 16, None):
+        query = ask(world, articles, directed(world.margins[articles], 200), best=64, candidates=bound)
+        case = Case(world, lists, query, articles, rules_for(query, 4, 200, 0))
+        near = numbered(scan(query, lists, world.rows), len(articles))
+        assert by_definition(case) == near
+        found.append(sum(map(len, near)))
+    assert found == sorted(found)
+    assert found[0] < found[2] < found[-1]
 
 
 @pytest.mark.slow
