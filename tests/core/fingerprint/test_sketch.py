@@ -1,0 +1,100 @@
+"""Sketches: the definition, the estimate of the Jaccard similarity, and the same bytes everywhere."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_dedup.core.arrays import U8
+from stream_dedup.core.fingerprint import sketch as module
+from stream_dedup.core.fingerprint.sketch import Sketcher
+
+VALUES = ((3, 16), (5, 16))
+GOLDEN = ["5c1e2fa30401821915027b5c04f3614d", "e882e6fbdfe8cde0712bdc194e1f6953", "056df389eb356e5b48f147dde76e44c8"]
+LETTERS = st.text(st.sampled_from("天地玄黄宇宙洪荒abc1é한𠀀"), max_size=60)
+
+
+def mixed(number: int) -> int:
+    """The mixing function of MurmurHash3 for 32 bits."""
+    number ^= number >> 16
+    number = number * 0x85EBCA6B % 2**32
+    number ^= number >> 13
+    number = number * 0xC2B2AE35 % 2**32
+    return number ^ number >> 16
+
+
+def defined(text: str, k: int, bins: int, seed: int = 0, longest: int = 5) -> list[int]:
+    """The values of one length of shingles, a shingle and a bin at a time."""
+    points = [ord(letter) for letter in text.ljust(longest, "\0")]
+    minima: dict[int, int] = {}
+    for at in range(len(points) - k + 1):
+        value = mixed(seed)
+        for number, point in enumerate(points[at : at + k]):
+            value = (value * (0x9E3779B1 if number else 1) + point) % 2**32
+        bin_of, value = (mixed(value) >> 16) * bins >> 16, mixed(value)
+        minima[bin_of] = min(value, minima.get(bin_of, value))
+    values = []
+    for number in range(bins):
+        order = sorted(range(bins), key=lambda other: mixed(((number * bins + other) * 0x9E3779B1 + bins) % 2**32))
+        donor = number if number in minima else next(other for other in order if other in minima)
+        values.append(mixed((minima[donor] + number * 0x9E3779B1) % 2**32) >> 28)
+    return values
+
+
+def unpacked(sketches: U8) -> U8:
+    return np.stack((sketches >> 4, sketches & 15), axis=-1).reshape(len(sketches), 2 * sketches.shape[1])
+
+
+@given(st.lists(LETTERS, max_size=6), st.integers(0, 2**32 - 1))
+def test_a_batch_has_the_values_of_the_definition(texts: list[str], seed: int) -> None:
+    """Sketches of a batch are those of a plain loop over shingles and bins, also of empty and of very short texts."""
+    found = unpacked(Sketcher(VALUES, seed).of_texts(texts)).tolist()
+    assert found == [defined(text, 3, 16, seed) + defined(text, 5, 16, seed) for text in texts]
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_a_sketch_depends_on_its_own_text_alone(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """However a batch is divided, each text has the sketch that it has alone."""
+    texts = ["天地玄黄宇宙洪荒" * 3, "", "a", "0123456789" * 4, "日月盈昃"]
+    alone = np.concatenate([Sketcher(VALUES).of_texts([text]) for text in texts])
+    monkeypatch.setattr(module, "CHUNK_CHARACTERS", size)
+    assert Sketcher(VALUES).of_texts(texts).tolist() == alone.tolist()
+
+
+def test_sketches_are_the_same_on_every_machine() -> None:
+    """The bytes of fixed texts are those that were written down."""
+    found = Sketcher(VALUES).of_texts(["渡口的船今天早上开了", "theferryleftthismorning", "ab"])
+    assert [row.tobytes().hex() for row in found] == GOLDEN
+
+
+def random_letters(rng: np.random.Generator, count: int) -> str:
+    return "".join(map(chr, rng.integers(0x4E00, 0x9FD5, count).tolist()))
+
+
+@pytest.mark.parametrize("length", [20, 60, 1000])
+@pytest.mark.parametrize("common", [0.0, 0.5, 0.9])
+def test_equal_values_estimate_the_jaccard_similarity(length: int, common: float) -> None:
+    """Of two texts with Jaccard similarity J a share of J + (1 - J) / 16 of the values is equal, long or short."""
+    rng = np.random.default_rng(7)
+    pairs = []
+    for _ in range(300):
+        kept = random_letters(rng, round(length * common))
+        pairs += [kept + random_letters(rng, length - len(kept)) for _ in range(2)]
+    values = unpacked(Sketcher(((3, 32),)).of_texts(pairs))
+    shingles = length - 2
+    shared = max(round(length * common) - 2, 0)
+    similarity = shared / (2 * shingles - shared)
+    # 9,600 values; those of one pair depend on each other where few shingles fill many bins.
+    assert np.mean(values[0::2] == values[1::2]) == pytest.approx(similarity + (1 - similarity) / 16, abs=0.02)
+
+
+def test_another_seed_gives_another_sketch() -> None:
+    """Under two seeds a text has equal values by chance only."""
+    texts = [random_letters(np.random.default_rng(seed), 60) for seed in range(300)]
+    one, other = (unpacked(Sketcher(VALUES, seed).of_texts(texts)) for seed in (0, 1))
+    assert np.mean(one == other) == pytest.approx(1 / 16, abs=0.01)
+
+
+def test_no_values_make_empty_sketches() -> None:
+    """A scheme without a sketch has sketches of no bytes."""
+    assert Sketcher(()).of_texts(["some", "texts"]).shape == (2, 0)
