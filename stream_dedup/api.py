@@ -241,7 +241,11 @@ class Index:
                 signatures[at] = signatures_of(np.array([article.content], np.uint64))[0]
         kept = np.flatnonzero(statuses != Status.FEATURELESS)
         groups = [group_of(Status(statuses[at]), articles[at].scope) for at in kept.tolist()]
-        return kept, Fingerprints(signatures[kept], margins[kept], statuses[kept]), np.array(groups, np.uint64)
+        return (
+            kept,
+            Fingerprints(signatures[kept], margins[kept], statuses[kept], made.sketches[kept]),
+            np.array(groups, np.uint64),
+        )
 
 
 def _content(content: object) -> str | int:

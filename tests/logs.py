@@ -33,9 +33,10 @@ REJECTED = None
 """A fingerprint of None means a rejected record, 0 a text without features."""
 
 
-def scheme_of(tables: int) -> Scheme:
-    """A scheme of so many tables."""
-    return Scheme("article", 1, f'{{"tables":{tables}}}')
+def scheme_of(tables: int, sketch_bytes: int = 0) -> Scheme:
+    """A scheme of so many tables, and of sketches of so many bytes."""
+    sketch = f'"sketch":["sketch/1",{sketch_bytes}],' if sketch_bytes else ""
+    return Scheme("article", 1, f'{{{sketch}"tables":{tables}}}')
 
 
 def rules(revision: int = 1, **settings: Any) -> Rules:  # noqa: ANN401 - fields of Rules
@@ -58,6 +59,8 @@ class Entry(NamedTuple):
     group: int = 0
     status: Status = Status.LONG
     id: str | None = None
+    sketch: bytes = b""
+    """The first bytes of the sketch; those after them are 0."""
 
 
 def entry_of(fingerprint: int | None) -> Entry:
@@ -76,6 +79,7 @@ def entries_batch(
     offsets: Sequence[int],
     entries: Sequence[Entry],
     tables: int = 4,
+    sketch_bytes: int = 0,
     *,
     topic_id: bytes = TOPIC,
     partition: int = 0,
@@ -84,6 +88,7 @@ def entries_batch(
     """A batch of these entries; its checksums are the offsets, its ids by default ``topic-partition-offset``."""
     n = len(offsets)
     margins = b"".join(bytes.fromhex(entry.margins.ljust(16 * tables, "f")) for entry in entries)
+    sketches = b"".join(entry.sketch.ljust(sketch_bytes, b"\0") for entry in entries)
     words = b"".join(entry.signature.to_bytes(SIGNATURE_BYTES, "big") for entry in entries)
     usual = [f"{topic}-{partition}-{offset}" for offset in offsets]
     return make_batch(
@@ -93,6 +98,7 @@ def entries_batch(
             groups=np.array([entry.group for entry in entries], np.uint64),
             signatures=np.frombuffer(words, np.uint8).reshape(n, -1),
             margins=np.frombuffer(margins, np.uint8).reshape(n, -1),
+            sketches=np.frombuffer(sketches, np.uint8).reshape(n, sketch_bytes),
             ids=[known if entry.id is None else entry.id for known, entry in zip(usual, entries, strict=True)],
             reasons=["broken" if entry.status is Status.REJECTED else "" for entry in entries],
         ),

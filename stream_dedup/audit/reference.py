@@ -254,10 +254,10 @@ class PlainLog:
                 self._withdrawn_at.setdefault(position, offset)
 
     def _append_batch(self, record: LogRecord, batch: Batch, rules: Rules) -> None:
-        if batch.tables != rules.scheme.tables:
+        if batch.widths != rules.scheme.widths:
             msg = (
-                f"log record at offset {record.offset} holds margins for {batch.tables} tables, "
-                f"the log's scheme has {rules.scheme.tables}"
+                f"log record at offset {record.offset} holds entries of {batch.widths}, "
+                f"the log's scheme has {rules.scheme.widths}"
             )
             raise CorruptError(msg)
         source = (batch.topic_id, batch.partition)

@@ -14,6 +14,7 @@ Each column has a kind, the number that names it in a log record, and a width, t
     6     margins     8 for each table   bytes
     7     ids         4                  uint32, the end of its text
     8     reasons     4                  uint32, the end of its text
+    9     sketches    0, 8, 16, 24, 32   bytes
 
 Bytes of n entries, as the log has them since format 4:
 
@@ -38,7 +39,15 @@ import numpy as np
 
 from stream_dedup.core.arrays import I64, U8, U64
 from stream_dedup.core.byte_reader import ByteReader
-from stream_dedup.core.model import SIGNATURE_BYTES, TABLE_COUNTS, TABLE_MARGIN_BYTES, Status
+from stream_dedup.core.model import (
+    SIGNATURE_BYTES,
+    SKETCH_SIZES,
+    TABLE_COUNTS,
+    TABLE_MARGIN_BYTES,
+    Status,
+    TableCount,
+    Widths,
+)
 from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import CorruptError
 
@@ -114,8 +123,10 @@ class Columns:
     """``model.group_of``: entries of different groups are never near; 0 unless signed."""
     signatures: U8 = field(metadata=_stored_bytes(5, SIGNATURE_BYTES))
     """Bit 0 is the high bit of byte 0; zero unless signed."""
-    margins: U8 = field(metadata=_stored_bytes(6, *(TABLE_MARGIN_BYTES * tables for tables in TABLE_COUNTS)))
+    margins: U8 = field(metadata=_stored_bytes(6, *(Widths(tables).margin_bytes for tables in TABLE_COUNTS)))
     """Margins of the bits that the tables cut into blocks, 4 bits each; zero unless signed."""
+    sketches: U8 = field(metadata=_stored_bytes(9, *SKETCH_SIZES))
+    """Values of 4 bits, two in a byte; zero unless signed, of no width where the scheme has none."""
     ids: Texts = field(metadata=_stored_texts(7))
     """Article ids."""
     reasons: Texts = field(metadata=_stored_texts(8))
@@ -126,9 +137,9 @@ class Columns:
         return len(self.statuses)
 
     @property
-    def tables(self) -> int:
-        """Number of block tables of the scheme, which the width of the margins tells."""
-        return int(self.margins.shape[1]) // TABLE_MARGIN_BYTES
+    def widths(self) -> Widths:
+        """What the scheme says about the columns, as their widths tell."""
+        return Widths(self.margins.shape[1] // TABLE_MARGIN_BYTES, self.sketches.shape[1])
 
     def rows(self, rows: slice | I64) -> Self:
         """Return the entries of these rows."""
@@ -137,7 +148,7 @@ class Columns:
     def rejected(self, reasons: Mapping[int, str]) -> Self:
         """Return these entries with some rows rejected: their checksums and ids stay, all else is blank."""
         rows = list(reasons)
-        blank = Columns.blank(len(rows), self.tables)
+        blank = Columns.blank(len(rows), self.widths)
         changed: dict[str, Any] = {"reasons": self.reasons.changed(reasons)}
         for name, one in _stored(Columns).items():
             if not one.is_texts and name != "checksums":
@@ -151,17 +162,17 @@ class Columns:
         return Columns(**{name: one.made(columns[name]) for name, one in _stored(Columns).items()})
 
     @classmethod
-    def blank(cls, n: int, tables: int) -> Columns:
-        """Return n rejected entries without checksum, id and reason, under a scheme of this many tables."""
-        widths = {"margins": TABLE_MARGIN_BYTES * tables}
-        made = {name: one.blank(n, widths.get(name)) for name, one in _stored(Columns).items()}
+    def blank(cls, n: int, widths: Widths) -> Columns:
+        """Return n rejected entries without checksum, id and reason, under a scheme of these widths."""
+        of_scheme = {"margins": widths.margin_bytes, "sketches": widths.sketch_bytes}
+        made = {name: one.blank(n, of_scheme.get(name)) for name, one in _stored(Columns).items()}
         made["statuses"].fill(Status.REJECTED)
         return Columns(**made)
 
     @classmethod
     def concat(cls, parts: Sequence[Columns]) -> Columns:
         """Return the entries of all parts, in order; no entries if there are no parts."""
-        parts = parts or [cls.blank(0, TABLE_COUNTS[0])]
+        parts = parts or [cls.blank(0, Widths())]
         return Columns(**{name: _joined([getattr(part, name) for part in parts]) for name in _stored(Columns)})
 
 
@@ -188,7 +199,7 @@ def decode_columns(reader: ByteReader, n: int, of: type[Columns]) -> dict[str, A
     return _completed(found, n, of)
 
 
-def decode_columns_before_4(reader: ByteReader, n: int, tables: int, of: type[Columns]) -> dict[str, Any]:
+def decode_columns_before_4(reader: ByteReader, n: int, tables: TableCount, of: type[Columns]) -> dict[str, Any]:
     """Read the columns of n entries as the log had them before format 4, under a scheme of this many tables.
 
     Of the columns of that time all are there: the numbers, by rising kind, then the ends of ids and reasons, then their
@@ -198,7 +209,7 @@ def decode_columns_before_4(reader: ByteReader, n: int, tables: int, of: type[Co
         CorruptError: the bytes are cut short or damaged.
     """
     stored = {name: one for name, one in _stored(of).items() if one.kind <= _LAST_KIND_BEFORE_4}
-    widths = {"margins": TABLE_MARGIN_BYTES * tables}
+    widths = {"margins": Widths(tables).margin_bytes}
     # In the order of the kinds texts come last.
     found = {name: one.numbers(reader, n, widths.get(name, one.least)) for name, one in stored.items()}
     texts = [name for name, one in stored.items() if one.is_texts]

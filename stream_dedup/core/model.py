@@ -34,6 +34,29 @@ TableCount = Literal[4, 8, 16]
 TABLE_COUNTS: tuple[TableCount, ...] = get_args(TableCount)
 TABLE_MARGIN_BYTES = BLOCK_BITS // 2
 """Bytes of the margins of one block: 4 bits each, two in a byte, the first in the high half."""
+SKETCH_WORD_VALUES = 16
+"""Values of a sketch in 8 bytes: 4 bits each."""
+SKETCH_SIZES = (0, 8, 16, 24, 32)
+"""Bytes that a scheme's sketches may have: whole words of 8; 0 of a scheme without sketches."""
+
+
+class Widths(NamedTuple):
+    """What a scheme says about the widths of its entries' columns."""
+
+    tables: TableCount = TABLE_COUNTS[0]
+    """Number of block tables: an entry has ``TABLE_MARGIN_BYTES`` of margins for each."""
+    sketch_bytes: int = 0
+
+    @property
+    def margin_bytes(self) -> int:
+        """Bytes of an entry's margins."""
+        return TABLE_MARGIN_BYTES * self.tables
+
+    def __str__(self) -> str:
+        """Return both in words."""
+        sketches = f"sketches of {self.sketch_bytes} bytes" if self.sketch_bytes else "no sketches"
+        return f"{self.tables} tables and {sketches}"
+
 
 FILES_LOG_PREFIX = "files-"
 """Begins the log id of an index that ``filter`` keeps: no Kafka topic holds its log."""

@@ -14,11 +14,22 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any
 
 import xxhash
 
-from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, SIGNATURE_BITS, TABLE_COUNTS, Status, Verdict
+from stream_dedup.core.model import (
+    BLOCK_BITS,
+    FINGERPRINT_BITS,
+    SIGNATURE_BITS,
+    SKETCH_SIZES,
+    TABLE_COUNTS,
+    Status,
+    TableCount,
+    Verdict,
+    Widths,
+)
 from stream_dedup.errors import CorruptError
 
 EXACT, DIRECTED = "exact", "directed"
@@ -55,6 +66,8 @@ LATER_FIELDS: dict[str, Any] = {"candidates": None, "copies": 1}
 """Fields of a rules record that the first releases did not have, with their defaults: an absent field has its default,
 and a field with its default is absent, so that rules of these releases keep their bytes."""
 
+_NO_SKETCH = ["", 0]
+
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
@@ -66,9 +79,19 @@ class Scheme:
     """Canonical JSON (sorted keys, no spaces) of the parameters that make the entry."""
 
     @property
-    def tables(self) -> int:
+    def tables(self) -> TableCount:
         """Number of block tables."""
-        return int(json.loads(self.parameters).get("tables", TABLE_COUNTS[0]))
+        return self.widths.tables
+
+    @property
+    def sketch_bytes(self) -> int:
+        """Bytes of an entry's sketch: the second item of the parameter; 0 of a scheme without it."""
+        return self.widths.sketch_bytes
+
+    @property
+    def widths(self) -> Widths:
+        """Widths of the columns of its entries."""
+        return _widths(self.parameters)
 
     def flat(self) -> dict[str, object]:
         """Return the parameters under dotted names (``fields.title``), in their order."""
@@ -261,6 +284,12 @@ def _refuse_other_fields(what: str, values: dict[str, Any], kind: type[Rules | S
         raise CorruptError(msg)
 
 
+@cache
+def _widths(parameters: str) -> Widths:
+    given = json.loads(parameters)
+    return Widths(given.get("tables", TABLE_COUNTS[0]), given.get("sketch", _NO_SKETCH)[1])
+
+
 def _scheme_problems(scheme: Scheme) -> list[str]:
     if not _text(scheme.name):
         return [f"scheme.name {scheme.name!r}: must be a name"]
@@ -275,7 +304,15 @@ def _scheme_problems(scheme: Scheme) -> list[str]:
     tables = parameters.get("tables", TABLE_COUNTS[0])
     if not _whole(tables) or tables not in TABLE_COUNTS:
         return [f"scheme.parameters: tables {tables!r}: must be one of {', '.join(map(str, TABLE_COUNTS))}"]
+    sketch = parameters.get("sketch", _NO_SKETCH)
+    if not isinstance(sketch, list) or len(sketch) < len(_NO_SKETCH) or not _is_size(sketch[1]):
+        sizes = ", ".join(map(str, SKETCH_SIZES))
+        return [f"scheme.parameters: sketch {sketch!r}: must be a list whose second item is its bytes, one of {sizes}"]
     return []
+
+
+def _is_size(value: object) -> bool:
+    return _whole(value) and value in SKETCH_SIZES
 
 
 def _text(value: object) -> bool:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import xxhash
 
-from stream_dedup.core.model import SIGNATURE_BITS, TABLE_COUNTS, TableCount
+from stream_dedup.core.model import SIGNATURE_BITS, TABLE_COUNTS, TableCount, Widths
 from stream_dedup.core.rules import Scheme
 from stream_dedup.errors import UserError
 
@@ -147,6 +147,11 @@ class FingerprintSettings:
     seed: int = 0
     tables: TableCount = TABLE_COUNTS[0]
     segmenter: Literal["rjieba", "jieba"] = "rjieba"
+
+    @property
+    def widths(self) -> Widths:
+        """Widths of the columns of the entries."""
+        return Widths(self.tables)
 
     @property
     def has_long(self) -> bool:

@@ -130,8 +130,9 @@ class Applied:
                 "something else than a trim deleted; begin a new log with another --group and another --index"
             )
             raise RefusedError(msg)
-        if batch.tables != self.tables.count:
-            msg = f"log record {record.offset} is of {batch.tables} tables, the log's scheme has {self.tables.count}"
+        scheme = self.history.current.scheme
+        if batch.widths != scheme.widths:
+            msg = f"log record {record.offset} is of {batch.widths}, the log's scheme has {scheme.widths}"
             raise RefusedError(msg)
         uncovered = self.coverage.uncovered(batch)
         row = StoredRecord(

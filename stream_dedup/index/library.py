@@ -25,7 +25,7 @@ from stream_dedup.core.arrays import U8, U64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, LogRecord, Payload, encode, make_batch
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
-from stream_dedup.core.model import LIBRARY_LOG_PREFIX, SIGNATURE_BYTES, TABLE_MARGIN_BYTES, DocNumber, Status
+from stream_dedup.core.model import LIBRARY_LOG_PREFIX, SIGNATURE_BYTES, DocNumber, Status, Widths
 from stream_dedup.core.rules import DIRECTED, Rules, Scheme
 from stream_dedup.errors import UserError
 from stream_dedup.index.folder import TABLES_KIND, Folder, kind_of
@@ -79,6 +79,7 @@ def records_of(index: LogIndex, fingerprints: Fingerprints, groups: U64, ids: Se
         signatures=fingerprints.signatures,
         margins=fingerprints.margins,
         ids=[_stored_id(article_id) for article_id in ids],
+        sketches=fingerprints.sketches,
         reasons=[""] * len(ids),
     )
     first = index.next_doc_number
@@ -147,7 +148,7 @@ def _convert(path: Path, scheme: Scheme) -> None:
             # 2
             _begin(index, path, scheme)
             for rows, labels in _portions(store, path, scheme):
-                append_articles(index, _fingerprints(rows, scheme.tables), rows["group"], labels)
+                append_articles(index, _fingerprints(rows, scheme.widths), rows["group"], labels)
         finally:
             store.close()
         # 3
@@ -167,12 +168,13 @@ def _portions(store: Store, path: Path, scheme: Scheme) -> Iterator[tuple[RowArr
             yield some, [raw.decode("utf-8", "surrogatepass") for raw in store.get(keys)]
 
 
-def _fingerprints(rows: RowArray, tables: int) -> Fingerprints:
+def _fingerprints(rows: RowArray, widths: Widths) -> Fingerprints:
     """Return what an old index knew of its articles.
 
-    It kept neither statuses nor margins. A search reads both of the article searched for and neither of those found,
-    so any signed status will do.
+    It kept neither statuses nor margins, and its schemes had no sketches. A search reads statuses and margins of the
+    article searched for and neither of those found, so any signed status will do.
     """
     signatures = rows["signature"].astype(">u8").view(np.uint8).reshape(-1, SIGNATURE_BYTES)
-    margins = np.zeros((len(rows), tables * TABLE_MARGIN_BYTES), np.uint8)
-    return Fingerprints(signatures, margins, np.full(len(rows), Status.LONG, np.uint8))
+    margins = np.zeros((len(rows), widths.margin_bytes), np.uint8)
+    sketches = np.zeros((len(rows), widths.sketch_bytes), np.uint8)
+    return Fingerprints(signatures, margins, np.full(len(rows), Status.LONG, np.uint8), sketches)

@@ -31,4 +31,4 @@ class Recipe(NamedTuple):
         return self._rejected(record, KILLED_TWICE)
 
     def _rejected(self, record: RawRecord, reason: str) -> Columns:
-        return rejected_columns(record, reason, (self.settings or FingerprintSettings()).tables)
+        return rejected_columns(record, reason, (self.settings or FingerprintSettings()).widths)

@@ -8,6 +8,7 @@
     group       int64    ``model.group_of``, in the same way
     signature   binary   32 bytes
     margins     binary   8 bytes for each table of the scheme
+    sketch      binary   as many bytes as the scheme says, none of a scheme without sketches
     reason      string   why the record was rejected; empty if it was not
     scheme      string   id of the scheme
 
@@ -27,12 +28,13 @@ import pyarrow.compute as pc
 
 from stream_dedup.core.arrays import I64, U8, U64
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.model import SIGNATURE_BYTES, TABLE_MARGIN_BYTES, Status
+from stream_dedup.core.model import SIGNATURE_BYTES, Status
 from stream_dedup.core.rules import Scheme
 from stream_dedup.core.text.decode import MAX_ID_BYTES
 from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import UserError
 
+_SKETCH = "sketch"
 ROWS_SCHEMA = pa.schema(
     [
         pa.field("id", pa.string(), nullable=False),
@@ -41,6 +43,7 @@ ROWS_SCHEMA = pa.schema(
         pa.field("group", pa.int64(), nullable=False),
         pa.field("signature", pa.binary(), nullable=False),
         pa.field("margins", pa.binary(), nullable=False),
+        pa.field(_SKETCH, pa.binary(), nullable=False),
         pa.field("reason", pa.string(), nullable=False),
         pa.field("scheme", pa.string(), nullable=False),
     ]
@@ -61,6 +64,7 @@ def batch_of(columns: Columns, scheme_id: str) -> pa.RecordBatch:
             pa.array(columns.groups.view(np.int64)),
             _binaries(columns.signatures),
             _binaries(columns.margins),
+            _binaries(columns.sketches),
             _strings(columns.reasons),
             pa.array([scheme_id] * len(columns), pa.string()),
         ],
@@ -75,14 +79,15 @@ def columns_of(batch: pa.RecordBatch, scheme: Scheme) -> Columns:
         UserError: the rows were made under another scheme, a column is missing or of another type, or a value is null
             or none of its column.
     """
-    made = {field.name: _column(batch, field) for field in ROWS_SCHEMA}
+    made = {field.name: _column(batch, field) for field in ROWS_SCHEMA if field.name != _SKETCH}
     _refuse_other_schemes(made["scheme"], scheme)
     return Columns(
         checksums=_unsigned(made["checksum"]),
         statuses=_statuses(made["status"]),
         groups=_unsigned(made["group"]),
         signatures=_bytes(made["signature"], "signature", SIGNATURE_BYTES),
-        margins=_bytes(made["margins"], "margins", TABLE_MARGIN_BYTES * scheme.tables),
+        margins=_bytes(made["margins"], "margins", scheme.widths.margin_bytes),
+        sketches=_sketches(batch, scheme.sketch_bytes),
         ids=_texts(made["id"], "id", MAX_ID_BYTES),
         reasons=_texts(made["reason"], "reason", MAX_REASON_BYTES),
     )
@@ -149,6 +154,13 @@ def _texts(values: pa.Array, name: str, most: int) -> Texts:
     except UnicodeDecodeError as error:
         msg = f"column {name} has a value that is not UTF-8: {_REMEDY}"
         raise UserError(msg) from error
+
+
+def _sketches(batch: pa.RecordBatch, width: int) -> U8:
+    """Return the sketches; a file from before there were any has none, and fits a scheme without them."""
+    if not width and _SKETCH not in batch.schema.names:
+        return np.zeros((batch.num_rows, 0), np.uint8)
+    return _bytes(_column(batch, ROWS_SCHEMA.field(_SKETCH)), _SKETCH, width)
 
 
 def _bytes(values: pa.Array, name: str, width: int) -> U8:

@@ -55,9 +55,9 @@ class ListsOfBatches(NamedTuple):
 def lists_of(columns: Columns, rules: Rules) -> list[pa.Array]:
     """Return the columns of ``LISTS_SCHEMA`` for these entries."""
     words = probes.words(columns.signatures)
-    keys = probes.keys(columns.signatures, columns.groups)[:, : columns.tables // BLOCKS_PER_WORD]
+    keys = probes.keys(columns.signatures, columns.groups)[:, : columns.widths.tables // BLOCKS_PER_WORD]
     values = np.concatenate([probes.blocks(key) for key in keys.T], axis=1).astype(np.int64)
-    lists = np.arange(columns.tables) << BLOCK_BITS | values
+    lists = np.arange(columns.widths.tables) << BLOCK_BITS | values
     which = signed(columns.statuses)
     return [
         _arrays(words.view(np.int64)),

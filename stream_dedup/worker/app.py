@@ -115,9 +115,8 @@ def _start(
         print(f"metrics: http://{server.address}/metrics", file=sys.stderr, flush=True)  # noqa: T201 - asked for by a port of 0
     wait_for_broker(config.kafka, stop.is_set)
     processes = process_count(config.worker.processes)
-    pool = FingerprintPool(
-        processes, fingerprint_settings_of(config), input_format_of(config), config.worker.article_limit_s, metrics
-    )
+    settings = fingerprint_settings_of(config)
+    pool = FingerprintPool(processes, settings, input_format_of(config), config.worker.article_limit_s, metrics)
     stack.callback(pool.close)
     opened = open_log(
         config,
@@ -143,7 +142,7 @@ def _start(
             ports=ports,
             opened=opened,
             transactional_id=transactional_id,
-            fingerprinter=BatchFingerprinter(pool, processes, config.kafka.max_record_bytes, config.features.tables),
+            fingerprinter=BatchFingerprinter(pool, processes, config.kafka.max_record_bytes, settings.widths),
             watchdog=Watchdog(ports.clock),
             metrics=metrics,
             stop=stop,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from stream_dedup.broker.record import too_large_reason
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.entry_maker import rejected_columns
+from stream_dedup.core.model import Widths
 from stream_dedup.core.text.decode import RawRecord
 
 if TYPE_CHECKING:
@@ -26,12 +27,12 @@ MIN_CHUNK_RECORDS = 8
 class BatchFingerprinter:
     """Shares the rows of a batch out among the processes of the pool."""
 
-    def __init__(self, pool: FingerprintPool, processes: int, max_record_bytes: int, tables: int) -> None:
-        """Reject records larger than ``max_record_bytes``; ``tables`` is the width of their columns."""
+    def __init__(self, pool: FingerprintPool, processes: int, max_record_bytes: int, widths: Widths) -> None:
+        """Reject records larger than ``max_record_bytes``; ``widths`` are those of their columns."""
         self._pool = pool
         self._processes = max(processes, 1)
         self._max_record_bytes = max_record_bytes
-        self._tables = tables
+        self._widths = widths
 
     def submit(self, batch: PolledBatch, rows: slice) -> list[Future[Columns]]:
         """Return futures of the columns of these rows, in order. Does not block, except in a pool of 0 processes."""
@@ -56,7 +57,7 @@ class BatchFingerprinter:
             if fitting:
                 yield self._pool.submit(fitting, lane=batch.partition)
                 fitting = []
-            yield _completed(rejected_columns(raw, reason, self._tables))
+            yield _completed(rejected_columns(raw, reason, self._widths))
         if fitting:
             yield self._pool.submit(fitting, lane=batch.partition)
 

@@ -290,5 +290,7 @@ def test_batch_of_another_number_of_tables() -> None:
     """Margins of other tables than the scheme's are no log of it."""
     log = log_with(directed_rules(tables=8))
     log.add(batch([0], [1]))
-    with pytest.raises(CorruptError, match="offset 1 holds margins for 4 tables, the log's scheme has 8"):
+    with pytest.raises(
+        CorruptError, match="offset 1 holds entries of 4 tables and no sketches, the log's scheme has 8"
+    ):
         log.plain()

@@ -17,7 +17,7 @@ from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker, rejected_columns
 from stream_dedup.core.headers import OmittedValue, output_headers
-from stream_dedup.core.model import Judgement, Status, Verdict
+from stream_dedup.core.model import Judgement, Status, Verdict, Widths
 from stream_dedup.core.reasons import TOO_SLOW
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.core.text_column import Texts
@@ -168,7 +168,7 @@ def limit_of_time(batch: Batch) -> Batch:
     """The first entry, rejected by the limit of time."""
     record = RECORDS[0]
     raw = RawRecord(record.key, record.value, "articles-0-0")
-    columns = Columns.concat([rejected_columns(raw, TOO_SLOW.format(limit=10)), entries(RECORDS[1:])])
+    columns = Columns.concat([rejected_columns(raw, TOO_SLOW.format(limit=10), Widths()), entries(RECORDS[1:])])
     return make_batch(columns, batch.topic_id, batch.topic, batch.partition, batch.offsets)
 
 

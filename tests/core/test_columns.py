@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from stream_dedup.core.columns import Columns, names_of
-from stream_dedup.core.model import SIGNATURE_BYTES, TABLE_MARGIN_BYTES, Status
+from stream_dedup.core.model import SIGNATURE_BYTES, Status, Widths
 
-N, TABLES = 5, 8
+N, WIDTHS = 5, Widths(8, 16)
 
 
 @pytest.fixture
@@ -22,7 +22,8 @@ def columns() -> Columns:
         statuses=[Status.LONG] * N,
         groups=range(11, N + 11),
         signatures=draw.integers(1, 256, (N, SIGNATURE_BYTES)),
-        margins=draw.integers(1, 256, (N, TABLES * TABLE_MARGIN_BYTES)),
+        margins=draw.integers(1, 256, (N, WIDTHS.margin_bytes)),
+        sketches=draw.integers(1, 256, (N, WIDTHS.sketch_bytes)),
         ids=["a", "", "文章", "d", "eé"],
         reasons=["r0", "", "r2", "", "r4"],
     )
@@ -60,7 +61,7 @@ def test_a_rejected_row_keeps_its_checksum_and_id(columns: Columns) -> None:
     """All else of the row becomes blank but the reason; the other rows and the columns given stay as they were."""
     before = values(columns)
     rejected = values(columns.rejected({1: "late", 3: "cut"}))
-    blank = values(Columns.blank(N, TABLES))
+    blank = values(Columns.blank(N, WIDTHS))
     for name, column in rejected.items():
         kept = before if name in {"checksums", "ids"} else blank
         expected = [(kept if row in {1, 3} else before)[name][row] for row in range(N)]

@@ -16,11 +16,13 @@ from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import MAX_WITHDRAWN, Basis, Batch, Forgotten, Trim, Withdrawal, decode, encode, make_batch
 from stream_dedup.core.model import (
     SIGNATURE_BYTES,
+    SKETCH_SIZES,
     TABLE_COUNTS,
     LogOffset,
     LogPosition,
     SourceOffset,
     Status,
+    TableCount,
     log_position,
 )
 from stream_dedup.core.rules import Rules, Scheme
@@ -35,15 +37,16 @@ BLANK: dict[str, Any] = {
     "groups": [0],
     "signatures": np.zeros((1, SIGNATURE_BYTES)),
     "margins": np.zeros((1, 32)),
+    "sketches": np.zeros((1, 0)),
     "ids": [""],
     "reasons": [""],
 }
 """Columns of one entry that is zero in every byte."""
 ROWS = 3
-NUMBERS = ("offsets", "checksums", "statuses", "groups", "signatures", "margins")
+NUMBERS = ("offsets", "checksums", "statuses", "groups", "signatures", "margins", "sketches")
 
 
-def made(tables: int = 4, *, offsets: Sequence[int] = (3, 5, 2**40), **changes: Any) -> Batch:  # noqa: ANN401
+def made(tables: int = 4, sketch_bytes: int = 0, *, offsets: Sequence[int] = (3, 5, 2**40), **changes: Any) -> Batch:  # noqa: ANN401
     """A batch of three entries; ``changes`` replace columns."""
     draw = np.random.default_rng(0)
     columns: dict[str, Any] = {
@@ -52,6 +55,7 @@ def made(tables: int = 4, *, offsets: Sequence[int] = (3, 5, 2**40), **changes: 
         "groups": draw.integers(0, 2**64, ROWS, np.uint64),
         "signatures": draw.integers(0, 256, (ROWS, SIGNATURE_BYTES), np.uint8),
         "margins": draw.integers(0, 256, (ROWS, 8 * tables), np.uint8),
+        "sketches": draw.integers(0, 256, (ROWS, sketch_bytes), np.uint8),
         "ids": ["a", "", "第三"],
         "reasons": ["", "no text", ""],
     }
@@ -62,16 +66,6 @@ def decoded(raw: bytes) -> Batch:
     batch = decode(raw)
     assert isinstance(batch, Batch)
     return batch
-
-
-@pytest.mark.parametrize("tables", TABLE_COUNTS)
-def test_batch_there_and_back(tables: int) -> None:
-    """Decoding returns every column that was encoded, for every number of tables."""
-    batch = made(tables)
-    again = decoded(encode(batch))
-    assert (again.topic_id, again.topic, again.partition, again.tables) == (TOPIC_ID, "文章", 7, tables)
-    assert all(np.array_equal(getattr(again, name), getattr(batch, name)) for name in NUMBERS)
-    assert [(again.id(row), again.reason(row)) for row in range(ROWS)] == [("a", ""), ("", "no text"), ("第三", "")]
 
 
 def same(one: Batch, other: Batch) -> bool:
@@ -142,11 +136,33 @@ def test_a_batch_is_no_larger_than_in_format_3() -> None:
         groups=range(1, n + 1),
         signatures=np.ones((n, SIGNATURE_BYTES)),
         margins=np.ones((n, 32)),
+        sketches=np.zeros((n, 0)),
         ids=[f"article {row}" for row in range(n)],
         reasons=[""] * n,
     )
     batch = make_batch(columns, TOPIC_ID, "articles", 0, range(n), read_to=LogOffset(5))
     assert len(encode(batch)) <= len(as_before_4(batch)) - 4 * n + 32
+
+
+@pytest.mark.parametrize("sketch_bytes", SKETCH_SIZES)
+@pytest.mark.parametrize("tables", TABLE_COUNTS)
+def test_batch_there_and_back(tables: TableCount, sketch_bytes: int) -> None:
+    """Decoding returns every column that was encoded, for every number of tables and every size of sketches."""
+    batch = made(tables, sketch_bytes)
+    again = decoded(encode(batch))
+    assert again.widths == (tables, sketch_bytes)
+    assert same(again, batch)
+    assert [(again.id(row), again.reason(row)) for row in range(ROWS)] == [("a", ""), ("", "no text"), ("第三", "")]
+
+
+def test_sketches_as_drawn() -> None:
+    """Sketches are the last column; blank ones keep their width."""
+    batch = made(4, 16)
+    raw = encode(batch)
+    assert raw[TABLE_AT + 1 + 3 * 8 : TABLE_AT + 1 + 3 * 9] == struct.pack("<BH", 9, 16)
+    assert raw.endswith(b"no text" + batch.sketches.tobytes())
+    blank = replace(batch, sketches=np.zeros((ROWS, 16), np.uint8))
+    assert same(decoded(encode(blank)), blank)
 
 
 def test_fingerprints_are_the_first_word() -> None:
@@ -227,7 +243,7 @@ def test_trims_as_drawn() -> None:
 
 
 RAWS = {
-    "4": encode(replace(made(), read_to=LogOffset(9))),
+    "4": encode(replace(made(4, 16), read_to=LogOffset(9))),
     "4, seeded": encode(replace(made(16), read_to=LogOffset(9), seeded=True)),
     "3": as_before_4(replace(made(), read_to=LogOffset(9))),
     "2": as_before_4(made()),

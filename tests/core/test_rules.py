@@ -58,6 +58,13 @@ def test_rules_of_the_first_releases_keep_their_bytes() -> None:
     assert later == first | {"candidates": 7}
 
 
+def test_the_widths_of_a_scheme() -> None:
+    """A scheme without the parameters has four tables and no sketches."""
+    assert Scheme("simhash", 1, "{}").widths == (4, 0)
+    assert WIDE.widths == (8, 0)
+    assert replace(WIDE, parameters='{"sketch":["minhash/1",24,[3,5]],"tables":16}').widths == (16, 24)
+
+
 @pytest.mark.parametrize(
     ("base", "changes", "message"),
     [
@@ -96,6 +103,14 @@ def test_rules_of_the_first_releases_keep_their_bytes() -> None:
             EXACT_RULES,
             {"scheme": asdict(replace(SCHEME, parameters='{"tables":5}'))},
             "tables 5: must be one of 4, 8, 16",
+        ),
+        *(
+            (
+                EXACT_RULES,
+                {"scheme": asdict(replace(SCHEME, parameters=f'{{"sketch":{value},"tables":4}}'))},
+                r"sketch .*: must be a list whose second item is its bytes, one of 0, 8, 16, 24, 32",
+            )
+            for value in ("16", "[]", '["a/1"]', '["a/1",12]', '["a/1",8.0]', '["a/1","8"]')
         ),
         (EXACT_RULES, {"scheme": {"name": "x"}}, r"scheme in a rules record with fields \['name'\]: expected"),
         (EXACT_RULES, {"scheme": None}, "cannot be read"),

@@ -11,7 +11,7 @@ import pytest
 
 from stream_dedup import core
 from stream_dedup.core import scheme
-from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.profiles import PROFILES, Profile
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation, scheme_of
 from stream_dedup.errors import UserError
 
@@ -102,6 +102,12 @@ def test_what_changes_no_entry_does_not(one: FingerprintSettings, other: Fingerp
 def test_tables_are_named() -> None:
     """The scheme names its number of tables."""
     assert [scheme_of(replace(ARTICLE, tables=tables)).tables for tables in (4, 8, 16)] == [4, 8, 16]
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES.keys())
+def test_entries_have_the_widths_that_their_scheme_says(profile: Profile) -> None:
+    """The settings and the scheme that is named after them say the same."""
+    assert scheme_of(profile.settings).widths == profile.settings.widths
 
 
 def test_parameters_are_canonical_json() -> None:

@@ -83,7 +83,8 @@ def build(index: LogIndex, records: list[LogRecord]) -> LogIndex:
 def add_signatures(index: LogIndex, signatures: np.ndarray, ids: list[str]) -> None:
     """Append long articles of one group to an index of the Python API."""
     count = len(ids)
-    fingerprints = Fingerprints(signatures, np.zeros((count, 32), np.uint8), np.zeros(count, np.uint8))
+    margins, sketches = np.zeros((count, 32), np.uint8), np.zeros((count, 0), np.uint8)
+    fingerprints = Fingerprints(signatures, margins, np.zeros(count, np.uint8), sketches)
     append_articles(index, fingerprints, np.zeros(count, np.uint64), ids)
 
 

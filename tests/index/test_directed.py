@@ -202,7 +202,7 @@ def test_a_batch_of_other_tables_is_refused(tmp_path: Path) -> None:
     """A log has the tables of its scheme."""
     index = LogIndex.open(tmp_path, scheme=None)
     records = [record(0, START_TIME, Rules(scheme_of(8), **directed_rules())), entries_record([Entry(5)])]
-    with pytest.raises(RefusedError, match="of 4 tables, the log's scheme has 8"):
+    with pytest.raises(RefusedError, match="of 4 tables and no sketches, the log's scheme has 8"):
         build(index, records)
     assert index.stats().tables == 8
     index.close()

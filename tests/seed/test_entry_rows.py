@@ -10,24 +10,24 @@ import pyarrow as pa
 import pytest
 
 from stream_dedup.core.columns import Columns, encode_columns
-from stream_dedup.core.model import Status
+from stream_dedup.core.model import Status, Widths
 from stream_dedup.errors import UserError
 from stream_dedup.seed.entry_rows import ROWS_SCHEMA, batch_of, columns_of
 from tests.logs import Entry, entries_batch, scheme_of
 
-TABLES = 8
-SCHEME = scheme_of(TABLES)
+WIDTHS = Widths(8, 16)
+SCHEME = scheme_of(*WIDTHS)
 BIG = (1 << 64) - 3
 """A group with its highest bit set."""
 
 
 def columns() -> Columns:
     entries = [
-        Entry(1 << 255 | 5, "0123456789abcdef", BIG, Status.SHORT, "编号 1"),
+        Entry(1 << 255 | 5, "0123456789abcdef", BIG, Status.SHORT, "编号 1", b"\1\xff"),
         Entry(0, status=Status.REJECTED, id="\ud83d half"),
         Entry(0, status=Status.FEATURELESS, id=""),
     ]
-    return Columns.concat([entries_batch([0, 1, BIG >> 1], entries, TABLES)])
+    return Columns.concat([entries_batch([0, 1, BIG >> 1], entries, *WIDTHS)])
 
 
 def changed(name: str, values: list[Any], kind: pa.DataType | None = None) -> pa.RecordBatch:
@@ -59,8 +59,16 @@ def test_a_part_of_a_batch_comes_back() -> None:
 
 def test_no_entries() -> None:
     """A batch without rows has no entries, of the scheme's number of tables."""
-    found = columns_of(batch_of(Columns.blank(0, TABLES), SCHEME.id), SCHEME)
-    assert (len(found), found.tables) == (0, TABLES)
+    found = columns_of(batch_of(Columns.blank(0, WIDTHS), SCHEME.id), SCHEME)
+    assert (len(found), found.widths) == (0, WIDTHS)
+
+
+def test_a_file_from_before_there_were_sketches_is_read() -> None:
+    """A batch without the column fits a scheme without sketches."""
+    scheme, bare = scheme_of(8), Columns.concat([entries_batch([0, 1], [Entry(1), Entry(2)], 8)])
+    batch = batch_of(bare, scheme.id)
+    assert encode_columns(columns_of(batch, scheme)) == encode_columns(bare)
+    assert encode_columns(columns_of(batch.drop_columns("sketch"), scheme)) == encode_columns(bare)
 
 
 def test_unsigned_numbers_keep_their_bits() -> None:
@@ -102,6 +110,8 @@ def test_another_scheme_is_refused_in_three_lines() -> None:
         (changed("reason", ["a", "b" * 3_000, ""]), "column reason has a value of 3000 bytes, at most 2048"),
         (_not_utf8(), "column id has a value that is not UTF-8"),
         (changed("margins", [bytes(32)] * 3), "column margins has values of 32 bytes, expected 64"),
+        (changed("sketch", [bytes(8)] * 3), "column sketch has values of 8 bytes, expected 16"),
+        (batch_of(columns(), SCHEME.id).drop_columns("sketch"), "column sketch is missing"),
     ],
 )
 def test_rows_that_are_no_entries_are_refused(batch: pa.RecordBatch, reason: str) -> None:

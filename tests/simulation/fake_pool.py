@@ -16,10 +16,11 @@ from functools import cache
 
 import numpy as np
 import xxhash
+from numpy.typing import NDArray
 
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.entry_maker import checksum
-from stream_dedup.core.model import SIGNATURE_BYTES, TABLE_MARGIN_BYTES, Status
+from stream_dedup.core.model import SIGNATURE_BYTES, Status, Widths
 from stream_dedup.core.text.decode import RawRecord
 
 UNREADABLE = "not readable"
@@ -31,12 +32,12 @@ def value_of(story: int, variant: int, serial: int, *, readable: bool = True) ->
     return f"{'' if readable else '!'}{story}.{variant}.{serial}".encode()
 
 
-def columns_of(records: Sequence[RawRecord], tables: int) -> Columns:
+def columns_of(records: Sequence[RawRecord], widths: Widths) -> Columns:
     """Return the entries of these records."""
     readable = [record.value is not None and not record.value.startswith(b"!") for record in records]
     empty = bytes(SIGNATURE_BYTES)
     signatures = [_signature(record.value) if good else empty for record, good in zip(records, readable, strict=True)]
-    margins = np.zeros((len(records), TABLE_MARGIN_BYTES * tables), np.uint8)
+    margins = np.zeros((len(records), widths.margin_bytes), np.uint8)
     margins[readable] = 0xFF
     return Columns.of(
         checksums=np.array([checksum(record.value) for record in records], np.uint64),
@@ -44,9 +45,17 @@ def columns_of(records: Sequence[RawRecord], tables: int) -> Columns:
         groups=np.zeros(len(records), np.uint64),
         signatures=np.frombuffer(b"".join(signatures), np.uint8).reshape(len(records), -1),
         margins=margins,
+        sketches=np.array([_sketch(record.value, widths.sketch_bytes) for record in records]),
         ids=[(record.key or record.fallback_id.encode()).decode() for record in records],
         reasons=["" if good else UNREADABLE for good in readable],
     )
+
+
+def _sketch(value: bytes | None, size: int) -> NDArray[np.uint8]:
+    """The articles of a story have one sketch, those that cannot be read a blank one."""
+    readable = value is not None and not value.startswith(b"!")
+    whole = xxhash.xxh3_128_digest((value or b"").split(b".")[0]) * 2
+    return np.frombuffer(whole if readable else bytes(len(whole)), np.uint8)[:size]
 
 
 def _signature(value: bytes | None) -> bytes:
@@ -67,12 +76,12 @@ class FakePool:
     """Completes each chunk after a delay that ``delay_s`` draws, in whatever order that gives."""
 
     def __init__(
-        self, later: Callable[[float, Callable[[], None]], None], delay_s: Callable[[], float], tables: int
+        self, later: Callable[[float, Callable[[], None]], None], delay_s: Callable[[], float], widths: Widths
     ) -> None:
         """``later`` calls a function in so many seconds."""
         self._later = later
         self._delay_s = delay_s
-        self._tables = tables
+        self._widths = widths
 
     def submit(self, records: Sequence[RawRecord], lane: object = None) -> Future[Columns]:  # noqa: ARG002 - as the pool's
         """Return a future of the columns of these records."""
@@ -80,7 +89,7 @@ class FakePool:
 
         def complete() -> None:
             if future.set_running_or_notify_cancel():
-                future.set_result(columns_of(records, self._tables))
+                future.set_result(columns_of(records, self._widths))
 
         self._later(self._delay_s(), complete)
         return future

@@ -12,7 +12,7 @@ import numpy as np
 import xxhash
 
 from stream_dedup.core.entry import Batch, LogRecord, Withdrawal, encode, make_batch
-from stream_dedup.core.model import LogOffset, LogPosition, log_position
+from stream_dedup.core.model import LogOffset, LogPosition, Widths, log_position
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.seed.logged import LoggedArticles
@@ -76,7 +76,7 @@ def seed(world: SimulatedWorld, archive: int, rng: Random, length_s: float) -> N
     in_force = rules_in_force(world)
     if in_force is None:
         return
-    batches = list(_seeded_batches(world, archive, rng, in_force.scheme.tables))
+    batches = list(_seeded_batches(world, archive, rng, in_force.scheme.widths))
     done = rng.randint(0, len(batches)) if rng.random() < 0.5 else len(batches)
     for number, batch in enumerate(batches[:done]):
         world.later(length_s * number / len(batches), partial(_append, world, batch))
@@ -86,13 +86,13 @@ def _append(world: SimulatedWorld, batch: Batch) -> None:
     world.cluster.append(world.log, Message(None, encode(batch)))
 
 
-def _seeded_batches(world: SimulatedWorld, archive: int, rng: Random, tables: int) -> Iterator[Batch]:
+def _seeded_batches(world: SimulatedWorld, archive: int, rng: Random, widths: Widths) -> Iterator[Batch]:
     source = (xxhash.xxh3_128_digest(f"archive {archive}".encode()), 0)
     logged = LoggedArticles([source])
     for record in whole_log(world.log):
         logged.follow(record.payload)
     lines, read_to = _lines(world, archive), LogOffset(world.log.end)
-    columns = columns_of([RawRecord(None, value, str(at)) for at, value in enumerate(lines)], tables)
+    columns = columns_of([RawRecord(None, value, str(at)) for at, value in enumerate(lines)], widths)
     missing = np.flatnonzero(~logged.of(source).find(np.arange(len(lines)), columns.checksums).logged)
     while len(missing):
         rows, missing = np.split(missing, [rng.randint(1, 4)])

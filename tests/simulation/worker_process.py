@@ -95,14 +95,15 @@ class WorkerProcess:
         opened = open_log(config, topic, lambda _done, _whole: None)
         self._index = opened.index
         name = worker_id(config.index.path, config.kafka.group)
-        pool: Any = FakePool(self._later, self._pool_s, rules_of(config).scheme.tables)
+        widths = rules_of(config).scheme.widths
+        pool: Any = FakePool(self._later, self._pool_s, widths)
         self.worker = Worker(
             WorkerParts(
                 config=config,
                 ports=self._ports(name, opened.log),
                 opened=opened,
                 transactional_id=name,
-                fingerprinter=BatchFingerprinter(pool, 1, config.kafka.max_record_bytes, config.features.tables),
+                fingerprinter=BatchFingerprinter(pool, 1, config.kafka.max_record_bytes, widths),
                 watchdog=Watchdog(self._clock, self._end_by_watchdog),
                 metrics=metrics(),
                 stop=self.stop,

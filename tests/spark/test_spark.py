@@ -24,7 +24,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.columns import Columns, encode_columns
 from stream_dedup.core.entry import make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.core.model import Judgement, Match
+from stream_dedup.core.model import Judgement, Match, Widths
 from stream_dedup.core.rules import REJECTED, UPDATE, Rules
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UserError
@@ -185,7 +185,7 @@ def test_an_executor_with_other_dictionaries_is_refused() -> None:
 
 def test_unsigned_entries_are_in_no_list() -> None:
     """A rejected record and a text without words are in no posting list and look none up."""
-    columns = Columns.blank(2, 4)
+    columns = Columns.blank(2, Widths())
     made = lists_of(replace(columns, statuses=np.array([1, 2], np.uint8)), rules())
     assert [column.to_pylist() for column in made[2:]] == [[[], []], [[], []]]
 
@@ -210,7 +210,7 @@ def test_articles_that_cannot_be_read_are_refused(
 
 def test_entries_without_what_the_rules_need_are_refused() -> None:
     """A missing column is named, a window needs the column of the time, and the order a name of its own."""
-    names = ["place", "id", "checksum", "status", "group", "signature", "margins", "reason"]
+    names = ["place", "id", "checksum", "status", "group", "signature", "margins", "sketch", "reason"]
     with pytest.raises(UserError, match="column scheme is missing"):
         check_entries(names, "place", rules())
     with pytest.raises(UserError, match="name the column with the time"):

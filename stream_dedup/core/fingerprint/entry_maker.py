@@ -15,7 +15,7 @@ import xxhash
 from stream_dedup.core.arrays import U64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
-from stream_dedup.core.model import TABLE_COUNTS, Status, group_of
+from stream_dedup.core.model import Status, Widths, group_of
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, Rejection, decode, key_id
 from stream_dedup.core.text_column import Texts
@@ -31,7 +31,7 @@ class EntryMaker:
         """Load nothing yet: dictionaries are loaded by ``warm`` or with the first records."""
         self._format = fmt or InputFormat()
         self._fingerprinter = Fingerprinter(settings)
-        self._tables = self._fingerprinter.settings.tables
+        self._widths = self._fingerprinter.settings.widths
 
     def warm(self) -> None:
         """Load dictionaries and tables now, and fingerprint a sentence.
@@ -50,7 +50,7 @@ class EntryMaker:
             UserError: as ``warm``. No record raises.
         """
         decoded = [decode(record, self._format) for record in records]
-        blank = Columns.blank(len(records), self._tables)
+        blank = Columns.blank(len(records), self._widths)
         self._fingerprint(blank, decoded)
         return replace(
             blank,
@@ -66,6 +66,7 @@ class EntryMaker:
         prints = self._fingerprinter.fingerprint([one.texts for one in articles.values()])
         columns.signatures[rows] = prints.signatures
         columns.margins[rows] = prints.margins
+        columns.sketches[rows] = prints.sketches
         columns.statuses[rows] = prints.statuses
         columns.groups[rows] = _groups(prints, [one.scope for one in articles.values()])
 
@@ -88,10 +89,10 @@ def checksum(value: bytes | None) -> int:
     return 0 if value is None else xxhash.xxh3_64_intdigest(value)
 
 
-def rejected_columns(record: RawRecord, reason: str, tables: int = TABLE_COUNTS[0]) -> Columns:
-    """Make a rejected entry for a record without reading its value, under a scheme of this many tables."""
+def rejected_columns(record: RawRecord, reason: str, widths: Widths) -> Columns:
+    """Make a rejected entry for a record without reading its value, under a scheme of these widths."""
     return replace(
-        Columns.blank(1, tables),
+        Columns.blank(1, widths),
         checksums=np.array([checksum(record.value)], np.uint64),
         ids=Texts.of([key_id(record)]),
         reasons=Texts.of([reason]),

@@ -36,7 +36,6 @@ from stream_dedup.core.fingerprint.weights import Sums, damping, heaviest, idf_o
 from stream_dedup.core.model import (
     BLOCK_BITS,
     SIGNATURE_BYTES,
-    TABLE_MARGIN_BYTES,
     Status,
     signed,
 )
@@ -61,6 +60,8 @@ class Fingerprints(NamedTuple):
     """Shape (n, 8 x tables), two margins in a byte, for the bits of the table keys; zero without features."""
     statuses: U8
     """``model.Status`` of each text: LONG, SHORT, EXACT or FEATURELESS."""
+    sketches: U8
+    """Shape (n, bytes of the scheme's sketches); zero without features."""
 
     @property
     def featured(self) -> NDArray[np.bool_]:
@@ -219,8 +220,9 @@ class Fingerprinter:
     def _blank(self, n: int) -> Fingerprints:
         return Fingerprints(
             np.zeros((n, SIGNATURE_BYTES), np.uint8),
-            np.zeros((n, self._settings.tables * TABLE_MARGIN_BYTES), np.uint8),
+            np.zeros((n, self._settings.widths.margin_bytes), np.uint8),
             np.zeros(n, np.uint8),
+            np.zeros((n, self._settings.widths.sketch_bytes), np.uint8),
         )
 
     def _explain(self, counted: Counted, compared: str, size: int) -> Explained:

@@ -15,7 +15,7 @@ from stream_dedup.core.columns import Columns, names_of
 from stream_dedup.core.entry import Batch, decode, encode, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker, rejected_columns
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
-from stream_dedup.core.model import Status, group_of
+from stream_dedup.core.model import Status, Widths, group_of
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.core.text_column import Texts
@@ -84,7 +84,7 @@ def test_columns_survive_a_pickle() -> None:
 
 def test_a_record_may_be_rejected_unseen() -> None:
     """A record rejected without being read has its key as id, and its checksum."""
-    columns = rejected_columns(RECORDS[0], "too large")
+    columns = rejected_columns(RECORDS[0], "too large", Widths())
     assert [*columns.ids, *columns.reasons, *columns.statuses] == ["k0", "too large", Status.REJECTED]
     assert columns.checksums.tolist() == [xxhash.xxh3_64_intdigest(RECORDS[0].value or b"")]
 
@@ -129,7 +129,8 @@ def test_groups_keep_kinds_and_scopes_apart() -> None:
 
 def test_rejected_columns_are_as_wide_as_the_schemes() -> None:
     """A rejected entry has the margin width of its scheme."""
-    assert rejected_columns(RECORDS[0], "too large", 16).margins.shape == (1, 128)
+    columns = rejected_columns(RECORDS[0], "too large", Widths(16, 24))
+    assert (columns.margins.shape, columns.sketches.shape) == ((1, 128), (1, 24))
 
 
 @pytest.mark.parametrize("fields", [{}, {"text": 1}, {"title": 2, "text": 1, "html": 1}])

@@ -132,7 +132,7 @@ def test_text_without_words_has_no_features() -> None:
 def test_no_texts() -> None:
     """No texts give fingerprints of no rows."""
     prints = Fingerprinter().fingerprint([])
-    assert [column.shape for column in prints] == [(0, 32), (0, 32), (0,)]
+    assert [column.shape for column in prints] == [(0, 32), (0, 32), (0,), (0, 0)]
 
 
 def test_more_words_than_float32_can_add_up() -> None:
