@@ -17,8 +17,9 @@ An earlier entry b is near the article a if
 
 Entry b is found by a look-up of a if the posting list that it reads has b among its newest N entries (N is the bucket
 limit of the rules), and the key words of its table differ in at most ``SIEVE_BITS`` bits, in exact search at most as in
-3. Of the entries at or above the low watermark that are found, the first C are the **candidates** of a (all of them,
-where the rules do not bound them): in the order of the look-ups, of one look-up the newest first, each entry once.
+3. Of the entries that are found and for which 1 and 2 hold, the first C are the **candidates** of a (all of them, where
+the rules do not bound them): in the order of the look-ups, of one look-up the newest first, each entry once. An entry
+with the coordinates of a is no match, but may be a candidate.
 
 Exact search: the distance is that of the fingerprints (word 0), and a looks up the posting lists of four tables whose
 value differs from its own block in at most k // 4 bits: table by table, in each the mask of fewest bits first, then the
@@ -220,7 +221,8 @@ class PlainSearch:
         """Return the near entries and their distances: nearest first, then earliest."""
         entries, article, rules = self._entries, query.article, query.rules
         some = self._candidates(query)
-        some = some[(entries.groups[some] == entries.groups[article]) & self._may_match(query, some)]
+        same_source = entries.sources[some] == entries.sources[article]
+        some = some[~(same_source & (entries.offsets[some] == entries.offsets[article]))]
         distances = (
             entries.signature_distances(article, some) if rules.directed else self._word_distances(article, some)
         )
@@ -231,6 +233,7 @@ class PlainSearch:
     def _candidates(self, query: PlainQuery) -> I64:
         """Return the candidates of the article, in the order of the log."""
         alike = self._alike_in_a_word(query)
+        alike = alike[self._may_match(query, alike)]
         numbers = self._numbers(query, alike)
         found, table = np.nonzero(numbers < _NO_LOOKUP)
         in_turn = np.lexsort((-alike[found], numbers[found, table]))
@@ -274,10 +277,9 @@ class PlainSearch:
         return np.asarray(tables << BLOCK_BITS | _MASKS[masks], np.int64)
 
     def _may_match(self, query: PlainQuery, some: I64) -> Bools:
-        """Return which entries are other articles, not withdrawn, and inside the window."""
+        """Return which entries are of the article's group, not withdrawn, and inside the window."""
         entries, article, rules = self._entries, query.article, query.rules
-        same_source = entries.sources[some] == entries.sources[article]
-        may = ~(same_source & (entries.offsets[some] == entries.offsets[article]))
+        may = entries.groups[some] == entries.groups[article]
         if entries.withdrawn_at is not None:
             may &= entries.withdrawn_at[some] > entries.log_offsets[article]
         if rules.window_ms is not None:

@@ -9,10 +9,10 @@ An entry is near an article if it passes, in this order:
 3. Exact search: the fingerprints are within ``reach`` bits, and that is the distance. Directed search: the key words of
    the table are within ``SIEVE_BITS`` (a sieve, before the row is fetched), and the signatures within ``reach``.
 
-Only the first ``candidates`` entries are checked of those that pass the sieve, are not trimmed and are from before the
-article's own log position. Their order: the look-ups in the order of the plan, and in each posting list the newest
-first. An entry that several look-ups find counts once, where it is found first. The rest of 2, and the signatures of 3,
-do not decide what counts; so the bound gives the same entries whatever else is asked for.
+Of the entries that pass 1, the sieve of 3, and 2 but for the article id, only the first ``candidates`` are checked
+further. Their order: the look-ups in the order of the plan, and in each posting list the newest first; an entry that
+several look-ups find counts once, where it is found first. What is trimmed, expired or withdrawn takes no place, so a
+trim, which drops only what has expired, changes nothing.
 
 Of these each article gets its ``best`` nearest, among equals the earliest, each entry once.
 """

@@ -7,7 +7,7 @@ of a flood costs is bounded by ``Query.candidates``.
 1. Compare the keys of every posting list with the article's, in the order that ``query`` says; what passes the sieve
    waits.
 2. Read the document numbers of what waits; drop what is beyond the bound, and what cannot be among the best any more.
-3. Check the rest against their rows, held in memory or fetched, and keep the best.
+3. Check the rest against their rows, held in memory or fetched; count what may match, and keep the best.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FETCH_ROWS = 1 << 14
 """Rows fetched at once where they are not held in memory: 1 MiB."""
 WAITING_ROWS = 512
 """Candidates collected at once, and checked at once where their rows are in memory: 32 KiB of rows, which the level-1
-cache holds. Fewer than so many are collected beyond the bound of an article."""
+cache holds. With a bound they are checked at once in any case: fewer than so many are beyond it."""
 
 NEVER = -(1 << 62)
 """Log time before every other: nothing has expired."""
@@ -102,7 +102,8 @@ class _Scan:
         self._directed = query.directed
         self._withdrawn = np.ascontiguousarray(query.withdrawn)
         self._spans = np.empty(query.plan.shape[1] * lists.directory.shape[1], SPAN)
-        self._waiting = np.empty(WAITING_ROWS if isinstance(rows, RowChunks) else FETCH_ROWS, WAITING)
+        few = isinstance(rows, RowChunks) or query.candidates is not None
+        self._waiting = np.empty(WAITING_ROWS if few else FETCH_ROWS, WAITING)
         self._cursor = np.zeros(1, CURSOR)
         self._seen = np.full(_slots(query.candidates), -1, np.int64)
         self._best = np.full((len(query), query.best), NO_RANK, np.int64)
@@ -112,9 +113,7 @@ class _Scan:
         waits = 0
         while count := self._collect(self._waiting[waits : waits + WAITING_ROWS]):
             # 2
-            waits += self._kernel.resolve(
-                self._waiting[waits : waits + count], self._articles, self._floor, self._seen, self._best
-            )
+            waits += self._kernel.resolve(self._waiting[waits : waits + count], self._articles, self._floor, self._best)
             # 3
             if waits + WAITING_ROWS > len(self._waiting):
                 self._check(self._waiting[:waits])
@@ -137,12 +136,12 @@ class _Scan:
             return
         if isinstance(self._rows, RowChunks):
             self._kernel.locate(waiting, self._rows.addresses, self._rows.chunk_bits, self._rows.base)
-            self._kernel.check(waiting, self._articles, self._withdrawn, self._directed, self._best)
+            self._kernel.check(waiting, self._articles, self._withdrawn, self._directed, self._seen, self._best)
             return
         distinct, at = np.unique(waiting["at"], return_inverse=True)
         rows = np.ascontiguousarray(self._rows(distinct), ROW)  # held until the check is done
         waiting["at"] = rows.__array_interface__["data"][0] + at * ROW_BYTES
-        self._kernel.check(waiting, self._articles, self._withdrawn, self._directed, self._best)
+        self._kernel.check(waiting, self._articles, self._withdrawn, self._directed, self._seen, self._best)
 
 
 def _slots(candidates: int | None) -> int:

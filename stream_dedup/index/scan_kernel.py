@@ -32,7 +32,7 @@ from stream_dedup.core.kernel import (
 from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD
 from stream_dedup.index.layout import ROW, ROW_BYTES
 from stream_dedup.index.posting_lists import ADDRESSES, LISTS, PART_LISTS
-from stream_dedup.index.scan_records import ARTICLE, CURSOR, DISTANCE_SHIFT, DOC_NUMBER, SPAN, WAITING
+from stream_dedup.index.scan_records import ARTICLE, CURSOR, DISTANCE_SHIFT, DOC_NUMBER, NO_BOUND, SPAN, WAITING
 
 AHEAD = 4
 """Posting lists whose keys are prefetched before they are compared."""
@@ -176,38 +176,17 @@ def collect(
     return waits
 
 
-@inlined
-def _first_time(seen: I64, article: int, doc_number: int) -> bool:
-    """Note that an article has a candidate; returns whether it had not before. What others had is overwritten."""
-    noted = article << DISTANCE_SHIFT | doc_number
-    slot = doc_number & (len(seen) - 1)
-    while seen[slot] >> DISTANCE_SHIFT == article:
-        if seen[slot] == noted:
-            return False
-        slot = (slot + 1) & (len(seen) - 1)
-    seen[slot] = noted
-    return True
-
-
-@compiled(int64, written(_WAITING), written(_ARTICLE), int64, written(int64), read(int64, 2))
-def resolve(waiting: Records, articles: Records, low_watermark: int, seen: I64, best: I64) -> int:
-    """Step 2; moves the candidates that are left to the front and returns how many they are.
-
-    With ``seen`` each entry takes a place of the article's ``room``, once, whether it is left or not.
-    """
+@compiled(int64, written(_WAITING), read(_ARTICLE), int64, read(int64, 2))
+def resolve(waiting: Records, articles: Records, low_watermark: int, best: I64) -> int:
+    """Step 2; moves the candidates that are left to the front and returns how many they are."""
     left, last = 0, best.shape[1] - 1
     for number in range(len(waiting)):
         article = waiting[number].article
         one, doc_number = articles[article], load_half(waiting[number].at)
-        if not low_watermark <= doc_number < one.before:
-            continue
-        if len(seen):
-            if not (one.room and _first_time(seen, article, doc_number)):
-                continue
-            one.room -= 1
         # The distance over more bits is no smaller: what is behind the last of the best now cannot come before it.
         rank = waiting[number].rank << DISTANCE_SHIFT | doc_number
-        if rank < best[article, last]:
+        wanted = rank < best[article, last] if one.room == NO_BOUND else one.room > 0
+        if wanted and low_watermark <= doc_number < one.before:
             kept = waiting[left]
             kept.article, kept.rank, kept.at = article, rank, doc_number
             left += 1
@@ -254,14 +233,31 @@ def _hidden(withdrawn: I64, doc_number: int, before: int) -> bool:
     return low < len(withdrawn) and withdrawn[low, 0] == doc_number and withdrawn[low, 1] <= before
 
 
-@compiled(void, read(_WAITING), read(_ARTICLE), read(int64, 2), boolean, written(int64, 2))
-def check(waiting: Records, articles: Records, withdrawn: I64, directed: bool, best: I64) -> None:  # noqa: FBT001 - compiled: no names
-    """Step 3: compare candidates with their rows and keep the best."""
+@inlined
+def _first_time(seen: I64, article: int, doc_number: int) -> bool:
+    """Note that an article has a candidate; returns whether it had not before. What others had is overwritten."""
+    noted = article << DISTANCE_SHIFT | doc_number
+    slot = doc_number & (len(seen) - 1)
+    while seen[slot] >> DISTANCE_SHIFT == article:
+        if seen[slot] == noted:
+            return False
+        slot = (slot + 1) & (len(seen) - 1)
+    seen[slot] = noted
+    return True
+
+
+@compiled(void, read(_WAITING), written(_ARTICLE), read(int64, 2), boolean, written(int64), written(int64, 2))
+def check(waiting: Records, articles: Records, withdrawn: I64, directed: bool, seen: I64, best: I64) -> None:  # noqa: FBT001 - compiled: no names
+    """Step 3: compare candidates with their rows and keep the best; ``seen`` notes those that took a place."""
     for number in range(len(waiting)):
-        rank, row = waiting[number].rank, _row_at(waiting[number].at)
-        article = articles[waiting[number].article]
-        if row.group != article.group or row.time < article.oldest:
+        rank, row, at = waiting[number].rank, _row_at(waiting[number].at), waiting[number].article
+        article, doc_number = articles[at], rank & DOC_NUMBER
+        if row.group != article.group or row.time < article.oldest or _hidden(withdrawn, doc_number, article.before):
             continue
+        if article.room != NO_BOUND:
+            if article.room == 0 or not _first_time(seen, at, doc_number):
+                continue
+            article.room -= 1
         if (row.id_hash ^ article.own_id) & article.own_id_mask:
             continue
         if directed:
@@ -271,7 +267,5 @@ def check(waiting: Records, articles: Records, withdrawn: I64, directed: bool, b
                 distance += popcount(own[word] ^ other[word])
             if distance > article.reach:
                 continue
-            rank = distance << DISTANCE_SHIFT | rank & DOC_NUMBER
-        if _hidden(withdrawn, rank & DOC_NUMBER, article.before):
-            continue
-        _keep(best[waiting[number].article], rank)
+            rank = distance << DISTANCE_SHIFT | doc_number
+        _keep(best[at], rank)
