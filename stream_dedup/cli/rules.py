@@ -106,6 +106,8 @@ def _meaning(name: str, rules: Rules) -> str:
         "probes": f"look-ups for an article, in {rules.scheme.tables} tables",
         "limit": _limit(rules.limit),
         "short_limit": f"{_limit(rules.short_limit)}, for short text",
+        "min_equal": "values of the sketches must be equal",
+        "short_min_equal": "values of the sketches must be equal, for short text",
         "bucket_limit": "newest entries compared in each posting list",
         "candidates": "entries that pass the sieve are checked for an article",
         "copies": "near earlier articles make a duplicate",

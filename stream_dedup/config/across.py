@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from stream_dedup.config.checks import ConfigProblem
-from stream_dedup.config.effective import PROFILE_FEATURES, fingerprint_settings_of, search_of
+from stream_dedup.config.effective import PROFILE_FEATURES, SEARCH_KEYS, fingerprint_settings_of, search_of
 from stream_dedup.config.model import Config
 from stream_dedup.config.sections import KafkaConfig
 from stream_dedup.core.rules import EXACT, MAX_MASKS
@@ -202,8 +202,8 @@ def _search_problems(config: Config) -> Iterator[ConfigProblem]:
 
 
 def _exact_problems(config: Config) -> Iterator[ConfigProblem]:
-    for name in ("probes", "limit", "short_limit"):
-        if getattr(config.match, name) is not None:
+    for name in SEARCH_KEYS:
+        if name != "distance" and getattr(config.match, name) is not None:
             yield ConfigProblem(
                 (f"match.{name}", "match.profile", "match.search"),
                 f"the search of profile {config.match.profile} is exact: only the distance of the fingerprints decides",
@@ -225,6 +225,14 @@ def _directed_problems(config: Config) -> Iterator[ConfigProblem]:
             "set match.limit (--limit: bits of 256 between signatures) and match.probes (--probes: posting lists) "
             "instead, or use profile simhash",
         )
+    values = fingerprint_settings_of(config).widths.sketch_values
+    for name in ("min_equal", "short_min_equal"):
+        if (getattr(config.match, name) or 0) > values:
+            yield ConfigProblem(
+                (f"match.{name}", "match.profile"),
+                f"a sketch of profile {config.match.profile} has {values} values",
+                f"set at most {values}" if values else f"remove match.{name}",
+            )
     most = MAX_MASKS * config.features.tables
     if (config.match.probes or 0) > most:
         yield ConfigProblem(

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 ARTICLE_ALL = "every text is short"
 """Shown for an article size that no text reaches."""
 
+SEARCH_KEYS = ("distance", "probes", "limit", "short_limit", "min_equal", "short_min_equal")
+"""Keys of the section ``match`` for which a profile may have a default."""
+
 Value = str | int | bool | None
 
 
@@ -33,6 +36,8 @@ class SearchSettings(NamedTuple):
     probes: int | None
     limit: int | None
     short_limit: int | None
+    min_equal: int | None = None
+    short_min_equal: int | None = None
 
 
 def profile_of(config: Config) -> Profile:
@@ -46,15 +51,17 @@ def search_of(config: Config) -> SearchSettings:
     kind = match.search or profile.search
     if kind == EXACT:
         return SearchSettings(kind, _or(match.distance, profile.distance), None, None, None)
-    short_limit = match.short_limit
+    short_limit, short_min_equal = match.short_limit, match.short_min_equal
     if not fingerprint_settings_of(config).has_long:
-        short_limit = _or(short_limit, match.limit)
+        short_limit, short_min_equal = _or(short_limit, match.limit), _or(short_min_equal, match.min_equal)
     return SearchSettings(
         kind,
         None,
         _or(match.probes, profile.probes),
         _or(match.limit, profile.limit),
         _or(short_limit, profile.short_limit),
+        _or(match.min_equal, profile.min_equal),
+        _or(short_min_equal, profile.short_min_equal),
     )
 
 
@@ -92,6 +99,8 @@ def rules_of(config: Config) -> Rules:
         probes=search.probes,
         limit=search.limit,
         short_limit=search.short_limit,
+        min_equal=search.min_equal,
+        short_min_equal=search.short_min_equal,
         window_ms=config.match.window_ms,
         bucket_limit=config.match.bucket_limit,
         candidates=config.match.candidates or None,
@@ -148,7 +157,7 @@ def of_profile(config: Config) -> dict[str, str]:
         values |= {f"features.{name}": _word(getattr(features, name)) for name in PROFILE_FEATURES}
         values["features.top_k"] = _word(features.top_k or 0)
     values["match.search"] = search.kind
-    values |= {f"match.{name}": _word(getattr(search, name)) for name in ("distance", "probes", "limit", "short_limit")}
+    values |= {f"match.{name}": _word(getattr(search, name)) for name in SEARCH_KEYS}
     return {key: word for key, word in values.items() if word}
 
 

@@ -10,7 +10,7 @@ from stream_dedup.config import checks
 from stream_dedup.config.checks import parse_duration_ms
 from stream_dedup.config.keys import PROFILE_DEFAULT, key
 from stream_dedup.config.sections import Section
-from stream_dedup.core.model import SIGNATURE_BITS
+from stream_dedup.core.model import SIGNATURE_BITS, SKETCH_SIZES, Widths
 from stream_dedup.core.rules import (
     BUCKET_LIMIT,
     CANDIDATES,
@@ -22,6 +22,7 @@ from stream_dedup.core.rules import (
 )
 
 MAX_TABLES = 16
+MAX_SKETCH_VALUES = Widths(sketch_bytes=SKETCH_SIZES[-1]).sketch_values
 
 
 class MatchConfig(Section):
@@ -62,6 +63,21 @@ class MatchConfig(Section):
         unset=PROFILE_DEFAULT,
         ge=0,
         le=SIGNATURE_BITS,
+    )
+    min_equal: int | None = key(
+        None,
+        "directed search: values of the sketches of two articles that must at least be equal",
+        unset=PROFILE_DEFAULT,
+        note="0: sketches are not compared",
+        ge=0,
+        le=MAX_SKETCH_VALUES,
+    )
+    short_min_equal: int | None = key(
+        None,
+        "directed search: the same for short texts; where every text is short, match.min_equal applies",
+        unset=PROFILE_DEFAULT,
+        ge=0,
+        le=MAX_SKETCH_VALUES,
     )
     bucket_limit: int = key(
         BUCKET_LIMIT, "newest entries of each posting list that are compared", ge=1, le=MAX_BUCKET_LIMIT

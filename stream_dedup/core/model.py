@@ -52,6 +52,11 @@ class Widths(NamedTuple):
         """Bytes of an entry's margins."""
         return TABLE_MARGIN_BYTES * self.tables
 
+    @property
+    def sketch_values(self) -> int:
+        """Values of an entry's sketch."""
+        return self.sketch_bytes * SKETCH_WORD_VALUES // 8
+
     def __str__(self) -> str:
         """Return both in words."""
         sketches = f"sketches of {self.sketch_bytes} bytes" if self.sketch_bytes else "no sketches"

@@ -51,6 +51,8 @@ class Profile:
     probes: int | None = None
     limit: int | None = None
     short_limit: int | None = None
+    min_equal: int | None = None
+    short_min_equal: int | None = None
 
 
 _ALL = (

@@ -62,7 +62,7 @@ CANDIDATES = 1024
 """Candidates; the default bound of a new log: ordinary articles have fewer, those of a flood have any number."""
 
 
-LATER_FIELDS: dict[str, Any] = {"candidates": None, "copies": 1}
+LATER_FIELDS: dict[str, Any] = {"candidates": None, "copies": 1, "min_equal": None, "short_min_equal": None}
 """Fields of a rules record that the first releases did not have, with their defaults: an absent field has its default,
 and a field with its default is absent, so that rules of these releases keep their bytes."""
 
@@ -110,7 +110,8 @@ class Rules:
 
     Exact search: ``distance`` is k, in bits of the fingerprint; ``probes`` and the limits are None.
     Directed search: ``probes`` is the number of look-ups for each article. Two articles are near within ``limit`` bits
-    of the signature, short texts within ``short_limit``; ``distance`` is None.
+    of the signature, short texts within ``short_limit``, and if at least ``min_equal`` values of their sketches are
+    equal, of short texts ``short_min_equal``; None or 0: sketches are not compared. ``distance`` is None.
 
     ``window_ms`` is how long an article is remembered, in ms of log time; None: for ever. ``bucket_limit`` is
     the number of newest entries that are compared in each posting list. Of those that pass the sieve the first
@@ -128,6 +129,8 @@ class Rules:
     probes: int | None = None
     limit: int | None = None
     short_limit: int | None = None
+    min_equal: int | None = None
+    short_min_equal: int | None = None
     window_ms: int | None = None
     bucket_limit: int = BUCKET_LIMIT
     candidates: int | None = None
@@ -152,6 +155,15 @@ class Rules:
         if not self.directed:
             return self.distance or 0
         return (self.short_limit if status is Status.SHORT else self.limit) or 0
+
+    def least_equal(self, status: Status) -> int:
+        """Return how many values of its sketch must at least be equal to another's for an entry of this status.
+
+        0: sketches are not compared, as for an exact text, which is near equal texts only, and in exact search.
+        """
+        if status is Status.EXACT or not self.directed:
+            return 0
+        return (self.short_min_equal if status is Status.SHORT else self.min_equal) or 0
 
     def problems(self) -> list[str]:
         """Return why these rules are invalid, each as ``name value: reason``; nothing if they are valid."""
@@ -243,6 +255,8 @@ class Rules:
             _given("probes", self.probes, EXACT),
             _given("limit", self.limit, EXACT),
             _given("short_limit", self.short_limit, EXACT),
+            _given("min_equal", self.min_equal, EXACT),
+            _given("short_min_equal", self.short_min_equal, EXACT),
             "" if four else f"search {self.search!r}: takes a scheme of 4 tables, this one has {tables}",
         ]
 
@@ -252,7 +266,17 @@ class Rules:
             _outside("probes", self.probes, 1, MAX_MASKS * self.scheme.tables),
             _outside("limit", self.limit, 0, SIGNATURE_BITS),
             _outside("short_limit", self.short_limit, 0, SIGNATURE_BITS),
+            self._sketch_problem("min_equal", self.min_equal),
+            self._sketch_problem("short_min_equal", self.short_min_equal),
         ]
+
+    def _sketch_problem(self, name: str, value: int | None) -> str:
+        if value is None:
+            return ""
+        values = self.scheme.widths.sketch_values
+        if value and not values:
+            return f"{name} {_word(value)}: the scheme has no sketches"
+        return _outside(name, value, 0, values)
 
 
 def _differing(pairs: dict[str, tuple[object, object]]) -> list[str]:

@@ -53,12 +53,23 @@ def test_a_topic_has_one_role(tmp_path: Path, role: str) -> None:
         assert repr(name) in problems_of(tmp_path, f'[topics]\n{role} = "{name}"\n')[0]
 
 
-@pytest.mark.parametrize("key", ["probes", "limit", "short_limit"])
+@pytest.mark.parametrize("key", ["probes", "limit", "short_limit", "min_equal", "short_min_equal"])
 def test_limits_of_signatures_in_exact_search_name_the_distance(tmp_path: Path, key: str) -> None:
     """And the other way round in profile simhash."""
     (told,) = problems_of(tmp_path, f'[match]\nprofile = "simhash"\n{key} = 9\n')
     assert told.startswith(f"match.{key}, ")
     assert "match.distance (--distance)" in told
+
+
+@pytest.mark.parametrize("key", ["min_equal", "short_min_equal"])
+def test_more_equal_values_than_a_sketch_has(tmp_path: Path, key: str) -> None:
+    """A profile without sketches takes 0 and nothing else."""
+    text = f'[match]\nprofile = "simhash"\nsearch = "directed"\nprobes = 8\nlimit = 9\nshort_limit = 9\n{key} ='
+    config = load_config(write(tmp_path, f"{text} 0\n"))
+    assert getattr(config.match, key) == 0
+    (told,) = problems_of(tmp_path, f"{text} 9\n")
+    assert told.startswith(f"match.{key}, ")
+    assert f"remove match.{key}" in told
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from stream_dedup.errors import CorruptError
 
 SCHEME = Scheme("simhash", 1, '{"tables":4}')
 WIDE = Scheme("article", 3, '{"fields":{"text":1,"title":3},"tables":8}')
+SKETCHED = Scheme("article", 3, '{"sketch":["minhash/1",16],"tables":8}')
 EXACT_RULES = Rules(SCHEME, distance=5, window_ms=1000)
 DIRECTED_RULES = Rules(WIDE, search=DIRECTED, distance=None, probes=64, limit=52, short_limit=44)
 
@@ -28,6 +29,7 @@ def raw(rules: Rules, **changes: object) -> bytes:
         EXACT_RULES,
         DIRECTED_RULES,
         replace(EXACT_RULES, candidates=1024, copies=5),
+        replace(DIRECTED_RULES, scheme=SKETCHED, min_equal=14, short_min_equal=0),
         replace(DIRECTED_RULES, recrawl="update", observe=True, featureless="rejected"),
     ],
 )
@@ -58,6 +60,14 @@ def test_rules_of_the_first_releases_keep_their_bytes() -> None:
     assert later == first | {"candidates": 7}
 
 
+@pytest.mark.parametrize(("status", "least"), [(Status.LONG, 9), (Status.SHORT, 14), (Status.EXACT, 0)])
+def test_how_many_values_of_sketches_must_be_equal(status: Status, least: int) -> None:
+    """Long and short texts have their own number; exact texts and rules without one compare no sketches."""
+    rules = replace(DIRECTED_RULES, scheme=SKETCHED, min_equal=9, short_min_equal=14)
+    assert rules.least_equal(status) == least
+    assert DIRECTED_RULES.least_equal(status) == EXACT_RULES.least_equal(status) == 0
+
+
 def test_the_widths_of_a_scheme() -> None:
     """A scheme without the parameters has four tables and no sketches."""
     assert Scheme("simhash", 1, "{}").widths == (4, 0)
@@ -74,6 +84,12 @@ def test_the_widths_of_a_scheme() -> None:
         (EXACT_RULES, {"probes": 64}, "probes 64: says nothing in exact search"),
         (EXACT_RULES, {"limit": 52}, "limit 52: says nothing in exact search"),
         (EXACT_RULES, {"short_limit": 44}, "short_limit 44: says nothing in exact search"),
+        (EXACT_RULES, {"min_equal": 9}, "min_equal 9: says nothing in exact search"),
+        (EXACT_RULES, {"short_min_equal": 0}, "short_min_equal 0: says nothing in exact search"),
+        (DIRECTED_RULES, {"min_equal": 9}, "min_equal 9: the scheme has no sketches"),
+        (DIRECTED_RULES, {"short_min_equal": 9}, "short_min_equal 9: the scheme has no sketches"),
+        (DIRECTED_RULES, {"min_equal": True}, "min_equal true: "),
+        (DIRECTED_RULES, {"scheme": asdict(SKETCHED), "min_equal": 33}, "min_equal 33: .* from 0 to 32"),
         (EXACT_RULES, {"scheme": asdict(WIDE)}, "search 'exact': takes a scheme of 4 tables, this one has 8"),
         (EXACT_RULES, {"search": "fuzzy"}, "search 'fuzzy': must be exact or directed"),
         (EXACT_RULES, {"window_ms": 0}, "window_ms 0: must be a whole number from 1 to"),
