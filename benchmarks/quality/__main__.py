@@ -1,7 +1,7 @@
 """Quality of the verdicts and their cost beside the best peers, all in one run.
 
     python -m benchmarks.quality [--only PART,…] [--seeds 10] [--output FILE]
-    python -m benchmarks.quality --only sweep [--cells 'cut/*'] [--jsonl FILE] [--compare FILE]
+    python -m benchmarks.quality --only sweep [--cells 'cut/*'] [--quick] [--jsonl FILE] [--compare FILE]
 
 Needs the folder of labelled texts in ``STREAM_DEDUP_DATA``. A run of every part writes ``benchmarks/quality.md``; one
 of some parts only prints, or writes where ``--output`` says. Progress goes to standard error.
@@ -35,6 +35,7 @@ PARTS: dict[str, Callable[[list[int]], tuple[str, list[Aim]]]] = {
 }
 GROUPS = {"cost": ("entries", "index", "pipeline")}
 OUTPUT = Path(__file__).parents[1] / "quality.md"
+SEEDS, QUICK_SEEDS = 10, 2
 PEERS = ("datasketch", "simhash", "numpy")
 
 
@@ -63,13 +64,15 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parts = f"parts, of {', '.join(PARTS)}; cost: the last three"
     parser.add_argument("--only", type=_parts, default=list(PARTS), metavar="PART,…", help=parts)
-    parser.add_argument("--seeds", type=int, default=10, metavar="N", help="hash seeds 0 to N - 1 (10)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="hash seeds 0 to N - 1 (10)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="where the report is written")
     parser.add_argument("--cells", default="*", metavar="GLOB", help="sweep: the cells with such names")
+    parser.add_argument("--quick", action="store_true", help="sweep: every row, few pairs; two seeds unless --seeds")
     parser.add_argument("--jsonl", type=Path, metavar="FILE", help="sweep: where its figures are written")
     parser.add_argument("--compare", type=Path, metavar="FILE", help="sweep: show what differs from these figures")
     options = parser.parse_args()
-    options.choice = sweep.Choice(options.cells, options.jsonl, options.compare)
+    options.seeds = options.seeds or (QUICK_SEEDS if options.quick else SEEDS)
+    options.choice = sweep.Choice(options.cells, options.quick, options.jsonl, options.compare)
     return options
 
 

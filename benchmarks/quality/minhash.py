@@ -20,12 +20,15 @@ _HALF = np.uint64(32)
 
 
 def sketches(texts: Sequence[str], shingle: int, seed: int) -> U32:
-    """Values of each text, shape (n, 128), over shingles of so many characters of the normalised text."""
+    """Values of each text, shape (n, 128), over shingles of so many characters of the normalised text.
+
+    White space does not count: MinHash is not to suffer from line breaks.
+    """
     rng = np.random.default_rng(seed)
     factors, terms = rng.integers(0, 1 << 31, VALUES, np.uint32) * 2 + 1, rng.integers(0, 1 << 32, VALUES, np.uint32)
     values = np.full((len(texts), VALUES), 0xFFFFFFFF, np.uint32)
     for row, text in enumerate(texts):
-        points = np.frombuffer(normalise(text).encode("utf-32-le", "surrogatepass"), np.uint32)
+        points = np.frombuffer("".join(normalise(text).split()).encode("utf-32-le", "surrogatepass"), np.uint32)
         _least(points, shingle, factors.astype(np.uint32), terms, values[row])
     return values
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fnmatch
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -18,9 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.quality import data, minhash, ours, report
+from benchmarks.quality import cells, data, minhash, ours, report
 from benchmarks.quality.cells.model import Cell, Pairs, Unlike
-from benchmarks.quality.cells.rows import rows
 from benchmarks.quality.ours import Maker, Way
 from benchmarks.quality.report import Aim
 from benchmarks.quality.seeds import for_each
@@ -29,7 +28,8 @@ OURS = "ours"
 THRESHOLDS = {"MinHash J ≥ .5": 0.5, "MinHash J ≥ .3": 0.3}
 METHODS = (OURS, *THRESHOLDS)
 SHINGLES = {"article": data.ARTICLE_SHINGLE, "comment": data.COMMENT_SHINGLE}
-QUICK_SEEDS = 2
+QUICK_LENGTHS = (64, 256, 362, 1024, 4096)
+QUICK_PAIRS = 40
 CHANGED = 0.02
 """Least difference of two runs that a comparison shows."""
 
@@ -44,6 +44,8 @@ class Choice:
 
     cells: str = "*"
     """Pattern of names."""
+    quick: bool = False
+    """Every row, a quarter of the pairs, some of the lengths."""
     jsonl: Path | None = None
     compare: Path | None = None
 
@@ -68,24 +70,35 @@ class _Texts(NamedTuple):
     asking: list[str]
 
 
-def cells(chosen: str = "*") -> list[Cell]:
+def chosen_cells(choice: Choice) -> list[Cell]:
     """The cells whose names match."""
-    return [cell for cell in rows() if fnmatch.fnmatch(cell.name, chosen)]
+    every = [cell for cell in cells.every() if fnmatch.fnmatch(cell.name, choice.cells)]
+    if not choice.quick:
+        return every
+    return [_quarter(cell) for cell in every if fnmatch.fnmatch(cell.name, "length/*") <= _is_quick(cell.name)]
+
+
+def _is_quick(name: str) -> bool:
+    return fnmatch.fnmatch(name, "length/[ze][hn] article/*") and int(name.rsplit("/", 1)[1]) in QUICK_LENGTHS
+
+
+def _quarter(cell: Cell) -> Cell:
+    return replace(cell, number=max(cell.number // 4, QUICK_PAIRS)) if isinstance(cell, Pairs) else cell
 
 
 def measure(seeds: list[int], choice: Choice) -> tuple[str, list[Aim]]:
     """The section of the report; without aims as yet."""
-    figures = figures_of(seeds, choice.cells)
+    figures = figures_of(seeds, choice)
     if choice.jsonl:
         choice.jsonl.write_text("".join(f"{json.dumps(one._asdict(), ensure_ascii=False)}\n" for one in figures))
     shown = table(figures) if choice.compare is None else changes(read(choice.compare), figures)
     return f"## Sweep\n\n{__doc__.split(chr(10), 2)[2].strip()}\n\n{shown}", []
 
 
-def figures_of(seeds: Sequence[int], chosen: str = "*") -> list[Figure]:
+def figures_of(seeds: Sequence[int], choice: Choice) -> list[Figure]:
     """Every chosen cell with every seed."""
-    by_seed = for_each(seeds, partial(verdicts_of, len(seeds), chosen), "sweep")
-    return [_figure(cell, [one[cell.name] for one in by_seed]) for cell in cells(chosen)]
+    by_seed = for_each(seeds, partial(verdicts_of, len(seeds), choice), "sweep")
+    return [_figure(cell, [one[cell.name] for one in by_seed]) for cell in chosen_cells(choice)]
 
 
 def table(figures: Iterable[Figure]) -> str:
@@ -110,11 +123,12 @@ def changes(before: Iterable[Figure], after: Iterable[Figure]) -> str:
     return report.table(("cell", "wanted", "before", *METHODS), lines)
 
 
-def verdicts_of(seeds: int, chosen: str, seed: int) -> dict[str, Verdicts]:
+def verdicts_of(seeds: int, choice: Choice, seed: int) -> dict[str, Verdicts]:
     """Every chosen cell under one seed: those of its pairs that belong to it, or the whole set."""
     every: dict[str, Verdicts] = {}
+    chosen = chosen_cells(choice)
     for profile, shingle in SHINGLES.items():
-        own = [_texts(cell, seeds, seed) for cell in cells(chosen) if cell.profile == profile]
+        own = [_texts(cell, seeds, seed) for cell in chosen if cell.profile == profile]
         for texts, flags in zip(own, _ours(profile, seed, own), strict=True):
             every[texts.cell.name] = {OURS: flags} | _minhash(shingle, seed, texts)
     return every
@@ -149,7 +163,7 @@ def _minhash(shingle: int, seed: int, texts: _Texts) -> Verdicts:
     if isinstance(texts.cell, Pairs):
         likeness = minhash.equal(held, minhash.sketches(texts.asking, shingle, seed))
     else:
-        likeness = np.array([minhash.equal(held[:at], one).max(initial=0) for at, one in enumerate(held)])
+        likeness = np.array([minhash.equal(held[:at], one).max(initial=0) for at, one in enumerate(held)], float)
     return {name: likeness >= threshold for name, threshold in THRESHOLDS.items()}
 
 

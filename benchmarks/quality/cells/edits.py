@@ -11,17 +11,38 @@ import rjieba
 
 from benchmarks.quality.cells import texts
 
+RUN = (2, 8)
+"""Characters of one edit."""
+REPLACED, LEFT_OUT = 0.6, 0.2
+"""Shares of the edits; the others add."""
+SOURCE_LINES = {
+    "zh": ("来源：城市晚报　责任编辑：李一　发布于今天早上", "（本文来源于江畔新闻客户端，编辑：王小满）　"),
+    "en": ("Source: City Post, ed.", "(via Harbour News Wire)"),
+}
+"""Lines of some 22 characters that a site adds."""
 _LETTERS = re.compile(r"\w")
 _FULL = str.maketrans(",.!?:;()", "，。！？：；（）")
 
 
-def characters(whole: str, share: float, rng: Random, language: str) -> str:
-    """So large a share of the characters changed at random: three in five replaced, the others left out or added."""
-    count = max(round(share * len(whole)), 1)
-    made, spare = list(whole), "".join(rng.choices(letters(language), k=count))
-    for at, new in zip(rng.sample(range(len(whole)), min(count, len(whole))), spare, strict=False):
+def edited(whole: str, share: float, rng: Random, language: str) -> str:
+    """So large a share of the characters changed, in runs: most replaced by other prose, some left out, some added."""
+    made, spare = whole, texts.text(language, max(len(whole), 100), rng)
+    left = max(round(share * len(whole)), 1)
+    while left > 0:
+        run = min(rng.randint(*RUN), left)
+        at, new = rng.randrange(max(len(made) - run, 1)), _piece(spare, run, rng)
         kind = rng.random()
-        made[at] = new if kind < 0.6 else "" if kind < 0.8 else made[at] + new
+        gone, put = (run, new) if kind < REPLACED else (run, "") if kind < REPLACED + LEFT_OUT else (0, new)
+        made = made[:at] + put + made[at + gone :]
+        left -= run
+    return made
+
+
+def scattered(whole: str, share: float, rng: Random, language: str) -> str:
+    """So large a share of the characters replaced one by one, at random: every letter of it a wrong one."""
+    made, count = list(whole), max(round(share * len(whole)), 1)
+    for at in rng.sample(range(len(whole)), min(count, len(whole))):
+        made[at] = rng.choice(letters(language))
     return "".join(made)
 
 
@@ -76,10 +97,10 @@ def spaced(whole: str) -> str:
     return " ".join(whole)
 
 
-def escaped(whole: str, rng: Random) -> str:
-    """HTML escaped twice: the reader sees tags."""
-    marked = "".join(f"<p class='c{rng.randrange(9)}'>{line}</p><br>" for line in whole.splitlines())
-    return html.escape(marked)
+def escaped(whole: str) -> str:
+    """HTML whose tags were escaped on the way: the reader sees them."""
+    marked = "".join(f'<p style="text-indent: 2em; line-height: 1.8">{line}</p>\n' for line in whole.splitlines())
+    return html.escape(f'<div class="article-body">{marked}</div>')
 
 
 @cache
@@ -90,3 +111,8 @@ def letters(language: str) -> str:
 
 def _words(whole: str) -> list[str]:
     return rjieba.cut(whole) if re.search(r"[\u4e00-\u9fff]", whole) else re.findall(r"\w+|\W+", whole)
+
+
+def _piece(spare: str, run: int, rng: Random) -> str:
+    at = rng.randrange(max(len(spare) - run, 1))
+    return spare[at : at + run]

@@ -18,11 +18,6 @@ LONG_NUMBER = 200
 ARTICLE, COMMENT = "article", "comment"
 Edit = Callable[[str, Random], str]
 
-SOURCES = {
-    "zh": "来源：城市晚报　记者：王小满　责任编辑：李一",
-    "en": "Source: City Post, ed.",
-}
-"""Source lines of 22 characters."""
 WITHOUT_SPACES = {"th": "Thai", "lo": "Lao", "km": "Khmer", "my": "Burmese"}
 SITES = 20
 
@@ -42,10 +37,7 @@ def rows() -> Iterator[Cell]:
 
 def _across() -> Iterator[Cell]:
     for language in data.LANGUAGES:
-        line = SOURCES[language]
-        yield _pairs(
-            f"across 300/source line {language}", language, (280, 299), lambda one, _, line=line: f"{one}\n{line}"
-        )
+        yield _pairs(f"across 300/source line {language}", language, (280, 299), _source_line(language))
         for share in (0.05, 0.1, 0.2):
             yield _pairs(f"250-350/{language} {share:.0%} edited", language, (250, 350), _edited(share, language))
 
@@ -56,7 +48,7 @@ def _scripts() -> Iterator[Cell]:
             yield Unlike(f"paragraphs/{name} {profile}", profile, partial(paragraphs, language))
             copies = partial(_edited_paragraph, language, 0.05)
             yield Pairs(f"paragraphs/{name} {profile} 5 % edited", profile, LONG_NUMBER, copies)
-    for length in (700, 1400, 2800):
+    for length in (700, 1000, 1400, 2000, 2800, 4000):
         yield Unlike(f"unrelated/Japanese {length}", ARTICLE, partial(texts.apart, "ja", length, 60))
 
 
@@ -98,7 +90,7 @@ def _damage() -> Iterator[Cell]:
     length = (500, 2000)
     yield _pairs("damage/zh spaces between characters", "zh", length, lambda one, _: edits.spaced(one))
     for language in data.LANGUAGES:
-        yield _pairs(f"damage/{language} escaped HTML", language, length, edits.escaped)
+        yield _pairs(f"damage/{language} escaped HTML", language, length, lambda one, _: edits.escaped(one))
         yield Pairs(f"damage/{language} all numbers", ARTICLE, NUMBER, partial(_numbers, language))
 
 
@@ -124,7 +116,11 @@ def _pair(language: str, length: tuple[int, int], edit: Edit, rng: Random) -> Pa
 
 
 def _edited(share: float, language: str) -> Edit:
-    return lambda whole, rng: edits.characters(whole, share, rng, language)
+    return lambda whole, rng: edits.edited(whole, share, rng, language)
+
+
+def _source_line(language: str) -> Edit:
+    return lambda whole, rng: f"{whole}\n{rng.choice(edits.SOURCE_LINES[language])}"
 
 
 def _sentences_out(share: float, whole: str, rng: Random) -> str:
@@ -137,7 +133,7 @@ def _words(share: float, language: str, whole: str, rng: Random) -> str:
 
 def _edited_paragraph(language: str, share: float, rng: Random) -> Pair:
     one = rng.choice(paragraphs(language))
-    return one, edits.characters(one, share, rng, language)
+    return one, edits.edited(one, share, rng, language)
 
 
 def _one_letter(least: int, most: int, rng: Random) -> Pair:

@@ -1,7 +1,8 @@
 """Texts of a given language and length: windows of real prose.
 
-Chinese and English prose is that of ``STREAM_DEDUP_DATA``, without code, links and markup; other languages have the
-Declaration of Human Rights. A text begins where a paragraph begins, and is cut after so many characters.
+Chinese and English prose is that of ``STREAM_DEDUP_DATA``, without code, links and markup; other languages have
+manuals, and where there are none the Declaration of Human Rights. A text begins where a paragraph begins, and is cut
+after so many characters.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from itertools import accumulate
 from random import Random
 
 from benchmarks.quality import data
-from benchmarks.quality.cells import declaration
+from benchmarks.quality.cells import declaration, manuals
 
 _LINK = re.compile(r"!?\[([^\]]*)\]\s*[(\[][^)\]]*[)\]]|https?://\S+|[*`_#>]+")
 _PROSE = {"zh": re.compile(r"[\u4e00-\u9fff]"), "en": re.compile(r"[a-z ]")}
@@ -20,15 +21,19 @@ _LEAST_PROSE = {"zh": 0.6, "en": 0.85}
 """Share of characters of a line that are prose; code and tables have less."""
 SHORTEST = 40
 """Characters: shorter lines are headings and the like."""
+ARTICLES = 1_500
+"""Chinese articles read: 1.6 million characters of prose."""
 SENTENCE = re.compile(r"(?<=[。！？；])|(?<=[.!?।၊។] )")
 
 
 @cache
 def prose(language: str) -> list[str]:
-    """Paragraphs of prose in an order of no meaning, no two the same."""
+    """Paragraphs of prose in the order of their articles, no two the same."""
+    if language in manuals.PACKAGES:
+        return manuals.paragraphs(language)
     if language not in _PROSE:
         return declaration.paragraphs(language)
-    whole = data.articles() if language == "zh" else data.revisions(language).old
+    whole = data.articles()[:ARTICLES] if language == "zh" else data.revisions(language).old
     lines = dict.fromkeys(" ".join(_LINK.sub(r"\1", line).split()) for text in whole for line in text.splitlines())
     return [line for line in lines if len(line) >= SHORTEST and _is_prose(line, language)]
 
