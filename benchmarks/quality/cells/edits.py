@@ -20,22 +20,29 @@ SOURCE_LINES = {
     "en": ("Source: City Post, ed.", "(via Harbour News Wire)"),
 }
 """Lines of some 22 characters that a site adds."""
+_UNIT = re.compile("[0-9A-Za-z\u00c0-\u06ff\u0900-\u097f\uac00-\ud7af']+|.", re.DOTALL)
 _LETTERS = re.compile(r"\w")
 _FULL = str.maketrans(",.!?:;()", "，。！？：；（）")
 
 
 def edited(whole: str, share: float, rng: Random, language: str) -> str:
-    """So large a share of the characters changed, in runs: most replaced by other prose, some left out, some added."""
-    made, spare = whole, texts.text(language, max(len(whole), 100), rng)
+    """So large a share of the characters changed, in runs: most replaced by other prose, some left out, some added.
+
+    As people edit: where there are words between spaces, whole words.
+    """
+    made, spare = _units(whole), _units(texts.text(language, max(len(whole), 100), rng))
     left = max(round(share * len(whole)), 1)
     while left > 0:
-        run = min(rng.randint(*RUN), left)
-        at, new = rng.randrange(max(len(made) - run, 1)), _piece(spare, run, rng)
-        kind = rng.random()
-        gone, put = (run, new) if kind < REPLACED else (run, "") if kind < REPLACED + LEFT_OUT else (0, new)
-        made = made[:at] + put + made[at + gone :]
-        left -= run
-    return made
+        run, at, kind = min(rng.randint(*RUN), left), rng.randrange(len(made)), rng.random()
+        gone, new = _run(made, at, run), _run(spare, rng.randrange(len(spare)), run)
+        left -= len("".join(gone))
+        if kind < REPLACED:
+            made[at : at + len(gone)] = new
+        elif kind < REPLACED + LEFT_OUT and len(gone) < len(made):
+            del made[at : at + len(gone)]
+        else:
+            made[at:at] = new
+    return "".join(made)
 
 
 def scattered(whole: str, share: float, rng: Random, language: str) -> str:
@@ -113,6 +120,15 @@ def _words(whole: str) -> list[str]:
     return rjieba.cut(whole) if re.search(r"[\u4e00-\u9fff]", whole) else re.findall(r"\w+|\W+", whole)
 
 
-def _piece(spare: str, run: int, rng: Random) -> str:
-    at = rng.randrange(max(len(spare) - run, 1))
-    return spare[at : at + run]
+def _units(whole: str) -> list[str]:
+    """What is edited as one: words between spaces, characters of other scripts."""
+    return _UNIT.findall(whole)
+
+
+def _run(units: list[str], at: int, size: int) -> list[str]:
+    """Units from there on that have so many characters together, and no more than they need."""
+    end, had = at, 0
+    while end < len(units) and had < size:
+        had += len(units[end])
+        end += 1
+    return units[at:end]
