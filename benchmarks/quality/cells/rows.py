@@ -7,7 +7,7 @@ from functools import partial
 from random import Random
 
 from benchmarks.quality import data
-from benchmarks.quality.cells import edits, texts
+from benchmarks.quality.cells import edits, official, texts
 from benchmarks.quality.cells.declaration import paragraphs
 from benchmarks.quality.cells.model import Cell, Pair, Pairs, Unlike
 from benchmarks.quality.cells.pages import Site
@@ -20,6 +20,8 @@ Edit = Callable[[str, Random], str]
 
 WITHOUT_SPACES = {"th": "Thai", "lo": "Lao", "km": "Khmer", "my": "Burmese"}
 SITES = 20
+NEWS = 150
+"""Articles of a set."""
 
 
 def rows() -> Iterator[Cell]:
@@ -29,6 +31,7 @@ def rows() -> Iterator[Cell]:
     yield from _letters()
     yield from _cuts()
     yield from _sites()
+    yield from _official()
     yield from _damage()
     yield from _shortest()
     for language in data.LANGUAGES:
@@ -84,6 +87,12 @@ def _sites() -> Iterator[Cell]:
                 for profile in (COMMENT, ARTICLE):
                     name = f"one site/{language} {profile} {body[0]}-{body[1]} with {around}"
                     yield Unlike(name, profile, partial(_one_site, name, language, body, around))
+
+
+def _official() -> Iterator[Cell]:
+    for profile in (COMMENT, ARTICLE):
+        yield Unlike(f"official news/{profile} 1000-3000", profile, _news)
+        yield Unlike(f"official news/real articles {profile}", profile, partial(texts.apart, "zh", 2000, NEWS))
 
 
 def _damage() -> Iterator[Cell]:
@@ -158,6 +167,11 @@ def _one_site(name: str, language: str, body: tuple[int, int], around: int) -> l
     site = Site(language, around, rng)
     bodies = texts.apart(language, body[1], 3 * SITES)
     return [site.page(one[: rng.randint(*body)]) for one in bodies]
+
+
+def _news() -> list[str]:
+    rng = Random("official news")
+    return [official.article(rng.randint(1000, 3000), rng) for _ in range(NEWS)]
 
 
 def _numbers(language: str, rng: Random) -> Pair:
