@@ -50,6 +50,7 @@ _STEPS = {
     "chars": "characters-or-words+pairs/1",
     "languages": "jieba+length+function-words/1",
     "stop_words": "drop/1",
+    "sketch": "one-permutation-minhash-of-letters/1",
 }
 """Version of the code of each step."""
 _OPENCC = ("CJK_Compatibility_Ideographs", "TSPhrases", "TSCharactersExt", "TSCharacters")
@@ -126,6 +127,8 @@ class FingerprintSettings:
     that are HTML if the others are not. ``user_dictionary`` (in jieba's format) and ``stop_words`` (one word per line,
     which does not count) are files of words; the scheme has the hash of their content.
 
+    ``sketch``: lengths of shingles, and how many values of an entry's sketch are made of each; none: no sketch.
+
     ``scope_field``: articles match only within one value of this field. ``seed`` changes the hash of every feature,
     ``tables`` is the number of block tables. ``segmenter`` is not part of the scheme: both segmenters give the same
     words.
@@ -143,6 +146,7 @@ class FingerprintSettings:
     html_fields: tuple[str, ...] = ()
     user_dictionary: Path | None = None
     stop_words: Path | None = None
+    sketch: tuple[tuple[int, int], ...] = ()
     scope_field: str | None = None
     seed: int = 0
     tables: TableCount = TABLE_COUNTS[0]
@@ -151,7 +155,7 @@ class FingerprintSettings:
     @property
     def widths(self) -> Widths:
         """Widths of the columns of the entries."""
-        return Widths(self.tables)
+        return Widths(self.tables, sum(values for _, values in self.sketch) // 2)
 
     @property
     def has_long(self) -> bool:
@@ -199,6 +203,8 @@ def scheme_of(settings: FingerprintSettings) -> Scheme:
         "seed": settings.seed,
         "tables": settings.tables,
     }
+    if settings.sketch:
+        parameters["sketch"] = [_STEPS["sketch"], settings.widths.sketch_bytes, settings.sketch]
     parameters |= _sizes(settings) | _input(settings)
     if settings.has_long:
         parameters["long"] = _treatment(settings.long, settings)

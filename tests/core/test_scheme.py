@@ -64,6 +64,8 @@ FILE = Path(__file__)
         (replace(CLASSIC, fields=(("a", 1), ("b", 1))), replace(CLASSIC, fields=(("b", 1), ("a", 1)))),
         (CLASSIC, replace(CLASSIC, key_sentences=1)),
         (CLASSIC, replace(CLASSIC, markup="html")),
+        (CLASSIC, replace(CLASSIC, sketch=((3, 16),))),
+        (replace(CLASSIC, sketch=((3, 16),)), replace(CLASSIC, sketch=((4, 16),))),
         (CLASSIC, replace(CLASSIC, user_dictionary=FILE)),
         (CLASSIC, replace(CLASSIC, stop_words=FILE)),
         (CLASSIC, replace(CLASSIC, scope_field="site")),

@@ -32,6 +32,7 @@ from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.fingerprint.reader import Counted, Reader
 from stream_dedup.core.fingerprint.short import ShortFingerprinter
+from stream_dedup.core.fingerprint.sketch import Sketcher
 from stream_dedup.core.fingerprint.weights import Sums, damping, heaviest, idf_of, sums_of, weigh
 from stream_dedup.core.model import (
     BLOCK_BITS,
@@ -97,6 +98,8 @@ class Explained(NamedTuple):
     signature: bytes
     margins: U8
     """One for each bit that the tables are keyed by, 0 to 15."""
+    sketch: bytes
+    """Empty if the scheme has none."""
 
 
 def feature_hash(name: str, seed: int = 0) -> bytes:
@@ -119,6 +122,7 @@ class Fingerprinter:
         self._settings = settings or FingerprintSettings()
         self._reader = Reader(self._settings)
         self._quick = self._short_fingerprinter()
+        self._sketcher = Sketcher(self._settings.sketch, self._settings.seed)
         self._weighers = {
             Status.LONG: _Weigher(self._settings.long.features, self._settings.seed),
             Status.SHORT: _Weigher(self._settings.short.features, self._settings.seed),
@@ -184,6 +188,7 @@ class Fingerprinter:
                 self._fill(made, rows, weigher.sums([counted[row].counts for row in rows]))
         exact = {row: next(iter(one.counts)) for row, one in counted.items() if one.status is Status.EXACT}
         self._fill_exact(made, exact)
+        self._fill_sketches(made, {row: one.letters for row, one in counted.items() if one.counts})
         return made
 
     def _read_quickly(self, quick: ShortFingerprinter, texts: Sequence[Text], made: Fingerprints) -> list[int]:
@@ -197,6 +202,7 @@ class Fingerprinter:
             short = np.array(rows)[found.statuses == Status.SHORT]
             self._fill(made, short, sums)
             self._fill_exact(made, {rows[at]: text for at, text in found.exact.items()})
+            self._fill_sketches(made, {rows[at]: letters for at, letters in found.letters.items() if letters})
         return deferred
 
     def _fill(self, made: Fingerprints, rows: Sequence[int] | NDArray[np.intp], sums: Sums) -> None:
@@ -208,6 +214,10 @@ class Fingerprinter:
         for row, text in texts.items():
             made.signatures[row] = np.frombuffer(feature_hash(text, self._settings.seed), np.uint8)
             made.margins[row] = 0xFF
+
+    def _fill_sketches(self, made: Fingerprints, letters: Mapping[int, str]) -> None:
+        if self._settings.sketch and letters:
+            made.sketches[list(letters)] = self._sketcher.of_texts(list(letters.values()))
 
     def _short_fingerprinter(self) -> ShortFingerprinter | None:
         """Return None if texts are never short, not compared by characters, of several fields, or HTML."""
@@ -239,7 +249,9 @@ class Fingerprinter:
         margins = np.full(width, simhash.MAX_MARGIN, np.uint8) if status is Status.EXACT else margins
         signature = simhash.reduce(sums).tobytes()
         named = tuple(replace(one, name=_readable(one.name)) for one in features)
-        return Explained(status, _readable(compared), size, named, sums.astype(np.int64), signature, margins)
+        sketch = self._sketcher.of_texts([counted.letters])[0].tobytes() if features else bytes(self._sketcher.size)
+        whole = sums.astype(np.int64)
+        return Explained(status, _readable(compared), size, named, whole, signature, margins, sketch)
 
 
 class _Weigher:

@@ -15,6 +15,9 @@ is normalised as a whole and measured.
 Key sentences are the first and the last sentence of each paragraph (a line) and the longest sentence of a field. Words
 of long text in key sentences count ``key_sentences`` more times.
 
+The letters of a text are what its sketch is made of: the ideographs in order, then the other characters and words that
+count, in order, without spaces. Both ways to read a text have the ideographs apart already.
+
 The result may depend only on the text and the settings.
 """
 
@@ -32,7 +35,7 @@ from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation, Treatment
 from stream_dedup.core.text import clean, markup
 from stream_dedup.core.text import normalise as text
-from stream_dedup.core.text.normalise import Runs, normalise, split, split_normalised
+from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST, Runs, normalise, split, split_normalised
 from stream_dedup.core.text.simplify import simplify
 
 LEAST_UNITS = 4
@@ -50,6 +53,8 @@ class Counted(NamedTuple):
 
     status: Status
     counts: Counter[str]
+    letters: str = ""
+    """Empty if the scheme has no sketch."""
 
 
 class Reader:
@@ -88,7 +93,7 @@ class Reader:
         size, short = self._normalised(fields)
         units = [units_that_count(one) for one in short]
         if size < self._settings.exact_size or (self._settings.exact_size and sum(map(len, units)) < LEAST_UNITS):
-            return _exact(short) if any(units) else Counted(Status.FEATURELESS, Counter())
+            return self._exact(short, units) if any(units) else Counted(Status.FEATURELESS, Counter())
         if self._settings.has_long and self._size(fields) >= self._article_size:
             return self._long(fields, runs)
         return self._short(short, units)
@@ -135,7 +140,8 @@ class Reader:
             key = (words_in("\n".join(key_sentences(field)), treatment) for field in fields)
             more = [weight * self._settings.key_sentences for weight in weights]
             counts.update(_weighted((self._count(one, treatment) for one in key), more))
-        return Counted(Status.LONG if counts else Status.FEATURELESS, counts)
+        letters = "".join(map(_letters, runs)) if self._settings.sketch else ""
+        return Counted(Status.LONG if counts else Status.FEATURELESS, counts, letters)
 
     def _short(self, normalised: Sequence[str], units: Sequence[list[str]]) -> Counted:
         treatment = self._settings.short
@@ -145,7 +151,13 @@ class Reader:
             runs = (split_normalised(one, marked=treatment.features.words == "marked") for one in normalised)
             fields = [self._count(one, treatment) for one in runs]
         counts = _weighted(fields, self._settings.field_weights)
-        return Counted(Status.SHORT if counts else Status.FEATURELESS, counts)
+        return Counted(Status.SHORT if counts else Status.FEATURELESS, counts, self._letters_of_units(units))
+
+    def _exact(self, normalised: Sequence[str], units: Iterable[list[str]]) -> Counted:
+        return Counted(Status.EXACT, Counter(("\n".join(normalised),)), self._letters_of_units(units))
+
+    def _letters_of_units(self, units: Iterable[list[str]]) -> str:
+        return "".join(map(letters_of_units, units)) if self._settings.sketch else ""
 
     def _count(self, runs: Runs, treatment: Treatment) -> Counter[str]:
         """Count the words of one field, without the user's stop words."""
@@ -209,8 +221,17 @@ def stop_words(path: Path, steps: Normalisation) -> frozenset[str]:
     return frozenset(normalise_by(line, steps) for line in read_lines(path))
 
 
-def _exact(normalised: Sequence[str]) -> Counted:
-    return Counted(Status.EXACT, Counter(("\n".join(normalised),)))
+def letters_of_units(units: list[str]) -> str:
+    """Return the letters of a short text."""
+    return "".join(sorted(units, key=_is_no_ideograph))
+
+
+def _letters(runs: Runs) -> str:
+    return runs.han.replace(" ", "") + "".join(runs.words)
+
+
+def _is_no_ideograph(unit: str) -> bool:
+    return not HAN_FIRST <= unit[0] <= HAN_LAST
 
 
 def _reaches(runs: Sequence[Runs], size: int) -> bool:

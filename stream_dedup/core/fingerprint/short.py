@@ -24,17 +24,24 @@ from numpy.typing import NDArray
 from stream_dedup.core.arrays import I64, U8, U32, U64
 from stream_dedup.core.fingerprint.grams import UNIT_BITS, Hashes, Units, is_pair, is_pair_of_words
 from stream_dedup.core.fingerprint.points import NO_TABLE, Kind, Raw, code_point_tables
-from stream_dedup.core.fingerprint.reader import LEAST_UNITS, SYMBOLS, normalise_short, units_that_count
+from stream_dedup.core.fingerprint.reader import (
+    LEAST_UNITS,
+    SYMBOLS,
+    letters_of_units,
+    normalise_short,
+    units_that_count,
+)
 from stream_dedup.core.fingerprint.weights import Sums, gram_idf, sums_of
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation
 from stream_dedup.core.text import clean
-from stream_dedup.core.text.normalise import normalise
+from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST, normalise
 from stream_dedup.core.text.spam import MAX_SEPARATOR
 
 MAX_CHARACTERS = 1 << 16
 """Most characters in a batch: even if NFKC makes 18 characters of each, ``grams`` has numbers for all units."""
 
+_FIRST_IDEOGRAPH, _LAST_IDEOGRAPH = ord(HAN_FIRST), ord(HAN_LAST)
 _SPACE, _DOT, _SLASH, _OPEN, _CLOSE = map(ord, " ./(]")
 _GRAM_BITS = np.uint64(2 * UNIT_BITS)
 
@@ -56,6 +63,8 @@ class ShortTexts(NamedTuple):
     """Row of the text of each gram, rising."""
     grams: U64
     counts: I64
+    letters: dict[int, str]
+    """The letters of each text, by row; none if the scheme has no sketch."""
 
 
 class _Characters(NamedTuple):
@@ -65,7 +74,7 @@ class _Characters(NamedTuple):
     texts: Numbers
     """Row of the text of each character."""
 
-    def where(self, keep: Flags) -> _Characters:
+    def where(self, keep: Flags | Numbers) -> _Characters:
         """Return some of the characters."""
         return _Characters(self.points[keep], self.texts[keep])
 
@@ -198,7 +207,11 @@ class ShortReader:
         return tricky
 
     def _counted(self, whole: _Characters, sizes: Numbers, deferred: list[int]) -> ShortTexts:
-        units, texts = self._units_of(whole, len(sizes))
+        odd = _needs_definition(whole, len(sizes))
+        plain, defined = whole.of(~odd), {}
+        if odd.any():
+            defined = {row: units_that_count(one) for row, one in whole.of(odd).strings().items()}
+        units, texts = self._units_of(plain, defined)
         found = np.bincount(texts, minlength=len(sizes))
         statuses = np.full(len(sizes), Status.SHORT, np.uint8)
         if self._settings.exact_size:
@@ -207,15 +220,15 @@ class ShortReader:
         exact = statuses == Status.EXACT
         short = (statuses == Status.SHORT).take(texts)
         grams = _grams(units[short], texts[short])
-        return ShortTexts(statuses, deferred, whole.of(exact).strings() if exact.any() else {}, *grams)
+        letters = _letters(plain, defined) if self._settings.sketch else {}
+        return ShortTexts(statuses, deferred, whole.of(exact).strings() if exact.any() else {}, *grams, letters)
 
-    def _units_of(self, whole: _Characters, n: int) -> tuple[U64, Numbers]:
-        """Return the numbers of the units of n texts and the row of each; the units of a text are adjacent."""
-        odd = _needs_definition(whole, n)
-        if not odd.any():
-            return self._numbered(whole)
-        units, texts = self._numbered(whole.of(~odd))
-        found = {row: self._units.numbers(units_that_count(one)) for row, one in whole.of(odd).strings().items()}
+    def _units_of(self, plain: _Characters, defined: Mapping[int, list[str]]) -> tuple[U64, Numbers]:
+        """Return the numbers of the units of all texts and the row of each; the units of a text are adjacent."""
+        units, texts = self._numbered(plain)
+        if not defined:
+            return units, texts
+        found = {row: self._units.numbers(one) for row, one in defined.items()}
         more = np.fromiter((unit for numbers in found.values() for unit in numbers), np.uint64)
         rows = np.repeat(np.array(list(found), np.intp), list(map(len, found.values())))
         return np.concatenate((units, more)), np.concatenate((texts, rows))
@@ -311,6 +324,16 @@ def _needs_definition(whole: _Characters, n: int) -> Flags:
     needs: Flags = letters * SYMBOLS < visible
     needs[whole.texts[kinds & Kind.MARK != 0]] = True
     return needs
+
+
+def _letters(plain: _Characters, defined: Mapping[int, list[str]]) -> dict[int, str]:
+    """Return the letters of each text: ideographs, then other letters."""
+    end = plain.points == 0
+    other = (plain.points < _FIRST_IDEOGRAPH) | (plain.points > _LAST_IDEOGRAPH)
+    kept = np.flatnonzero(end | (plain.kinds() & (Kind.LETTER | Kind.SINGLE) != 0))
+    parts = plain.texts[kept] * 3 + other[kept] + end[kept]
+    found = plain.where(kept[np.argsort(parts, kind="stable")]).strings()
+    return found | {row: letters_of_units(units) for row, units in defined.items()}
 
 
 def _grams(units: U64, texts: Numbers) -> tuple[Numbers, U64, I64]:

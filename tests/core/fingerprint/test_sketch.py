@@ -1,5 +1,7 @@
 """Sketches: the definition, the estimate of the Jaccard similarity, and the same bytes everywhere."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,10 @@ from hypothesis import strategies as st
 
 from stream_dedup.core.arrays import U8
 from stream_dedup.core.fingerprint import sketch as module
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.fingerprint.sketch import Sketcher
+from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.scheme import FingerprintSettings
 
 VALUES = ((3, 16), (5, 16))
 GOLDEN = ["5c1e2fa30401821915027b5c04f3614d", "e882e6fbdfe8cde0712bdc194e1f6953", "056df389eb356e5b48f147dde76e44c8"]
@@ -86,6 +91,36 @@ def test_equal_values_estimate_the_jaccard_similarity(length: int, common: float
     similarity = shared / (2 * shingles - shared)
     # 9,600 values; those of one pair depend on each other where few shingles fill many bins.
     assert np.mean(values[0::2] == values[1::2]) == pytest.approx(similarity + (1 - similarity) / 16, abs=0.02)
+
+
+LONG = FingerprintSettings(sketch=VALUES)
+SHORT = replace(PROFILES["comment"].settings, sketch=VALUES)
+LETTERS_OF = (
+    ("渡口的船，今天 早上 8 点开了！", "渡口的船今天早上点开了8"),
+    ("On Monday the Ferry left at 8:15.", "onmondaytheferryleftat815"),
+    ("今天 Kafka 4.3 发布了，大家 upgrade 吗？", "今天发布了大家吗kafka43upgrade"),
+)
+
+
+@pytest.mark.parametrize(("text", "letters"), LETTERS_OF)
+@pytest.mark.parametrize("settings", [LONG, SHORT], ids=["long", "short"])
+def test_a_sketch_is_made_of_letters_and_digits(settings: FingerprintSettings, text: str, letters: str) -> None:
+    """Ideographs come first; case, white space and punctuation do not count, in long and in short text."""
+    made = Fingerprinter(settings).fingerprint([text])
+    assert made.sketches.tolist() == Sketcher(VALUES).of_texts([letters]).tolist()
+
+
+def test_texts_without_features_have_blank_sketches() -> None:
+    """A sketch is zero where there is no signature, and of no bytes where the scheme has none."""
+    assert not Fingerprinter(SHORT).fingerprint(["...", ""]).sketches.any()
+    assert Fingerprinter().fingerprint(["渡口的船"]).sketches.shape == (1, 0)
+
+
+def test_fields_are_sketched_as_one_text() -> None:
+    """The letters of all fields follow each other; their weights do not count."""
+    settings = replace(LONG, fields=(("title", 3), ("body", 1)))
+    made = Fingerprinter(settings).fingerprint([["渡口", "今天 ferry"]])
+    assert made.sketches.tolist() == Sketcher(VALUES).of_texts(["渡口今天ferry"]).tolist()
 
 
 def test_another_seed_gives_another_sketch() -> None:
