@@ -124,9 +124,9 @@ def test_fields_are_sketched_as_one_text() -> None:
 
 
 def test_another_seed_gives_another_sketch() -> None:
-    """Under two seeds a text has equal values by chance only."""
+    """Under two seeds of the scheme a text has equal values by chance only."""
     texts = [random_letters(np.random.default_rng(seed), 60) for seed in range(300)]
-    one, other = (unpacked(Sketcher(VALUES, seed).of_texts(texts)) for seed in (0, 1))
+    one, other = (unpacked(Fingerprinter(replace(SHORT, seed=seed)).fingerprint(texts).sketches) for seed in (0, 1))
     assert np.mean(one == other) == pytest.approx(1 / 16, abs=0.01)
 
 
