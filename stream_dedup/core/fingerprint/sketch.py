@@ -31,6 +31,8 @@ from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import U8, U32
 
+Whole = NDArray[np.intp]
+
 VALUE_BITS = 4
 """Bits of a value; with fewer, more of the unequal values are equal by chance, with more there are fewer values."""
 CHUNK_CHARACTERS = 1 << 15
@@ -41,9 +43,6 @@ _STEPS = ((16, np.uint32(0x85EBCA6B)), (13, np.uint32(0xC2B2AE35)))
 """The mixing function of MurmurHash3 for 32 bits: shifts and factors; one more shift of 16 ends it."""
 _EMPTY = np.uint32(0xFFFFFFFF)
 """Minimum of a bin without shingles. A shingle with this hash counts as none."""
-
-
-Numbers = NDArray[np.intp]
 
 
 class Sketcher:
@@ -60,7 +59,7 @@ class Sketcher:
         joined = "".join(texts).encode("utf-32-le", "surrogatepass")
         return self.of_points(np.frombuffer(joined, "<u4"), np.fromiter(map(len, texts), np.intp, len(texts)))
 
-    def of_points(self, points: U32, lengths: Numbers) -> U8:
+    def of_points(self, points: U32, lengths: Whole) -> U8:
         """Return the same for texts whose code points are joined."""
         points, lengths = self._filled_up(points, lengths)
         ends = np.cumsum(lengths)
@@ -76,14 +75,14 @@ class Sketcher:
         """Bytes of a sketch."""
         return sum(bins for _, bins in self._values) * VALUE_BITS // 8
 
-    def _filled_up(self, points: U32, lengths: Numbers) -> tuple[U32, Numbers]:
+    def _filled_up(self, points: U32, lengths: Whole) -> tuple[U32, Whole]:
         """Fill texts that are too short up with zeros."""
         missing = np.maximum(self._longest - lengths, 0)
         if not missing.any():
             return points, lengths
         return np.insert(points, np.repeat(np.cumsum(lengths), missing), 0), lengths + missing
 
-    def _chunk(self, points: U32, lengths: Numbers) -> U8:
+    def _chunk(self, points: U32, lengths: Whole) -> U8:
         ends = np.cumsum(lengths)
         rows = np.repeat(np.arange(len(lengths)), lengths)
         values = [np.empty((len(lengths), 0), np.uint8)]
@@ -94,7 +93,7 @@ class Sketcher:
             values.append(self._values_of(hashes, rows, len(lengths), bins))
         return _packed(np.hstack(values))
 
-    def _values_of(self, hashes: U32, rows: Numbers, texts: int, bins: int) -> U8:
+    def _values_of(self, hashes: U32, rows: Whole, texts: int, bins: int) -> U8:
         """Return the values from the hashes of shingles and the rows of their texts."""
         minima = np.full((texts, bins), _EMPTY)
         places = rows * bins
@@ -127,7 +126,7 @@ def _mixed(numbers: U32) -> U32:
     return numbers
 
 
-def _fill(minima: U32, orders: Numbers) -> None:
+def _fill(minima: U32, orders: Whole) -> None:
     """Give each empty bin the minimum of the first bin in its order that has one."""
     full = minima != _EMPTY
     rows, empty = np.nonzero(~full)
@@ -137,7 +136,7 @@ def _fill(minima: U32, orders: Numbers) -> None:
         minima[rows, empty] = minima[rows, order[np.arange(len(rows)), donors]]
 
 
-def _orders(bins: int) -> Numbers:
+def _orders(bins: int) -> Whole:
     """Return the order of all bins in which each empty bin looks for a minimum."""
     drawn = _mixed(np.arange(bins * bins, dtype=np.uint32) * _FACTOR + np.uint32(bins))
     return drawn.reshape(bins, bins).argsort(axis=1, kind="stable")
