@@ -4,8 +4,8 @@ All draws come from one seed, which a failing test prints: it is a parameter of 
 names. A log has sources with gaps, batches in order, copies with other boundaries, clusters of near
 signatures, several groups and kinds of text, ids that come again, changes of rules (void ones too), trims (void ones
 too), posting lists longer than the bucket limit, and, where asked for, log times that run backwards. A log of an odd
-seed has withdrawals, seeded batches and bounds on candidates, too: one of an even seed is the log that it was before
-these were known.
+seed has withdrawals, seeded batches, bounds on candidates and numbers of copies, too: one of an even seed is the
+log that it was before these were known.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class RandomSteps:
     """Draws every step of a random log: rules, batches, copies and trims.
 
     ``shrinking`` lets windows only shrink: one that grows reaches behind what a trim was right to remove. With
-    ``bounds`` rules bound the candidates, as it draws.
+    ``bounds`` rules bound the candidates and ask for more than one copy, as it draws.
     """
 
     log: RandomLog
@@ -227,7 +227,9 @@ class RandomSteps:
             observe=rng.random() < 0.1,
         )
         if self.bounds is not None:
-            rules = replace(rules, candidates=self.bounds.choice([None, 1, 3, 20]))
+            rules = replace(
+                rules, candidates=self.bounds.choice([None, 1, 3, 20]), copies=self.bounds.choice([1, 1, 2, 3])
+            )
         return rules if self.log.tables == 4 and rng.random() < 0.4 else replace(rules, **self._draw_directed())
 
     def _draw_directed(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import xxhash
 
 from stream_dedup.audit.reference import PlainLog
-from stream_dedup.core.headers import PREFIX, REASON_CODE, Headers, Stamp, StampedMatch, without_ours
+from stream_dedup.core.headers import COPIES, PREFIX, REASON_CODE, Headers, Stamp, StampedMatch, without_ours
 from stream_dedup.core.model import Judgement, Match, Verdict, log_offset_of
 from stream_dedup.core.reasons import code_of
 from stream_dedup.ports import SourceRecord
@@ -39,6 +39,7 @@ def differences(logged: Logged, topics: Mapping[Verdict, str], output: SourceRec
         rows += [("key", output.key, None), ("headers of its own", without_ours(_headers(output)), [])]
     if expected is not None:
         rows += _judged_rows(stamp, expected, int(log.entries.fingerprints[article]))
+        rows.append(("copies", stamp.copies, _copies(logged, stamp, expected)))
     found = [f"{name} {said!s}, should be {should!s}" for name, said, should in rows if said != should]
     return found + _judged_too_early(logged, stamp)
 
@@ -46,10 +47,11 @@ def differences(logged: Logged, topics: Mapping[Verdict, str], output: SourceRec
 def digest_of(output: SourceRecord) -> int:
     """Return a hash of an output's topic, key, value and headers, without its time.
 
-    Without the code of its reason, too, which follows from the reason and which older releases did not write.
+    Without what follows from the rest of the log and what older releases did not write: the code of its reason, and the
+    number of copies.
     """
     own = _headers(output)
-    ours = sorted(pair for pair in own if pair[0].startswith(PREFIX) and pair[0] != REASON_CODE)
+    ours = sorted(pair for pair in own if pair[0].startswith(PREFIX) and pair[0] not in {REASON_CODE, COPIES})
     return xxhash.xxh3_64_intdigest(repr((output.topic, output.key, output.value, without_ours(own), ours)).encode())
 
 
@@ -87,6 +89,13 @@ def _stamped(match: Match) -> StampedMatch:
         coordinates=match.coordinates,
         time=match.time,
     )
+
+
+def _copies(logged: Logged, stamp: Stamp, expected: Judgement) -> int | None:
+    """Return the number that an output should have; releases that know no bound and no copies wrote none."""
+    rules = logged.log.rules_at(logged.article)
+    older = rules.candidates is None and rules.copies == 1
+    return None if older and stamp.copies is None else expected.copies or None
 
 
 def _code(stamp: Stamp, expected: Judgement) -> str | None:

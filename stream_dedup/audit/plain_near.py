@@ -57,7 +57,7 @@ from stream_dedup.core.model import (
     signed,
 )
 from stream_dedup.core.probes import KEY_FACTORS, SIEVE_BITS
-from stream_dedup.core.rules import UPDATE, Rules
+from stream_dedup.core.rules import COPIES_LIMIT, UPDATE, Rules
 
 WORD_BLOCKS = 4
 """Blocks of a word."""
@@ -159,10 +159,11 @@ class PlainQuery(NamedTuple):
 
 
 class PlainMatch(NamedTuple):
-    """The match of an article, its distance, and whether the article is an update of it."""
+    """The match of an article, its distance, how many entries are near, and whether the article is an update of it."""
 
     entry: int
     distance: int
+    copies: int
     update: bool
 
 
@@ -198,12 +199,13 @@ class PlainSearch:
         entries, (near, distances) = self._entries, self._near(query)
         if not len(near):
             return None
+        copies = min(len(near), COPIES_LIMIT)
         if query.rules.recrawl == UPDATE:
             same_hash = np.flatnonzero(entries.ids[near] == entries.ids[query.article]).tolist()
             version = next((at for at in same_hash if query.has_same_id(int(near[at]))), None)
             if version is not None:
-                return PlainMatch(int(near[version]), int(distances[version]), update=True)
-        return PlainMatch(int(near[0]), int(distances[0]), update=False)
+                return PlainMatch(int(near[version]), int(distances[version]), copies, update=True)
+        return PlainMatch(int(near[0]), int(distances[0]), copies, update=False)
 
     def near(self, query: PlainQuery) -> list[tuple[int, int]]:
         """Return every near entry with its distance: the nearest first, then the earliest."""

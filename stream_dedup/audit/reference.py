@@ -9,8 +9,9 @@ The definitions, each where it is used below:
 * An article is logged where its coordinates come first in the log; later copies have no effect.
   A batch covers every source offset from its first to its last (``coverage``).
 * The rules in force at an article's log position decide about it.
-* ``plain_near`` defines which entries are near an article. An article with a near entry is a duplicate; where the
-  rules make a re-crawl an update, an article near an entry of its own id is unique and has a match.
+* ``plain_near`` defines which entries are near an article. An article with as many near entries as the rule ``copies``
+  says is a duplicate. Where the rules make a re-crawl an update, an article near an entry of its own id is unique and
+  has a match, however many entries are near it.
 * A withdrawal hides the entries at the log positions that it lists from every article logged after it, and from no
   article logged before it. A position after the withdrawal, or without an entry, has no effect.
 * An entry is outside the window if the article's log time minus its own exceeds the window.
@@ -322,7 +323,10 @@ class PlainLog:
         found = search.match(query)
         if found is None:
             return Judgement(Verdict.UNIQUE)
-        return Judgement(Verdict.UNIQUE if found.update else Verdict.DUPLICATE, match=self._match(index, found))
+        if found.copies < record.rules.copies and not found.update:
+            return Judgement(Verdict.UNIQUE, copies=found.copies)
+        named = Verdict.UNIQUE if found.update else Verdict.DUPLICATE
+        return Judgement(named, self._match(index, found), copies=found.copies)
 
     def _id(self, index: int) -> str:
         return self._record(index).batch.id(self.entries.row(index))

@@ -15,6 +15,8 @@ An output record is the input record plus these headers, all of them UTF-8 text:
     dedup.match.source       topic-partition-offset
     dedup.match.topic_id     UUID
     dedup.match.time         log time, ms since 1970
+    dedup.copies             how many earlier articles are near, at most ``rules.COPIES_LIMIT``; on unique records and
+                             duplicates, where there are any; not in outputs of releases before it was introduced
     dedup.reason             why, as text; rejected only
     dedup.reason.code        the code of the reason (``reasons``); not in outputs of releases before it was introduced
     dedup.value.length       only on a record too large for any output topic, whose value is left empty:
@@ -38,6 +40,7 @@ from dataclasses import dataclass
 
 from stream_dedup.core.model import Coordinates, Judgement, Match, SourceOffset, Verdict
 from stream_dedup.core.reasons import code_of
+from stream_dedup.core.rules import COPIES_LIMIT
 from stream_dedup.errors import CorruptError
 
 PREFIX = "dedup."
@@ -53,6 +56,7 @@ MATCH_SIMILARITY = "dedup.match.similarity"
 MATCH_SOURCE = "dedup.match.source"
 MATCH_TOPIC_ID = "dedup.match.topic_id"
 MATCH_TIME = "dedup.match.time"
+COPIES = "dedup.copies"
 REASON = "dedup.reason"
 REASON_CODE = "dedup.reason.code"
 VALUE_LENGTH = "dedup.value.length"
@@ -72,6 +76,7 @@ _NAMES = frozenset(
         MATCH_SOURCE,
         MATCH_TOPIC_ID,
         MATCH_TIME,
+        COPIES,
         REASON,
         REASON_CODE,
         VALUE_LENGTH,
@@ -114,6 +119,8 @@ class Stamp:
     coordinates: Coordinates
     timestamp: int
     match: StampedMatch | None
+    copies: int | None
+    """None where no earlier article is near, and where an older release wrote the record."""
     reason: str | None
     reason_code: str | None
     """None also where an older release wrote the record."""
@@ -145,6 +152,8 @@ def output_headers(  # noqa: PLR0913, PLR0917 - one argument for each part of th
     ]
     if judgement.match is not None:
         texts += _match_texts(judgement.match)
+    if judgement.copies:
+        texts.append((COPIES, str(judgement.copies)))
     if judgement.reason is not None:
         texts += [(REASON, judgement.reason), (REASON_CODE, code_of(judgement.reason))]
     if omitted is not None:
@@ -174,6 +183,7 @@ def parse_headers(headers: Iterable[tuple[str, bytes | None]]) -> Stamp:
             coordinates=coordinates,
             timestamp=int(texts[SOURCE_TIMESTAMP]),
             match=_parse_match(texts) if MATCH_ID in texts else None,
+            copies=_parse_copies(texts[COPIES]) if COPIES in texts else None,
             reason=texts.get(REASON),
             reason_code=texts.get(REASON_CODE),
             omitted=_parse_omitted(texts) if VALUE_LENGTH in texts else None,
@@ -193,6 +203,7 @@ def _refuse_disagreement(stamp: Stamp) -> None:
     rejected = stamp.verdict is Verdict.REJECTED
     expected = [
         (MATCH_ID, stamp.match, {Verdict.DUPLICATE: True, Verdict.REJECTED: False}.get(stamp.verdict)),
+        (COPIES, stamp.copies, False if rejected else None),
         (REASON, stamp.reason, rejected),
         (REASON_CODE, stamp.reason_code, None if rejected else False),
         (FINGERPRINT, stamp.fingerprint, not rejected),
@@ -264,6 +275,14 @@ def _parse_match(texts: dict[str, str]) -> StampedMatch:
         coordinates=coordinates,
         time=int(texts[MATCH_TIME]),
     )
+
+
+def _parse_copies(text: str) -> int:
+    copies = int(text)
+    if not 1 <= copies <= COPIES_LIMIT:
+        msg = f"{COPIES} {text}: must be 1 to {COPIES_LIMIT}"
+        raise ValueError(msg)
+    return copies
 
 
 def _parse_omitted(texts: dict[str, str]) -> OmittedValue:

@@ -179,9 +179,11 @@ class Match:
 class Judgement:
     """A verdict and its explanation: the match of a duplicate, the reason of a rejection.
 
-    A unique article with a match is an update: the match is its earlier version (rule ``recrawl``).
+    A unique article with a match is an update: the match is its earlier version (rule ``recrawl``). ``copies`` is how
+    many earlier articles are near it, up to ``rules.COPIES_LIMIT``.
     """
 
     verdict: Verdict
     match: Match | None = None
     reason: str | None = None
+    copies: int = 0

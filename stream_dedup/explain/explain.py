@@ -1,8 +1,8 @@
 """Explains why two texts match, or do not: every step of the verdict as values.
 
 *A* is in the log, and *B* comes later: is *B* a duplicate of *A*? The answer is for these two alone; it ignores the
-window and the bucket limit. Pure: reads and writes nothing. ``text`` formats an explanation for a terminal,
-``as_json`` for programs.
+window, the bucket limit and the bound on candidates. Pure: reads and writes nothing. ``text`` formats an explanation
+for a terminal, ``as_json`` for programs.
 
 The verdict follows the definition of near: one group, reached by one of *B*'s look-ups, within the sieve, within the
 limit. A test compares it with the reference over a log of the two.
@@ -36,6 +36,7 @@ from stream_dedup.core.model import (
 from stream_dedup.core.rules import MASK_BITS, MAX_MASKS, Rules
 
 NO_LOOKUP = -1
+_SHOWN_RULES = ("search", "distance", "probes", "limit", "short_limit", "copies")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -255,6 +256,14 @@ class _Judge:
 
     def verdict(self) -> tuple[Verdict, str]:
         """Return the verdict on B and the reason in one sentence."""
+        verdict, reason = self._if_one_is_enough()
+        least = self.rules.copies
+        if verdict is Verdict.DUPLICATE and least > 1:
+            return Verdict.UNIQUE, f"{reason}; {least} near earlier articles make a duplicate, and {self.a.name} is one"
+        return verdict, reason
+
+    def _if_one_is_enough(self) -> tuple[Verdict, str]:
+        """Return the verdict under rules by which one near article makes a duplicate."""
         apart = self._apart()
         if apart:
             return Verdict.UNIQUE, apart
@@ -332,7 +341,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "verdict": explanation.verdict.value,
         "reason": explanation.reason,
         "scheme": rules.scheme.id,
-        "rules": {name: getattr(rules, name) for name in ("search", "distance", "probes", "limit", "short_limit")},
+        "rules": {name: getattr(rules, name) for name in _SHOWN_RULES},
         "fingerprint_distance": explanation.fingerprint_distance,
         "distance": explanation.distance,
         "similarity": round(explanation.similarity, 4),

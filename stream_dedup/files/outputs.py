@@ -8,8 +8,9 @@ Owns the form of an output line:
 
 ``dedup`` holds ``verdict``; ``fingerprint`` (16 hex digits) unless rejected; ``match`` {``id``,
 ``distance``, ``similarity``} on duplicates, and on a unique record that is an update (the match is its earlier
-version); ``reason`` on rejected records. A line that is not UTF-8 has ``line_base64`` in place of ``line``, with at
-most ``KEPT_BYTES`` of it, and its length in ``line_bytes`` where it was cut.
+version); ``copies``, how many earlier records are near, where there are any; ``reason`` on rejected records. A line
+that is not UTF-8 has ``line_base64`` in place of ``line``, with at most ``KEPT_BYTES`` of it, and its length in
+``line_bytes`` where it was cut.
 
 Output files appear complete or not at all, when the call succeeds (see ``output_file``).
 """
@@ -45,7 +46,7 @@ def with_verdict(line: bytes, judgement: Judgement, fingerprint: int) -> bytes:
     """Return the output line of a record with a text."""
     if _PLAIN in line or _ESCAPED in line:
         line = without_member(line)
-    if judgement.verdict is Verdict.UNIQUE and judgement.match is None:
+    if judgement.verdict is Verdict.UNIQUE and judgement.match is None and not judgement.copies:
         return b'%b,"dedup":{"verdict":"unique","fingerprint":"%016x"}}\n' % (line[:-1], fingerprint)
     return b'%b,"dedup":%b}\n' % (line[:-1], orjson.dumps(_explain(judgement, fingerprint)))
 
@@ -103,6 +104,8 @@ def _explain(judgement: Judgement, fingerprint: int) -> dict[str, Any]:
     if match is not None:
         similarity = round(match.similarity, SIMILARITY_DECIMALS)
         said["match"] = {"id": match.id, "distance": match.distance, "similarity": similarity}
+    if judgement.copies:
+        said["copies"] = judgement.copies
     return said
 
 

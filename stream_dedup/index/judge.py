@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ from stream_dedup.core.model import (
     row_of,
     signed,
 )
-from stream_dedup.core.rules import UPDATE, Rules
+from stream_dedup.core.rules import COPIES_LIMIT, UPDATE, Rules
 from stream_dedup.errors import RefusedError
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.query import BEST, Articles, Near, Query, query_of
@@ -50,6 +51,8 @@ class _Found(NamedTuple):
 
     position: LogPosition
     distance: int
+    copies: int
+    """Acceptable near entries that the query has."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,24 +94,25 @@ class Judge:
 
     def _without_signature(self, rules: Rules, position: LogPosition, status: Status) -> Judgement:
         reason = self._row(position).batch.reason(row_of(position))
-        return verdict.judge(status, match=None, reason=reason, featureless=rules.featureless)
+        return verdict.judge(status, rules, None, reason)
 
     def _judge_signed(self, rules: Rules, own: _Own) -> Iterator[tuple[int, Judgement]]:
         """Yield the judgement of each article that is near another, by its number."""
         query = query_of(own.articles, rules, self._applied.tables.low_watermark, self._applied.withdrawn.entries)
-        found = self._nearest(query, self._is_other(own))
+        found = self._nearest(query, self._is_other(own), COPIES_LIMIT)
         again = self._versions(query, own, found) if rules.recrawl == UPDATE else {}
         for number, nearest in found.items():
             version = again.get(number)
             match = self._match(own.position(number), version or nearest)
-            status = Status(own.articles.statuses[number])
-            judgement = verdict.judge(
-                status, match=match, reason="", featureless=rules.featureless, update=version is not None
-            )
-            yield number, judgement
+            near = verdict.NearEntries(match, nearest.copies, update=version is not None)
+            yield number, verdict.judge(Status(own.articles.statuses[number]), rules, near, "")
 
-    def _nearest(self, query: Query, accept: Accept | None) -> dict[int, _Found]:
-        """Return the first acceptable near entry of each query, however many are not acceptable."""
+    def _nearest(self, query: Query, accept: Accept | None, most: int) -> dict[int, _Found]:
+        """Return the first acceptable near entry of each query, however many are not acceptable.
+
+        Counts the acceptable ones, up to ``most``.
+        """
+        query = replace(query, best=most)
         found: dict[int, _Found] = {}
         waiting = np.arange(len(query))
         while len(waiting):
@@ -116,10 +120,13 @@ class Judge:
             again = []
             for number, candidates in self._candidates(near, first_only=accept is None):
                 article = int(waiting[number])
-                chosen = next((one for one in candidates if accept is None or accept(article, one.position)), None)
-                if chosen is not None:
-                    found[article] = chosen
-                elif len(candidates) == query.best:
+                if accept is None:
+                    found[article] = candidates[0]
+                    continue
+                acceptable = [one for one in candidates if accept(article, one.position)]
+                if acceptable:
+                    found[article] = acceptable[0]._replace(copies=min(len(acceptable), most))
+                if len(acceptable) < most and len(candidates) == query.best:
                     again.append(number)
             waiting, query = waiting[again], replace(query.part(np.array(again, np.int64)), best=query.best * BEST)
         return found
@@ -127,14 +134,12 @@ class Judge:
     def _candidates(self, near: Near, *, first_only: bool) -> Iterator[tuple[int, list[_Found]]]:
         """Yield the near entries of each query that has any; with ``first_only`` the first one of each."""
         firsts = np.flatnonzero(np.diff(near.queries, prepend=-1))
+        counts = np.diff(firsts, append=len(near.queries)).tolist()
         wanted = firsts if first_only else np.arange(len(near.queries))
         positions = self._applied.tables.rows.rows_of(near.doc_numbers[wanted])["position"].tolist()
-        found = list(map(_Found, positions, near.distances[wanted].tolist()))
-        ends = range(1, len(firsts) + 1) if first_only else [*firsts.tolist(), len(found)][1:]
-        start = 0
-        for number, end in zip(near.queries[firsts].tolist(), ends, strict=True):
-            yield number, found[start:end]
-            start = end
+        columns = zip(positions, near.distances[wanted].tolist(), strict=True)
+        for number, count in zip(near.queries[firsts].tolist(), counts, strict=True):
+            yield number, [_Found(*one, count) for one in islice(columns, 1 if first_only else count)]
 
     def _versions(self, query: Query, own: _Own, found: dict[int, _Found]) -> dict[int, _Found]:
         """Return, for articles that are near another, the nearest entry of the same article id."""
@@ -143,7 +148,7 @@ class Judge:
             return {}
         near = own.of(numbers)
         ids = np.array([id_hash(self._id(position)) for position in near.positions.tolist()], np.uint64)
-        versions = self._nearest(replace(query.part(numbers), own_ids=ids), self._is_version(near))
+        versions = self._nearest(replace(query.part(numbers), own_ids=ids), self._is_version(near), 1)
         return {int(numbers[at]): version for at, version in versions.items()}
 
     def _is_other(self, own: _Own) -> Accept | None:

@@ -165,6 +165,27 @@ def test_wrong(change: Callable[[OutputRecord], OutputRecord], message: str) -> 
     assert message in found.examples["wrong"][0]
 
 
+def test_copies_that_older_rules_did_not_count() -> None:
+    """Under rules that know no bound and no copies an output without the header is right; a wrong number is not."""
+    log = three_articles().plain()
+    outputs = outputs_of(log)
+    without = without_header("dedup.copies")(outputs[1])
+    assert counts(report(log, [outputs[0], without, outputs[2]])) == {}
+    wrong = with_header("dedup.copies", b"2")(outputs[1])
+    assert report(log, [outputs[0], wrong, outputs[2]]).examples["wrong"][0].endswith("copies 2, should be 1")
+
+
+@pytest.mark.parametrize("settings", [{"candidates": 5}, {"copies": 2}])
+def test_copies_that_newer_rules_count(settings: dict[str, int]) -> None:
+    """Rules that older releases cannot read ask for the header."""
+    log = LogOfTest()
+    log.add(rules(**settings))
+    log.add(with_values(batch([0, 1], [A, A ^ 1])))
+    outputs = outputs_of(log.plain())
+    without = without_header("dedup.copies")(outputs[1])
+    assert report(log.plain(), [outputs[0], without]).examples["wrong"][0].endswith("copies None, should be 1")
+
+
 def test_wrong_reason() -> None:
     """A rejected record's reason is the one that was logged."""
     log = three_articles().plain()

@@ -57,6 +57,28 @@ def test_update_is_a_unique_record_with_a_match() -> None:
     assert update == dict(headers_of(Judgement(Verdict.DUPLICATE, match=MATCH))) | {"dedup.verdict": b"unique"}
 
 
+@pytest.mark.parametrize(("verdict", "match"), ANSWERS)
+def test_copies_are_named_where_there_are_any(verdict: Verdict, match: Match | None) -> None:
+    """One header more, on unique records too; none where nothing is near."""
+    without, five = (headers_of(Judgement(verdict, match, copies=copies)) for copies in (0, 5))
+    assert [pair for pair in five if pair not in without] == [("dedup.copies", b"5")]
+    assert (parse_headers(without).copies, parse_headers(five).copies) == (None, 5)
+
+
+@pytest.mark.parametrize("value", [b"0", b"33", b"many", b"-1"])
+def test_copies_that_no_release_writes_are_refused(value: bytes) -> None:
+    """A number out of the range that is counted, or none."""
+    with pytest.raises(CorruptError, match="cannot be read"):
+        parse_headers([*headers_of(Judgement(Verdict.UNIQUE)), ("dedup.copies", value)])
+
+
+def test_a_rejected_record_has_no_copies() -> None:
+    """It is near nothing."""
+    headers = headers_of(Judgement(Verdict.REJECTED, reason="broken"))
+    with pytest.raises(CorruptError, match=r"rejected with the header dedup\.copies"):
+        parse_headers([*headers, ("dedup.copies", b"1")])
+
+
 def test_names_and_values_of_a_rejected_record() -> None:
     """A rejected record has a reason and no fingerprint; a value left out is described."""
     found = dict(

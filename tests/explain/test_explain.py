@@ -110,6 +110,14 @@ def test_exact_search_goes_by_the_distance_of_fingerprints(bits: int, verdict: V
     assert f"differ in {bits} bits of 64, and 3 may differ" in explanation.reason
 
 
+def test_one_article_is_not_enough_where_the_rules_ask_for_more() -> None:
+    """The two are near, and the verdict is what a log of them has: one copy is named as one."""
+    one = side("A", WORDS)
+    explained = explain(one, replace(one, name="B"), directed_rules(copies=3))
+    assert explained.verdict is Verdict.UNIQUE
+    assert explained.reason.endswith("; 3 near earlier articles make a duplicate, and A is one")
+
+
 def test_kinds_and_scopes_never_match() -> None:
     """Equal features and yet unique, and the reason says which."""
     long, short = side("A", WORDS), side("B", WORDS, Status.SHORT)

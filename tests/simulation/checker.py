@@ -111,6 +111,7 @@ def _difference(log: PlainLog, index: int, expected: Judgement, record: StoredRe
         ("verdict", stamp.verdict, expected.verdict),
         ("match", found, match),
         ("reason", stamp.reason, expected.reason),
+        ("copies", stamp.copies, expected.copies or None),
     ]
     if expected.verdict is not Verdict.REJECTED:
         rows.append(("fingerprint", stamp.fingerprint, int(log.entries.fingerprints[index])))
