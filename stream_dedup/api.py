@@ -203,6 +203,8 @@ class Index:
                 probes=_first(probes, profile.probes),
                 limit=_first(limit, profile.limit),
                 short_limit=_first(limit, profile.short_limit),
+                min_equal=profile.min_equal,
+                short_min_equal=profile.short_min_equal,
             )
         problems = rules.problems()
         if problems:

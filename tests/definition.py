@@ -21,9 +21,18 @@ Near = list[tuple[int, int]]
 
 
 def plain_entries(
-    signatures: U8, groups: U64, queries: U8, query_groups: U64, *, times: I64 | None = None, short: Sequence[int] = ()
+    signatures: U8,
+    groups: U64,
+    queries: U8,
+    query_groups: U64,
+    *,
+    times: I64 | None = None,
+    short: Sequence[int] = (),
+    sketches: U8 | None = None,
 ) -> PlainEntries:
     """Columns of the entries, then of the queries, which are of a source of their own.
+
+    ``sketches`` are those of the entries, then of the queries; None: there are none.
 
     Queries at the indices ``short`` are so short that only an equal text is near.
     """
@@ -41,6 +50,7 @@ def plain_entries(
         statuses=statuses,
         words=words(np.concatenate([signatures, queries])).T,
         groups=np.concatenate([groups, query_groups]),
+        sketches=np.empty((0, n + asked), np.uint8) if sketches is None else sketches.T,
         ids=np.zeros(n + asked, np.uint64),
         records=numbers,
     )

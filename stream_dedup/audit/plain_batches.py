@@ -48,16 +48,18 @@ def entry_columns(batch: Batch, rows: I64) -> tuple[NDArray[Any], ...]:
         batch.statuses[rows],
         _words(batch)[:, rows],
         batch.groups[rows],
+        batch.sketches[rows].T,
         np.array([xxhash.xxh3_64_intdigest(batch.id(row).encode()) for row in rows.tolist()], np.uint64),
     )
 
 
-def no_columns() -> tuple[NDArray[Any], ...]:
+def no_columns(sketch_bytes: int) -> tuple[NDArray[Any], ...]:
     """Return the columns of ``PlainEntries`` without entries, so that those of an empty log can be joined too."""
     kinds = (np.int64, np.int64, np.int64, np.int64, np.uint64, np.uint8)
     words = np.empty((SIGNATURE_BYTES // 8, 0), np.uint64)
-    rest = (np.empty(0, kind) for kind in (np.uint64, np.uint64, np.int64))
-    return (*(np.empty(0, kind) for kind in kinds), words, *rest)
+    groups, ids, records = (np.empty(0, kind) for kind in (np.uint64, np.uint64, np.int64))
+    sketches = np.empty((sketch_bytes, 0), np.uint8)
+    return (*(np.empty(0, kind) for kind in kinds), words, groups, sketches, ids, records)
 
 
 def slim(batch: Batch, *, margins: bool) -> Batch:
@@ -71,6 +73,7 @@ def slim(batch: Batch, *, margins: bool) -> Batch:
         groups=np.empty(0, np.uint64),
         signatures=np.empty((0, SIGNATURE_BYTES), np.uint8),
         margins=batch.margins[:rows].copy(),
+        sketches=np.empty((0, 0), np.uint8),
     )
 
 

@@ -12,7 +12,8 @@ An earlier entry b is near the article a if
     1  both are of one group,
     2  b is at or above the low watermark, is inside the window of a's rules, has other coordinates than a, and is
        listed in no withdrawal from before a,
-    3  their distance is at most the reach of the rules for a's kind of text,
+    3  their distance is at most the reach of the rules for a's kind of text, and their sketches have at least as many
+       equal values as the rules ask of it,
     4  b is a candidate of a.
 
 Entry b is found by a look-up of a if the posting list that it reads has b among its newest N entries (N is the bucket
@@ -94,9 +95,10 @@ _MASKS, _FLIPPED = _masks()
 class PlainEntries:
     """Columns of all logged articles, in the order of their log positions.
 
-    ``words`` has a row for each word of the signature; ``ids`` are hashes of the article ids; ``records``
-    is the index of the log record that holds the entry, among those that hold any. ``withdrawn_at`` is the log offset
-    of the first withdrawal that lists an entry, ``NOT_WITHDRAWN`` where none does; without it none does.
+    ``words`` has a row for each word of the signature, ``sketches`` one for each byte of a sketch; ``ids`` are hashes
+    of the article ids; ``records`` is the index of the log record that holds the entry, among those that hold any.
+    ``withdrawn_at`` is the log offset of the first withdrawal that lists an entry, ``NOT_WITHDRAWN`` where none does;
+    without it none does.
     """
 
     positions: I64
@@ -107,6 +109,7 @@ class PlainEntries:
     statuses: U8
     words: U64
     groups: U64
+    sketches: U8
     ids: U64
     records: I64
     withdrawn_at: I64 | None = None
@@ -141,6 +144,12 @@ class PlainEntries:
         """Return the distances, in bits, of one article's signature from others."""
         bits = np.bitwise_count(self.words[:, others] ^ self.words[:, index, None])
         return np.asarray(bits.sum(axis=0, dtype=np.int64), np.int64)
+
+    def equal_values(self, index: int, others: I64) -> I64:
+        """Return how many of the values of one article's sketch, two in a byte, are equal to those of others."""
+        one, other = self.sketches[:, index, None], self.sketches[:, others]
+        high, low = one >> 4 == other >> 4, one & 15 == other & 15
+        return np.asarray(high.sum(axis=0) + low.sum(axis=0), np.int64)
 
 
 class PlainQuery(NamedTuple):
@@ -212,8 +221,11 @@ class PlainSearch:
         near, distances = self._near(query)
         return list(zip(near.tolist(), distances.tolist(), strict=True))
 
+    def _status(self, query: PlainQuery) -> Status:
+        return Status(int(self._entries.statuses[query.article]))
+
     def _reach(self, query: PlainQuery) -> int:
-        return query.rules.reach(Status(int(self._entries.statuses[query.article])))
+        return query.rules.reach(self._status(query))
 
     def _sieve(self, query: PlainQuery) -> int:
         """Return the greatest distance of the key words of an entry that a look-up finds."""
@@ -228,7 +240,8 @@ class PlainSearch:
         distances = (
             entries.signature_distances(article, some) if rules.directed else self._word_distances(article, some)
         )
-        within = np.flatnonzero(distances <= self._reach(query))
+        enough = entries.equal_values(article, some) >= rules.least_equal(self._status(query))
+        within = np.flatnonzero((distances <= self._reach(query)) & enough)
         within = within[np.argsort(distances[within], kind="stable")]
         return some[within], distances[within]
 

@@ -134,9 +134,8 @@ class PlainLog:
     def entries(self) -> PlainEntries:
         """All logged articles. Read this after the last record is appended."""
         # The joined columns replace the parts, so that memory holds them once.
-        self._parts = [
-            tuple(np.concatenate(column, axis=-1) for column in zip(no_columns(), *self._parts, strict=True))
-        ]
+        empty = no_columns(0 if self.rules is None else self.rules.scheme.sketch_bytes)
+        self._parts = [tuple(np.concatenate(column, axis=-1) for column in zip(empty, *self._parts, strict=True))]
         entries = PlainEntries(*self._parts[0])
         if not self._withdrawn_at:
             return entries

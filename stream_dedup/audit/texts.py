@@ -150,6 +150,7 @@ def _entry_differences(log: PlainLog, index: int, columns: Columns, row: int) ->
         ("checksum", int(entries.checksums[index]), int(columns.checksums[row])),
         ("group", int(entries.groups[index]), int(columns.groups[row])),
         ("signature", f"{_signature(log, index):064x}", f"{signature:064x}"),
+        ("sketch", entries.sketches[:, index].tobytes().hex(), columns.sketches[row].tobytes().hex()),
         ("article id", batch.id(logged_row), columns.ids[row]),
         ("reason", batch.reason(logged_row), columns.reasons[row]),
     ]

@@ -65,6 +65,11 @@ def words(signatures: U8) -> U64:
     return np.ascontiguousarray(signatures).view(">u8").astype(np.uint64)
 
 
+def sketch_words(sketches: U8) -> U64:
+    """Return the words of each sketch, 16 values in each; shape (n, bytes // 8)."""
+    return np.ascontiguousarray(sketches).view("<u8").astype(np.uint64, copy=False)
+
+
 def blocks(fingerprints: U64) -> U16:
     """Return the four blocks of each word, shape (n, 4); block 0 is the highest 16 bits."""
     return (fingerprints[:, np.newaxis] >> _SHIFTS).astype(np.uint16)

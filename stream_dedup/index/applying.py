@@ -12,13 +12,13 @@ import numpy as np
 import xxhash
 
 from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
-from stream_dedup.core.model import TABLE_COUNTS, DocNumber, LogOffset
+from stream_dedup.core.model import DocNumber, LogOffset, Widths
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules, Scheme
 from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index.history import History, Mark
-from stream_dedup.index.layout import Head, RowArray, offset_key, withdrawn_key
+from stream_dedup.index.layout import Head, RowArray, offset_key, row_type, withdrawn_key
 from stream_dedup.index.records import StoredRecord, StoredRecords
 from stream_dedup.index.row_column import RowColumn
 from stream_dedup.index.segments import Coverage, Uncovered
@@ -54,8 +54,9 @@ class Applied:
         current = self.history.current
         if current is not None:
             self._refuse_scheme(current.scheme, "index")
-        # The first rules set the number of tables of an empty index.
-        self.tables = self._open_tables(TABLE_COUNTS[0] if current is None else current.scheme.tables, progress)
+        # The first rules set the widths of an empty index.
+        self._widths = Widths() if current is None else current.scheme.widths
+        self.tables = self._open_tables(progress)
 
     def _check_state(self) -> None:
         """Compare the state with the first and the last record, which were written with it."""
@@ -114,8 +115,9 @@ class Applied:
         else:
             self._apply_withdrawal(record, record.payload)
 
-    def _open_tables(self, count: int, progress: ReportProgress | None = None) -> Tables:
-        column = RowColumn(self.store, self.state.first_doc_number, self.state.next_doc_number)
+    def _open_tables(self, progress: ReportProgress | None = None) -> Tables:
+        count, kind = self._widths.tables, row_type(self._widths.sketch_bytes)
+        column = RowColumn(self.store, self.state.first_doc_number, self.state.next_doc_number, kind)
         if (self.state.purge or 0) >= count * RANGES:
             reason = f"its state purges shard {self.state.purge}, its tables have {count * RANGES}"
             raise self.store.corrupt(reason)
@@ -130,9 +132,8 @@ class Applied:
                 "something else than a trim deleted; begin a new log with another --group and another --index"
             )
             raise RefusedError(msg)
-        scheme = self.history.current.scheme
-        if batch.widths != scheme.widths:
-            msg = f"log record {record.offset} is of {batch.widths}, the log's scheme has {scheme.widths}"
+        if batch.widths != self._widths:
+            msg = f"log record {record.offset} is of {batch.widths}, the log's scheme has {self._widths}"
             raise RefusedError(msg)
         uncovered = self.coverage.uncovered(batch)
         row = StoredRecord(
@@ -191,8 +192,9 @@ class Applied:
         mark = Mark(record.offset, rules, self.state.newest)
         self._write(mark.write)
         self.history.marks.append(mark)
-        if self.tables.count != rules.scheme.tables:
-            self.tables = self._open_tables(rules.scheme.tables)
+        if self._widths != rules.scheme.widths:
+            self._widths = rules.scheme.widths
+            self.tables = self._open_tables()
 
     def _apply_trim(self, record: LogRecord, trim: Trim) -> None:
         effect = self.trims.effect_of(trim)

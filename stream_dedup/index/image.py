@@ -59,7 +59,7 @@ class Image:
 
     def has_room_for_rows(self) -> bool:
         """Whether all rows fit into the budget."""
-        return HeldRows.size(self._rows.first, self._rows.after) <= self._budget
+        return HeldRows.size(self._rows.first, self._rows.after, self._rows.kind) <= self._budget
 
     def hold_shard(self, shard: int, load: Callable[[], Source], *, spare: int = 1) -> bool:
         """Hold a shard if the budget has room for it ``spare`` times."""

@@ -229,6 +229,7 @@ class Judge:
             groups=batch.groups[at],
             signatures=batch.signatures[at],
             margins=batch.margins[at],
+            sketches=batch.sketches[at],
             before=row.doc_numbers[at],
             times=row.head.times_of(at),
         )

@@ -15,7 +15,7 @@ in values little-endian. One column family holds families of keys by their first
                                        own number, or the next one if they have none, is at least this, i64; log
                                        offset of the withdrawal, i64
     U offset:8                         rules record that took force or restates, JSON
-    W chunk:4                          rows ROW_CHUNK * chunk to before the next chunk's, 64 bytes each (below)
+    W chunk:4                          rows ROW_CHUNK * chunk to before the next chunk's (below)
     P table:1 page:2                   tails of PAGE_BLOCKS neighbouring lists: how many entries each has, u16 x
                                        PAGE_BLOCKS, two bytes 0, then the entries, list by list, by document number
     C table:1 block:2 number:4         sealed piece of a list: exactly CHUNK_ENTRIES entries, older than the tail
@@ -29,7 +29,9 @@ Document number
 Original
     An entry whose source offset no earlier log record covers. The others are copies: they have no number and no row.
 Row
-    the four words of the signature, group, XXH3 of the article id's bytes, log position, log time: 64 bytes (``ROW``).
+    the four words of the signature, group, XXH3 of the article id's bytes, log position, log time: 64 bytes (``ROW``);
+    then the sketch, as many bytes as the scheme says (``row_type``). A scheme never changes, so the rows of an index
+    are of one size.
 Entry of a list
     the three blocks of the key word beside the list's own, from the highest to the lowest, u16 each; number u32.
 """
@@ -38,6 +40,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -61,12 +64,14 @@ ENTRY_BYTES = 10
 ROW = np.dtype(
     [("signature", "<u8", (4,)), ("group", "<u8"), ("id_hash", "<u8"), ("position", "<i8"), ("time", "<i8")], align=True
 )
-"""One row, on disk and in memory (see the drawing); named columns of one array."""
+"""One row without a sketch, on disk and in memory (see the drawing); named columns of one array."""
 ROW_BYTES = ROW.itemsize
+SKETCH_WORD = np.dtype("<u8")
 MAX_DOC_NUMBERS = 1 << 32
 
+RowType = np.dtype[np.void]
 RowArray = NDArray[np.void]
-"""Rows: an array of ``ROW``."""
+"""Rows: an array of a ``row_type``."""
 Packed = U16
 """Stored entries, each as five u16: shape (n, 5)."""
 
@@ -79,6 +84,13 @@ _FORGOTTEN_KEY = struct.Struct(">c16sI")
 _FORGOTTEN_BYTES = 8
 _NUMBER_KEY = struct.Struct(">cQ")
 _WITHDRAWN = struct.Struct("<qq")
+
+
+@cache
+def row_type(sketch_bytes: int) -> RowType:
+    """Return the type of a row with a sketch of so many bytes, whole words."""
+    words = (sketch_bytes // SKETCH_WORD.itemsize,)
+    return np.dtype([*ROW.descr, ("sketch", SKETCH_WORD, words)]) if sketch_bytes else ROW
 
 
 def offset_key(family: bytes, offset: int) -> bytes:

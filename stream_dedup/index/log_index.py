@@ -248,8 +248,8 @@ class LogIndex:
         """Return every near entry of texts with features, as of the end of the log; nothing expires."""
         before = np.full(len(groups), self.next_doc_number, np.int64)
         times = np.zeros(len(groups), np.int64)
-        signatures, margins, statuses, _ = fingerprints
-        articles = Articles(statuses, groups, signatures, margins, before, times)
+        signatures, margins, statuses, sketches = fingerprints
+        articles = Articles(statuses, groups, signatures, margins, sketches, before, times)
         tables, withdrawn = self._applied.tables, self._applied.withdrawn.entries
         return tables.all_near(query_of(articles, rules, tables.low_watermark, withdrawn))
 

@@ -7,7 +7,8 @@ An entry is near an article if it passes, in this order:
 2. An entry that is not trimmed (``low_watermark``), whose group is the article's, which has not expired, which no
    earlier record withdrew, and which has the article id of the query, if the query has one.
 3. Exact search: the fingerprints are within ``reach`` bits, and that is the distance. Directed search: the key words of
-   the table are within ``SIEVE_BITS`` (a sieve, before the row is fetched), and the signatures within ``reach``.
+   the table are within ``SIEVE_BITS`` (a sieve, before the row is fetched), and the signatures within ``reach``; then
+   at least ``least_equal`` values of the two sketches are equal, if the query has sketches.
 
 Of the entries that pass 1, the sieve of 3, and 2 but for the article id, only the first ``candidates`` are checked
 further. Their order: the look-ups in the order of the plan, and in each posting list the newest first; an entry that
@@ -26,7 +27,7 @@ import numpy as np
 
 from stream_dedup.core.arrays import I64, U8, U16, U32, U64
 from stream_dedup.core.model import DocNumber, Status
-from stream_dedup.core.probes import KEY_FACTORS, directed, exact_plan, keys
+from stream_dedup.core.probes import KEY_FACTORS, directed, exact_plan, keys, sketch_words
 from stream_dedup.core.rules import Rules
 
 BEST = 8
@@ -43,6 +44,7 @@ class Articles:
     groups: U64
     signatures: U8
     margins: U8
+    sketches: U8
     before: I64
     """First document number that does not exist for it."""
     times: I64
@@ -64,6 +66,8 @@ class Query:
         plan: look-ups ``table << 16 | mask``, shape (n, probes), or (1, probes) for the same for every article.
         directed: directed search, else exact.
         reach: of each article, greatest distance in bits.
+        sketches: words of the articles' sketches, shape (n, 1 to 4); None: sketches are not compared.
+        least_equal: of each article, equal values that an entry's sketch must at least have.
         bucket_limit: newest entries of each posting list that are compared.
         candidates: entries that are checked for each article; None: all of them.
         low_watermark: entries with a lower document number are trimmed.
@@ -83,6 +87,8 @@ class Query:
     bucket_limit: int
     candidates: int | None = None
     low_watermark: DocNumber = DocNumber(0)
+    sketches: U64 | None = None
+    least_equal: I64 | None = None
     oldest: I64 | None = None
     own_ids: U64 | None = None
     best: int = BEST
@@ -110,6 +116,8 @@ class Query:
             before=self.before[chosen],
             plan=self.plan if len(self.plan) == 1 else self.plan[chosen],
             reach=self.reach[chosen],
+            sketches=None if self.sketches is None else self.sketches[chosen],
+            least_equal=None if self.least_equal is None else self.least_equal[chosen],
             oldest=None if self.oldest is None else self.oldest[chosen],
             own_ids=None if self.own_ids is None else self.own_ids[chosen],
         )
@@ -134,6 +142,7 @@ def query_of(articles: Articles, rules: Rules, low_watermark: DocNumber, withdra
     ``withdrawn`` are the withdrawn ones, as in ``Query``.
     """
     reaches = np.array([0 if status is Status.REJECTED else rules.reach(status) for status in Status], np.int64)
+    least_equal = np.array([rules.least_equal(status) for status in Status], np.int64)
     return Query(
         keys=keys(articles.signatures, articles.groups),
         groups=articles.groups,
@@ -141,6 +150,8 @@ def query_of(articles: Articles, rules: Rules, low_watermark: DocNumber, withdra
         plan=directed(articles.margins, rules.probes or 1) if rules.directed else exact_plan(rules.distance or 0),
         directed=rules.directed,
         reach=reaches[articles.statuses],
+        sketches=sketch_words(articles.sketches) if least_equal.any() else None,
+        least_equal=least_equal[articles.statuses] if least_equal.any() else None,
         bucket_limit=rules.bucket_limit,
         candidates=rules.candidates,
         low_watermark=low_watermark,

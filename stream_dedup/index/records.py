@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.entry import Batch, LogRecord, decode
 from stream_dedup.core.model import ROW_BITS, LogOffset, signed
-from stream_dedup.core.probes import words
+from stream_dedup.core.probes import sketch_words, words
 from stream_dedup.errors import CorruptError, RefusedError
 from stream_dedup.index import layout
-from stream_dedup.index.layout import ROW, Head, RowArray
+from stream_dedup.index.layout import Head, RowArray, row_type
 from stream_dedup.index.settings import FETCH_RECORDS, RECENT_BYTES
 from stream_dedup.index.store import Store, WriteBatch
 
@@ -58,12 +58,14 @@ class StoredRecord:
     def table_rows(self) -> RowArray:
         """Return the rows of the entries that have a document number."""
         rows = np.flatnonzero(self.numbered)
-        whole = np.empty(len(rows), ROW)
+        whole = np.empty(len(rows), row_type(self.batch.widths.sketch_bytes))
         whole["signature"] = words(self.batch.signatures)[rows]
         whole["group"] = self.batch.groups[rows]
         whole["id_hash"] = id_hashes(self.batch)[rows]
         whole["position"] = rows + (self.offset << ROW_BITS)
         whole["time"] = self.head.times_of(rows)
+        if self.batch.widths.sketch_bytes:
+            whole["sketch"] = sketch_words(self.batch.sketches[rows])
         return whole
 
 

@@ -9,14 +9,15 @@ from functools import cached_property
 import numpy as np
 
 from stream_dedup.core.arrays import I64
-from stream_dedup.index.layout import ROW, RowArray
+from stream_dedup.core.model import SKETCH_SIZES
+from stream_dedup.index.layout import ROW, RowArray, RowType, row_type
 
 
 @dataclass(frozen=True, eq=False)
 class RowChunks:
     """Rows held in memory, in chunks of ``2**chunk_bits`` rows each but the last, which may be shorter or longer.
 
-    A row is a ``layout.ROW``; its signature is not XORed with the group.
+    A row is of a ``layout.row_type``, the same in all chunks; its signature is not XORed with the group.
     ``base`` is the document number of the first row; entries before it must be trimmed.
 
     Raises:
@@ -28,9 +29,10 @@ class RowChunks:
     base: int = 0
 
     def __post_init__(self) -> None:
+        known = self.kind in map(row_type, SKETCH_SIZES)
         for chunk in self.chunks:
-            if chunk.dtype != ROW or chunk.ndim != 1 or not chunk.flags.c_contiguous:
-                msg = "rows: chunks must be contiguous arrays of layout.ROW"
+            if not known or chunk.dtype != self.kind or chunk.ndim != 1 or not chunk.flags.c_contiguous:
+                msg = "rows: chunks must be contiguous arrays of one layout.row_type"
                 raise ValueError(msg)
         if any(len(chunk) != 1 << self.chunk_bits for chunk in self.chunks[:-1]):
             msg = f"rows: chunks of {[len(chunk) for chunk in self.chunks]} rows, must have {1 << self.chunk_bits}"
@@ -40,6 +42,11 @@ class RowChunks:
     def of(cls, rows: RowArray) -> RowChunks:
         """Hold all rows in one array."""
         return cls((rows,))
+
+    @property
+    def kind(self) -> RowType:
+        """Type of the rows."""
+        return self.chunks[0].dtype if self.chunks else ROW
 
     @property
     def end(self) -> int:
@@ -57,7 +64,7 @@ class RowChunks:
         """Return the rows of these document numbers."""
         if len(self.chunks) == 1:
             return self.chunks[0].take(doc_numbers - self.base)
-        taken = np.empty(len(doc_numbers), ROW)
+        taken = np.empty(len(doc_numbers), self.kind)
         numbers = np.minimum((doc_numbers - self.base) >> self.chunk_bits, len(self.chunks) - 1)
         for number in np.unique(numbers).tolist():
             here = np.flatnonzero(numbers == number)

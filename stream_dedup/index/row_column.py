@@ -1,4 +1,4 @@
-"""The rows, by document number: 64 bytes of every signed original that a verdict needs.
+"""The rows, by document number: what a verdict needs of every signed original, 64 bytes and its sketch.
 
 On disk rows are in chunks (see ``layout``), written in the same batch as their log record; the unfinished last chunk is
 written again with each batch. Rows are also in memory if the image has room for them.
@@ -13,7 +13,7 @@ import numpy as np
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.model import DocNumber
 from stream_dedup.errors import RefusedError
-from stream_dedup.index.layout import MAX_DOC_NUMBERS, ROW, ROW_BYTES, RowArray, chunk_key, chunk_of
+from stream_dedup.index.layout import MAX_DOC_NUMBERS, ROW, RowArray, RowType, chunk_key, chunk_of
 from stream_dedup.index.row_chunks import RowChunks
 from stream_dedup.index.settings import IMAGE_CHUNK_BITS, ROW_CHUNK
 from stream_dedup.index.store import Store, WriteBatch
@@ -21,18 +21,19 @@ from stream_dedup.index.store import Store, WriteBatch
 MAX_CHUNK = (1 << 32) - 1
 """Number of a chunk that no index reaches."""
 _READ_CHUNKS = 1024
-"""Chunks read at once: 4 MiB."""
+"""Chunks read at once: 4 MiB of rows without sketches."""
 
 
 class RowColumn:
     """Rows of the document numbers from ``first`` to before ``after``."""
 
-    def __init__(self, store: Store, first: DocNumber, after: DocNumber) -> None:
+    def __init__(self, store: Store, first: DocNumber, after: DocNumber, kind: RowType = ROW) -> None:
         self._store = store
+        self.kind = kind
         self.first = first
         self.after = after
         self.held: HeldRows | None = None
-        self._tail = np.empty(0, ROW)
+        self._tail = np.empty(0, kind)
         self._check_end()
         if after % ROW_CHUNK:
             start = after - after % ROW_CHUNK
@@ -54,8 +55,8 @@ class RowColumn:
             raise RefusedError(msg)
         chunk = (self.after - len(self._tail)) // ROW_CHUNK
         raw = np.concatenate((self._tail, rows)).tobytes()
-        for at in range(0, len(raw), ROW_CHUNK * ROW_BYTES):
-            writes.put(chunk_key(chunk), raw[at : at + ROW_CHUNK * ROW_BYTES])
+        for at in range(0, len(raw), self._chunk_bytes):
+            writes.put(chunk_key(chunk), raw[at : at + self._chunk_bytes])
             chunk += 1
 
     def rows_written(self, rows: RowArray) -> None:
@@ -81,7 +82,7 @@ class RowColumn:
         numbers = doc_numbers // ROW_CHUNK
         changes = np.diff(numbers, prepend=-1) > 0
         chunks, at = numbers[changes], np.cumsum(changes) - 1
-        rows = np.empty(len(doc_numbers), ROW)
+        rows = np.empty(len(doc_numbers), self.kind)
         for first in range(0, len(chunks), _READ_CHUNKS):
             here = slice(*np.searchsorted(at, (first, first + _READ_CHUNKS)).tolist())
             whole = self._read(chunks[first : first + _READ_CHUNKS])
@@ -108,7 +109,7 @@ class RowColumn:
     def _check_end(self) -> None:
         """Check that the last chunk on disk ends at the last document number: both are written in one batch."""
         last = self._store.last(chunk_key(0), chunk_key(MAX_CHUNK))
-        end = 0 if last is None else chunk_of(last[0]) * ROW_CHUNK + len(last[1]) // ROW_BYTES
+        end = 0 if last is None else chunk_of(last[0]) * ROW_CHUNK + len(last[1]) // self.kind.itemsize
         # Where every row is trimmed its chunk may be gone.
         if end != self.after and not (last is None and self.first == self.after):
             reason = f"its rows end at {end}, its state at {self.after}"
@@ -116,34 +117,39 @@ class RowColumn:
 
     def _read(self, chunks: I64) -> RowArray:
         """Read chunks; an unfinished last one is filled up to its full length."""
-        found = self._store.get([chunk_key(chunk) for chunk in chunks.tolist()])
+        found, size = self._store.get([chunk_key(chunk) for chunk in chunks.tolist()]), self.kind.itemsize
         for chunk, raw in zip(chunks.tolist(), found, strict=True):
-            if len(raw) < ROW_BYTES * min(ROW_CHUNK, self.after - chunk * ROW_CHUNK) or len(raw) % ROW_BYTES:
+            if len(raw) < size * min(ROW_CHUNK, self.after - chunk * ROW_CHUNK) or len(raw) % size:
                 reason = f"rows {chunk * ROW_CHUNK} and on: {len(raw)} bytes do not hold them"
                 raise self._store.corrupt(reason)
-        if found and len(found[-1]) < ROW_CHUNK * ROW_BYTES:
-            found[-1] += bytes(ROW_CHUNK * ROW_BYTES - len(found[-1]))
-        return np.frombuffer(b"".join(found), ROW)
+        if found and len(found[-1]) < self._chunk_bytes:
+            found[-1] += bytes(self._chunk_bytes - len(found[-1]))
+        return np.frombuffer(b"".join(found), self.kind)
+
+    @property
+    def _chunk_bytes(self) -> int:
+        return ROW_CHUNK * self.kind.itemsize
 
 
 class HeldRows:
     """Rows in memory, in arrays of ``1 << IMAGE_CHUNK_BITS``: growing copies nothing, trims free whole arrays."""
 
-    def __init__(self, first: DocNumber) -> None:
+    def __init__(self, first: DocNumber, kind: RowType) -> None:
+        self._kind = kind
         self._base = first >> IMAGE_CHUNK_BITS
         self._chunks: list[RowArray] = []
         self.rows = RowChunks((), IMAGE_CHUNK_BITS, self._base << IMAGE_CHUNK_BITS)
 
     @staticmethod
-    def size(first: DocNumber, after: DocNumber) -> int:
-        """Return the bytes that rows of these document numbers take, one array at least."""
+    def size(first: DocNumber, after: DocNumber, kind: RowType) -> int:
+        """Return the bytes that rows of these document numbers and this type take, one array at least."""
         chunks = -(-after // (1 << IMAGE_CHUNK_BITS)) - (first >> IMAGE_CHUNK_BITS)
-        return max(chunks, 1) * (ROW_BYTES << IMAGE_CHUNK_BITS)
+        return max(chunks, 1) * (kind.itemsize << IMAGE_CHUNK_BITS)
 
     @property
     def bytes(self) -> int:
         """Bytes of memory in use."""
-        return len(self._chunks) * (ROW_BYTES << IMAGE_CHUNK_BITS)
+        return len(self._chunks) * (self._kind.itemsize << IMAGE_CHUNK_BITS)
 
     def set_rows(self, first: DocNumber, rows: RowArray) -> None:
         """Append rows of the document numbers from ``first`` on, which follow the rows held."""
@@ -151,7 +157,7 @@ class HeldRows:
         while at < len(rows):
             number, offset = divmod(first + at, size)
             if number - self._base == len(self._chunks):
-                self._chunks.append(np.empty(size, ROW))
+                self._chunks.append(np.empty(size, self._kind))
                 self._renew()
             count = min(size - offset, len(rows) - at)
             self._chunks[number - self._base][offset : offset + count] = rows[at : at + count]

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core.probes import SIEVE_BITS, load_plan_kernel
-from stream_dedup.index.layout import ROW, ROW_BYTES, RowArray
+from stream_dedup.index.layout import SKETCH_WORD, RowArray, RowType, row_type
 from stream_dedup.index.posting_lists import PostingLists
 from stream_dedup.index.query import Near, Query
 from stream_dedup.index.row_chunks import Fetch, RowChunks
@@ -58,16 +58,28 @@ def scan(query: Query, lists: PostingLists, rows: RowChunks | RowArray | Fetch) 
             memory allows.
 
     Raises:
-        ValueError: rows are missing of document numbers that exist for an article.
+        ValueError: rows are missing of document numbers that exist for an article, or have other sketches.
     """
     if isinstance(rows, np.ndarray):
         rows = RowChunks.of(rows)
     if isinstance(rows, RowChunks) and len(query):
+        _refuse_other_sketches(query, rows.kind)
         first, end = query.low_watermark, int(query.before.max())
         if not rows.base <= first <= end <= rows.end:
             msg = f"rows of {rows.base} to {rows.end} are held, the query needs {first} to {end}"
             raise ValueError(msg)
     return _Scan(query, lists, rows).near()
+
+
+def _refuse_other_sketches(query: Query, kind: RowType) -> None:
+    """Refuse rows whose sketches are not as wide as those of the query, if it has any.
+
+    Raises:
+        ValueError: the kernel would read beyond a row.
+    """
+    if query.sketches is not None and kind != row_type(query.sketches.shape[1] * SKETCH_WORD.itemsize):
+        msg = f"rows: of {kind.itemsize} bytes, which have no sketches of {query.sketches.shape[1]} words"
+        raise ValueError(msg)
 
 
 def warm() -> None:
@@ -97,7 +109,7 @@ class _Scan:
     def __init__(self, query: Query, lists: PostingLists, rows: RowChunks | Fetch) -> None:
         self._kernel = _load_kernel()
         self._rows, self._floor = rows, query.low_watermark
-        self._articles = _articles(query)
+        self._query, self._articles = query, _articles(query)
         self._plan, self._directory = np.ascontiguousarray(query.plan), lists.directory
         self._directed = query.directed
         self._withdrawn = np.ascontiguousarray(query.withdrawn)
@@ -135,12 +147,14 @@ class _Scan:
         if not len(waiting):
             return
         if isinstance(self._rows, RowChunks):
-            self._kernel.locate(waiting, self._rows.addresses, self._rows.chunk_bits, self._rows.base)
+            held = self._rows
+            self._kernel.locate(waiting, held.addresses, held.chunk_bits, held.base, held.kind.itemsize)
             self._kernel.check(waiting, self._articles, self._withdrawn, self._directed, self._seen, self._best)
             return
         distinct, at = np.unique(waiting["at"], return_inverse=True)
-        rows = np.ascontiguousarray(self._rows(distinct), ROW)  # held until the check is done
-        waiting["at"] = rows.__array_interface__["data"][0] + at * ROW_BYTES
+        rows = np.ascontiguousarray(self._rows(distinct))  # held until the check is done
+        _refuse_other_sketches(self._query, rows.dtype)
+        waiting["at"] = rows.__array_interface__["data"][0] + at * rows.itemsize
         self._kernel.check(waiting, self._articles, self._withdrawn, self._directed, self._seen, self._best)
 
 
@@ -159,5 +173,9 @@ def _articles(query: Query) -> NDArray[Any]:
     articles["oldest"] = NEVER if query.oldest is None else query.oldest
     articles["sieve"] = SIEVE_BITS if query.directed else query.reach
     articles["limit"] = query.bucket_limit
+    if query.sketches is not None:
+        words = query.sketches.shape[1]
+        articles["sketch"][:, :words], articles["sketch_words"] = query.sketches, words
+        articles["least_equal"] = query.least_equal
     articles["room"] = NO_BOUND if query.candidates is None else query.candidates
     return articles

@@ -29,7 +29,7 @@ from stream_dedup.core.kernel import (
     record_at,
     written,
 )
-from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD
+from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, SKETCH_WORD_VALUES
 from stream_dedup.index.layout import ROW, ROW_BYTES
 from stream_dedup.index.posting_lists import ADDRESSES, LISTS, PART_LISTS
 from stream_dedup.index.scan_records import ARTICLE, CURSOR, DISTANCE_SHIFT, DOC_NUMBER, NO_BOUND, SPAN, WAITING
@@ -43,6 +43,9 @@ LINE = 64
 """Bytes of a cache line."""
 WORD, HALF = 8, 4
 """Bytes of a key, of a document number or a start."""
+
+_LOWEST_BITS = np.uint64(0x1111_1111_1111_1111)
+"""The lowest bit of each value of a sketch."""
 
 _ARTICLE, _SPAN, _WAITING, _CURSOR, _ADDRESSES = map(from_dtype, (ARTICLE, SPAN, WAITING, CURSOR, ADDRESSES))
 _ROW = from_dtype(ROW)
@@ -193,15 +196,16 @@ def resolve(waiting: Records, articles: Records, low_watermark: int, best: I64) 
     return left
 
 
-@compiled(void, written(_WAITING), read(int64), int64, int64)
-def locate(waiting: Records, chunks: I64, chunk_bits: int, base: int) -> None:
-    """Replace document numbers by the addresses of their rows."""
+@compiled(void, written(_WAITING), read(int64), int64, int64, int64)
+def locate(waiting: Records, chunks: I64, chunk_bits: int, base: int, row_bytes: int) -> None:
+    """Replace document numbers by the addresses of their rows, which are of so many bytes."""
     for number in range(len(waiting)):
         position = waiting[number].at - base
         chunk = min(position >> chunk_bits, len(chunks) - 1)
-        address = chunks[chunk] + (position - (chunk << chunk_bits)) * ROW_BYTES
+        address = chunks[chunk] + (position - (chunk << chunk_bits)) * row_bytes
         waiting[number].at = address
         prefetch(address)
+        prefetch(address + row_bytes - 1)
 
 
 @inlined
@@ -246,6 +250,18 @@ def _first_time(seen: I64, article: int, doc_number: int) -> bool:
     return True
 
 
+@inlined
+def _equal_values(own: U64, address: int, words: int) -> int:
+    """How many values of 4 bits a sketch of so many words shares with the one at an address."""
+    equal = 0
+    for word in range(words):
+        apart = own[word] ^ load_word(address + word * WORD)
+        apart |= apart >> np.uint64(1)
+        apart |= apart >> np.uint64(2)
+        equal += SKETCH_WORD_VALUES - popcount(apart & _LOWEST_BITS)
+    return equal
+
+
 @compiled(void, read(_WAITING), written(_ARTICLE), read(int64, 2), boolean, written(int64), written(int64, 2))
 def check(waiting: Records, articles: Records, withdrawn: I64, directed: bool, seen: I64, best: I64) -> None:  # noqa: FBT001 - compiled: no names
     """Step 3: compare candidates with their rows and keep the best; ``seen`` notes those that took a place."""
@@ -266,6 +282,11 @@ def check(waiting: Records, articles: Records, withdrawn: I64, directed: bool, s
             for word in range(BLOCKS_PER_WORD):
                 distance += popcount(own[word] ^ other[word])
             if distance > article.reach:
+                continue
+            if (
+                _equal_values(article.sketch, waiting[number].at + ROW_BYTES, article.sketch_words)
+                < article.least_equal
+            ):
                 continue
             rank = distance << DISTANCE_SHIFT | doc_number
         _keep(best[at], rank)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from stream_dedup.core.model import SKETCH_SIZES
+
 DISTANCE_SHIFT = 32
 """Near entries are ranked by ``distance << 32 | doc_number``: nearest, then earliest."""
 DOC_NUMBER = (1 << DISTANCE_SHIFT) - 1
@@ -20,16 +22,19 @@ ARTICLE = np.dtype(
         ("own_id_mask", "<u8"),
         ("before", "<i8"),
         ("oldest", "<i8"),
-        ("reach", "<i8"),
+        ("reach", "<i4"),
         ("sieve", "<i4"),
         ("room", "<i4"),
-        ("limit", "<i8"),
+        ("limit", "<i4"),
+        ("least_equal", "<i4"),
+        ("sketch_words", "<i4"),
+        ("sketch", "<u8", (SKETCH_SIZES[-1] // 8,)),
     ],
     align=True,
 )
-"""One article of a query as the kernel takes it: 128 bytes, two cache lines. ``own_id_mask`` is 0 where any id will
-do; ``sieve`` is the greatest distance of the key words, ``room`` the candidates that may still be checked, ``limit``
-the newest entries of a posting list compared."""
+"""One article of a query as the kernel takes it: 160 bytes. ``own_id_mask`` is 0 where any id will do;
+``sieve`` is the greatest distance of the key words, ``room`` the candidates that may still be checked, ``limit``
+the newest entries of a posting list compared. ``sketch_words`` is 0 where sketches are not compared."""
 NO_BOUND = (1 << 31) - 1
 """Room of an article whose candidates are all checked."""
 SPAN = np.dtype([("keys", "<i8"), ("doc_numbers", "<i8"), ("entries", "<i8"), ("word", "<i8")], align=True)

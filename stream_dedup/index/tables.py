@@ -194,7 +194,7 @@ class Tables:
         """Load rows, then shards; progress counts a step for each shard, and as many in all for the rows."""
         whole = 2 * self.shards
         if self.image.has_room_for_rows():
-            held = HeldRows(self.rows.first)
+            held = HeldRows(self.rows.first, self.rows.kind)
             for first, rows in self.rows.scan(self.rows.first):
                 held.set_rows(first, rows)
                 if progress is not None:

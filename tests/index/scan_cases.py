@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from stream_dedup.core.arrays import I64, U32, U64
+from stream_dedup.core.arrays import I64, U8, U32, U64
 from stream_dedup.core.model import DocNumber
-from stream_dedup.core.probes import directed, exact_plan, keys, words
+from stream_dedup.core.probes import directed, exact_plan, keys, sketch_words, words
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules, Scheme
-from stream_dedup.index.layout import ROW, RowArray
+from stream_dedup.index.layout import RowArray, row_type
 from stream_dedup.index.posting_lists import LISTS, PART_LISTS, PARTS, Level, PostingLists, Source
 from stream_dedup.index.query import Near, Query
 from stream_dedup.index.row_chunks import RowChunks
@@ -31,13 +31,18 @@ class World:
     rows: RowArray
     keys: U64
 
+    @property
+    def sketches(self) -> U8:
+        """Sketch of each entry."""
+        return np.ascontiguousarray(self.rows["sketch"]).view(np.uint8)
+
     def blocks(self, table: int) -> I64:
         """Block of each entry."""
         return _block(self.keys, table)
 
 
-def make_world(rng: np.random.Generator, n: int, tables: int, flips: int) -> World:
-    """Entries around a few centres, in a few groups, some of them random."""
+def make_world(rng: np.random.Generator, n: int, tables: int, flips: int, sketch_bytes: int = 0) -> World:
+    """Entries around a few centres, in a few groups, some of them random; their sketches share some values."""
     centres = rng.integers(0, 2, (max(1, n // 20), 256), dtype=np.uint8)
     bits = centres[rng.integers(0, len(centres), n)]
     for row in bits:
@@ -46,8 +51,13 @@ def make_world(rng: np.random.Generator, n: int, tables: int, flips: int) -> Wor
     bits[strange] = rng.integers(0, 2, (int(strange.sum()), 256))
     signatures = np.packbits(bits, axis=1)
     groups = rng.choice(np.array([0, 0, 0, 1, 0xFFFF_0000_1234_5678], np.uint64), n)
-    rows = np.zeros(n, ROW)
+    rows = np.zeros(n, row_type(sketch_bytes))
     rows["signature"] = words(signatures)
+    if sketch_bytes:
+        values = np.where(
+            rng.random((n, 2 * sketch_bytes)) < rng.random((n, 1)), rng.integers(0, 16, 2 * sketch_bytes), 0
+        )
+        rows["sketch"] = sketch_words((values[:, ::2] << 4 | values[:, 1::2]).astype(np.uint8))
     rows["group"] = groups
     rows["id_hash"] = rng.integers(0, 5, n)
     rows["position"] = np.arange(n) * 1000
@@ -121,6 +131,7 @@ def by_definition(case: Case) -> Found:
         query.groups,
         times=rows["time"],
         short=np.flatnonzero(query.reach == 0).tolist(),
+        sketches=None if query.sketches is None else world.sketches[np.concatenate([np.arange(len(rows)), articles])],
     )
     found = near_by_definition(entries, case.rules, query.before.tolist(), world.margins[articles], query.low_watermark)
     if own is not None:
@@ -139,13 +150,15 @@ def rules_for(query: Query, tables: int, probes: int | None, k: int) -> list[Rul
         candidates=query.candidates,
     )
     oldest = [None] * len(query) if query.oldest is None else query.oldest.tolist()
+    least = [None] * len(query) if query.least_equal is None else query.least_equal.tolist()
     return [
         replace(
             rules,
             limit=None if probes is None else reach,
+            min_equal=enough,
             window_ms=None if since is None else QUERY_TIME - since,
         )
-        for reach, since in zip(query.reach.tolist(), oldest, strict=True)
+        for reach, enough, since in zip(query.reach.tolist(), least, oldest, strict=True)
     ]
 
 
@@ -179,20 +192,26 @@ def cases(draw: st.DrawFn) -> Case:
     """Entries in levels, and queries of every kind."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     tables = draw(st.sampled_from([4, 8, 16]))
-    world = make_world(rng, draw(st.integers(1, 120)), tables, draw(st.integers(0, 40)))
+    sketch_bytes = draw(st.sampled_from([0, 8, 16, 32]))
+    world = make_world(rng, draw(st.integers(1, 120)), tables, draw(st.integers(0, 40)), sketch_bytes)
     n = len(world.rows)
     lists = make_lists(world, tables, rng.integers(0, n + 1, (tables, PARTS)), draw(st.integers(0, n)))
     articles = rng.integers(0, n, draw(st.integers(0, 12)))
     probes = draw(st.none() | st.integers(1, 200)) if tables == 4 else draw(st.integers(1, 200))
     k = draw(st.integers(0, 11))
     most = draw(st.sampled_from([0, 3, 11, 40, 64, 256]))
+    reach = rng.choice([0, k], len(articles)) if probes is None else rng.integers(0, most + 1, len(articles))
+    least_equal = np.where(reach > 0, rng.integers(0, 2 * sketch_bytes + 1, len(articles)), 0)
+    compared = probes is not None and sketch_bytes > 0 and draw(st.booleans())
     query = ask(
         world,
         articles,
         exact_plan(k) if probes is None else directed(world.margins[articles], probes),
         directed=probes is not None,
         before=rng.integers(0, n + 1, len(articles)) if draw(st.booleans()) else articles,
-        reach=rng.choice([0, k], len(articles)) if probes is None else rng.integers(0, most + 1, len(articles)),
+        reach=reach,
+        sketches=np.ascontiguousarray(world.rows["sketch"])[articles] if compared else None,
+        least_equal=least_equal if compared else None,
         bucket_limit=draw(st.sampled_from([1, 2, 5, 1000])),
         candidates=draw(st.sampled_from([None, 1, 3, 20, 1024])),
         oldest=rng.integers(-40, 40, len(articles)) if draw(st.booleans()) else None,

@@ -8,7 +8,7 @@ import pytest
 
 from stream_dedup.core.model import DocNumber, log_position
 from stream_dedup.index import IndexSettings, LogIndex, image, row_column
-from stream_dedup.index.layout import ROW
+from stream_dedup.index.layout import row_type
 from stream_dedup.index.row_column import HeldRows
 from tests.logs import SCHEME, START_TIME, batch_record, rules_record, trim_record
 
@@ -151,22 +151,24 @@ def test_verify_finds_an_image_that_is_not_the_disk(tmp_path: Path) -> None:
     index.close()
 
 
+@pytest.mark.parametrize("sketch_bytes", [0, 24])
 @pytest.mark.parametrize("first", [0, 63, 64, 1_000])
-def test_rows_in_memory_grow_and_are_forgotten(first: int) -> None:
+def test_rows_in_memory_grow_and_are_forgotten(first: int, sketch_bytes: int) -> None:
     """Whatever portions they come in; whole arrays are given back."""
     rng = np.random.default_rng(first)
-    rows = rng.integers(0, 1 << 63, 700 * 8, np.uint64).view(ROW)
-    kept, middle, end = HeldRows(DocNumber(first)), DocNumber(first + 400), DocNumber(first + 700)
+    kind = row_type(sketch_bytes)
+    rows = rng.integers(0, 1 << 63, 700 * kind.itemsize // 8, np.uint64).view(kind)
+    kept, middle, end = HeldRows(DocNumber(first), kind), DocNumber(first + 400), DocNumber(first + 700)
     at = 0
     while at < len(rows):
         count = int(rng.integers(1, 150))
         kept.set_rows(DocNumber(first + at), rows[at : at + count])
         at += count
-    assert kept.bytes == HeldRows.size(DocNumber(first), end)
+    assert kept.bytes == HeldRows.size(DocNumber(first), end, kind)
     chosen = rng.integers(0, 700, 300)
     assert np.array_equal(kept.rows.rows_of(first + chosen), rows[chosen])
     kept.drop_rows_before(middle)
-    assert kept.bytes == HeldRows.size(middle, end)
+    assert kept.bytes == HeldRows.size(middle, end, kind)
     chosen = rng.integers(400, 700, 300)
     assert np.array_equal(kept.rows.rows_of(first + chosen), rows[chosen])
     assert kept.rows.base <= middle

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.probes import directed, exact_plan
-from stream_dedup.index.layout import ROW, RowArray
+from stream_dedup.index.layout import ROW, RowArray, row_type
 from stream_dedup.index.posting_lists import LISTS, PART_LISTS, PARTS, Level, PostingLists, Source
 from stream_dedup.index.row_chunks import RowChunks
 from stream_dedup.index.scan import FETCH_ROWS, WAITING_ROWS, scan
@@ -240,10 +240,24 @@ def test_rows_of_another_shape_are_refused() -> None:
         [good.view(np.uint64)],
         [good[["group", "time"]]],
         [good[:3], good],
+        [good, np.zeros(4, row_type(16))],
+        [np.zeros(4, row_type(40))],
     ]
     for chunks in bad:
         with pytest.raises(ValueError, match="rows"):
             RowChunks(chunks, 2)
+
+
+@pytest.mark.parametrize("sketch_bytes", [0, 8])
+@pytest.mark.parametrize("kind", ["array", "fetched"])
+def test_rows_without_the_sketches_of_the_query_are_refused(kind: str, sketch_bytes: int) -> None:
+    """Else the kernel would compare sketches with what stands behind a row."""
+    world = make_world(np.random.default_rng(7), 10, 4, 0, sketch_bytes)
+    lists = make_lists(world, 4, np.zeros((4, PARTS)), 0)
+    query = ask(world, np.array([9]), directed(world.margins[[9]], 8))
+    wide = replace(query, sketches=np.zeros((1, 2), np.uint64), least_equal=np.zeros(1, np.int64))
+    with pytest.raises(ValueError, match="have no sketches of 2 words"):
+        scan(wide, lists, rows_of(world, kind))
 
 
 @pytest.mark.slow
