@@ -10,6 +10,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 
 import orjson
@@ -22,6 +23,7 @@ from benchmarks.turns import CHUNK_TEXTS, Work, microseconds
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.decode import InputFormat, RawRecord
 
 TURNS = 5
@@ -90,15 +92,16 @@ OURS, MINHASH = "stream-dedup", f"datasketch MinHash of {peers.VALUES} values"
 
 def _contenders(profile: str, shingle: int) -> dict[str, Work]:
     return {
-        OURS: _fingerprints(profile),
+        OURS: _fingerprints(PROFILES[profile].settings),
+        "stream-dedup, no sketch": _fingerprints(replace(PROFILES[profile].settings, sketch=())),
         "stream-dedup, JSON decoded too": _records(profile),
         MINHASH: _minhash(shingle),
         "simhash package": _package,
     }
 
 
-def _fingerprints(profile: str) -> Work:
-    fingerprinter = Fingerprinter(PROFILES[profile].settings)
+def _fingerprints(settings: FingerprintSettings) -> Work:
+    fingerprinter = Fingerprinter(settings)
 
     def run(texts: Sequence[str]) -> None:
         for start in range(0, len(texts), CHUNK_TEXTS):
