@@ -31,7 +31,8 @@ _STEPS = {
     "hash": "xxh3-128-seeds-2n-2n+1/1",
     "margins": "8-steps-of-4-bits/1",
     "html": "selectolax-lexbor/1",
-    "exact": "hash-of-characters/1",
+    "characters": "hash-of-characters/1",
+    "letters": "hash-of-letters/1",
     "key_sentences": "first-last-longest/1",
     "invisible": "drop/1",
     "tags": "drop/1",
@@ -119,7 +120,8 @@ class FingerprintSettings:
     """How texts become entries. The defaults are the ``simhash`` profile.
 
     A text of less than ``article_size`` characters is short (0: no text; None: every text). A text of less than
-    ``exact_size`` characters is near equal texts only (0: no text). ``fingerprint.reader`` says which characters count.
+    ``exact_size`` characters is near equal texts only (0: no text). ``exact`` says what is compared of such a text, and
+    counted for its size: all characters or ``letters`` alone. ``fingerprint.reader`` says which characters count.
 
     ``fields``: names and weights of the fields that make a text, in order; none: one text. A field of weight 3
     counts as if it occurred three times. ``key_sentences``: how many more times the first and last sentence of each
@@ -140,6 +142,7 @@ class FingerprintSettings:
     short: Treatment = field(default_factory=Treatment)
     article_size: int | None = 0
     exact_size: int = 0
+    exact: Literal["characters", "letters"] = "characters"
     fields: tuple[tuple[str, int], ...] = ()
     key_sentences: int = 0
     markup: Literal["plain", "html"] = "plain"
@@ -239,7 +242,7 @@ def _sizes(settings: FingerprintSettings) -> dict[str, Any]:
     if settings.has_short:
         sizes["article_size"] = settings.article_size
     if settings.exact_size:
-        sizes |= {"exact": _STEPS["exact"], "exact_size": settings.exact_size}
+        sizes |= {"exact": _STEPS[settings.exact], "exact_size": settings.exact_size}
     return sizes
 
 

@@ -95,6 +95,33 @@ def test_an_exact_text_is_its_hash() -> None:
     assert made.margins[0].tobytes() == b"\xff" * 32
 
 
+LETTERS = replace(COMMENT, exact="letters")
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        ("沙发", "沙发！", "沙发。。", " 沙 发 ~"),
+        ("Nice", "nice!!", "NICE...", "nice 👍"),
+        ("这个沙发好", "这个沙发好！！！"),
+    ],
+    ids=["of three", "latin", "longer than the exact size with its marks"],
+)
+def test_punctuation_of_the_shortest_texts_does_not_count(same: tuple[str, ...]) -> None:
+    """Under ``letters`` texts of the same letters and digits are equal exact texts, however many marks follow."""
+    made = Fingerprinter(LETTERS).fingerprint(same)
+    assert set(made.statuses.tolist()) == {Status.EXACT}
+    assert len({row.tobytes() for row in made.signatures}) == 1
+    assert len({row.tobytes() for row in Fingerprinter(COMMENT).fingerprint(same).signatures}) == len(same)
+
+
+def test_the_shortest_texts_stay_apart_by_letters_digits_and_pictures() -> None:
+    """Under ``letters`` texts of other letters differ, and so do texts of nothing but symbols."""
+    texts = ("沙发", "沙发2", "发沙", "👍", "❤", "(｡･ω･｡)", "(*´ω｀*)")
+    signatures = Fingerprinter(LETTERS).fingerprint(texts).signatures
+    assert len({row.tobytes() for row in signatures}) == len(texts)
+
+
 def test_words_of_the_short_way_are_those_of_the_definition() -> None:
     """Splitting long text gives the words of the definition, with and without steps after NFKC."""
     for settings in (ARTICLE, SIMHASH, ARTICLE.with_normalisation(unspace=True, repeats=True, lookalikes=True)):

@@ -71,6 +71,7 @@ FILE = Path(__file__)
         (CLASSIC, replace(CLASSIC, scope_field="site")),
         (ARTICLE, COMMENT),
         (ARTICLE, replace(ARTICLE, article_size=200)),
+        (ARTICLE, replace(ARTICLE, exact="letters")),
         (COMMENT, replace(COMMENT, article_size=300)),
         *(
             (base, base.with_normalisation(**{one.name: "token" if one.type == "Treat" else True}))
@@ -93,6 +94,7 @@ def test_what_changes_entries_changes_the_scheme(base: FingerprintSettings, othe
         (COMMENT, replace(COMMENT, long=CLASSIC.long)),
         (COMMENT, replace(COMMENT, user_dictionary=FILE, stop_words=FILE)),
         (CLASSIC, replace(CLASSIC, html_fields=("nobody",))),
+        (CLASSIC, replace(CLASSIC, exact="letters")),
         (CLASSIC, CLASSIC.with_features(gram_weights=(1, 1, 1))),
     ],
 )

@@ -3,7 +3,9 @@
 The size of a text is the number of characters of the normalised text, including single spaces and punctuation, of all
 fields together, before tricks of spam are undone (a word kept apart by dots includes the dots). The article size is
 compared with the text normalised as long text, the exact size with the text normalised as short text. A text with fewer
-than ``LEAST_UNITS`` characters and words that count is exact, whatever its size.
+than ``LEAST_UNITS`` characters and words that count is exact, whatever its size. If ``exact`` is ``letters``, the exact
+size is compared with the number of characters that count, and an exact text is these alone: "Nice" and "nice!!" are
+equal.
 
 In short text letters and digits count. In a text of almost nothing but symbols (drawings, a row of emoji with a word)
 all visible characters count, each run of one symbol once. A text without a letter, a digit or such a symbol has no
@@ -27,6 +29,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -92,6 +95,8 @@ class Reader:
                 return self._long(fields, runs)
         size, short = self._normalised(fields)
         units = [units_that_count(one) for one in short]
+        if self._settings.exact == "letters":
+            size = sum(map(len, chain.from_iterable(units)))
         if size < self._settings.exact_size or (self._settings.exact_size and sum(map(len, units)) < LEAST_UNITS):
             return self._exact(short, units) if any(units) else Counted(Status.FEATURELESS, Counter())
         if self._settings.has_long and self._size(fields) >= self._article_size:
@@ -108,7 +113,8 @@ class Reader:
         if status is Status.LONG:
             return "\n".join(normalise_by(field, self._settings.long.normalisation) for field in fields)
         _, short = self._normalised(fields)
-        return "\n".join(short if status is Status.EXACT else (" ".join(units_that_count(one)) for one in short))
+        whole = status is Status.EXACT and self._settings.exact == "characters"
+        return "\n".join(short if whole else (" ".join(units_that_count(one)) for one in short))
 
     def _warm(self, treatment: Treatment) -> None:
         steps = treatment.normalisation
@@ -153,8 +159,9 @@ class Reader:
         counts = _weighted(fields, self._settings.field_weights)
         return Counted(Status.SHORT if counts else Status.FEATURELESS, counts, self._letters_of_units(units))
 
-    def _exact(self, normalised: Sequence[str], units: Iterable[list[str]]) -> Counted:
-        return Counted(Status.EXACT, Counter(("\n".join(normalised),)), self._letters_of_units(units))
+    def _exact(self, normalised: Sequence[str], units: Sequence[list[str]]) -> Counted:
+        whole = map("".join, units) if self._settings.exact == "letters" else normalised
+        return Counted(Status.EXACT, Counter(("\n".join(whole),)), self._letters_of_units(units))
 
     def _letters_of_units(self, units: Iterable[list[str]]) -> str:
         return "".join(map(letters_of_units, units)) if self._settings.sketch else ""

@@ -211,6 +211,10 @@ class ShortReader:
         plain, defined = whole.of(~odd), {}
         if odd.any():
             defined = {row: units_that_count(one) for row, one in whole.of(odd).strings().items()}
+        bare = _letters_alone(plain) if self._settings.sketch or self._settings.exact == "letters" else plain
+        if self._settings.exact == "letters":
+            sizes = np.bincount(bare.texts, minlength=len(sizes)) - 1
+            sizes[list(defined)] = [sum(map(len, units)) for units in defined.values()]
         units, texts = self._units_of(plain, defined)
         found = np.bincount(texts, minlength=len(sizes))
         statuses = np.full(len(sizes), Status.SHORT, np.uint8)
@@ -220,8 +224,11 @@ class ShortReader:
         exact = statuses == Status.EXACT
         short = (statuses == Status.SHORT).take(texts)
         grams = _grams(units[short], texts[short])
-        letters = _letters(plain, defined) if self._settings.sketch else {}
-        return ShortTexts(statuses, deferred, whole.of(exact).strings() if exact.any() else {}, *grams, letters)
+        letters = _ideographs_first(bare, defined) if self._settings.sketch else {}
+        if self._settings.exact == "characters":
+            return ShortTexts(statuses, deferred, whole.of(exact).strings(), *grams, letters)
+        strings = {row: "".join(units) for row, units in defined.items() if exact[row]}
+        return ShortTexts(statuses, deferred, bare.of(exact).strings() | strings, *grams, letters)
 
     def _units_of(self, plain: _Characters, defined: Mapping[int, list[str]]) -> tuple[U64, Numbers]:
         """Return the numbers of the units of all texts and the row of each; the units of a text are adjacent."""
@@ -326,13 +333,16 @@ def _needs_definition(whole: _Characters, n: int) -> Flags:
     return needs
 
 
-def _letters(plain: _Characters, defined: Mapping[int, list[str]]) -> dict[int, str]:
-    """Return the letters of each text: ideographs, then other letters."""
-    end = plain.points == 0
-    other = (plain.points < _FIRST_IDEOGRAPH) | (plain.points > _LAST_IDEOGRAPH)
-    kept = np.flatnonzero(end | (plain.kinds() & (Kind.LETTER | Kind.SINGLE) != 0))
-    parts = plain.texts[kept] * 3 + other[kept] + end[kept]
-    found = plain.where(kept[np.argsort(parts, kind="stable")]).strings()
+def _letters_alone(plain: _Characters) -> _Characters:
+    """Return letters and digits, and the ends of the texts."""
+    return plain.where((plain.kinds() & (Kind.LETTER | Kind.SINGLE) != 0) | (plain.points == 0))
+
+
+def _ideographs_first(bare: _Characters, defined: Mapping[int, list[str]]) -> dict[int, str]:
+    """Return the letters of each text in the order in which a sketch has them."""
+    other = (bare.points < _FIRST_IDEOGRAPH) | (bare.points > _LAST_IDEOGRAPH)
+    order = np.argsort(bare.texts * 3 + other + (bare.points == 0), kind="stable")
+    found = bare.where(order).strings()
     return found | {row: letters_of_units(units) for row, units in defined.items()}
 
 

@@ -33,7 +33,7 @@ OTHERS = (
     replace(COMMENT, exact_size=0, short=Treatment(features=COMMENT.short.features)),
     ARTICLE,
     replace(ARTICLE, article_size=20, sketch=SKETCH),
-    replace(COMMENT, sketch=SKETCH),
+    replace(COMMENT, sketch=SKETCH, exact="letters"),
 )
 # Of everything that a step or a table knows: each piece alone, beside others, and several times.
 PIECES = (
