@@ -35,7 +35,7 @@ FINGERPRINT_START = SIGNATURE_BITS - FINGERPRINT_BITS
 class RandomEntries:
     """Draws entries around a few centres, so that many are near each other."""
 
-    def __init__(self, rng: random.Random, centres: int, tables: int) -> None:
+    def __init__(self, rng: random.Random, centres: int, tables: int, sketch_bytes: int = 0) -> None:
         self._rng = rng
         self._tables = tables
         self._centres = [rng.getrandbits(SIGNATURE_BITS) for _ in range(centres)]
@@ -44,6 +44,9 @@ class RandomEntries:
         self._centres += [centre >> rest << rest | rng.getrandbits(rest) for centre in self._centres[: centres // 2]]
         self._scopes: list[str | None] = rng.choice([[None], [None], [None, "a", "b"]])
         self._kinds = rng.choice([[Status.LONG], [Status.LONG, Status.LONG, Status.SHORT, Status.EXACT]])
+        # Draws of their own: with sketches and without the rest of a log is the same.
+        self._sketch_rng = random.Random(self._centres[0])
+        self._sketch = self._sketch_rng.randbytes(sketch_bytes)
 
     def draw(self) -> Entry:
         """Draw an entry; one in ten has no signature."""
@@ -55,12 +58,21 @@ class RandomEntries:
         signature = rng.choice(self._centres) ^ sum(1 << bit for bit in flipped)
         status, scope = rng.choice(self._kinds), rng.choice(self._scopes)
         identity = f"article {rng.randrange(6)}" if rng.random() < 0.5 else None
-        return Entry(signature, self._margins(flipped), group_of(status, scope), status, identity)
+        margins, sketch = self._margins(flipped), self._sketch_near_the_usual()
+        return Entry(signature, margins, group_of(status, scope), status, identity, sketch)
 
     def fingerprint(self) -> int:
         """Draw a fingerprint near a centre's."""
         flipped = {bit for bit in self._flips() if bit >= FINGERPRINT_START}
         return (self._rng.choice(self._centres) ^ sum(1 << bit for bit in flipped)) >> FINGERPRINT_START
+
+    def _sketch_near_the_usual(self) -> bytes:
+        """None, some, or most of the values are those that most entries have."""
+        rng = self._sketch_rng
+        share = rng.choice([0, 0.1, 0.3, 1])
+        masks = bytes(rng.choice([0x0F, 0xF0, 0xFF]) if rng.random() < share else 0 for _ in self._sketch)
+        others = rng.randbytes(len(masks))
+        return bytes(own ^ other & mask for own, other, mask in zip(self._sketch, others, masks, strict=True))
 
     def _flips(self) -> set[int]:
         """Bits that differ from a centre: anywhere, in the first word, or in one block; 0 is the lowest of the 256."""
@@ -102,7 +114,7 @@ class RandomLog:
     records: list[LogRecord] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._entries = RandomEntries(self.rng, self.centres, self.tables)
+        self._entries = RandomEntries(self.rng, self.centres, self.tables, self.scheme.sketch_bytes)
         self._offsets: dict[tuple[bytes, int], list[int]] = {source: [] for source in SOURCES}
         self._drawn: dict[tuple[bytes, int], list[Entry]] = {source: [] for source in SOURCES}
         self._logged = dict.fromkeys(SOURCES, 0)
@@ -166,7 +178,7 @@ class RandomLog:
             drawn.append(self._entries.draw())
         self._logged[source] = max(self._logged[source], after)
         part = slice(first, after)
-        batch = entries_batch(offsets[part], drawn[part], self.tables, topic_id=source[0], partition=source[1])
+        batch = entries_batch(offsets[part], drawn[part], *self.scheme.widths, topic_id=source[0], partition=source[1])
         # Every other batch says up to where its author had read: no verdict depends on it.
         if len(self.records) % 2:
             batch = replace(batch, read_to=LogOffset(self.end), seeded=self.seeds and self.rng.random() < 0.3)
@@ -185,7 +197,7 @@ class RandomSteps:
     """Draws every step of a random log: rules, batches, copies and trims.
 
     ``shrinking`` lets windows only shrink: one that grows reaches behind what a trim was right to remove. With
-    ``bounds`` rules bound the candidates and ask for more than one copy, as it draws.
+    ``bounds`` rules bound the candidates, ask for more than one copy and compare sketches, as it draws.
     """
 
     log: RandomLog
@@ -230,7 +242,9 @@ class RandomSteps:
             rules = replace(
                 rules, candidates=self.bounds.choice([None, 1, 3, 20]), copies=self.bounds.choice([1, 1, 2, 3])
             )
-        return rules if self.log.tables == 4 and rng.random() < 0.4 else replace(rules, **self._draw_directed())
+        if self.log.tables == 4 and rng.random() < 0.4:
+            return rules
+        return replace(rules, **self._draw_directed(), **self._draw_least_equal())
 
     def _draw_directed(self) -> dict[str, Any]:
         rng = self._rng
@@ -241,6 +255,13 @@ class RandomSteps:
             "limit": rng.choice([0, 4, 10, 20, 40, 90]),
             "short_limit": rng.choice([0, 4, 10, 20]),
         }
+
+    def _draw_least_equal(self) -> dict[str, Any]:
+        values = self.log.scheme.widths.sketch_values
+        if self.bounds is None or not values:
+            return {}
+        least = [None, 0, 1, values // 4, values // 2, values]
+        return {"min_equal": self.bounds.choice(least), "short_min_equal": self.bounds.choice(least)}
 
     def _change_rules(self) -> None:
         """Append the rules again, a void change, or new rules."""
@@ -280,15 +301,17 @@ def random_log(
     """A log of which every step is drawn."""
     rng = random.Random(seed)
     tables, centres = rng.choice([4, 4, 8, 16]), rng.randint(1, 4)
-    log = RandomLog(
-        rng, tables, centres, most_rows=8, step=100, runs_back=runs_back, scheme=scheme_of(tables), time=1_000_000
-    )
-    log.seeds = withdrawals = seed % 2 == 1
+    withdrawals = seed % 2 == 1
     bounds = random.Random(f"bounds of {seed}") if withdrawals else None
+    scheme = scheme_of(tables, bounds.choice([0, 8, 16, 32]) if bounds else 0)
+    log = RandomLog(rng, tables, centres, most_rows=8, step=100, runs_back=runs_back, scheme=scheme, time=1_000_000)
+    log.seeds = withdrawals
     return RandomSteps(log, trims, copies, shrinking, withdrawals, bounds).grow()
 
 
-def stepwise_log(seed: int, *, tables: int | None = None, centres: int = 6, most_rows: int = 12) -> RandomLog:
+def stepwise_log(
+    seed: int, *, tables: int | None = None, sketch_bytes: int = 0, centres: int = 6, most_rows: int = 12
+) -> RandomLog:
     """An empty log whose steps the test chooses; with a number of ``tables``, of a scheme that has them."""
-    scheme = SCHEME if tables is None else scheme_of(tables)
+    scheme = SCHEME if tables is None else scheme_of(tables, sketch_bytes)
     return RandomLog(random.Random(seed), tables or 4, centres, most_rows, scheme=scheme)

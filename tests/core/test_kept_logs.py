@@ -2,7 +2,8 @@
 
 ``logs/format-N.json.gz`` holds a log whose newest records are of format N: offset, log time and value of each record,
 and what the reference of that release said of it; ``logs/archives.json.gz`` one of format 3 with withdrawals and seeded
-batches. ``python -m tests.core.test_kept_logs NAME SEED`` writes a new one; a log that is kept is never written again.
+batches, ``logs/sketches.json.gz`` one of format 4 with sketches, bounds and copies.
+``python -m tests.core.test_kept_logs NAME SEED`` writes a new one; a log that is kept is never written again.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from tests.random_logs import random_log
 
 LOGS = Path(__file__).parent / "logs"
 ARCHIVES = "archives"
+SKETCHES = "sketches"
 
 
 def said_of(log: PlainLog) -> dict[str, Any]:
@@ -40,7 +43,7 @@ def read(name: str) -> tuple[list[LogRecord], dict[str, Any]]:
     return [LogRecord(offset, time, decode(raw), raw) for offset, time, raw in raws], kept["said"]
 
 
-@pytest.mark.parametrize("name", [*(f"format-{version}" for version in FORMAT_VERSIONS), ARCHIVES])
+@pytest.mark.parametrize("name", [*(f"format-{version}" for version in FORMAT_VERSIONS), ARCHIVES, SKETCHES])
 def test_a_kept_log_is_read_to_the_same_verdicts(name: str) -> None:
     """Every record decodes, encodes to the bytes that it had in its format, and means what it meant."""
     records, said = read(name)
@@ -66,6 +69,20 @@ def test_a_log_of_each_kind_is_kept() -> None:
     payloads = [record.payload for record in read(ARCHIVES)[0]]
     assert {type(payload) for payload in payloads} == {Batch, Rules, Trim, Withdrawal}
     assert any(isinstance(payload, Batch) and payload.seeded for payload in payloads)
+
+
+def test_a_log_with_sketches_is_kept() -> None:
+    """Its rules ask for equal values, for long and for short text, and some of its verdicts hang on them."""
+    records, said = read(SKETCHES)
+    rules = [record.payload for record in records if isinstance(record.payload, Rules)]
+    assert all(any(getattr(each, name) for each in rules) for name in ("min_equal", "short_min_equal", "candidates"))
+    lax = [replace(one, min_equal=None, short_min_equal=None) for one in rules]
+    changed = dict(zip(rules, lax, strict=True))
+    without = [
+        record._replace(payload=changed[record.payload]) if isinstance(record.payload, Rules) else record
+        for record in records
+    ]
+    assert said_of(plain_log(without))["verdicts"] != said["verdicts"]
 
 
 def main(name: str, seed: int) -> None:

@@ -35,6 +35,10 @@ KINDS = {(Verdict.UNIQUE, False), (Verdict.UNIQUE, True), (Verdict.DUPLICATE, Tr
 """Verdict, and whether it has a match: a unique article with one is an update."""
 
 
+SKETCH_BYTES = {4: 0, 8: 16, 16: 24}
+"""Of the schemes of so many tables."""
+
+
 @cache
 def varied_log(seed: int, tables: int) -> RandomLog:
     """The first log of a sequence of seeds in which every kind of verdict occurs."""
@@ -55,7 +59,7 @@ def kinds_of(writer: RandomLog) -> set[tuple[Verdict, bool]]:
 
 def random_log(seed: int, tables: int) -> RandomLog:
     """Batches with copies under changing rules of directed search, of exact search too where there are four tables."""
-    writer = stepwise_log(seed, tables=tables)
+    writer = stepwise_log(seed, tables=tables, sketch_bytes=SKETCH_BYTES[tables])
     rng = writer.rng
     for revision in range(1, 4):
         if tables == 4 and revision == 2:
@@ -67,6 +71,8 @@ def random_log(seed: int, tables: int) -> RandomLog:
                 "distance": None,
                 "probes": rng.choice([1, 7, 64, 200]),
             } | limits
+            if SKETCH_BYTES[tables]:
+                changes |= {"min_equal": rng.choice([0, 8, 16]), "short_min_equal": rng.choice([0, 12])}
         changes |= {"window_ms": rng.choice([None, 9_000]), "bucket_limit": rng.choice([1, 3, 16_384])}
         writer.append_rules(revision=revision, recrawl=rng.choice(["duplicate", "update"]), **changes)
         for _ in range(8):
@@ -76,7 +82,7 @@ def random_log(seed: int, tables: int) -> RandomLog:
 
 def open_index(path: Path, tables: int, rng: random.Random, image: str) -> LogIndex:
     settings = IndexSettings(fold_entries=rng.choice([12 * tables, 10_000]), image_mib=IMAGES[image])
-    return LogIndex.open(path, scheme=scheme_of(tables), settings=settings)
+    return LogIndex.open(path, scheme=scheme_of(tables, SKETCH_BYTES[tables]), settings=settings)
 
 
 @pytest.mark.slow
@@ -109,13 +115,14 @@ def test_verdicts_are_the_plain_ones(tmp_path: Path, seed: int, tables: int, ima
 @pytest.mark.parametrize("image", IMAGES if FULL else ["tiny", "on"])
 def test_trims_change_no_verdict(tmp_path: Path, image: str) -> None:
     """What is held in memory forgets with the disk."""
-    writer = stepwise_log(9, tables=8)
+    writer = stepwise_log(9, tables=8, sketch_bytes=SKETCH_BYTES[8])
     changes: dict[str, Any] = {
         "search": DIRECTED,
         "distance": None,
         "probes": 64,
         "limit": 70,
         "short_limit": 50,
+        "min_equal": 16,
         "window_ms": 20_000,
     }
     writer.append_rules(**changes)
