@@ -1,8 +1,8 @@
 """Hard cases: pairs of own writing that must stay apart, or be caught, or are a matter of taste.
 
-Their texts and reasons stand in ``tests/quality/hard_cases.toml``; the tests hold the verdicts of seed 0. Here: of how
-many hash seeds the verdict is the one wanted, and the distance of the two signatures. A pair near the limit is judged
-by the luck of the seed.
+Their texts and reasons stand in ``tests/quality/hard_cases``; the tests hold the verdicts of seed 0. Here: of how many
+hash seeds the verdict is the one wanted, and the distance of the two signatures. A pair near the limit is judged by the
+luck of the seed.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -136,7 +137,8 @@ def verdicts_of(seeds: int, choice: Choice, seed: int) -> dict[str, Verdicts]:
 
 def _texts(cell: Cell, seeds: int, seed: int) -> _Texts:
     if isinstance(cell, Unlike):
-        whole = list(cell.make())
+        judged = cell.each_seed or zlib.crc32(cell.name.encode()) % seeds == seed
+        whole = list(cell.make()) if judged else []
         return _Texts(cell, whole, whole)
     made = [cell.pair(at) for at in range(cell.number) if cell.each_seed or at % seeds == seed % seeds]
     return _Texts(cell, [held for held, _ in made], [asking for _, asking in made])

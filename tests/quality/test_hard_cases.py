@@ -1,9 +1,12 @@
 """Hard cases of detection: what must stay unique, what must be caught, and what is a matter of taste.
 
-The table is ``hard_cases.toml``; ``cases`` says how it is read. Verdicts are those of the public index with the profile
-as it is: nothing is set for a case. A verdict hangs on the hash seed where a pair stands near the limit:
-``make quality`` tells of how many seeds each is right.
+The tables are ``hard_cases/*.toml``; ``cases`` says how they are read. Verdicts are those of the public index with the
+profile as it is: nothing is set for a case, and each case is a scope of its own. A verdict hangs on the hash seed where
+a pair stands near the limit: ``make quality`` tells of how many seeds each is right.
 """
+
+from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -19,13 +22,19 @@ def _named(case: Edit) -> object:
     return pytest.param(case, id=case["name"].replace(" ", "-"), marks=marks)
 
 
+@pytest.fixture(scope="module")
+def indexes() -> Iterator[dict[str, Index]]:
+    with ExitStack() as stack:
+        yield {profile: stack.enter_context(Index(profile=profile)) for profile in map(profile_of, CASES)}
+
+
 @pytest.mark.parametrize("case", [_named(case) for case in CASES])
-def test_case(case: Edit) -> None:
+def test_case(case: Edit, indexes: dict[str, Index]) -> None:
     """The second text of each case has the verdict that the table says."""
     first, second = (made(case, side) for side in SIDES)
-    with Index(profile=profile_of(case)) as index:
-        index.add("first", first)
-        found = index.search(second)
+    index = indexes[profile_of(case)]
+    index.add("first", first, scope=case["name"])
+    found = index.search(second, scope=case["name"])
     assert case["want"] == ("duplicate" if found else "unique"), f"{case['why']} Found: {found}"
 
 
@@ -40,6 +49,7 @@ def test_case_is_what_it_says(case: Edit) -> None:
 
 
 def test_every_text_serves() -> None:
-    """No text stands in the file for nothing."""
+    """No text stands in the tables for nothing, and no case has the name of another."""
+    assert len({case["name"] for case in CASES}) == len(CASES)
     used = {case.get(side, {}).get("text", case.get("text")) for case in CASES for side in SIDES}
     assert set(TEXTS) == used - {None}

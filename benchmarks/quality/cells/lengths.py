@@ -70,7 +70,7 @@ def _series(language: str, profile: str, named: Iterable[str], lengths: tuple[in
     for length in lengths:
         if length >= UNLIKE_SHORTEST:
             name = f"length/{language} {profile}/unrelated/{length}"
-            yield Unlike(name, profile, partial(texts.apart, language, length, UNLIKE_NUMBER))
+            yield Unlike(name, profile, partial(texts.apart, language, length, UNLIKE_NUMBER), each_seed=False)
 
 
 def _least(name: str) -> int:

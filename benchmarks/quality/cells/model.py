@@ -31,12 +31,16 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Unlike:
-    """Texts of which no two are copies. The figure is the share of texts that find an earlier one, under each seed."""
+    """Texts of which no two are copies. The figure is the share of texts that find an earlier one.
+
+    With ``each_seed`` the set is judged under every seed, otherwise under one that its name decides.
+    """
 
     name: str
     profile: str
     make: Callable[[], Sequence[str]]
     copies: bool = False
+    each_seed: bool = True
 
 
 Cell = Pairs | Unlike
