@@ -34,6 +34,20 @@ def articles(limit: int) -> list[str]:
     return texts
 
 
+def comments(limit: int) -> list[str]:
+    """Comments, ``limit`` of them; where there are fewer, some with one character in six changed follow."""
+    folder = os.environ.get("STREAM_DEDUP_DATA")
+    rng = random.Random(SEED)
+    real = _read(Path(folder) / "zh_comments.jsonl.gz") if folder else [_comment(rng) for _ in range(25_000)]
+    texts = real[:limit]
+    while len(texts) < limit:
+        text = list(real[len(texts) % len(real)])
+        for at in rng.sample(range(len(text)), -(-len(text) // 6)):
+            text[at] = rng.choice(rng.choice(real))
+        texts.append("".join(text))
+    return texts
+
+
 def as_json(number: int, text: str) -> bytes:
     """Record value of one article."""
     return json.dumps({"id": f"a{number}", "text": text}, ensure_ascii=False).encode()
@@ -47,6 +61,11 @@ def described() -> str:
 def _read(path: Path) -> list[str]:
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         return [json.loads(line)["text"] for line in lines]
+
+
+def _comment(rng: random.Random) -> str:
+    letters = "".join(SENTENCES)
+    return "".join(rng.choices(letters, k=rng.randrange(20, 100)))
 
 
 def _made(rng: random.Random) -> str:

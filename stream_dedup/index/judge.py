@@ -22,6 +22,7 @@ from stream_dedup.core.model import (
     FINGERPRINT_BITS,
     MAX_ROWS,
     ROW_BITS,
+    SIGNATURE_BITS,
     Judgement,
     LogOffset,
     LogPosition,
@@ -38,7 +39,8 @@ from stream_dedup.index.applying import Applied
 from stream_dedup.index.query import BEST, Articles, Near, Query, query_of
 from stream_dedup.index.records import StoredRecord, id_hash
 
-_FINGERPRINT_BYTES = FINGERPRINT_BITS // 8
+_REST_BITS = SIGNATURE_BITS - FINGERPRINT_BITS
+"""Bits of a signature behind the fingerprint."""
 
 _UNIQUE = Judgement(Verdict.UNIQUE)
 
@@ -178,9 +180,9 @@ class Judge:
     def _match(self, own_position: LogPosition, found: _Found) -> Match:
         own = self._row(own_position).batch.signatures[row_of(own_position)]
         row, at = self._listed(found.position), row_of(found.position)
-        differing = np.bitwise_count(own ^ row.batch.signatures[at])
-        bits = int(differing.sum())
-        if found.distance not in {bits, int(differing[:_FINGERPRINT_BYTES].sum())}:
+        differing = int.from_bytes((own ^ row.batch.signatures[at]).tobytes())
+        bits = differing.bit_count()
+        if found.distance not in {bits, (differing >> _REST_BITS).bit_count()}:
             reason = f"the row of entry {at} of log record {row.offset} is not the one of the log"
             raise self._applied.store.corrupt(reason)
         return Match(
@@ -188,7 +190,7 @@ class Judge:
             id=row.batch.id(at),
             topic=row.batch.topic,
             coordinates=row.batch.coordinates(at),
-            time=int(row.head.times_of(np.array([at]))[0]),
+            time=row.head.time_of(at),
             distance=found.distance,
             similarity=similarity(bits),
         )

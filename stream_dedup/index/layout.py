@@ -128,6 +128,10 @@ class Head:
             return self.times, self.times
         return int(self.times.min()), int(self.times.max())
 
+    def time_of(self, row: int) -> int:
+        """Log time of one row."""
+        return self.times if isinstance(self.times, int) else int(self.times[row])
+
     def times_of(self, rows: I64) -> I64:
         """Log time of each row."""
         if isinstance(self.times, int):

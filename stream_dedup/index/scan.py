@@ -40,9 +40,9 @@ log = logging.getLogger(__name__)
 
 FETCH_ROWS = 1 << 14
 """Rows fetched at once where they are not held in memory: 1 MiB."""
-WAITING_ROWS = 512
-"""Candidates collected at once, and checked at once where their rows are in memory: 32 KiB of rows, which the level-1
-cache holds. With a bound they are checked at once in any case: fewer than so many are beyond it."""
+WAITING_ROWS = 1024
+"""Candidates collected at once, and checked at once where their rows are in memory. With a bound they are checked at
+once in any case, so that the bound is known."""
 
 NEVER = -(1 << 62)
 """Log time before every other: nothing has expired."""

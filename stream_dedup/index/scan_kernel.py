@@ -66,19 +66,26 @@ def _wanted(key: U64, lookup: np.uint32) -> tuple[np.int64, np.int64]:
     return table, block & (LISTS - 1)
 
 
+@inlined
+def _earlier(doc_numbers: int, entries: int, before: int) -> int:
+    """How many entries of a part of a list are before a document number."""
+    low, high = 0, entries
+    while low < high:
+        middle = (low + high) // 2
+        if load_half(doc_numbers + middle * HALF) < before:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 @compiled(int64, written(_SPAN), int64, int64)
 def _limit(spans: Records, before: int, limit: int) -> int:
     """Of the parts of one list, newest first, leave the newest entries before a number; returns how many are left."""
     left = limit
     for part in range(len(spans)):
         span = spans[part]
-        low, high = 0, span.entries
-        while low < high:
-            middle = (low + high) // 2
-            if load_half(span.doc_numbers + middle * HALF) < before:
-                low = middle + 1
-            else:
-                high = middle
+        low = _earlier(span.doc_numbers, span.entries, before)
         skipped = max(low - left, 0)
         span.keys += skipped * WORD
         span.doc_numbers += skipped * HALF
@@ -108,6 +115,8 @@ def _spans(article: Record, plan: U32, directory: Records, spans: Records) -> in
                 continue
             start = load_half(source.starts + block * HALF)
             entries = load_half(source.starts + block * HALF + HALF) - start
+            if level == levels - 1:  # most entries that are later than the article are in the newest level
+                entries = _earlier(source.doc_numbers + start * HALF, entries, article.before)
             if entries:
                 span = spans[count]
                 span.keys = source.keys + start * WORD
@@ -144,7 +153,8 @@ def collect(
 ) -> int:
     """Step 1: fill ``waiting``, the newest entries of each list first; the cursor says where to go on.
 
-    An article without room for candidates is done.
+    It stops where ``waiting`` is full, or has as many candidates of an article as there is room for. An article without
+    room is done.
     """
     waits, cursor = 0, cursors[0]
     while cursor.article < len(articles):
@@ -152,7 +162,7 @@ def collect(
         article, lookups = articles[number], plan[min(number, len(plan) - 1)]
         key, sieve = article.keys, article.sieve
         count = _spans(article, lookups, directory, spans) if article.room else 0
-        begin = cursor.span
+        begin, most = cursor.span, min(waits + article.room, len(waiting))
         for part in range(begin, begin + AHEAD):
             _prefetch(spans, part, count)
         for part in range(begin, count):
@@ -163,7 +173,7 @@ def collect(
             for entry in range(left - 1, -1, -1):
                 distance = popcount(load_word(keys + entry * WORD) ^ mine)
                 if distance <= sieve:
-                    if waits == len(waiting):
+                    if waits == most:
                         cursor.candidates += left - 1 - entry
                         cursor.span, cursor.entry = part, span.entries - 1 - entry
                         return waits
@@ -251,6 +261,17 @@ def _first_time(seen: I64, article: int, doc_number: int) -> bool:
 
 
 @inlined
+def _takes_place(article: Record, seen: I64, at: int, doc_number: int) -> bool:
+    """Give a candidate a place in the room of its article, where that is bounded; whether it has not taken one yet."""
+    if article.room == NO_BOUND:
+        return True
+    if not _first_time(seen, at, doc_number):
+        return False
+    article.room -= 1
+    return True
+
+
+@inlined
 def _equal_values(own: U64, address: int, words: int) -> int:
     """How many values of 4 bits a sketch of so many words shares with the one at an address."""
     equal = 0
@@ -268,12 +289,10 @@ def check(waiting: Records, articles: Records, withdrawn: I64, directed: bool, s
     for number in range(len(waiting)):
         rank, row, at = waiting[number].rank, _row_at(waiting[number].at), waiting[number].article
         article, doc_number = articles[at], rank & DOC_NUMBER
-        if row.group != article.group or row.time < article.oldest or _hidden(withdrawn, doc_number, article.before):
+        if not article.room or row.group != article.group or row.time < article.oldest:
             continue
-        if article.room != NO_BOUND:
-            if article.room == 0 or not _first_time(seen, at, doc_number):
-                continue
-            article.room -= 1
+        if _hidden(withdrawn, doc_number, article.before) or not _takes_place(article, seen, at, doc_number):
+            continue
         if (row.id_hash ^ article.own_id) & article.own_id_mask:
             continue
         if directed:
