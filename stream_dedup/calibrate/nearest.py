@@ -47,6 +47,7 @@ class SignedEntries:
     groups: U64
     signatures: U8
     margins: U8
+    sketches: U8
 
     def __post_init__(self) -> None:
         """Refuse entries without a signature: they are near nothing."""

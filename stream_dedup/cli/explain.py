@@ -22,7 +22,7 @@ from stream_dedup.files.same_file import refuse_inputs_as_outputs
 if TYPE_CHECKING:
     from stream_dedup.core.fingerprint.fingerprinter import Explained, Fingerprinter
     from stream_dedup.core.rules import Rules
-    from stream_dedup.explain.explain import Side
+    from stream_dedup.explain.side import Side
 
 SIDES = 2
 _BETWEEN_WORDS = re.compile(r"[\s,，、]+")
@@ -159,7 +159,7 @@ def _held(config: Config, arguments: _Arguments, rules: Rules) -> list[Side]:
 
 
 def _side_of_words(maker: Fingerprinter, name: str, words: str, text: str | None) -> Side:
-    from stream_dedup.explain.explain import side_of  # noqa: PLC0415 - loads numpy
+    from stream_dedup.explain.side import side_of  # noqa: PLC0415 - loads numpy
 
     counts = Counter(word for word in _BETWEEN_WORDS.split(words) if word)
     made = maker.features_of(counts)
@@ -167,7 +167,7 @@ def _side_of_words(maker: Fingerprinter, name: str, words: str, text: str | None
 
 
 def _side_of_text(config: Config, arguments: _Arguments, maker: Fingerprinter, name: str, given: str) -> Side:
-    from stream_dedup.explain.explain import side_of  # noqa: PLC0415 - loads numpy
+    from stream_dedup.explain.side import side_of  # noqa: PLC0415 - loads numpy
 
     text = _content(given)
     scope = arguments.scope

@@ -10,7 +10,7 @@ import numpy as np
 from stream_dedup.core.entry import Batch, LogRecord
 from stream_dedup.core.model import LogOffset, Status, log_position, signed
 from stream_dedup.errors import RefusedError, UserError
-from stream_dedup.explain.explain import Side
+from stream_dedup.explain.side import Side
 from stream_dedup.index import LogIndex
 
 
@@ -54,5 +54,6 @@ def _side(batch: Batch, row: int, withdrawn_at: LogOffset | None) -> Side:
         group=int(batch.groups[row]),
         signature=batch.signatures[row].tobytes(),
         margins=batch.margins[row],
+        sketch=batch.sketches[row].tobytes(),
         withdrawn_at=withdrawn_at,
     )

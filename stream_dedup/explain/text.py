@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from stream_dedup.core.fingerprint.fingerprinter import Feature
 from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, Status
 from stream_dedup.core.probes import SIEVE_BITS
-from stream_dedup.explain.explain import NO_LOOKUP, Block, Explanation, Side, Sieve, kind, pushes
+from stream_dedup.explain.blocks import NO_LOOKUP, Block, Sieve
+from stream_dedup.explain.explain import Explanation, pushes
+from stream_dedup.explain.side import Side, kind
 from stream_dedup.terminal import pad, shorten, table, width_of
 
 SHOWN_FEATURES = 12
@@ -48,6 +50,8 @@ def _rules(explanation: Explanation) -> Iterator[str]:
     rules = explanation.rules
     if rules.directed:
         said = f"directed search: {rules.probes} probes, limit {rules.limit}, of short text {rules.short_limit}"
+        if rules.min_equal or rules.short_min_equal:
+            said += f", equal values {rules.min_equal or 0}, of short text {rules.short_min_equal or 0}"
     else:
         said = f"exact search: distance {rules.distance}"
     yield f"scheme {rules.scheme.id}, {said}"
@@ -58,6 +62,10 @@ def _distances(explanation: Explanation, width: int) -> Iterator[str]:
         ("signatures", f"differ in {explanation.distance} of 256 bits: similarity {explanation.similarity:.3f}"),
         ("fingerprints", f"differ in {explanation.fingerprint_distance} of 64 bits"),
     ]
+    if explanation.b.sketch:
+        values = f"{explanation.equal_values} of {2 * len(explanation.b.sketch)} values are equal"
+        least = explanation.least_equal
+        said.append(("sketches", f"{values}, at least {least} needed" if least else f"{values}, which is not asked"))
     if explanation.cosine is not None:
         said.insert(0, ("cosine", f"{explanation.cosine:.3f}, of the weights of the features themselves"))
     differing = _differing(explanation)

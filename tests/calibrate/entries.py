@@ -7,10 +7,13 @@ from stream_dedup.calibrate.nearest import SignedEntries
 from stream_dedup.core.model import LogOffset, Status
 from stream_dedup.core.rules import DIRECTED, Rules, Scheme
 from tests.definition import plain_entries
+from tests.logs import scheme_of
+
+SKETCH_BYTES = 16
 
 
 def directed_rules(tables: int = 4, **given: object) -> Rules:
-    scheme = Scheme("test", 1, f'{{"tables":{tables}}}')
+    scheme = scheme_of(tables, SKETCH_BYTES)
     values = {"search": DIRECTED, "distance": None, "probes": 16, "limit": 60, "short_limit": 60} | given
     return Rules(scheme, **values)  # type: ignore[arg-type]
 
@@ -30,13 +33,18 @@ def some_entries(seed: int, count: int, *, tables: int = 4, flips: int = 60) -> 
             signatures[at] = np.packbits(bits)
     groups = random.integers(0, 2, count).astype(np.uint64) * np.uint64(0x9123_4567_89AB_CDEF)
     margins = random.integers(0, 256, (count, 8 * tables), np.uint8)
-    return SignedEntries(np.full(count, Status.LONG, np.uint8), groups, signatures, margins)
+    sketches = np.where(
+        random.random((count, SKETCH_BYTES)) < random.random((count, 1)), 0xA7, margins[:, :SKETCH_BYTES]
+    )
+    return SignedEntries(np.full(count, Status.LONG, np.uint8), groups, signatures, margins, sketches)
 
 
 def plain_matches(entries: SignedEntries, rules: Rules) -> list[tuple[int, int] | None]:
     """Distance and number of each article's match, as the reference gives them."""
     none = np.empty(0, np.uint64)
-    columns = plain_entries(entries.signatures, entries.groups, np.empty((0, 32), np.uint8), none)
+    columns = plain_entries(
+        entries.signatures, entries.groups, np.empty((0, 32), np.uint8), none, sketches=entries.sketches
+    )
     search = PlainSearch(columns, rules.scheme.tables)
     matches: list[tuple[int, int] | None] = []
     for article in range(len(entries)):

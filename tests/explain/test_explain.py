@@ -10,7 +10,9 @@ from stream_dedup.core.costs import COSTS
 from stream_dedup.core.fingerprint.fingerprinter import Feature
 from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import Status, Verdict
-from stream_dedup.explain.explain import NO_LOOKUP, Side, Sieve, as_json, explain, pushes
+from stream_dedup.explain.blocks import NO_LOOKUP, Sieve
+from stream_dedup.explain.explain import as_json, explain, pushes
+from stream_dedup.explain.side import Side
 from stream_dedup.explain.text import bit_row, lines
 from tests.amount import FULL
 from tests.calibrate.entries import directed_rules, exact_rules, plain_matches, some_entries
@@ -144,13 +146,48 @@ def test_the_shortest_texts_match_their_equals_alone(bits: list[int], verdict: V
     assert explanation.verdict is verdict
 
 
+def test_too_few_equal_values_in_the_sketches() -> None:
+    """The reason says that all else is near, how many values are equal and how many must be; so do the lines."""
+    b = replace(side("B", WORDS), sketch=bytes([0x12] * 16))
+    a = replace(b, name="A", sketch=bytes([0x12] * 4 + [0x13] * 5 + [0x34] * 7))
+    rules = replace(directed_rules(), min_equal=14)
+    explanation = explain(a, b, rules)
+    assert (explanation.verdict, explanation.equal_values, explanation.least_equal) == (Verdict.UNIQUE, 13, 14)
+    wanted = "; but of the 32 values of their sketches 13 are equal, and at least 14 must be"
+    assert "look-up 1 of 16 meets A in table 0" in explanation.reason
+    assert explanation.reason.endswith(wanted)
+    assert "sketches      13 of 32 values are equal, at least 14 needed" in list(lines(explanation, 120))
+    said = as_json(explanation)
+    assert (said["equal_values"], said["least_equal"], said["a"]["sketch"]) == (13, 14, a.sketch.hex())
+    enough = explain(a, b, replace(rules, min_equal=13))
+    assert enough.verdict is Verdict.DUPLICATE
+    assert enough.reason.endswith("of the 32 values of their sketches 13 are equal, 13 are enough")
+
+
+def test_sketches_that_are_not_compared() -> None:
+    """Short text has its own number, and rules without one name what is equal and do not ask for it."""
+    b = replace(side("B", WORDS, Status.SHORT), sketch=bytes(16))
+    explanation = explain(replace(b, name="A", sketch=bytes([1] * 16)), b, replace(directed_rules(), min_equal=32))
+    assert explanation.verdict is Verdict.DUPLICATE
+    assert "sketch" not in explanation.reason
+    assert any("16 of 32 values are equal, which is not asked" in line for line in lines(explanation, 120))
+
+
 @pytest.mark.parametrize("tables", [4, 16])
-def test_verdicts_are_those_of_the_definition(tables: int) -> None:
+@pytest.mark.parametrize("least", [None, 9])
+def test_verdicts_are_those_of_the_definition(tables: int, least: int | None) -> None:
     """For pairs of entries at many distances, the verdict is that of the reference over a log of the two."""
     entries = some_entries(17, 40 if FULL else 18, tables=tables, flips=90)
-    rules = directed_rules(tables, probes=32)
+    rules = directed_rules(tables, probes=32, min_equal=least)
     sides = [
-        Side(str(row), Status.LONG, int(entries.groups[row]), entries.signatures[row].tobytes(), entries.margins[row])
+        Side(
+            str(row),
+            Status.LONG,
+            int(entries.groups[row]),
+            entries.signatures[row].tobytes(),
+            entries.margins[row],
+            sketch=entries.sketches[row].tobytes(),
+        )
         for row in range(len(entries))
     ]
     found = 0

@@ -38,11 +38,19 @@ VALUE_BITS = 4
 CHUNK_CHARACTERS = 1 << 15
 """Characters hashed together: the arrays of one step then fit the level-2 cache."""
 
+_LOW_HALF = 0x0F
 _FACTOR = np.uint32(0x9E3779B1)
 _STEPS = ((16, np.uint32(0x85EBCA6B)), (13, np.uint32(0xC2B2AE35)))
 """The mixing function of MurmurHash3 for 32 bits: shifts and factors; one more shift of 16 ends it."""
 _EMPTY = np.uint32(0xFFFFFFFF)
 """Minimum of a bin without shingles. A shingle with this hash counts as none."""
+
+
+def equal_values(one: U8, other: U8) -> NDArray[np.intp]:
+    """Return how many values two sketches share; of rows of sketches, for each pair of rows."""
+    apart = one ^ other
+    counts: NDArray[np.intp] = (apart >> VALUE_BITS == 0).sum(axis=-1) + (apart & _LOW_HALF == 0).sum(axis=-1)
+    return counts
 
 
 class Sketcher:

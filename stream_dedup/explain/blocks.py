@@ -1,0 +1,89 @@
+"""The blocks of two articles in each table, and the look-ups of the later one that meet the earlier one there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from stream_dedup.core import probes
+from stream_dedup.core.arrays import I64, U8
+from stream_dedup.core.costs import COSTS
+from stream_dedup.core.fingerprint import simhash
+from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD
+from stream_dedup.core.rules import MAX_MASKS, Rules
+from stream_dedup.explain.side import Side
+
+NO_LOOKUP = -1
+
+
+class Sieve(StrEnum):
+    """Whether the sieve of a table passes the pair."""
+
+    PASSED = "passed"
+    HELD = "held"
+    NONE = "none"
+    """Exact search has no sieve."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The blocks of A and B in one table, and the look-up of B that reaches A there.
+
+    ``mask`` has the differing bits. ``rank`` is the position of that look-up in B's plan, from 1, whatever the plan's
+    length, and ``cost`` its cost; both are ``NO_LOOKUP`` if no look-up flips these bits. ``word`` is the distance of
+    the 64 bits around the block, which the sieve checks.
+    """
+
+    table: int
+    a: int
+    b: int
+    mask: int
+    word: int
+    sieve: Sieve
+    rank: int
+    cost: int
+
+    @property
+    def differing(self) -> int:
+        """Bits in which the two blocks differ."""
+        return self.mask.bit_count()
+
+
+def blocks_of(signatures: U8, b: Side, rules: Rules) -> tuple[Block, ...]:
+    """Return the blocks of A and B, whose signatures these are, in each table."""
+    words = probes.words(signatures)
+    tables = rules.scheme.tables
+    cut = probes.blocks(words.reshape(-1)).reshape(2, -1)[:, :tables].tolist()
+    far = np.bitwise_count(words[0] ^ words[1]).tolist()
+    ranks = _ranks(b, rules)
+    costs = COSTS[simhash.unpack_margins(b.margins)].reshape(tables, BLOCK_BITS)
+    blocks = []
+    for table in range(tables):
+        one, other = cut[0][table], cut[1][table]
+        word = far[table // BLOCKS_PER_WORD]
+        rank = ranks.get(table << BLOCK_BITS | one ^ other, NO_LOOKUP)
+        sieve = _sieve(rules, word)
+        cost = _cost(one ^ other, costs[table]) if rank != NO_LOOKUP and rules.directed else NO_LOOKUP
+        blocks.append(Block(table, one, other, one ^ other, word, sieve, rank, cost))
+    return tuple(blocks)
+
+
+def _ranks(b: Side, rules: Rules) -> dict[int, int]:
+    """Return the position, from 1, of every look-up in B's longest plan, or in the plan of exact search."""
+    if rules.directed:
+        plan = probes.directed(b.margins[np.newaxis], MAX_MASKS * rules.scheme.tables)[0]
+    else:
+        plan = probes.exact_plan(rules.distance or 0)[0]
+    return {lookup: rank for rank, lookup in enumerate(plan.tolist(), 1)}
+
+
+def _sieve(rules: Rules, word: int) -> Sieve:
+    if not rules.directed:
+        return Sieve.NONE
+    return Sieve.PASSED if word <= probes.SIEVE_BITS else Sieve.HELD
+
+
+def _cost(mask: int, costs: I64) -> int:
+    return sum(int(cost) for bit, cost in enumerate(costs) if mask >> (BLOCK_BITS - 1 - bit) & 1)
