@@ -11,10 +11,11 @@ from collections.abc import Sequence
 import numba
 import numpy as np
 
-from benchmarks.quality.peers import VALUES
 from stream_dedup.core.arrays import U32
 from stream_dedup.core.text.normalise import normalise
 
+VALUES = 128
+"""Values of a sketch; datasketch's own default."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 

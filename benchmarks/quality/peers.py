@@ -18,6 +18,7 @@ from datasketch import MinHash
 from datasketch.hashfunc import sha1_hash32
 
 from benchmarks.quality.data import shingles
+from benchmarks.quality.minhash import VALUES
 from benchmarks.quality.ours import Pairs
 from stream_dedup.core.arrays import U32, U64
 
@@ -25,7 +26,6 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from simhash import Simhash
 
-VALUES = 128
 THRESHOLDS = (0.8, 0.5, 0.3)
 PACKAGE_K = 3
 _WORDS, _WIDTH = re.compile(r"[\w\u4e00-\u9fcc]+"), 4

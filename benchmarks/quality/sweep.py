@@ -8,9 +8,8 @@ compared. Pair i of a cell is judged under seed i modulo the number of seeds; se
 from __future__ import annotations
 
 import fnmatch
-import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,20 +18,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.quality import cells, data, minhash, ours, report
+from benchmarks.quality import cells, data, minhash, ours, sweep_report
 from benchmarks.quality.cells.model import Cell, Pairs, Unlike
 from benchmarks.quality.ours import Maker, Way
 from benchmarks.quality.report import Aim
 from benchmarks.quality.seeds import for_each
+from benchmarks.quality.sweep_report import APART, FOUND, METHODS, OURS, PEER, STEADY, THRESHOLDS, Figure
 
-OURS = "ours"
-THRESHOLDS = {"MinHash J ≥ .5": 0.5, "MinHash J ≥ .3": 0.3}
-METHODS = (OURS, *THRESHOLDS)
 SHINGLES = {"article": data.ARTICLE_SHINGLE, "comment": data.COMMENT_SHINGLE}
 QUICK_LENGTHS = (64, 256, 362, 1024, 4096)
 QUICK_PAIRS = 40
-CHANGED = 0.02
-"""Least difference of two runs that a comparison shows."""
 
 Flags = NDArray[np.bool_]
 Verdicts = dict[str, Flags]
@@ -49,18 +44,6 @@ class Choice:
     """Every row, a quarter of the pairs, some of the lengths."""
     jsonl: Path | None = None
     compare: Path | None = None
-
-
-class Figure(NamedTuple):
-    """What one cell came to."""
-
-    cell: str
-    wanted: str
-    """``found``, ``apart``, or ``steady``: the share of pairs whose verdict depends on the seed."""
-    number: int
-    """Texts that were judged, each under each seed counted."""
-    shares: dict[str, float]
-    """By method."""
 
 
 class _Texts(NamedTuple):
@@ -88,40 +71,23 @@ def _quarter(cell: Cell) -> Cell:
 
 
 def measure(seeds: list[int], choice: Choice) -> tuple[str, list[Aim]]:
-    """The section of the report; without aims as yet."""
+    """The section of the report, and its aims."""
     figures = figures_of(seeds, choice)
     if choice.jsonl:
-        choice.jsonl.write_text("".join(f"{json.dumps(one._asdict(), ensure_ascii=False)}\n" for one in figures))
-    shown = table(figures) if choice.compare is None else changes(read(choice.compare), figures)
-    return f"## Sweep\n\n{__doc__.split(chr(10), 2)[2].strip()}\n\n{shown}", []
+        sweep_report.write(choice.jsonl, figures)
+    whole = not choice.quick
+    if choice.compare:
+        shown = sweep_report.changes(sweep_report.read(choice.compare), figures)
+    else:
+        shown = sweep_report.section(figures, whole=whole)
+    text = f"## Sweep\n\n{__doc__.split(chr(10), 2)[2].strip()}\n\n{shown}"
+    return text, sweep_report.aims(figures, whole=whole)
 
 
 def figures_of(seeds: Sequence[int], choice: Choice) -> list[Figure]:
     """Every chosen cell with every seed."""
     by_seed = for_each(seeds, partial(verdicts_of, len(seeds), choice), "sweep")
     return [_figure(cell, [one[cell.name] for one in by_seed]) for cell in chosen_cells(choice)]
-
-
-def table(figures: Iterable[Figure]) -> str:
-    """One line for each cell."""
-    lines = [[one.cell, one.wanted, f"{one.number:,}", *map(_share, one.shares.values())] for one in figures]
-    return report.table(("cell", "wanted", "texts", *METHODS), lines)
-
-
-def read(path: Path) -> list[Figure]:
-    """The figures of an earlier run."""
-    return [Figure(**json.loads(line)) for line in path.read_text().splitlines()]
-
-
-def changes(before: Iterable[Figure], after: Iterable[Figure]) -> str:
-    """The cells whose share of ours differs between two runs."""
-    old = {one.cell: one.shares[OURS] for one in before}
-    lines = [
-        [one.cell, one.wanted, _share(old[one.cell]), *map(_share, one.shares.values())]
-        for one in after
-        if one.cell in old and abs(one.shares[OURS] - old[one.cell]) >= CHANGED
-    ]
-    return report.table(("cell", "wanted", "before", *METHODS), lines)
 
 
 def verdicts_of(seeds: int, choice: Choice, seed: int) -> dict[str, Verdicts]:
@@ -170,17 +136,17 @@ def _minhash(shingle: int, seed: int, texts: _Texts) -> Verdicts:
 
 
 def _figure(cell: Cell, by_seed: list[Verdicts]) -> Figure:
-    number = sum(len(one[OURS]) for one in by_seed)
-    if isinstance(cell, Pairs) and cell.each_seed:
-        shares = {name: _unsteady(np.stack([one[name] for one in by_seed])) for name in METHODS}
-        return Figure(cell.name, "steady", number, shares)
-    shares = {name: float(np.concatenate([one[name] for one in by_seed]).mean()) for name in METHODS}
-    return Figure(cell.name, "found" if cell.copies else "apart", number, shares)
+    number, steady = sum(len(one[OURS]) for one in by_seed), isinstance(cell, Pairs) and cell.each_seed
+    stacked = {name: [one[name] for one in by_seed] for name in METHODS}
+    shares = {name: _unsteady(np.stack(each)) if steady else _mean(each) for name, each in stacked.items()}
+    wanted = STEADY if steady else FOUND if isinstance(cell, Pairs) and cell.copies else APART
+    return Figure(cell.name, wanted, number, shares, cell.aim(shares[PEER]) if cell.aim else None)
+
+
+def _mean(each: list[Flags]) -> float:
+    every = np.concatenate(each)
+    return float(every.mean()) if len(every) else 0.0
 
 
 def _unsteady(flags: Flags) -> float:
     return float((flags.any(axis=0) & ~flags.all(axis=0)).mean())
-
-
-def _share(value: float) -> str:
-    return report.shares([value])

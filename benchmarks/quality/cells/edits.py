@@ -71,10 +71,15 @@ def words(whole: str, share: float, rng: Random, language: str) -> str:
 
 
 def sentences_out(whole: str, share: float, rng: Random) -> str:
-    """So large a share of the sentences left out."""
+    """Sentences left out that have nearly so large a share of the characters, the shortest if all have more."""
     parts = texts.sentences(whole)
-    gone = set(rng.sample(range(len(parts)), max(round(share * len(parts)), 1)))
-    return "".join(part for at, part in enumerate(parts) if at not in gone) or parts[0]
+    gone, left = set[int](), share * len(whole)
+    for at in rng.sample(range(len(parts)), len(parts)):
+        if len(parts[at]) <= left:
+            gone.add(at)
+            left -= len(parts[at])
+    gone = gone or {min(range(len(parts)), key=lambda at: len(parts[at]))}
+    return "".join(part for at, part in enumerate(parts) if at not in gone) or whole
 
 
 def reordered(whole: str, rng: Random) -> str:

@@ -66,11 +66,13 @@ def _series(language: str, profile: str, named: Iterable[str], lengths: tuple[in
             if length >= _least(name):
                 number = min(max(MOST_CHARACTERS // length, LEAST_NUMBER), NUMBER)
                 make = partial(_pair, language, length, EDITS[name])
-                yield Pairs(f"length/{language} {profile}/{name}/{length}", profile, number, make)
+                yield Pairs(f"length/{language} {profile}/{name}/{length}", profile, number, make, aim=None)
     for length in lengths:
         if length >= UNLIKE_SHORTEST:
             name = f"length/{language} {profile}/unrelated/{length}"
-            yield Unlike(name, profile, partial(texts.apart, language, length, UNLIKE_NUMBER), each_seed=False)
+            yield Unlike(
+                name, profile, partial(texts.apart, language, length, UNLIKE_NUMBER), aim=None, each_seed=False
+            )
 
 
 def _least(name: str) -> int:

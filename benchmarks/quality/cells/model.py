@@ -7,6 +7,31 @@ from dataclasses import dataclass
 from random import Random
 
 Pair = tuple[str, str]
+Aimed = Callable[[float], float]
+"""What ours is to reach, given the share of MinHash at J ≥ .5."""
+
+NEAR_PEER = 0.02
+"""How far below MinHash a recall may be."""
+
+
+def as_peer(peer: float) -> float:
+    """A recall no more than that much below MinHash's."""
+    return peer - NEAR_PEER
+
+
+def no_more(peer: float) -> float:
+    """No more false ones than MinHash has."""
+    return peer
+
+
+def half(peer: float) -> float:
+    """Half of what MinHash confuses."""
+    return peer / 2
+
+
+def fixed(value: float) -> Aimed:
+    """The same whatever MinHash does."""
+    return lambda _: value
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +46,7 @@ class Pairs:
     profile: str
     number: int
     make: Callable[[Random], Pair]
+    aim: Aimed | None = as_peer
     copies: bool = True
     """Whether the pairs are copies: a high share is wanted then, a low one of others."""
     each_seed: bool = False
@@ -39,7 +65,7 @@ class Unlike:
     name: str
     profile: str
     make: Callable[[], Sequence[str]]
-    copies: bool = False
+    aim: Aimed | None = no_more
     each_seed: bool = True
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from random import Random
 
 from benchmarks.quality import data
 from benchmarks.quality.cells import edits, official, texts
 from benchmarks.quality.cells.declaration import paragraphs
-from benchmarks.quality.cells.model import Cell, Pair, Pairs, Unlike
+from benchmarks.quality.cells.model import Aimed, Cell, Pair, Pairs, Unlike, as_peer, fixed
 from benchmarks.quality.cells.pages import Site
 
 NUMBER = 300
@@ -35,45 +36,62 @@ def rows() -> Iterator[Cell]:
     yield from _damage()
     yield from _shortest()
     for language in data.LANGUAGES:
-        yield _pairs(f"seeds differ/{language} 10 %", language, (1000, 3000), _edited(0.1, language), each_seed=True)
+        yield _pairs(
+            f"seeds differ/{language} 10 %",
+            language,
+            (1000, 3000),
+            _edited(0.1, language),
+            aim=fixed(0.08),
+            each_seed=True,
+        )
 
 
 def _across() -> Iterator[Cell]:
     for language in data.LANGUAGES:
-        yield _pairs(f"across 300/source line {language}", language, (280, 299), _source_line(language))
+        yield _pairs(
+            f"across 300/source line {language}", language, (280, 299), _source_line(language), aim=fixed(0.98)
+        )
         for share in (0.05, 0.1, 0.2):
-            yield _pairs(f"250-350/{language} {share:.0%} edited", language, (250, 350), _edited(share, language))
+            yield _pairs(
+                f"250-350/{language} {share * 100:.0f} % edited", language, (250, 350), _edited(share, language)
+            )
 
 
 def _scripts() -> Iterator[Cell]:
     for language, name in {**WITHOUT_SPACES, "ja": "Japanese"}.items():
         for profile in (ARTICLE, COMMENT):
-            yield Unlike(f"paragraphs/{name} {profile}", profile, partial(paragraphs, language))
+            yield Unlike(
+                f"paragraphs/{name} {profile}",
+                profile,
+                partial(paragraphs, language),
+                fixed(1 / len(paragraphs(language))),
+            )
             copies = partial(_edited_paragraph, language, 0.05)
-            yield Pairs(f"paragraphs/{name} {profile} 5 % edited", profile, LONG_NUMBER, copies)
+            yield Pairs(f"paragraphs/{name} {profile} 5 % edited", profile, LONG_NUMBER, copies, fixed(0.95))
     for length in (700, 1000, 1400, 2000, 2800, 4000):
         yield Unlike(f"unrelated/Japanese {length}", ARTICLE, partial(texts.apart, "ja", length, 60))
 
 
 def _letters() -> Iterator[Cell]:
-    for least, most in ((20, 40), (40, 80), (80, 200)):
-        yield Pairs(f"one letter/en comments {least}-{most}", COMMENT, NUMBER, partial(_one_letter, least, most))
+    for least, most, aim in ((20, 40, 0.90), (40, 80, 0.97), (80, 200, 0.99)):
+        make = partial(_one_letter, least, most)
+        yield Pairs(f"one letter/en comments {least}-{most}", COMMENT, NUMBER, make, fixed(aim))
     for language in ("en", "de", "ru", "ko"):
         edit = _edited(0.1, language)
-        yield _pairs(f"45 characters/{language} 10 % edited", language, (45, 45), edit, profile=COMMENT)
+        yield replace(_pairs(f"45 characters/{language} 10 % edited", language, (45, 45), edit), profile=COMMENT)
 
 
 def _cuts() -> Iterator[Cell]:
     for language in data.LANGUAGES:
-        length = (500, 1000)
-        yield _pairs(f"cut/{language} first 70 %", language, length, lambda one, _: edits.first_part(one, 0.7))
+        length, cut = (500, 1000), fixed(0.95)
+        yield _pairs(f"cut/{language} first 70 %", language, length, lambda one, _: edits.first_part(one, 0.7), aim=cut)
         for share in (0.2, 0.3):
             out = partial(_sentences_out, share)
-            yield _pairs(f"cut/{language} {share:.0%} of sentences out", language, length, out)
-        yield _pairs(f"cut/{language} inside a page of 1.5", language, length, partial(_inside, language))
+            yield _pairs(f"cut/{language} {share * 100:.0f} % of sentences out", language, length, out, aim=cut)
+        yield _pairs(f"cut/{language} inside a page of 1.5", language, length, partial(_inside, language), aim=cut)
         for share in (0.1, 0.2):
             replaced = partial(_words, share, language)
-            yield _pairs(f"words/{language} {share:.0%} replaced", language, length, replaced)
+            yield _pairs(f"words/{language} {share * 100:.0f} % replaced", language, length, replaced)
 
 
 def _sites() -> Iterator[Cell]:
@@ -81,7 +99,7 @@ def _sites() -> Iterator[Cell]:
         for body, around in (((300, 500), 100), ((500, 1000), 200), ((1000, 2000), 400)):
             copies = partial(_two_sites, language, body, around)
             name = f"two sites/{language} {body[0]}-{body[1]} with {around}"
-            yield Pairs(name, ARTICLE, NUMBER, copies)
+            yield Pairs(name, ARTICLE, NUMBER, copies, fixed(0.95))
         for body in ((300, 500), (500, 1000)):
             for around in (200, 400):
                 for profile in (COMMENT, ARTICLE):
@@ -104,19 +122,11 @@ def _damage() -> Iterator[Cell]:
 
 
 def _shortest() -> Iterator[Cell]:
-    yield Pairs("shortest/other final punctuation", COMMENT, NUMBER, _final_punctuation)
+    yield Pairs("shortest/other final punctuation", COMMENT, NUMBER, _final_punctuation, fixed(0.95))
 
 
-def _pairs(
-    name: str,
-    language: str,
-    length: tuple[int, int],
-    edit: Edit,
-    *,
-    profile: str = ARTICLE,
-    each_seed: bool = False,
-) -> Pairs:
-    return Pairs(name, profile, NUMBER, partial(_pair, language, length, edit), each_seed=each_seed)
+def _pairs(name: str, language: str, length: tuple[int, int], edit: Edit, aim: Aimed = as_peer) -> Pairs:
+    return Pairs(name, ARTICLE, NUMBER, partial(_pair, language, length, edit), aim)
 
 
 def _pair(language: str, length: tuple[int, int], edit: Edit, rng: Random) -> Pair:

@@ -1,0 +1,164 @@
+"""What the sweep came to: tables of its rows and lengths, and where a length falls below its neighbours."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.quality import report
+from benchmarks.quality.report import Aim
+
+OURS, PEER = "ours", "MinHash J ≥ .5"
+THRESHOLDS = {PEER: 0.5, "MinHash J ≥ .3": 0.3}
+METHODS = (OURS, *THRESHOLDS)
+FOUND, APART, STEADY = "found", "apart", "steady"
+LENGTHS = "length"
+"""First part of the names of the cells that are a length."""
+DIP = 0.03
+"""Most that a length may be worse than both its neighbours."""
+CHANGED = 0.02
+"""Least difference of two runs that a comparison shows."""
+
+
+class Figure(NamedTuple):
+    """What one cell came to."""
+
+    cell: str
+    wanted: str
+    """``found``, ``apart``, or ``steady``: the share of pairs whose verdict depends on the seed."""
+    number: int
+    """Texts that were judged, each under each seed counted."""
+    shares: dict[str, float]
+    """By method."""
+    aim: float | None = None
+    """What ours is to reach: at least of copies, at most of others; None where nothing is asked."""
+
+    @property
+    def ours(self) -> float:
+        return self.shares[OURS]
+
+    @property
+    def reached(self) -> bool:
+        return self.aim is None or (self.ours >= self.aim if self.wanted == FOUND else self.ours <= self.aim)
+
+    @property
+    def worse(self) -> float:
+        """The share, turned so that less is better."""
+        return 1 - self.ours if self.wanted == FOUND else self.ours
+
+
+class Dip(NamedTuple):
+    """A length that is worse than both its neighbours."""
+
+    cell: str
+    depth: float
+    error: float
+    """Standard error of the depth."""
+
+
+def section(figures: list[Figure], *, whole: bool) -> str:
+    """All tables; with those of the lengths by language where every length was measured."""
+    rows = [one for one in figures if not one.cell.startswith(f"{LENGTHS}/") or not whole]
+    parts = [table(rows)]
+    if whole:
+        parts += [*_matrices(figures), _dips(dips(figures))]
+    return "\n\n".join(parts)
+
+
+def aims(figures: list[Figure], *, whole: bool) -> list[Aim]:
+    missed = [one.cell for one in figures if not one.reached]
+    found = [Aim(f"sweep: rows short of their aim, of {len(figures)}", len(missed), most=0, digits=0)]
+    if whole:
+        certain = [dip.depth for dip in dips(figures) if dip.depth - 2 * dip.error > DIP]
+        found.append(Aim("sweep: deepest dip between neighbouring lengths", max(certain, default=0), most=DIP))
+    return found
+
+
+def table(figures: Iterable[Figure]) -> str:
+    """One line for each cell."""
+    lines = [[one.cell, one.wanted, f"{one.number:,}", *map(_share, one.shares.values()), _aim(one)] for one in figures]
+    return report.table(("cell", "wanted", "texts", *METHODS, "aim"), lines)
+
+
+def changes(before: Iterable[Figure], after: Iterable[Figure]) -> str:
+    """The cells whose share of ours differs between two runs."""
+    old = {one.cell: one.ours for one in before}
+    lines = [
+        [one.cell, one.wanted, _share(old[one.cell]), *map(_share, one.shares.values()), _aim(one)]
+        for one in after
+        if one.cell in old and abs(one.ours - old[one.cell]) >= CHANGED
+    ]
+    return report.table(("cell", "wanted", "before", *METHODS, "aim"), lines)
+
+
+def dips(figures: Iterable[Figure]) -> list[Dip]:
+    """Lengths that are worse than both neighbours by more than is allowed, the deepest first."""
+    found = []
+    for series in _series(figures).values():
+        ordered = [series[length] for length in sorted(series)]
+        for before, here, after in zip(ordered, ordered[1:], ordered[2:], strict=False):
+            neighbour = max((before, after), key=lambda one: one.worse)
+            depth = here.worse - neighbour.worse
+            if depth > DIP:
+                found.append(Dip(here.cell, depth, math.hypot(_error(here), _error(neighbour))))
+    return sorted(found, key=lambda dip: -dip.depth)
+
+
+def write(path: Path, figures: Iterable[Figure]) -> None:
+    lines = (json.dumps(one._asdict(), ensure_ascii=False) for one in figures)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def read(path: Path) -> list[Figure]:
+    """The figures of an earlier run."""
+    return [Figure(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _series(figures: Iterable[Figure]) -> dict[tuple[str, str], dict[int, Figure]]:
+    """By language with profile, and edit: the figure of each length."""
+    every: dict[tuple[str, str], dict[int, Figure]] = {}
+    for one in figures:
+        if one.cell.startswith(f"{LENGTHS}/") and one.number:
+            _, where, edit, length = one.cell.split("/")
+            every.setdefault((where, edit), {})[int(length)] = one
+    return every
+
+
+def _matrices(figures: Iterable[Figure]) -> Iterator[str]:
+    """One table for each language and profile."""
+    every = _series(figures)
+    for where in dict.fromkeys(where for where, _ in every):
+        own = {edit: series for (other, edit), series in every.items() if other == where}
+        lengths = sorted({length for series in own.values() for length in series})
+        lines = [[f"{length:,}", *(_beside(series.get(length)) for series in own.values())] for length in lengths]
+        yield f"Lengths, {where}: ours / MinHash J ≥ .5\n\n{report.table(('characters', *own), lines)}"
+
+
+def _dips(found: list[Dip]) -> str:
+    head = f"Lengths that are worse than both neighbours by more than {DIP}: {len(found) or 'none'}"
+    if not found:
+        return f"{head}."
+    lines = [[dip.cell, f"{dip.depth:.3f}", f"{dip.error:.3f}"] for dip in found]
+    return f"{head}\n\n{report.table(('cell', 'by', 'standard error'), lines)}"
+
+
+def _error(one: Figure) -> float:
+    return math.sqrt(max(one.worse * (1 - one.worse), 1 / one.number) / one.number)
+
+
+def _beside(one: Figure | None) -> str:
+    return "" if one is None else f"{_share(one.ours)} / {_share(one.shares[PEER])}"
+
+
+def _aim(one: Figure) -> str:
+    if one.aim is None:
+        return ""
+    sign = "≥" if one.wanted == FOUND else "≤"
+    return f"{sign} {_share(one.aim)}" if one.reached else f"**{sign} {_share(one.aim)}**"
+
+
+def _share(value: float) -> str:
+    return report.shares([value])
