@@ -35,6 +35,7 @@ _STEPS = {
     "letters": "hash-of-letters/1",
     "key_sentences": "first-last-longest/1",
     "invisible": "drop/1",
+    "entities": "undo-twice/1",
     "tags": "drop/1",
     "urls": "1",
     "emails": "1",
@@ -42,6 +43,7 @@ _STEPS = {
     "numbers": "1",
     "emoji": "1",
     "join_numbers": "1",
+    "rejoin": "1",
     "simplify": "opencc-t2s/1",
     "unspace": "1",
     "repeats": "1",
@@ -61,21 +63,26 @@ _OPENCC = ("CJK_Compatibility_Ideographs", "TSPhrases", "TSCharactersExt", "TSCh
 class Normalisation:
     """Optional steps of normalising; ``text.normalise`` has the steps that are always taken.
 
+    ``entities`` undoes escapes of HTML in plain text (&lt;p&gt;), so that ``tags`` finds what was escaped.
     ``invisible`` drops zero-width and control characters. ``tags`` drops tags and entities of HTML and the targets of
-    Markdown links from plain text. ``join_numbers`` makes one number each of 3.50 and 2024-05-01. ``simplify`` turns
-    traditional characters into simplified ones.
+    Markdown links from plain text. ``join_numbers`` makes one number each of 3.50 and 2024-05-01. ``rejoin`` drops
+    spaces and line breaks between two ideographs, and spaces between lone letters beside these: text from PDF and scans
+    has them. ``simplify`` turns traditional
+    characters into simplified ones.
     Against spam: ``unspace`` joins single characters that separators keep apart, ``repeats`` shortens runs of one
     character, ``lookalikes`` replaces letters and digits by those that they look like.
     """
 
     invisible: bool = False
     tags: bool = False
+    entities: bool = False
     urls: Treat = "keep"
     emails: Treat = "keep"
     users: Treat = "keep"
     numbers: Treat = "keep"
     emoji: Treat = "keep"
     join_numbers: bool = False
+    rejoin: bool = False
     simplify: bool = False
     unspace: bool = False
     repeats: bool = False

@@ -186,6 +186,7 @@ RECORDS: dict[str, Family] = {
 STEPS = {
     "invisible": True, "tags": True, "urls": "token", "emails": "token", "users": "token", "numbers": "token",
     "emoji": "token", "join_numbers": True, "simplify": True, "unspace": True, "repeats": True, "lookalikes": True,
+    "entities": True, "rejoin": True,
 }  # fmt: skip
 """Every step of the normalisation, switched on."""
 _ARTICLE, _CLASSIC = PROFILES["article"].settings, PROFILES["simhash"].settings

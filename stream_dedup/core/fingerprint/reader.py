@@ -143,7 +143,8 @@ class Reader:
         treatment, weights = self._settings.long, self._settings.field_weights
         counts = _weighted((self._count(one, treatment) for one in runs), weights)
         if self._settings.key_sentences:
-            key = (words_in("\n".join(key_sentences(field)), treatment) for field in fields)
+            # Sentences stay apart where line breaks are dropped.
+            key = (words_in("。\n".join(key_sentences(field)), treatment) for field in fields)
             more = [weight * self._settings.key_sentences for weight in weights]
             counts.update(_weighted((self._count(one, treatment) for one in key), more))
         letters = "".join(map(_letters, runs)) if self._settings.sketch else ""

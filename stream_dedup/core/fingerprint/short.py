@@ -195,6 +195,9 @@ class ShortReader:
             times[flags & Raw.DROPPED != 0] = 0
             found = _Characters(np.repeat(normalised, times), np.repeat(raw.texts, times))
         closer[found.texts[_addresses(found)]] = True
+        if self._steps.rejoin:
+            spaced = np.bincount(found.texts, found.points == _SPACE) > 0
+            closer |= spaced & (np.bincount(found.texts, found.kinds() & Kind.SINGLE) > 0)
         if self._steps.join_numbers:
             closer[found.texts[found.kinds() & Kind.LEET != 0]] = True
         return _with_single_spaces(found.of(~closer)), closer

@@ -15,6 +15,7 @@ The results may depend only on the text, the settings and OpenCC's dictionaries,
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable
 from functools import cache
@@ -42,6 +43,8 @@ _PICTURE_RANGES = (
     (0x1F1E6, 0x1F1FF), (0x1F201, 0x1FAFF),
 )  # fmt: skip
 _SKIN = (0x1F3FB, 0x1F3FF)
+# Han and kana: scripts that are written without spaces, and have no spaces between sentences either (Thai has).
+_IDEOGRAPH_RANGES = ((0x3005, 0x3007), (0x3041, 0x3096), (0x30A1, 0x30FA), (0x30FC, 0x30FE), (0x3400, 0x9FFF))
 
 
 def _class(*ranges: tuple[int, int]) -> str:
@@ -62,6 +65,9 @@ _TAG = re.compile(r"</?[a-z][^<>]{0,500}>", re.IGNORECASE)
 _TAG_OR_COMMENT = re.compile(rf"{_TAG.pattern}|<!--", re.IGNORECASE)
 _COMMENT_CHARACTERS = 2000
 _ENTITY = re.compile(r"&(?:[a-z]{2,8}|#[0-9]{1,6}|#x[0-9a-f]{1,5});", re.IGNORECASE)
+_ESCAPED = re.compile(r"&(?:[a-z][a-z0-9]{1,30}|#[0-9]{1,7}|#x[0-9a-f]{1,6});", re.IGNORECASE)
+_TIMES_ESCAPED = 2
+"""How often a text may have been escaped: feeds of HTML in XML have &amp;nbsp;."""
 _LINK_TARGET = re.compile(r"\]\([^()\s]{0,2000}(?:\s+\"[^\"]{0,300}\")?\)")
 
 _SCHEME_LANDMARK = re.compile("//")
@@ -81,6 +87,12 @@ _WORD = re.compile("[^\\W_\u4e00-\u9fd5]+")
 # One pattern for each sign, and the sign first: a search for one fixed character is many times as fast as for any of
 # several. Which goes first does not matter, as none of them is a digit.
 _INSIDE_NUMBER = tuple((sign, re.compile(rf"{re.escape(sign)}(?=[0-9])(?<=[0-9].)")) for sign in ".,:/-")
+# White space that begins with this character, which stands first for the same reason.
+_IDEOGRAPH = _class(*_IDEOGRAPH_RANGES)
+_BETWEEN_IDEOGRAPHS = tuple(
+    (white, re.compile(rf"{white}(?<=[{_IDEOGRAPH}]{white})\s*(?=[{_IDEOGRAPH}])")) for white in " \n\r\t\u3000\xa0"
+)
+_BETWEEN_LONE = re.compile(" (?<=(?<![A-Za-z0-9])[A-Za-z0-9] )(?=[A-Za-z0-9](?![A-Za-z0-9]))")
 _DIGIT = re.compile(r"\d")
 
 
@@ -92,6 +104,8 @@ class Trait:
     PICTURE = 4
     WIDE = 8
     """A full-width letter, digit or sign that addresses have."""
+    IDEOGRAPH = 16
+    """An ideograph or kana of the first plane."""
 
 
 def traits(text: str) -> int:
@@ -104,6 +118,8 @@ def traits(text: str) -> int:
 
 def before_nfkc(text: str, steps: Normalisation) -> str:
     """Take the steps before NFKC."""
+    if steps.entities:
+        text = undo_entities(text)
     has = traits(text)
     if steps.invisible:
         text = drop_invisible(text, has)
@@ -114,6 +130,8 @@ def before_nfkc(text: str, steps: Normalisation) -> str:
         text = replace_pictures(text, steps.emoji)
     if steps.join_numbers:
         text = join_numbers(text)
+    if steps.rejoin and has & Trait.IDEOGRAPH:
+        text = rejoin(text)
     if steps.simplify and has & Trait.TRADITIONAL:
         text = simplify(text)
     return text
@@ -137,6 +155,14 @@ def drop_invisible(text: str, has: int) -> str:
     if has & Trait.INVISIBLE:
         text = INVISIBLE.sub("", text)
     return SKIN_TONES.sub("", text) if has & Trait.PICTURE else text
+
+
+def undo_entities(text: str) -> str:
+    """Replace entities of HTML, escaped up to ``_TIMES_ESCAPED`` times, by the characters that they stand for."""
+    for _ in range(_TIMES_ESCAPED):
+        if "&" in text:
+            text = _ESCAPED.sub(lambda entity: html.unescape(entity.group()), text)
+    return text
 
 
 def drop_tags(text: str) -> str:
@@ -200,6 +226,14 @@ def join_numbers(text: str) -> str:
         if sign in text:
             text = pattern.sub("", text)
     return text
+
+
+def rejoin(text: str) -> str:
+    """Drop white space between two ideographs, line breaks too, and one space between two lone letters or digits."""
+    for white, pattern in _BETWEEN_IDEOGRAPHS:
+        if white in text:
+            text = pattern.sub("", text)
+    return _BETWEEN_LONE.sub("", text) if " " in text else text
 
 
 def has_symbol(text: str) -> bool:
@@ -294,7 +328,11 @@ def _user_at(text: str, start: int, end: int) -> tuple[int, int] | None:
 def _unit_traits() -> U8:
     """Return the traits of each UTF-16 unit; the first unit of a pair has the traits of the character."""
     flags = np.zeros(1 << 16, np.uint8)
-    for trait, ranges in ((Trait.INVISIBLE, _INVISIBLE_RANGES), (Trait.PICTURE, _PICTURE_RANGES)):
+    for trait, ranges in (
+        (Trait.INVISIBLE, _INVISIBLE_RANGES),
+        (Trait.PICTURE, _PICTURE_RANGES),
+        (Trait.IDEOGRAPH, _IDEOGRAPH_RANGES),
+    ):
         for first, last in ranges:
             flags[_lead(first) : _lead(last) + 1] |= np.uint8(trait)
     for trait, points in ((Trait.WIDE, _NARROW), (Trait.TRADITIONAL, simplifiable())):

@@ -32,7 +32,8 @@ OTHERS = (
     COMMENT.with_normalisation(emoji="drop", join_numbers=True, unspace=False, lookalikes=False, repeats=False),
     replace(COMMENT, exact_size=0, short=Treatment(features=COMMENT.short.features)),
     ARTICLE,
-    replace(ARTICLE, article_size=20, sketch=SKETCH),
+    replace(ARTICLE, article_size=20, sketch=SKETCH).with_normalisation(rejoin=True, entities=True),
+    replace(COMMENT, exact_size=4).with_normalisation(rejoin=True, entities=True),
     replace(COMMENT, sketch=SKETCH, exact="letters"),
 )
 # Of everything that a step or a table knows: each piece alone, beside others, and several times.

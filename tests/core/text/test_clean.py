@@ -20,6 +20,7 @@ from stream_dedup.core.text.clean import (
     drop_tags,
     has_symbol,
     narrow,
+    rejoin,
     replace_emails,
     replace_number_words,
     replace_numbers,
@@ -27,8 +28,9 @@ from stream_dedup.core.text.clean import (
     replace_urls,
     replace_users,
     traits,
+    undo_entities,
 )
-from stream_dedup.core.text.normalise import normalise
+from stream_dedup.core.text.normalise import normalise, split
 from stream_dedup.core.text.unicode14 import join_halves
 from tests.core.texts import some_texts
 
@@ -149,6 +151,63 @@ def test_full_width_addresses_are_addresses() -> None:
     assert before_nfkc("看ｈｔｔｐ：／／ａ．ｃｏｍ／ｂ 和ａ＠ｂ．ｃｏｍ", steps).split() == ["看", "和"]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("&lt;p&gt;a &amp;amp; b&lt;/p&gt;", "<p>a & b</p>"),
+        ("5&nbsp;&#20803; caf&eacute; &frac12;", "5\xa0元 café ½"),
+        ("AT&T &unknown; &amp;#x4e2d;", "AT&T &unknown; 中"),
+        ("&amp;amp;lt;", "&lt;"),
+    ],
+)
+def test_entities(text: str, expected: str) -> None:
+    """Entities become their characters, also those escaped twice; what is no entity stays."""
+    assert undo_entities(text) == expected
+
+
+def test_escaped_tags_are_tags() -> None:
+    """Escaped HTML in plain text has the words of the text itself."""
+    steps = Normalisation(invisible=True, tags=True, entities=True)
+    escaped = "&lt;p class=&quot;a&quot;&gt;今天&amp;nbsp;&lt;b&gt;很好&lt;/b&gt;&lt;/p&gt;&amp;#8203;"
+    assert normalise(before_nfkc(escaped, steps)) == "今天 很好"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("今 天 天\u3000气\n很 好", "今天天气很好"),
+        ("第一行\n\n 第二行", "第一行第二行"),
+        ("ひら がな カタ カナ", "ひらがなカタカナ"),
+        ("今天 very 好 3 个， 大家\n。", "今天 very 好 3 个， 大家\n。"),
+        ("自 2 0 2 4 年 K a f k a   a P I", "自 2024 年 Kafka   aPI"),
+        ("한국어 문장 ภาษา ไทย", "한국어 문장 ภาษา ไทย"),
+        ("this is 1 or 22 3", "this is 1 or 22 3"),
+        ("😀 中 文 é a", "😀 中文 é a"),
+    ],
+)
+def test_rejoin(text: str, expected: str) -> None:
+    """White space goes between ideographs or kana and between lone letters; words and other languages keep theirs."""
+    assert rejoin(text) == expected
+
+
+def test_rejoining_leaves_text_without_ideographs_alone() -> None:
+    """The step is for languages without spaces: a list of letters in English stays a list."""
+    assert before_nfkc("a b c 1 2\n3", Normalisation(rejoin=True)) == "a b c 1 2\n3"
+
+
+@given(st.text(st.sampled_from("天地黄aK12。"), max_size=40))
+def test_spaces_between_all_characters_change_no_word(text: str) -> None:
+    """Text with a space after each character has the words of the text itself."""
+    steps = Normalisation(rejoin=True)
+    assert split(before_nfkc(" ".join(f"天{text}"), steps)) == split(before_nfkc(f"天{text}", steps))
+
+
+def test_inline_tags_cut_no_word() -> None:
+    """A tag between two ideographs leaves nothing behind; a break between sentences that end stays one."""
+    steps = Normalisation(tags=True, rejoin=True)
+    assert normalise(before_nfkc("今<b>天</b>很好。\n大家好", steps)) == "今天很好。 大家好"
+
+
 def test_tokens_stay_what_they_are() -> None:
     """NFKC and case folding do not change tokens, and each token is a letter."""
     assert all(normalise(token) == token and token.isalpha() for token in TOKENS.values())
@@ -169,10 +228,10 @@ NASTY = 'a1。，@.:/-_ \u200b\ufe0f👍🏽繁體乾&<>[]()"wwwhtp中ｗ．＠�
 def test_a_trait_that_is_missing_is_not_there(text: str) -> None:
     """The cheap tests never make a step be left out that would have changed the text."""
     text = join_halves(text)
-    every = replace(PROFILES["comment"].settings.short.normalisation, emoji="drop")
+    every = replace(PROFILES["comment"].settings.short.normalisation, emoji="drop", rejoin=True, entities=True)
     expected = normalise(before_nfkc(text, every))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clean, "traits", lambda _: 15)
+        patch.setattr(clean, "traits", lambda _: 31)
         assert normalise(before_nfkc(text, every)) == expected
 
 
