@@ -65,7 +65,9 @@ class Figures:
     ``histogram`` counts articles by the distance, in bits of ``width``, of their nearest earlier entry; ``first``
     counts those without an earlier entry of their group. ``reached`` counts, by the same distance, the articles whose
     nearest entry the look-ups of the rules reach. ``curves`` has a row for each of ``steps``: the number of duplicates
-    under each limit from 0 on.
+    under each limit from 0 on. ``equal_values`` counts, by the number of equal values in their sketches, the articles
+    within the limit of their nearest earlier entry; it is empty where there are no sketches. With fewer equal values
+    than ``least_equal`` an entry is near at no distance: the other figures leave it out.
     """
 
     kind: str
@@ -76,6 +78,8 @@ class Figures:
     limit: int
     lookups: int
     histogram: tuple[int, ...]
+    equal_values: tuple[int, ...]
+    least_equal: int
     reached: tuple[int, ...]
     steps: tuple[int, ...]
     curves: tuple[tuple[int, ...], ...]
@@ -148,6 +152,8 @@ def figures(measured: Measured, rows: I64, kind: Status, articles: int) -> Figur
         limit=limit,
         lookups=measured.search.lookups(measured.step_of(limit)),
         histogram=tuple(histogram.tolist()),
+        equal_values=_equal_values(measured, rows[near.closest[rows] <= limit]),
+        least_equal=measured.rules.least_equal(kind),
         reached=tuple(np.bincount(nearest[reached], minlength=width + 1).tolist()),
         steps=tuple(measured.search.lookups(step) for step in range(len(measured.search.lengths))),
         curves=tuple(
@@ -159,6 +165,11 @@ def figures(measured: Measured, rows: I64, kind: Status, articles: int) -> Figur
         valley=valley,
         suggestion=suggestion,
     )
+
+
+def _equal_values(measured: Measured, rows: I64) -> tuple[int, ...]:
+    values = measured.rules.scheme.widths.sketch_values if measured.rules.directed else 0
+    return tuple(np.bincount(measured.near.equal[rows], minlength=values + 1).tolist()) if values else ()
 
 
 def lengths_for(rules: Rules, most: int) -> tuple[int, ...]:

@@ -7,7 +7,8 @@ entry that its look-ups reach is kept. One pass so gives the verdicts under all 
     if and only if ``distances[article, r] <= L``
 
 This holds because a near entry is one that a look-up reaches, that passes the sieve, that is among the newest entries
-of the posting list, and that is within the limit; and because the match is the nearest entry, then the earliest.
+of the posting list, and that is within the limit; and because the match is the nearest entry, then the earliest. An
+entry whose sketch has too few values of the article's is near at no limit, and left out.
 
 The work grows with the square of the entries; the caller bounds it by measuring fewer articles. Memory: some
 200 bytes an entry.
@@ -25,7 +26,8 @@ from numpy.typing import NDArray
 from stream_dedup.calibrate.list_lengths import ListLengths
 from stream_dedup.core import probes as core_probes
 from stream_dedup.core.arrays import I64, U8, U16, U32, U64
-from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, TABLE_MARGIN_BYTES, signed
+from stream_dedup.core.fingerprint.sketch import equal_values
+from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, TABLE_MARGIN_BYTES, Status, signed
 from stream_dedup.core.probes import SIEVE_BITS
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
@@ -67,7 +69,8 @@ class Nearest:
     ``queries`` are the articles' numbers among the entries. ``distances`` are in bits (``NOWHERE``: no entry
     is reached), ``matches`` are numbers of entries (-1: none). ``ranks`` are the least lengths of plan that
     reach the nearest entry of all, less one (``UNREACHED``: none does). ``compared`` counts the candidates of the
-    look-ups (it lacks the last column).
+    look-ups (it lacks the last column). ``closest`` is the distance of the nearest entry whatever its sketch, ``equal``
+    the number of equal values in the sketches of the two (``NOWHERE`` and 0: none is within the ceiling).
     """
 
     queries: I64
@@ -75,6 +78,8 @@ class Nearest:
     matches: I64
     ranks: NDArray[np.int32]
     compared: I64
+    closest: U16
+    equal: I64
 
 
 class Pairs(NamedTuple):
@@ -106,6 +111,12 @@ class MeasuredSearch(Protocol):
     def compared(self, queries: I64) -> I64:
         """Return the number of candidates at each step, shape (queries, steps)."""
 
+    def equal_values(self, query: int, others: I64) -> I64:
+        """Return how many values of an article's sketch those of others share."""
+
+    def least_equal(self, query: int) -> int:
+        """Return how many an entry must share to be near it."""
+
 
 def measure(
     entries: SignedEntries, search: MeasuredSearch, queries: I64, ceiling: int, progress: ReportProgress
@@ -126,6 +137,8 @@ def measure(
         np.full((len(queries), steps + 1), -1, np.int64),
         np.full(len(queries), UNREACHED, np.int32),
         np.zeros((len(queries), steps), np.int64),
+        np.full(len(queries), NOWHERE, np.uint16),
+        np.zeros(len(queries), np.int64),
     )
     words = core_probes.words(entries.signatures)[:, : search.width // 64]
     done, whole = 0, work(entries.groups, queries)
@@ -166,14 +179,20 @@ def _measure_one(near: Nearest, row: int, others: I64, columns: U64, search: Mea
     """Fill one row; ``columns`` are the words of the other entries and, last, of the article."""
     differing = columns[:, :-1] ^ columns[:, -1:]
     distances = np.bitwise_count(differing).sum(axis=0, dtype=np.uint16)
-    first = int(distances.argmin())
-    near.distances[row, -1], near.matches[row, -1] = distances[first], others[first]
-    close = np.flatnonzero(distances <= ceiling)
-    if not len(close):
-        close = np.array([first])
+    query, close = int(near.queries[row]), np.flatnonzero(distances <= ceiling)
     # Nearest first, then earliest: the nearest of all is at 0.
     close = close[np.argsort(distances[close], kind="stable")]
-    ranks = search.ranks(Pairs(int(near.queries[row]), others[close], differing[:, close].T))
+    if len(close):
+        equal = search.equal_values(query, others[close])
+        near.closest[row], near.equal[row] = distances[close[0]], equal[0]
+        close = close[equal >= search.least_equal(query)]
+    if not len(close):
+        far = np.flatnonzero(distances > ceiling)
+        close = far[distances[far].argmin(keepdims=True)] if len(far) else far
+    if not len(close):
+        return
+    near.distances[row, -1], near.matches[row, -1] = distances[close[0]], others[close[0]]
+    ranks = search.ranks(Pairs(query, others[close], differing[:, close].T))
     near.ranks[row] = ranks[0]
     # Of the entries so far, the least rank: it falls, so the first entry that a step reaches is found by bisection.
     falling = np.minimum.accumulate(ranks)
@@ -190,7 +209,9 @@ class DirectedSearch:
 
     def __init__(self, entries: SignedEntries, rules: Rules, lengths: Sequence[int]) -> None:
         self.lengths = tuple(sorted(lengths))
-        self._margins = entries.margins
+        self._margins, self._sketches = entries.margins, entries.sketches
+        self._least_equal = [rules.least_equal(status) for status in Status]
+        self._statuses = entries.statuses
         self._limit = rules.bucket_limit
         self._tables = entries.margins.shape[1] // TABLE_MARGIN_BYTES
         self._blocks = _blocks(entries, self._tables)
@@ -227,6 +248,14 @@ class DirectedSearch:
         own = self._blocks[queries[:, np.newaxis], plans >> BLOCK_BITS]
         met = np.minimum(self._lists.sizes(plans ^ own, queries[:, np.newaxis]), self._limit)
         return np.cumsum(met, axis=1)[:, np.array(self.lengths) - 1]
+
+    def equal_values(self, query: int, others: I64) -> I64:
+        """Return how many values of an article's sketch those of others share."""
+        return equal_values(self._sketches[query], self._sketches[others])
+
+    def least_equal(self, query: int) -> int:
+        """Return how many an entry must share to be near it, as the rules say of its kind of text."""
+        return self._least_equal[int(self._statuses[query])]
 
 
 class ExactSearch:
@@ -266,6 +295,14 @@ class ExactSearch:
             sizes = self._lists.sizes(plan ^ own, queries[:, np.newaxis])
             sums.append(np.minimum(sizes, self._limit).sum(axis=1))
         return np.stack(sums, axis=1)
+
+    def equal_values(self, query: int, others: I64) -> I64:  # noqa: ARG002 - as the other search's
+        """Return 0 for each: exact search compares no sketches."""
+        return np.zeros(len(others), np.int64)
+
+    def least_equal(self, query: int) -> int:  # noqa: ARG002 - as the other search's
+        """Return 0."""
+        return 0
 
 
 def _blocks(entries: SignedEntries, tables: int) -> U16:

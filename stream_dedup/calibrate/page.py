@@ -51,6 +51,8 @@ def _kind(report: CalibrationReport, figures: Figures) -> Iterator[str]:
     yield f'<p class="soft">{figures.asked:,} articles; {figures.first:,} have none of their kind before them.</p>'
     yield _suggestion(report, figures)
     yield _histogram(figures)
+    if figures.equal_values:
+        yield _equal_values(figures)
     yield _found(report, figures)
     if figures.scores is not None:
         yield _quality(report, figures)
@@ -101,6 +103,21 @@ def _histogram(figures: Figures) -> str:
     series = [Series("within the limit, found", "near", within), Series("beyond the limit", "far", beyond)]
     if any(missed):
         series.insert(1, Series(f"within the limit, not reached by {figures.lookups} look-ups", "missed", missed))
+    return f"<h3>{escape(chart.title)}</h3>{bars(chart, series)}"
+
+
+def _equal_values(figures: Figures) -> str:
+    counts, least = figures.equal_values, figures.least_equal
+    chart = Chart(
+        f"Equal values in the sketches of articles within the limit ({figures.kind} text)",
+        f"values of {len(counts) - 1} that are equal",
+        "articles",
+        len(counts) - 1,
+        [Line(least - 0.5, f"at least {least}", "limit")] if least else [],
+    )
+    enough = [count if equal >= least else 0 for equal, count in enumerate(counts)]
+    few = [count if equal < least else 0 for equal, count in enumerate(counts)]
+    series = [Series("enough", "near", enough), Series("too few: no duplicates", "far", few)]
     return f"<h3>{escape(chart.title)}</h3>{bars(chart, series)}"
 
 

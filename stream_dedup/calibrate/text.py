@@ -59,6 +59,9 @@ def _kind(report: CalibrationReport, figures: Figures) -> Iterator[str]:
     yield f"Distance of the nearest earlier article, in bits of {figures.width}"
     yield from histogram(figures)
     yield ""
+    if figures.equal_values:
+        yield from equal_values(figures)
+        yield ""
     if not (report.labelled and figures.exact):
         yield from _decided(figures)
     if report.labelled:
@@ -81,6 +84,18 @@ def histogram(figures: Figures) -> list[str]:
         if end == figures.limit + 1:
             bars.append(f"{'':>7} {'-' * BAR} {figures.limit}: the present {'distance' if figures.exact else 'limit'}")
     return bars
+
+
+def equal_values(figures: Figures) -> Iterator[str]:
+    """Yield one line for each number of equal values that occurs, and the least that is enough as a line before it."""
+    counts = figures.equal_values
+    most = max(counts)
+    yield f"Equal values, of {len(counts) - 1}, in the sketches of articles within the limit of {figures.limit}"
+    for equal, count in enumerate(counts):
+        if equal and equal == figures.least_equal:
+            yield f"{'':>7} {'-' * BAR} {equal}: with fewer an article is no duplicate"
+        if count:
+            yield f"{equal:>7} {pad(_bar(count, most), BAR)} {count:,}"
 
 
 def _last(figures: Figures) -> int:

@@ -53,9 +53,9 @@ def command(
 
     Reads JSON Lines as `filter` does; copies a pipe, or standard input (-), to disk for the duration of the call.
     Finds the nearest earlier article of each article by comparing it with all of them, and the number of look-ups
-    that finds it. The report has a histogram of the distances; the duplicates for each limit and number of look-ups,
-    with their cost; the pairs at the edge of the limit, for a person to judge; and a suggestion with its reason, or
-    the reason why there is none. Long and short texts are reported separately.
+    that finds it. The report has histograms of the distances, and of the equal values of the sketches; the duplicates
+    for each limit and number of look-ups, with their cost; the pairs at the edge of the limit, for a person to judge;
+    and a suggestion with its reason, or the reason why there is none. Long and short texts are reported separately.
 
     With --original, a line names the article of which it is a copy; the report then has precision, recall and F1 of
     each setting.

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from stream_dedup.calibrate.figures import Measured, figures
 from stream_dedup.calibrate.nearest import (
     NOWHERE,
     UNREACHED,
@@ -15,6 +16,8 @@ from stream_dedup.calibrate.nearest import (
     measure,
     work,
 )
+from stream_dedup.calibrate.text import equal_values
+from stream_dedup.core.model import Status
 from tests.amount import FULL
 from tests.calibrate.entries import directed_rules, exact_rules, plain_matches, some_entries
 
@@ -32,11 +35,11 @@ def match_in(near: Nearest, article: int, step: int, limit: int) -> tuple[int, i
 
 
 @pytest.mark.parametrize("tables", [4, 8, 16])
-@pytest.mark.parametrize("bucket_limit", [1, 16_384])
-def test_every_setting_matches_what_the_definition_matches(tables: int, bucket_limit: int) -> None:
+@pytest.mark.parametrize(("bucket_limit", "least"), [(1, None), (16_384, None), (16_384, 12)])
+def test_every_setting_matches_what_the_definition_matches(tables: int, bucket_limit: int, least: int | None) -> None:
     """For each length of plan and each limit the match and its distance are those of the reference."""
     entries = some_entries(tables, 90 if FULL else 45, tables=tables)
-    rules = directed_rules(tables, bucket_limit=bucket_limit)
+    rules = directed_rules(tables, bucket_limit=bucket_limit, min_equal=least)
     near = measured(entries, DirectedSearch(entries, rules, LENGTHS), 96)
     found = 0
     for step, probes in enumerate(LENGTHS):
@@ -77,6 +80,35 @@ def test_the_nearest_of_all_needs_no_look_up() -> None:
         reached = [near.matches[article, step] == near.matches[article, -1] for step in range(len(LENGTHS))]
         assert reached == [near.ranks[article] < length for length in LENGTHS]
     assert (near.ranks == UNREACHED).any()
+
+
+def test_an_entry_with_too_few_equal_values_is_near_at_no_distance() -> None:
+    """The nearest entry is the nearest of the others, and the equal values with the one left out are known."""
+    entries = some_entries(3, 3, flips=1)
+    signatures = np.repeat(entries.signatures[:1], 3, axis=0)
+    signatures[0, 0] ^= 1
+    sketches = np.array([[0x11] * 16, [0x12] * 16, [0x11] * 16], np.uint8)
+    entries = replace(entries, signatures=signatures, sketches=sketches, groups=np.zeros(3, np.uint64))
+    search = DirectedSearch(entries, directed_rules(min_equal=17), LENGTHS)
+    near = measured(entries, search, 96)
+    assert [(near.distances[2, step], near.matches[2, step]) for step in (1, -1)] == [(1, 0), (1, 0)]
+    assert near.closest.tolist() == [NOWHERE, 1, 0]
+    assert near.equal.tolist() == [0, 16, 16]
+    assert near.distances[1].tolist() == [NOWHERE] * 5
+
+
+def test_equal_values_are_shown_with_the_least_that_is_enough() -> None:
+    """Of the articles within the limit of their nearest one, whether that has enough equal values or not."""
+    entries = some_entries(4, 80)
+    rules = directed_rules(min_equal=20)
+    near = measured(entries, DirectedSearch(entries, rules, LENGTHS), 96)
+    measurements = Measured(rules, DirectedSearch(entries, rules, LENGTHS), near, None)
+    found = figures(measurements, np.arange(80), Status.LONG, 80)
+    assert sum(found.equal_values) == (near.closest <= 60).sum() > sum(found.equal_values[20:]) > 0
+    told = list(equal_values(found))
+    assert told[0] == "Equal values, of 32, in the sketches of articles within the limit of 60"
+    assert [line.split()[-1] for line in told[1:] if "█" in line or "▏" in line]
+    assert sum(line.endswith(" 20: with fewer an article is no duplicate") for line in told) == 1
 
 
 def test_a_sample_says_of_its_articles_what_all_say() -> None:

@@ -29,7 +29,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import U8, U32
+from stream_dedup.core.arrays import I64, U8, U32
 
 Whole = NDArray[np.intp]
 
@@ -46,10 +46,10 @@ _EMPTY = np.uint32(0xFFFFFFFF)
 """Minimum of a bin without shingles. A shingle with this hash counts as none."""
 
 
-def equal_values(one: U8, other: U8) -> NDArray[np.intp]:
+def equal_values(one: U8, other: U8) -> I64:
     """Return how many values two sketches share; of rows of sketches, for each pair of rows."""
     apart = one ^ other
-    counts: NDArray[np.intp] = (apart >> VALUE_BITS == 0).sum(axis=-1) + (apart & _LOW_HALF == 0).sum(axis=-1)
+    counts: I64 = (apart >> VALUE_BITS == 0).sum(axis=-1) + (apart & _LOW_HALF == 0).sum(axis=-1)
     return counts
 
 
