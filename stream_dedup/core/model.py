@@ -148,12 +148,13 @@ def signed(statuses: U8) -> NDArray[np.bool_]:
 def group_of(status: Status, scope: str | None = None) -> int:
     """Return the group of a signed entry; entries are compared only within one group.
 
-    A group has texts of one kind and one scope: 0 for long text without a scope, else XXH3-64 of the status and the
-    scope. Articles without a scope form a scope of their own.
+    A group has the texts of one scope, with the exact texts apart: 0 for other texts without a scope, else XXH3-64 of
+    the kind and the scope. Articles without a scope form a scope of their own.
     """
-    if scope is None and status is Status.LONG:
+    kind = Status.LONG if status is Status.SHORT else status
+    if scope is None and kind is Status.LONG:
         return 0
-    whole = status.name if scope is None else f"{status.name}\0{scope}"
+    whole = kind.name if scope is None else f"{kind.name}\0{scope}"
     return xxhash.xxh3_64_intdigest(whole.encode("utf-8", "surrogatepass"))
 
 

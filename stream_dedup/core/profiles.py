@@ -1,6 +1,7 @@
 """Profiles: named, versioned settings of the scheme, with defaults of the rules.
 
-* ``article``: news, posts, pages. Long text is compared by its words, short text as comments are; directed search.
+* ``article``: news, posts, pages. Long text is compared by its words, short text as comments are, and what is between
+  by both; directed search.
 * ``comment``: comments, messages, reviews. Text of every length is compared by characters, and tricks of spam are
   undone; directed search.
 * ``simhash``: SimHash as published. Words with TF-IDF weights, fingerprints within k = 3 bits; exact search.
@@ -20,6 +21,8 @@ ARTICLE_SIZE = 300
 """Characters below which a text of the ``article`` profile is short: it has too few words to be compared by them."""
 EXACT_SIZE = 8
 """Characters below which a text is near equal texts only: one changed character is more than a tenth of it."""
+SKETCH = ((2, 24), (4, 24))
+"""Values of the sketch: 24 of pairs of letters and 24 of four letters, 24 bytes."""
 
 _WORDS = Treatment(
     Normalisation(invisible=True, tags=True, urls="drop", join_numbers=True, simplify=True),
@@ -59,11 +62,12 @@ _ALL = (
     Profile(
         FingerprintSettings(
             profile="article",
-            version=1,
+            version=2,
             long=_WORDS,
             short=_CHARACTERS,
             article_size=ARTICLE_SIZE,
             exact_size=EXACT_SIZE,
+            sketch=SKETCH,
         ),
         search=DIRECTED,
         probes=64,
@@ -73,11 +77,12 @@ _ALL = (
     Profile(
         FingerprintSettings(
             profile="comment",
-            version=1,
+            version=2,
             long=_WORDS,
             short=_CHARACTERS,
             article_size=None,
             exact_size=EXACT_SIZE,
+            sketch=SKETCH,
         ),
         search=DIRECTED,
         probes=128,

@@ -33,6 +33,7 @@ _STEPS = {
     "html": "selectolax-lexbor/1",
     "characters": "hash-of-characters/1",
     "letters": "hash-of-letters/1",
+    "mixing": "three-octaves/1",
     "key_sentences": "first-last-longest/1",
     "invisible": "drop/1",
     "entities": "undo-twice/1",
@@ -50,7 +51,7 @@ _STEPS = {
     "lookalikes": "1",
     "plain": "han-runs-by-jieba+letters-and-digits/1",
     "marked": "han-runs-by-jieba+letters-digits-marks+pairs-of-unspaced/1",
-    "chars": "characters-or-words+pairs/1",
+    "chars": "characters+pairs+trigrams-of-words/2",
     "languages": "jieba+length+function-words/1",
     "stop_words": "drop/1",
     "sketch": "one-permutation-minhash-of-letters/1",
@@ -93,14 +94,15 @@ class Normalisation:
 class Features:
     """The features of a text and their weights.
 
-    ``kind`` is ``words``, or ``chars``: single characters and pairs of neighbours, where a word of a language written
-    with spaces counts as one character. ``words`` says how words are split: ``plain`` is the way of the ``simhash``
+    ``kind`` is ``words``, or ``chars``: characters and pairs of neighbours, and of the words of languages with spaces
+    every three neighbouring letters. ``words`` says how words are split: ``plain`` is the way of the ``simhash``
     profile; ``marked`` keeps combining marks within words and splits languages without spaces into pairs of characters.
 
     ``weights``: see ``weights``. ``top_k`` keeps only the heaviest features; None: all. ``damped`` uses
     1 + ``damping`` ln tf instead of tf (``tfidf`` only). ``idf`` is the source of the IDF of words: ``jieba``'s table
     alone, or also other ``languages``; ``root`` takes its square root. For ``chars``, ``gram_weights`` replace the IDF,
-    in hundredths: of one character, of a pair, and of a pair of words.
+    in hundredths: of an ideograph, of a pair of ideographs, of another character and another pair, and of a trigram.
+    Scripts with few letters and without spaces repeat their letters in every text: pairs tell more there.
     """
 
     kind: Literal["words", "chars"] = "words"
@@ -111,7 +113,7 @@ class Features:
     damping: int = 1
     idf: Literal["jieba", "languages"] = "jieba"
     root: bool = False
-    gram_weights: tuple[int, int, int] = (100, 50, 100)
+    gram_weights: tuple[int, int, int, int, int] = (100, 50, 30, 100, 60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +250,8 @@ def _sizes(settings: FingerprintSettings) -> dict[str, Any]:
     sizes: dict[str, Any] = {}
     if settings.has_short:
         sizes["article_size"] = settings.article_size
+    if settings.article_size:
+        sizes["mixing"] = _STEPS["mixing"]
     if settings.exact_size:
         sizes |= {"exact": _STEPS[settings.exact], "exact_size": settings.exact_size}
     return sizes

@@ -54,6 +54,7 @@ def golden(name: str) -> dict[str, Any]:
                 "groups": [f"{group_of(Status(int(made.statuses[row])), scope):016x}" for scope in SCOPES],
                 "signature": made.signatures[row].tobytes().hex(),
                 "margins": made.margins[row].tobytes().hex(),
+                **({"sketch": made.sketches[row].tobytes().hex()} if settings.sketch else {}),
                 "plan": plans[row].astype(">u4").tobytes().hex(),
             }
             for row in range(len(texts))

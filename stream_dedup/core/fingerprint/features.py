@@ -23,7 +23,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache
-from itertools import chain, pairwise
+from itertools import chain
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -80,11 +80,34 @@ def units_of(text: str) -> list[str]:
     return found
 
 
+def is_word(unit: str) -> bool:
+    """Whether a unit is a word of a language that is written with spaces, or a number."""
+    return _letter().match(unit) is not None
+
+
 def grams_of(units: list[str]) -> Counter[str]:
-    """Count the units and the pairs of neighbouring units; a space joins a pair."""
-    counts = Counter(units)
-    counts.update([f"{first} {second}" for first, second in pairwise(units)])
+    """Count the grams: of words the trigrams of letters, of all other units these and their pairs.
+
+    A space joins a pair; a word stands between the units before and after it.
+    """
+    counts: Counter[str] = Counter()
+    before = ""
+    for unit in units:
+        if is_word(unit):
+            counts.update(trigrams_of(unit))
+            before = ""
+            continue
+        counts[unit] += 1
+        if before:
+            counts[f"{before} {unit}"] += 1
+        before = unit
     return counts
+
+
+def trigrams_of(word: str) -> list[str]:
+    """Return every run of three characters of a word between two ``_``; a word of one letter has one trigram."""
+    bounded = f"_{word}_"
+    return [bounded[at : at + 3] for at in range(len(bounded) - 2)]
 
 
 def _parts(word: str) -> Iterable[str]:
@@ -96,8 +119,13 @@ def _parts(word: str) -> Iterable[str]:
 
 
 @cache
+def _letter() -> re.Pattern[str]:
+    return re.compile(f"[^\\W_{SINGLES}]")
+
+
+@cache
 def _units() -> re.Pattern[str]:
-    letter = f"[^\\W_{SINGLES}]"
+    letter = _letter().pattern
     return re.compile(f"[{SINGLES}]|{letter}(?:{letter}|[{marks()}])*")
 
 

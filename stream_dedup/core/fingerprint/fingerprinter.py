@@ -30,12 +30,14 @@ from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.fingerprint import simhash
+from stream_dedup.core.fingerprint.mixing import WHOLE, factor
 from stream_dedup.core.fingerprint.reader import Counted, Reader
 from stream_dedup.core.fingerprint.short import ShortFingerprinter
 from stream_dedup.core.fingerprint.sketch import Sketcher
 from stream_dedup.core.fingerprint.weights import Sums, damping, heaviest, idf_of, sums_of, weigh
 from stream_dedup.core.model import (
     BLOCK_BITS,
+    SIGNATURE_BITS,
     SIGNATURE_BYTES,
     Status,
     signed,
@@ -175,20 +177,21 @@ class Fingerprinter:
             UserError: as ``warm``.
         """
         status = status if counts else Status.FEATURELESS
-        return self._explain(Counted(status, Counter(counts)), " ".join(counts), 0)
+        counted = Counter(counts)
+        whole = Counted(status, long=counted) if status is Status.LONG else Counted(status, short=counted, share=WHOLE)
+        return self._explain(whole, " ".join(counts), 0)
 
     def _chunk(self, texts: Sequence[Text]) -> Fingerprints:
         made = self._blank(len(texts))
         deferred = list(range(len(texts))) if self._quick is None else self._read_quickly(self._quick, texts, made)
         counted = {row: self._reader.read(_fields(texts[row])) for row in deferred}
         made.statuses[deferred] = [one.status for one in counted.values()]
-        for status, weigher in self._weighers.items():
-            rows = [row for row, one in counted.items() if one.status is status]
-            if rows:
-                self._fill(made, rows, weigher.sums([counted[row].counts for row in rows]))
-        exact = {row: next(iter(one.counts)) for row, one in counted.items() if one.status is Status.EXACT}
+        featured = [row for row, one in counted.items() if one.status in {Status.LONG, Status.SHORT}]
+        if featured:
+            self._fill(made, featured, self._mixed([counted[row] for row in featured]))
+        exact = {row: next(iter(one.short)) for row, one in counted.items() if one.status is Status.EXACT}
         self._fill_exact(made, exact)
-        self._fill_sketches(made, {row: one.letters for row, one in counted.items() if one.counts})
+        self._fill_sketches(made, {row: one.letters for row, one in counted.items() if one.long or one.short})
         return made
 
     def _read_quickly(self, quick: ShortFingerprinter, texts: Sequence[Text], made: Fingerprints) -> list[int]:
@@ -204,6 +207,22 @@ class Fingerprinter:
             self._fill_exact(made, {rows[at]: text for at, text in found.exact.items()})
             self._fill_sketches(made, {rows[at]: letters for at, letters in found.letters.items() if letters})
         return deferred
+
+    def _mixed(self, counted: Sequence[Counted]) -> Sums:
+        """Return the sums of texts of either kind, and of those between."""
+        mixed = Sums(np.zeros((len(counted), SIGNATURE_BITS)), np.zeros(len(counted), np.int64))
+        for counts, weigher, shares in (
+            ([one.long for one in counted], self._weighers[Status.LONG], [WHOLE - one.share for one in counted]),
+            ([one.short for one in counted], self._weighers[Status.SHORT], [one.share for one in counted]),
+        ):
+            rows = [row for row, own in enumerate(counts) if own]
+            if rows:
+                sums, squares = weigher.sums([counts[row] for row in rows])
+                factors = [_factor(shares[row], square) for row, square in zip(rows, squares.tolist(), strict=True)]
+                scale = np.array(factors, np.int64)
+                mixed.sums[rows] += sums * scale[:, np.newaxis]
+                mixed.squares[rows] += squares * scale * scale
+        return mixed
 
     def _fill(self, made: Fingerprints, rows: Sequence[int] | NDArray[np.intp], sums: Sums) -> None:
         made.signatures[rows] = simhash.reduce(sums.sums)
@@ -238,9 +257,9 @@ class Fingerprinter:
     def _explain(self, counted: Counted, compared: str, size: int) -> Explained:
         status, seed, width = counted.status, self._settings.seed, self._settings.tables * BLOCK_BITS
         if status in self._weighers:
-            features = self._weighers[status].features(counted.counts)
+            features = self._features(counted)
         else:
-            features = [Feature(name, count, 1, feature_hash(name, seed)) for name, count in counted.counts.items()]
+            features = [Feature(name, count, 1, feature_hash(name, seed)) for name, count in counted.short.items()]
         weights = np.array([one.weight for one in features], np.int64)
         hashes = np.frombuffer(b"".join(one.hash for one in features), np.uint8).reshape(-1, SIGNATURE_BYTES)
         sums = simhash.add(weights, hashes)
@@ -252,6 +271,25 @@ class Fingerprinter:
         sketch = self._sketcher.of_texts([counted.letters])[0].tobytes() if features else bytes(self._sketcher.size)
         whole = sums.astype(np.int64)
         return Explained(status, _readable(compared), size, named, whole, signature, margins, sketch)
+
+    def _features(self, counted: Counted) -> list[Feature]:
+        """Return the features of a text of either kind, or of one between, heaviest first."""
+        parts = (
+            (Status.LONG, counted.long, WHOLE - counted.share),
+            (Status.SHORT, counted.short, counted.share),
+        )
+        features: list[Feature] = []
+        for kind, counts, share in parts:
+            own = self._weighers[kind].features(counts) if counts else []
+            if own:
+                scale = _factor(share, sum(one.weight**2 for one in own))
+                features += [replace(one, weight=one.weight * scale) for one in own]
+        return sorted(features, key=lambda one: -one.weight)
+
+
+def _factor(share: int, square: int) -> int:
+    """Return what the weights of one kind of features are multiplied by; 1 if all features are of this kind."""
+    return 1 if share == WHOLE else factor(share, square)
 
 
 class _Weigher:

@@ -3,9 +3,8 @@
 The size of a text is the number of characters of the normalised text, including single spaces and punctuation, of all
 fields together, before tricks of spam are undone (a word kept apart by dots includes the dots). The article size is
 compared with the text normalised as long text, the exact size with the text normalised as short text. A text with fewer
-than ``LEAST_UNITS`` characters and words that count is exact, whatever its size. If ``exact`` is ``letters``, the exact
-size is compared with the number of characters that count, and an exact text is these alone: "Nice" and "nice!!" are
-equal.
+than ``LEAST_LETTERS`` letters that count is exact, whatever its size. If ``exact`` is ``letters``, the exact size is
+compared with the number of letters that count, and an exact text is these alone: "Nice" and "nice!!" are equal.
 
 In short text letters and digits count. In a text of almost nothing but symbols (drawings, a row of emoji with a word)
 all visible characters count, each run of one symbol once. A text without a letter, a digit or such a symbol has no
@@ -29,11 +28,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from stream_dedup.core.fingerprint.features import count_words, grams_of, pair_up, read_lines, segmenter, units_of
+from stream_dedup.core.fingerprint.mixing import WHOLE, mixing_end, share_of_short
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation, Treatment
 from stream_dedup.core.text import clean, markup
@@ -41,8 +40,8 @@ from stream_dedup.core.text import normalise as text
 from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST, Runs, normalise, split, split_normalised
 from stream_dedup.core.text.simplify import simplify
 
-LEAST_UNITS = 4
-"""Least characters or words of a short text: of three, one changed is a large part of the text."""
+LEAST_LETTERS = 4
+"""Least letters of a short text: of three, one changed is a large part of the text."""
 SYMBOLS = 4
 """Visible characters for each letter from which on symbols count."""
 
@@ -51,11 +50,19 @@ _SYMBOLS = re.compile(r"([^\w\s])\1+")
 _SENTENCE = re.compile(r"(?:[^。！？!?；;…\n.]|\.(?=\S))+")
 
 
+_NONE: Counter[str] = Counter()
+
+
 class Counted(NamedTuple):
-    """Status and feature counts of a text; an exact text is its own only feature."""
+    """Status and feature counts of a text."""
 
     status: Status
-    counts: Counter[str]
+    long: Counter[str] = _NONE
+    """Features of the text as long text; none of a text that is short enough."""
+    short: Counter[str] = _NONE
+    """Features of the text as short text; none of a text that is long enough. An exact text is its only feature."""
+    share: int = 0
+    """Share of the short text's features in the signature, of ``mixing.WHOLE``."""
     letters: str = ""
     """Empty if the scheme has no sketch."""
 
@@ -67,7 +74,7 @@ class Reader:
         """Load nothing yet."""
         self._settings = settings
         self._article_size = settings.article_size or 0
-        self._surely_long = max(self._article_size, settings.exact_size)
+        self._surely_long = max(mixing_end(self._article_size) if settings.has_short else 0, settings.exact_size)
 
     def warm(self) -> None:
         """Load dictionaries and tables now.
@@ -95,13 +102,19 @@ class Reader:
                 return self._long(fields, runs)
         size, short = self._normalised(fields)
         units = [units_that_count(one) for one in short]
+        letters = sum(len(unit) for one in units for unit in one)
         if self._settings.exact == "letters":
-            size = sum(map(len, chain.from_iterable(units)))
-        if size < self._settings.exact_size or (self._settings.exact_size and sum(map(len, units)) < LEAST_UNITS):
-            return self._exact(short, units) if any(units) else Counted(Status.FEATURELESS, Counter())
-        if self._settings.has_long and self._size(fields) >= self._article_size:
-            return self._long(fields, runs)
-        return self._short(short, units)
+            size = letters
+        if size < self._settings.exact_size or (self._settings.exact_size and letters < LEAST_LETTERS):
+            return self._exact(short, units) if any(units) else Counted(Status.FEATURELESS)
+        if not self._settings.has_long:
+            return self._short(short, units)
+        size = self._size(fields)
+        share = share_of_short(size, self._article_size)
+        if share == WHOLE:
+            return self._short(short, units)
+        long = self._long(fields, runs)
+        return self._mixed(long, self._short(short, units), size, share) if share else long
 
     def size(self, texts: Sequence[str]) -> int:
         """Return the number of characters that is compared with the article size."""
@@ -148,7 +161,7 @@ class Reader:
             more = [weight * self._settings.key_sentences for weight in weights]
             counts.update(_weighted((self._count(one, treatment) for one in key), more))
         letters = "".join(map(_letters, runs)) if self._settings.sketch else ""
-        return Counted(Status.LONG if counts else Status.FEATURELESS, counts, letters)
+        return Counted(Status.LONG, long=counts, letters=letters) if counts else Counted(Status.FEATURELESS)
 
     def _short(self, normalised: Sequence[str], units: Sequence[list[str]]) -> Counted:
         treatment = self._settings.short
@@ -158,11 +171,21 @@ class Reader:
             runs = (split_normalised(one, marked=treatment.features.words == "marked") for one in normalised)
             fields = [self._count(one, treatment) for one in runs]
         counts = _weighted(fields, self._settings.field_weights)
-        return Counted(Status.SHORT if counts else Status.FEATURELESS, counts, self._letters_of_units(units))
+        if not counts:
+            return Counted(Status.FEATURELESS)
+        return Counted(Status.SHORT, short=counts, share=WHOLE, letters=self._letters_of_units(units))
+
+    def _mixed(self, long: Counted, short: Counted, size: int, share: int) -> Counted:
+        """Return the counts of a text between short and long; where one has no features, those of the other."""
+        if not (long.long and short.short):
+            return short if short.short else long
+        status = Status.LONG if size >= self._article_size else Status.SHORT
+        return Counted(status, long.long, short.short, share, short.letters)
 
     def _exact(self, normalised: Sequence[str], units: Sequence[list[str]]) -> Counted:
         whole = map("".join, units) if self._settings.exact == "letters" else normalised
-        return Counted(Status.EXACT, Counter(("\n".join(whole),)), self._letters_of_units(units))
+        counts = Counter(("\n".join(whole),))
+        return Counted(Status.EXACT, short=counts, share=WHOLE, letters=self._letters_of_units(units))
 
     def _letters_of_units(self, units: Iterable[list[str]]) -> str:
         return "".join(map(letters_of_units, units)) if self._settings.sketch else ""

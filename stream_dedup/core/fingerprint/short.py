@@ -16,16 +16,19 @@ which some texts are deferred.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U8, U32, U64
-from stream_dedup.core.fingerprint.grams import UNIT_BITS, Hashes, Units, is_pair, is_pair_of_words
+from stream_dedup.core.fingerprint.features import is_word
+from stream_dedup.core.fingerprint.grams import GRAM_BITS, Hashes, Trigrams, classes_of, pairs_of
+from stream_dedup.core.fingerprint.mixing import mixing_begin
 from stream_dedup.core.fingerprint.points import NO_TABLE, Kind, Raw, code_point_tables
 from stream_dedup.core.fingerprint.reader import (
-    LEAST_UNITS,
+    LEAST_LETTERS,
     SYMBOLS,
     letters_of_units,
     normalise_short,
@@ -43,7 +46,9 @@ MAX_CHARACTERS = 1 << 16
 
 _FIRST_IDEOGRAPH, _LAST_IDEOGRAPH = ord(HAN_FIRST), ord(HAN_LAST)
 _SPACE, _DOT, _SLASH, _OPEN, _CLOSE = map(ord, " ./(]")
-_GRAM_BITS = np.uint64(2 * UNIT_BITS)
+_GRAM_BITS = np.uint64(GRAM_BITS)
+_WORD = np.uint64(0)
+"""Stands for a word among the code points of other units."""
 
 Flags = NDArray[np.bool_]
 Numbers = NDArray[np.intp]
@@ -96,19 +101,37 @@ class _Characters(NamedTuple):
         return dict(zip(rows, self.joined().split("\0")[:-1], strict=True))
 
 
+class _Units(NamedTuple):
+    """Units of several texts."""
+
+    points: U64
+    """Code point of each unit; ``_WORD`` where it is a word."""
+    texts: Numbers
+    lengths: Numbers
+    """Characters of each unit."""
+    words: list[str]
+    """The words among them, in order."""
+
+    def where(self, keep: Flags) -> _Units:
+        """Return some of the units."""
+        words = compress(self.words, keep[self.points == _WORD].tolist())
+        return _Units(self.points[keep], self.texts[keep], self.lengths[keep], list(words))
+
+
 class ShortFingerprinter:
     """Computes statuses and sums of short texts under one scheme."""
 
     def __init__(self, settings: FingerprintSettings, hashes_of: HashesOf) -> None:
         """Load nothing yet."""
         self._features = settings.short.features
-        self._units = Units()
-        self._hashes = Hashes(self._units, hashes_of)
-        self._reader = ShortReader(settings, self._units)
-        single, pair, words = gram_idf(self._features)
-        self._idf = np.array([single, pair, words], np.int64)
-        # Longer text is long, or close to it.
-        self._longest = min(MAX_CHARACTERS, settings.article_size or 0) if settings.has_long else MAX_CHARACTERS
+        self._trigrams = Trigrams()
+        self._hashes = Hashes(self._trigrams, hashes_of)
+        self._reader = ShortReader(settings, self._trigrams)
+        self._idf = np.array(gram_idf(self._features), np.int64)
+        # Longer text is long in part, or close to it.
+        self._longest = MAX_CHARACTERS
+        if settings.has_long:
+            self._longest = min(MAX_CHARACTERS, mixing_begin(settings.article_size or 0))
 
     def warm(self) -> None:
         """Make the tables now, not with the first text."""
@@ -132,11 +155,11 @@ class ShortFingerprinter:
 
     def __call__(self, texts: Sequence[str]) -> tuple[ShortTexts, Sums]:
         """Read one batch; return the texts, and the sums of those that are short, in order."""
-        if self._units.make_room():
+        if self._trigrams.make_room():
             self._hashes.clear()
         found = self._reader.read(texts)
         grams = found.grams
-        idf = self._idf.take(is_pair(grams).astype(np.intp) + is_pair_of_words(grams))
+        idf = self._idf.take(classes_of(grams))
         sizes = np.bincount(found.texts, minlength=len(texts))[found.statuses == Status.SHORT]
         return found, sums_of(found.counts, idf, self._hashes.of(grams), np.cumsum(sizes), self._features)
 
@@ -144,10 +167,10 @@ class ShortFingerprinter:
 class ShortReader:
     """Reads batches of short texts under one scheme."""
 
-    def __init__(self, settings: FingerprintSettings, units: Units) -> None:
+    def __init__(self, settings: FingerprintSettings, trigrams: Trigrams) -> None:
         """Load nothing yet."""
         self._settings, self._steps = settings, settings.short.normalisation
-        self._units = units
+        self._trigrams = trigrams
         self._closer = _closer_look(self._steps)
 
     def read(self, texts: Sequence[str]) -> ShortTexts:
@@ -191,7 +214,7 @@ class ShortReader:
             times = code_point_tables().times.take(raw.points, mode="clip")
             if self._settings.has_long:
                 # Characters that short text drops count in long text: such a text could be long.
-                closer |= np.bincount(raw.texts, times) > (self._settings.article_size or 0)
+                closer |= np.bincount(raw.texts, times) > mixing_begin(self._settings.article_size or 0)
             times[flags & Raw.DROPPED != 0] = 0
             found = _Characters(np.repeat(normalised, times), np.repeat(raw.texts, times))
         closer[found.texts[_addresses(found)]] = True
@@ -214,51 +237,69 @@ class ShortReader:
         plain, defined = whole.of(~odd), {}
         if odd.any():
             defined = {row: units_that_count(one) for row, one in whole.of(odd).strings().items()}
-        bare = _letters_alone(plain) if self._settings.sketch or self._settings.exact == "letters" else plain
+        units = _joined_units(_units_of(plain), defined)
+        found = np.bincount(units.texts, units.lengths, minlength=len(sizes))
         if self._settings.exact == "letters":
-            sizes = np.bincount(bare.texts, minlength=len(sizes)) - 1
-            sizes[list(defined)] = [sum(map(len, units)) for units in defined.values()]
-        units, texts = self._units_of(plain, defined)
-        found = np.bincount(texts, minlength=len(sizes))
+            sizes = found
+        bare = _letters_alone(plain) if self._settings.sketch or self._settings.exact == "letters" else plain
         statuses = np.full(len(sizes), Status.SHORT, np.uint8)
         if self._settings.exact_size:
-            statuses[(sizes < self._settings.exact_size) | (found < LEAST_UNITS)] = Status.EXACT
+            statuses[(sizes < self._settings.exact_size) | (found < LEAST_LETTERS)] = Status.EXACT
         statuses[found == 0] = Status.FEATURELESS
         exact = statuses == Status.EXACT
-        short = (statuses == Status.SHORT).take(texts)
-        grams = _grams(units[short], texts[short])
+        grams = self._grams(units.where((statuses == Status.SHORT).take(units.texts)))
         letters = _ideographs_first(bare, defined) if self._settings.sketch else {}
         if self._settings.exact == "characters":
             return ShortTexts(statuses, deferred, whole.of(exact).strings(), *grams, letters)
         strings = {row: "".join(units) for row, units in defined.items() if exact[row]}
         return ShortTexts(statuses, deferred, bare.of(exact).strings() | strings, *grams, letters)
 
-    def _units_of(self, plain: _Characters, defined: Mapping[int, list[str]]) -> tuple[U64, Numbers]:
-        """Return the numbers of the units of all texts and the row of each; the units of a text are adjacent."""
-        units, texts = self._numbered(plain)
-        if not defined:
-            return units, texts
-        found = {row: self._units.numbers(one) for row, one in defined.items()}
-        more = np.fromiter((unit for numbers in found.values() for unit in numbers), np.uint64)
-        rows = np.repeat(np.array(list(found), np.intp), list(map(len, found.values())))
-        return np.concatenate((units, more)), np.concatenate((texts, rows))
+    def _grams(self, units: _Units) -> tuple[Numbers, U64, I64]:
+        """Return the row, the number and the count of each gram."""
+        word = units.points == _WORD
+        trigrams, each = self._trigrams.numbers(units.words)
+        paired = (units.texts[1:] == units.texts[:-1]) & ~word[1:] & ~word[:-1]
+        pairs = pairs_of(units.points[:-1], units.points[1:])[paired]
+        owners = (units.texts[~word], units.texts[1:][paired], np.repeat(units.texts[word], each))
+        every = np.concatenate(owners).astype(np.uint64) << _GRAM_BITS
+        every |= np.concatenate((units.points[~word], pairs, trigrams))
+        found, counts = np.unique(every, return_counts=True)
+        grams = found & ((np.uint64(1) << _GRAM_BITS) - np.uint64(1))
+        return (found >> _GRAM_BITS).astype(np.intp), grams, counts.astype(np.int64)
 
-    def _numbered(self, whole: _Characters) -> tuple[U64, Numbers]:
-        """Return the same for texts without marks."""
-        kinds = whole.kinds()
-        letter = kinds & Kind.LETTER != 0
-        first, last = letter.copy(), letter.copy()
-        first[1:] &= ~letter[:-1]
-        last[:-1] &= ~letter[1:]
-        indices = np.flatnonzero(first | (kinds & Kind.SINGLE != 0))
-        units = whole.points.take(indices).astype(np.uint64)
-        starts, ends = np.flatnonzero(first), np.flatnonzero(last)
-        longer = starts != ends
-        if longer.any():
-            joined, starts, ends = whole.joined(), starts[longer], ends[longer] + 1
-            words = [joined[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-            units[np.searchsorted(indices, starts)] = self._units.numbers(words)
-        return units, whole.texts.take(indices)
+
+def _units_of(whole: _Characters) -> _Units:
+    """Return the units of texts without marks."""
+    kinds = whole.kinds()
+    letter = kinds & Kind.LETTER != 0
+    first, last = letter.copy(), letter.copy()
+    first[1:] &= ~letter[:-1]
+    last[:-1] &= ~letter[1:]
+    indices = np.flatnonzero(first | (kinds & Kind.SINGLE != 0))
+    points, lengths = whole.points.take(indices).astype(np.uint64), np.ones(len(indices), np.intp)
+    starts, ends = np.flatnonzero(first), np.flatnonzero(last) + 1
+    words: list[str] = []
+    if len(starts):
+        joined, at = whole.joined(), np.searchsorted(indices, starts)
+        words = [joined[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        points[at], lengths[at] = _WORD, ends - starts
+    return _Units(points, whole.texts.take(indices), lengths, words)
+
+
+def _joined_units(plain: _Units, defined: Mapping[int, list[str]]) -> _Units:
+    """Return the units of texts without marks, and those that the definition found in others, by row."""
+    if not defined:
+        return plain
+    more = [unit for units in defined.values() for unit in units]
+    words = [is_word(unit) for unit in more]
+    points = (_WORD if word else ord(unit) for unit, word in zip(more, words, strict=True))
+    rows = np.repeat(np.array(list(defined), np.intp), list(map(len, defined.values())))
+    return _Units(
+        np.concatenate((plain.points, np.fromiter(points, np.uint64, len(more)))),
+        np.concatenate((plain.texts, rows)),
+        np.concatenate((plain.lengths, np.fromiter(map(len, more), np.intp, len(more)))),
+        plain.words + list(compress(more, words)),
+    )
 
 
 def _closer_look(steps: Normalisation) -> int:
@@ -347,13 +388,3 @@ def _ideographs_first(bare: _Characters, defined: Mapping[int, list[str]]) -> di
     order = np.argsort(bare.texts * 3 + other + (bare.points == 0), kind="stable")
     found = bare.where(order).strings()
     return found | {row: letters_of_units(units) for row, units in defined.items()}
-
-
-def _grams(units: U64, texts: Numbers) -> tuple[Numbers, U64, I64]:
-    """Return the row, the number and the count of each gram."""
-    same = texts[1:] == texts[:-1]
-    pairs = (units[:-1] << np.uint64(UNIT_BITS) | units[1:])[same]
-    owners = np.concatenate((texts, texts[1:][same])).astype(np.uint64)
-    found, counts = np.unique(owners << _GRAM_BITS | np.concatenate((units, pairs)), return_counts=True)
-    grams = found & ((np.uint64(1) << _GRAM_BITS) - np.uint64(1))
-    return (found >> _GRAM_BITS).astype(np.intp), grams, counts.astype(np.int64)

@@ -115,17 +115,22 @@ def idf_of(features: Features) -> Callable[[str], int]:
     return (lambda word: math.isqrt(plain(word) * IDF_UNIT)) if features.root else plain
 
 
-def gram_idf(features: Features) -> tuple[int, int, int]:
-    """Return the weights that replace the IDF: of one character or word, of a pair, and of a pair of words."""
-    single, pair, words = (weight * IDF_UNIT // 100 for weight in features.gram_weights)
-    return single, pair, words
+def gram_idf(features: Features) -> tuple[int, ...]:
+    """Return the weights that replace the IDF, in the order of ``Features.gram_weights``."""
+    return tuple(weight * IDF_UNIT // 100 for weight in features.gram_weights)
 
 
-def _gram_weight(gram: str, idf: tuple[int, int, int]) -> int:
-    first, pair, second = gram.partition(" ")
-    if not pair:
-        return idf[0]
-    return idf[1 if len(first) == 1 or len(second) == 1 else 2]
+def _gram_weight(gram: str, idf: tuple[int, ...]) -> int:
+    if len(gram) == 1:
+        return idf[0 if is_ideograph(gram) else 2]
+    if gram[1] == " ":
+        return idf[1 if is_ideograph(gram[0]) and is_ideograph(gram[2]) else 3]
+    return idf[4]
+
+
+def is_ideograph(character: str) -> bool:
+    """Whether a character is one of the ideographs of Chinese text."""
+    return HAN_FIRST <= character <= HAN_LAST
 
 
 def _idf_by_jieba(word: str) -> int:
@@ -133,7 +138,7 @@ def _idf_by_jieba(word: str) -> int:
 
 
 def _idf_of_languages(word: str) -> int:
-    if HAN_FIRST <= word[:1] <= HAN_LAST:
+    if is_ideograph(word[:1]):
         table = idf_table()
         return table.values.get(word, table.minimum if len(word) == 1 else HAN_UNKNOWN)
     if word.isdecimal():

@@ -14,7 +14,8 @@ from stream_dedup.core.fingerprint import grams as grams_module
 from stream_dedup.core.fingerprint import short as module
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, feature_hash, feature_hashes
-from stream_dedup.core.fingerprint.grams import Hashes, Units
+from stream_dedup.core.fingerprint.grams import FIRST_TRIGRAM, Hashes, Trigrams
+from stream_dedup.core.fingerprint.mixing import WHOLE
 from stream_dedup.core.fingerprint.points import MOST_TIMES, SIZE, Raw, code_point_tables
 from stream_dedup.core.fingerprint.reader import Counted, Reader
 from stream_dedup.core.fingerprint.short import ShortFingerprinter, ShortReader
@@ -56,15 +57,17 @@ def fingerprinter(settings: FingerprintSettings) -> Fingerprinter:
 
 def read_at_once(settings: FingerprintSettings, texts: list[str]) -> dict[int, Counted]:
     """Kinds and counts by row of the texts that the batch reader does not defer."""
-    units = Units()
-    found = ShortReader(settings, units).read(texts)
+    trigrams = Trigrams()
+    hashes = Hashes(trigrams, feature_hashes)
+    found = ShortReader(settings, trigrams).read(texts)
     read: dict[int, Counted] = {}
     for row, status in enumerate(found.statuses.tolist()):
         own = found.texts == row
-        names = [units.name(gram) for gram in found.grams[own].tolist()]
+        names = hashes.names(found.grams[own])
         counts = Counter(dict(zip(names, found.counts[own].tolist(), strict=True)))
         counts = Counter([found.exact[row]]) if row in found.exact else counts
-        read[row] = Counted(Status(status), counts, found.letters.get(row, ""))
+        share = WHOLE if counts else 0
+        read[row] = Counted(Status(status), short=counts, share=share, letters=found.letters.get(row, ""))
     return {row: one for row, one in read.items() if row not in found.deferred}
 
 
@@ -199,14 +202,13 @@ def test_units_that_are_forgotten_change_no_entry(monkeypatch: pytest.MonkeyPatc
 def test_a_kept_hash_is_the_hash_of_its_gram(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gram's hash is the same when computed, when kept, and when another gram took its slot."""
     monkeypatch.setattr(grams_module, "SLOT_BITS", 2)
-    units = Units()
-    numbers = units.numbers(["好", "very", "天", "good", "very"])
-    assert (numbers[0], numbers[1] == numbers[4]) == (ord("好"), True)
-    grams = np.array([*numbers[:4], *(a << 21 | b for a in numbers for b in numbers[:4])], np.uint64)
-    names = [units.name(gram) for gram in grams.tolist()]
-    assert names[:6] == ["好", "very", "天", "good", "好 好", "好 very"]
-    ordered = np.unique(grams)
-    assert units.names(ordered) == [units.name(gram) for gram in ordered.tolist()]
-    hashes = Hashes(units, feature_hashes)
+    trigrams = Trigrams()
+    made, each = trigrams.numbers(["very", "i", "very"])
+    assert (each.tolist(), made[:4].tolist(), made[0]) == ([4, 1, 4], made[5:].tolist(), FIRST_TRIGRAM)
+    points = [ord("好"), ord("天")]
+    grams = np.array([*points, *(a << 21 | b for a in points for b in points), *made[:5].tolist()], np.uint64)
+    expected = ["好", "天", "好 好", "好 天", "天 好", "天 天", "_ve", "ver", "ery", "ry_", "_i_"]
+    hashes = Hashes(trigrams, feature_hashes)
+    assert sorted(hashes.names(np.unique(grams))) == sorted(expected)
     for _ in range(2):
-        assert [row.tobytes() for row in hashes.of(grams)] == [feature_hash(name) for name in names]
+        assert [row.tobytes() for row in hashes.of(grams)] == [feature_hash(name) for name in expected]

@@ -149,10 +149,10 @@ def test_the_root_of_an_idf() -> None:
 
 
 def test_grams_weigh_by_what_they_are() -> None:
-    """A character, a pair with a character, and a pair of words have different weights."""
-    weight = idf_of(Features(kind="chars", gram_weights=(100, 50, 75)))
-    found = [weight(gram) for gram in ("好", "word", "好 的", "a word", "two words")]
-    assert found == [1024, 1024, 512, 512, 768]
+    """An ideograph, a pair of them, another character, another pair and a trigram have different weights."""
+    weight = idf_of(Features(kind="chars", gram_weights=(100, 50, 25, 75, 200)))
+    found = [weight(gram) for gram in ("好", "好 的", "ก", "ก า", "好 か", "_wo", "wor")]
+    assert found == [1024, 512, 256, 768, 768, 2048, 2048]
 
 
 def test_common_words_are_lower_case_and_few() -> None:
