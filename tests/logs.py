@@ -116,10 +116,13 @@ def batch(
     topic_id: bytes = TOPIC,
     partition: int = 0,
     topic: str = "articles",
+    sketch_bytes: int = 0,
 ) -> Batch:
-    """A batch of entries with these fingerprints (``REJECTED`` and 0: entries without a signature)."""
+    """A batch of entries with these fingerprints (``REJECTED`` and 0: entries without a signature); equal sketches."""
     entries = [entry_of(fingerprint) for fingerprint in fingerprints]
-    return entries_batch(offsets, entries, topic_id=topic_id, partition=partition, topic=topic)
+    return entries_batch(
+        offsets, entries, sketch_bytes=sketch_bytes, topic_id=topic_id, partition=partition, topic=topic
+    )
 
 
 @dataclass

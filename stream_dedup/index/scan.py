@@ -63,7 +63,8 @@ def scan(query: Query, lists: PostingLists, rows: RowChunks | RowArray | Fetch) 
     if isinstance(rows, np.ndarray):
         rows = RowChunks.of(rows)
     if isinstance(rows, RowChunks) and len(query):
-        _refuse_other_sketches(query, rows.kind)
+        if rows.chunks:
+            _refuse_other_sketches(query, rows.kind)
         first, end = query.low_watermark, int(query.before.max())
         if not rows.base <= first <= end <= rows.end:
             msg = f"rows of {rows.base} to {rows.end} are held, the query needs {first} to {end}"

@@ -13,6 +13,7 @@ import xxhash
 from stream_dedup.audit.reference import PlainLog, plain_log
 from stream_dedup.audit.report import AuditReport
 from stream_dedup.audit.run import AuditOptions, run_audit
+from stream_dedup.config.effective import rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.entry import Batch, LogRecord, Payload, decode, encode
@@ -90,7 +91,8 @@ class World:
 
     def batch(self, offsets: list[int], prints: list[int | None]) -> Batch:
         """A batch of entries of the records ``value N``."""
-        made = batch(offsets, prints, topic_id=self.topic_id)
+        width = rules_of(self.config).scheme.sketch_bytes
+        made = batch(offsets, prints, topic_id=self.topic_id, sketch_bytes=width)
         sums = [xxhash.xxh3_64_intdigest(b"value %d" % offset) for offset in offsets]
         return replace(made, checksums=np.array(sums, np.uint64))
 

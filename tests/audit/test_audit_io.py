@@ -69,7 +69,8 @@ class World:
 
     def batch(self, offsets: list[int], prints: list[int | None]) -> Batch:
         topic_id = topic_ids(self.admin, [self.source.topic])[self.source.topic]
-        made = batch(offsets, prints, topic_id=topic_id, topic=self.source.topic)
+        width = rules_of(self.config).scheme.sketch_bytes
+        made = batch(offsets, prints, topic_id=topic_id, topic=self.source.topic, sketch_bytes=width)
         sums = [xxhash.xxh3_64_intdigest(b"value %d" % offset) for offset in offsets]
         return replace(made, checksums=np.array(sums, np.uint64))
 

@@ -3,17 +3,26 @@
 Run it once for each format version, with the release that has it. A fixture is never written again.
 
 ``tables`` is an index of the Python API from before it was a log: no release writes that any more. ``library.json``
-holds what was added to it and what its searches found.
+holds what was added to it and what its searches found. Its scheme is version 1 of ``article``, whose fingerprints no
+release after it makes: ``library_queries.json`` holds those of the texts that are searched.
 """
 
 import gzip
 import json
 from pathlib import Path
 
+import numpy as np
+
 from stream_dedup import Index
 from stream_dedup.core.entry import LogRecord, decode
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
+from stream_dedup.core.fingerprint.simhash import similarity
+from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, Status, group_of
+from stream_dedup.core.probes import words
+from stream_dedup.core.rules import CLASSIC_DISTANCE, DIRECTED, EXACT, Rules, Scheme
 from stream_dedup.index import IndexSettings, LogIndex
 from stream_dedup.index.layout import INDEX_FORMAT_VERSION
+from stream_dedup.index.library import article_ids, open_library, signatures_of
 from tests.logs import SCHEME
 from tests.random_logs import stepwise_log
 
@@ -22,6 +31,8 @@ LOG = "records.json.gz"
 """The log of a fixture: (offset, log time, value in hexadecimal digits) of each record."""
 SETTINGS = IndexSettings(fold_entries=100)
 LIBRARY = json.loads((FIXTURES / "library.json").read_text("utf-8"))
+QUERIES = json.loads((FIXTURES / "library_queries.json").read_text("utf-8"))
+OLD_SCHEME = Scheme(*QUERIES["scheme"])
 
 
 def log_of(version: int) -> list[LogRecord]:
@@ -46,17 +57,49 @@ def new_log() -> list[LogRecord]:
     return writer.records
 
 
-def add_library(index: Index) -> None:
-    """Add the articles of the fixture."""
-    for article in LIBRARY["added"]:
-        index.add(*article)
+def open_old(path: Path) -> LogIndex:
+    """Open an index of the fixture's articles, which may have to be converted."""
+    return open_library(path, OLD_SCHEME)
 
 
-def check_library(index: Index) -> None:
+def check_library(index: LogIndex) -> None:
     """An index of the fixture's articles has as many as were kept, and its searches find what they found."""
-    assert len(index) == LIBRARY["articles"]
-    for arguments, expected in LIBRARY["searches"]:
-        assert [list(found) for found in index.search(*arguments)] == expected
+    assert index.next_doc_number == LIBRARY["articles"]
+    for ((content, scope), expected), query in zip(LIBRARY["searches"], QUERIES["queries"], strict=True):
+        found = _found(index, content, scope) if query is None else _near(index, *query)
+        assert [list(one) for one in found] == expected
+
+
+def _found(index: LogIndex, fingerprint: int, scope: str | None) -> list[tuple[str, int, float]]:
+    """Search a fingerprint, exactly."""
+    whole = signatures_of(np.array([fingerprint], np.uint64))[0].tobytes().hex()
+    rules = Rules(OLD_SCHEME, search=EXACT, distance=CLASSIC_DISTANCE)
+    return _searched(index, Status.LONG, group_of(Status.LONG, scope), whole, "00" * 32, rules)
+
+
+def _near(index: LogIndex, status: int, group: str, signature: str, margins: str) -> list[tuple[str, int, float]]:
+    """Search an entry, directed by its margins."""
+    limits = {"probes": QUERIES["probes"], "limit": QUERIES["limit"], "short_limit": QUERIES["limit"]}
+    rules = Rules(OLD_SCHEME, search=DIRECTED, distance=None, **limits)
+    return _searched(index, Status(status), int(group, 16), signature, margins, rules)
+
+
+def _searched(
+    index: LogIndex, status: Status, group: int, signature: str, margins: str, rules: Rules
+) -> list[tuple[str, int, float]]:
+    own = np.frombuffer(bytes.fromhex(signature), np.uint8)[np.newaxis]
+    made = Fingerprints(
+        own,
+        np.frombuffer(bytes.fromhex(margins), np.uint8)[np.newaxis],
+        np.array([status], np.uint8),
+        np.zeros((1, 0), np.uint8),
+    )
+    near = index.near(made, np.array([group], np.uint64), rules)
+    rows = index.rows(near.doc_numbers)
+    apart = np.bitwise_count(words(own) ^ rows["signature"]).sum(axis=1).tolist()
+    width = FINGERPRINT_BITS if rules.search == EXACT else SIGNATURE_BITS  # a number has no more than a fingerprint
+    likeness = [similarity(bits, width) for bits in apart]
+    return list(zip(article_ids(index, rows), near.distances.tolist(), likeness, strict=True))
 
 
 def main() -> None:
@@ -70,7 +113,8 @@ def main() -> None:
     index.finish_trim()
     index.close()
     with Index(folder / "library") as library:
-        add_library(library)
+        for article in LIBRARY["added"]:
+            library.add(*article)
     # RocksDB's diary, its empty write-ahead log and the locks are no part of the format.
     for name in ("LOG*", "*.log", "LOCK", "owner"):
         for file in folder.rglob(name):

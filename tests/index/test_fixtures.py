@@ -1,6 +1,7 @@
 """Indexes of the current format are loaded; one of an earlier format says how to go on."""
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from stream_dedup.errors import CorruptError
 from stream_dedup.index import LogIndex
 from stream_dedup.index.layout import INDEX_FORMAT_VERSION
 from tests.index.checks import check_standing, check_verdicts, covered_positions
-from tests.index.make_fixture import FIXTURES, check_library, log_of
+from tests.index.make_fixture import FIXTURES, check_library, log_of, open_old
 from tests.logs import SCHEME
 
 VERSIONS = ["v2"]
@@ -52,5 +53,5 @@ def test_a_log_index_of_this_version_is_loaded(tmp_path: Path, version: str) -> 
 def test_an_index_of_the_python_api_is_loaded(tmp_path: Path, version: str, kind: str) -> None:
     """Every search finds what it found when the fixture was written."""
     shutil.copytree(FIXTURES / version / kind, tmp_path / kind)
-    with Index(tmp_path / kind) as index:
+    with closing(open_old(tmp_path / kind)) as index:
         check_library(index)

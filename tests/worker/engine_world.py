@@ -16,6 +16,7 @@ from stream_dedup.config.load import load_config
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, LogRecord
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.profiles import DEFAULT_PROFILE, PROFILES
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.index import LogIndex
 from stream_dedup.metrics.metrics import Metrics
@@ -32,6 +33,7 @@ from tests.logs import START_TIME, record
 from tests.worker.clocks import ManualClock
 
 TOPIC_ID, OTHER_ID = b"t" * 16, b"o" * 16
+MAKER = EntryMaker(PROFILES[DEFAULT_PROFILE].settings)
 
 
 class Sent:
@@ -127,7 +129,7 @@ class World:
         self.judged += self.engine.step()
 
     def fingerprint(self, batch: PolledBatch) -> None:
-        made = EntryMaker()([RawRecord(None, polled.value, "x") for polled in batch.records])
+        made = MAKER([RawRecord(None, polled.value, "x") for polled in batch.records])
         self.columns.pop(int(batch.offsets[0])).set_result(made)
 
     def steps(self) -> None:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from stream_dedup.core.entry import Basis, Forgotten, LogRecord, Trim, make_batch
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
@@ -21,7 +20,7 @@ from stream_dedup.ports import (
 from stream_dedup.worker.assignments import Assignment, AssignmentState
 from stream_dedup.worker.batches import PolledBatch
 from tests.logs import START_TIME, record
-from tests.worker.engine_world import OTHER_ID, TOPIC_ID, Sent, World
+from tests.worker.engine_world import MAKER, OTHER_ID, TOPIC_ID, Sent, World
 
 
 @pytest.fixture
@@ -235,7 +234,7 @@ def test_articles_that_are_logged_are_not_logged_again(world: World, assignment:
     world.steps()
     again = world.poll(assignment, 0, b'{"text": "zero"}', b'{"text": "one"}', b'{"text": "two"}')
     for first, value in ((0, b'{"text": "zero"}'), (2, b'{"text": "two"}')):
-        world.columns.pop(first).set_result(EntryMaker()([RawRecord(None, value, "x")]))
+        world.columns.pop(first).set_result(MAKER([RawRecord(None, value, "x")]))
     world.steps()
     assert world.appended == [[1], [0], [2]]
     assert world.judged[-1].polled is again
@@ -248,7 +247,7 @@ def test_an_article_that_another_worker_logs_meanwhile_is_not_logged_again(
     """Of a batch that was fingerprinted as a whole, the rows are appended that are still not in the log."""
     values = (b'{"text": "zero"}', b'{"text": "one"}', b'{"text": "two"}')
     batch = world.poll(assignment, 0, *values)
-    other = EntryMaker()([RawRecord(None, values[1], "x")])
+    other = MAKER([RawRecord(None, values[1], "x")])
     world._append(make_batch(other, TOPIC_ID, "articles", 0, [1]))
     world.steps()
     world.fingerprint(batch)

@@ -68,7 +68,7 @@ class World:
         self.cluster.make_topic(self.config.log_topic, has_append_time=True)
         self.cluster.group(self.config.kafka.group).commit(ARTICLES, COMMITTED)
         self._append_rules()
-        self._append(batch([0, 1], [3, 5]))
+        self._append(batch([0, 1], [3, 5], sketch_bytes=rules_of(self.config).scheme.sketch_bytes))
         with self.opened(new_log=False) as opened:
             self.history = (opened.index.log_id, opened.index.next_offset)
         self.worker = worker_id(folder, self.config.kafka.group)
