@@ -234,6 +234,13 @@ def test_key_sentences() -> None:
     assert Reader(settings).read(("苹果。香蕉。葡萄。",)).long == Counter({"苹果": 3, "香蕉": 1, "葡萄": 3})
 
 
+def test_key_sentences_are_not_joined() -> None:
+    """Where line breaks between ideographs are dropped, each key sentence still counts by itself."""
+    settings = replace(ARTICLE, article_size=0, exact_size=0, key_sentences=1).with_normalisation(rejoin=True)
+    found = counts("研究生\n命起源", settings)
+    assert (found["研究"], found["生命"], found["研究生"]) == (1, 1, 1)
+
+
 def test_stop_words_do_not_count(tmp_path: Path) -> None:
     """Stop words are normalised before they are compared with the text."""
     file = tmp_path / "stop.txt"

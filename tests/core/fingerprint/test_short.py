@@ -143,6 +143,14 @@ def test_a_deferred_text_has_the_entry_of_the_definition(settings: FingerprintSe
     assert fingerprints.fingerprint([text]).signatures.any()
 
 
+def test_a_batch_rejoins_ideographs() -> None:
+    """Ideographs with spaces between them are one exact text, as the definition has it."""
+    settings = COMMENT.with_normalisation(rejoin=True)
+    assert_same(settings, ["中 文", "中文", "中a 文", "a b"])
+    made = fingerprinter(settings).fingerprint(["中 文", "中文"]).signatures
+    assert made[0].tolist() == made[1].tolist()
+
+
 def test_real_comments_at_once_are_the_definition() -> None:
     """Real comments in many languages have the kinds and counts of the definition."""
     texts = [text for text in (*SAMPLE, *MORE, *some_texts(2000)) if len(text) < 1500]
