@@ -96,7 +96,8 @@ def first_part(whole: str, share: float) -> str:
 def typography(whole: str, rng: Random) -> str:
     """Other line breaks, spaces and widths of punctuation: the same text to a reader."""
     made = whole.translate(_FULL) if rng.random() < 0.5 else whole.replace("，", ",").replace("。", ".")
-    return made.replace("\n", "\n\n　　")
+    broken = re.sub(r"(?<=。)|(?<=\.) +", "\n\n　　", made.replace("\n", "\n\n　　"), count=rng.randint(1, 3))
+    return f"　　{broken}"
 
 
 def numbers(whole: str, rng: Random) -> str:

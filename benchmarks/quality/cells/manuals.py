@@ -73,4 +73,6 @@ def _fetch(package: str) -> None:
         archive = next(FOLDER.glob(f"{package}_*.deb"))
         subprocess.run(["dpkg-deb", "--extract", str(archive), str(FOLDER)], check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        sys.exit(f"texts of the Debian package {package}: not fetched ({error}); apt-get install {package}")
+        sys.exit(
+            f"texts of the Debian package {package}: not fetched ({error}); install it by apt-get install {package}"
+        )
