@@ -47,6 +47,8 @@ class Way(NamedTuple):
             probes=self.probes or profile.probes,
             limit=profile.limit,
             short_limit=profile.short_limit,
+            min_equal=profile.min_equal,
+            short_min_equal=profile.short_min_equal,
         )
 
 
