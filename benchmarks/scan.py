@@ -1,6 +1,6 @@
 """Plan and look-up in memory.
 
-    python -m benchmarks.scan [--sizes 1000000,10000000] [--probes 64] [--tables 4] [--batches 500,10]
+    python -m benchmarks.scan [--sizes 1000000,10000000] [--probes 64] [--tables 4] [--batches 500,10] [--sketch 16]
 
 One thread, nothing else running. Signatures are random but for one query in five, which is an entry of the
 index with 20 of 256 bits flipped; margins are those of normal sums. The lists lie as a worker holds them:
@@ -8,6 +8,8 @@ sixteen sources a table, then one of the newest 131,072 entries, then one of the
 
 Figures are microseconds an article: medians over batches, each of new queries, so that their lists are in no
 cache but by chance. **rows fetched**: the same through a function that copies the rows asked for out of the array.
+``--sketch``: rows have sketches of so many bytes; those of an entry and of the query made of it have half of their
+values in common, and that is enough.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import argparse
 import platform
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
@@ -23,9 +26,9 @@ import numpy as np
 
 from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.fingerprint.simhash import MARGIN_SCALE, MAX_MARGIN, pack_margins
-from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD
+from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, SKETCH_WORD_VALUES
 from stream_dedup.core.probes import directed, keys
-from stream_dedup.index.layout import ROW
+from stream_dedup.index.layout import SKETCH_WORD, row_type
 from stream_dedup.index.posting_lists import LISTS, PARTS, Level, PostingLists, Source
 from stream_dedup.index.query import Query
 from stream_dedup.index.row_chunks import Fetch, RowChunks
@@ -40,6 +43,8 @@ BUCKET_LIMIT = 16_384
 SECONDS = 2.0
 """Seconds that each figure is measured for, at least three batches."""
 MOST_BATCHES = 200
+HALF_ONES = 0x1111_1111_0000_0000
+"""Each word of an entry's sketch; those of a query are 0."""
 
 
 WAYS = ("rows held", "rows fetched")
@@ -48,11 +53,14 @@ WAYS = ("rows held", "rows fetched")
 class World:
     """Entries, and queries about them."""
 
-    def __init__(self, size: int, tables: int) -> None:
+    def __init__(self, size: int, tables: int, sketch_bytes: int) -> None:
         self._rng = np.random.default_rng(SEED)
         self._tables = tables
-        self.rows = np.zeros(size, ROW)
+        self.sketch_words = sketch_bytes // SKETCH_WORD.itemsize
+        self.rows = np.zeros(size, row_type(sketch_bytes))
         self.rows["signature"] = self._rng.integers(0, 1 << 64, (size, 4), dtype=np.uint64)
+        if sketch_bytes:
+            self.rows["sketch"] = HALF_ONES
         self.lists = PostingLists([self._levels(table) for table in range(tables)])
 
     def _levels(self, table: int) -> list[Level]:
@@ -98,7 +106,7 @@ def main() -> None:
     print("| articles | batch | | plan, µs | look-up, µs | candidates an article | found |")
     print("| ---: | ---: | --- | ---: | ---: | ---: | ---: |")
     for size in options.sizes:
-        world = World(size, options.tables)
+        world = World(size, options.tables, options.sketch)
         for batch in options.batches:
             for way in WAYS:
                 _print_row(world, batch, way, options.probes)
@@ -110,6 +118,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--batches", type=_numbers, default=[500, 10], help="articles a batch")
     parser.add_argument("--probes", type=int, default=64)
     parser.add_argument("--tables", type=int, default=4)
+    parser.add_argument("--sketch", type=int, default=0, help="bytes of a sketch")
     return parser.parse_args()
 
 
@@ -146,7 +155,11 @@ def _query(world: World, signatures: np.ndarray, plan: U32) -> Query:
     groups = np.zeros(n, np.uint64)
     before: I64 = np.full(n, len(world.rows))
     reach: I64 = np.full(n, REACH)
-    return Query(keys(signatures, groups), groups, before, plan, directed=True, reach=reach, bucket_limit=BUCKET_LIMIT)
+    query = Query(keys(signatures, groups), groups, before, plan, directed=True, reach=reach, bucket_limit=BUCKET_LIMIT)
+    if not world.sketch_words:
+        return query
+    least = np.full(n, world.sketch_words * SKETCH_WORD_VALUES // 2)
+    return replace(query, sketches=np.zeros((n, world.sketch_words), np.uint64), least_equal=least)
 
 
 def _rows(world: World, way: str) -> RowChunks | Fetch:

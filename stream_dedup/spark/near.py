@@ -8,10 +8,12 @@
    the number of articles that the list holds at the position of the look-up.
 4. A look-up is joined with the newest N of these (N is the bucket limit), found by their numbers. Lists are cut into
    chunks of N, of which the newest N lie in two: a look-up meets at most 2 N articles, however long the list is.
-5. Of a pair the groups must be equal, and the key words near: within k bits in exact search, within the sieve in
-   directed search.
-6. The pairs are checked: the distance is within reach, the earlier one inside the window. Of each article's pairs the
-   nearest is the match, the earliest of several; where the rules make a re-crawl an update, one of its own id first.
+5. Of a pair the groups must be equal, the earlier one inside the window, and the key words near: within reach in exact
+   search, within the sieve in directed search. Where the rules bound the candidates, the first of these pairs are left:
+   by look-up, in one look-up the newest first.
+6. The pairs are checked: the distance is within reach, and the sketches have enough equal values. Of each article's
+   pairs the nearest is the match, the earliest of several; where the rules make a re-crawl an update, one of its own id
+   first. An article with fewer pairs than the rules ask for is no duplicate.
 
 Cost: every article is sorted once for each of its lists and look-ups, 68 rows in all for a plan of 64 look-ups over
 four tables; each row has some 40 bytes. The entries are read more than once: write them to Parquet first.
@@ -19,7 +21,7 @@ four tables; each row has some 40 bytes. The entries are read more than once: wr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, Window
@@ -30,7 +32,15 @@ from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.fingerprint.simhash import similarity
-from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, SIGNATURE_BITS, SIGNATURE_BYTES, Status, Verdict
+from stream_dedup.core.model import (
+    BLOCK_BITS,
+    BLOCKS_PER_WORD,
+    SIGNATURE_BITS,
+    SIGNATURE_BYTES,
+    SKETCH_WORD_VALUES,
+    Status,
+    Verdict,
+)
 from stream_dedup.core.probes import SIEVE_BITS
 from stream_dedup.core.reasons import FEATURELESS_REASON
 from stream_dedup.core.rules import REJECTED, UPDATE, Rules
@@ -40,6 +50,11 @@ from stream_dedup.spark.fingerprinting import config_of
 from stream_dedup.spark.postings import LISTS_SCHEMA, ListsOfBatches
 
 _WORDS = SIGNATURE_BYTES // 8
+_KINDS = (Status.LONG, Status.SHORT)
+"""Kinds of text for which the rules have limits; exact texts are near equal ones."""
+_LOWEST_BITS = 0x1111_1111_1111_1111
+_CHECKED = ("order", "id", "status", "words", "sketch")
+"""What the check needs of an article."""
 _KEPT = ("id", "status", "reason", "group")
 _FOUND = ("id", "verdict", "reason", "match", "match_id", "distance", "similarity")
 """Columns of the result beside the order."""
@@ -136,14 +151,14 @@ def _events(articles: DataFrame) -> DataFrame:
 
 def _in_lists(articles: DataFrame, column: str) -> DataFrame:
     """Return a row for each list in a column, with the key of its table."""
-    rows = articles.select("order", "group", "keys", f.explode(column).alias("list"))
+    rows = articles.select("order", "time", "status", "group", "keys", f.posexplode(column).alias("number", "list"))
     table = f.shiftright("list", BLOCK_BITS)
     key = f.get("keys", f.floor(table / BLOCKS_PER_WORD).cast("int")).alias("key")
-    return rows.select("order", "group", "list", key)
+    return rows.select("order", "time", "status", "group", "number", "list", key)
 
 
 def _pairs(events: DataFrame, rules: Rules) -> DataFrame:
-    """Return each article (``order``) with the earlier ones that it compares (``match``)."""
+    """Return each article (``order``) with its candidates (``match``)."""
     newest = rules.bucket_limit
     first, last = f.greatest(f.col("before") - newest, f.lit(0)), f.col("before") - 1
     chunks = f.array_distinct(f.array(_chunk(first, newest), _chunk(last, newest)))
@@ -151,10 +166,24 @@ def _pairs(events: DataFrame, rules: Rules) -> DataFrame:
     held = events.where("held = 1").withColumn("chunk", _chunk(f.col("before"), newest)).alias("b")
     same_list = (f.col("a.list") == f.col("b.list")) & (f.col("a.chunk") == f.col("b.chunk"))
     age = f.col("a.before") - f.col("b.before")
-    bits = SIEVE_BITS if rules.directed else rules.distance or 0
+    bits = f.lit(SIEVE_BITS) if rules.directed else _of_kind(f.col("a.status"), rules.reach)
     alike = (f.col("a.group") == f.col("b.group")) & (_differing("a.key", "b.key") <= bits)
+    if rules.window_ms is not None:
+        alike &= f.col("a.time") - f.col("b.time") <= rules.window_ms
     pairs = lookups.join(held, same_list & age.between(1, newest) & alike)
-    return pairs.select(f.col("a.order").alias("order"), f.col("b.order").alias("match")).distinct()
+    turn = f.struct(f.col("a.number"), age).alias("turn")
+    return _first(
+        pairs.select(f.col("a.order").alias("order"), f.col("b.order").alias("match"), turn), rules.candidates
+    )
+
+
+def _first(pairs: DataFrame, most: int | None) -> DataFrame:
+    """Return the first ``most`` pairs of each article: by look-up, in one look-up the newest first, each pair once."""
+    if most is None:
+        return pairs.select("order", "match").distinct()
+    once = pairs.groupBy("order", "match").agg(f.min("turn").alias("turn"))
+    place = f.row_number().over(Window.partitionBy("order").orderBy("turn"))
+    return once.withColumn("place", place).where(f.col("place") <= most).select("order", "match")
 
 
 def _matches(pairs: DataFrame, articles: DataFrame, rules: Rules) -> DataFrame:
@@ -165,13 +194,15 @@ def _matches(pairs: DataFrame, articles: DataFrame, rules: Rules) -> DataFrame:
     apart = [_differing(f.get("a_words", f.lit(word)), f.get("b_words", f.lit(word))) for word in range(_WORDS)]
     whole = apart[0] + apart[1] + apart[2] + apart[3]
     both = both.withColumns({"whole": whole, "distance": whole if rules.directed else apart[0]})
-    near = f.col("distance") <= _reach(f.col("a_status"), rules)
-    if rules.window_ms is not None:
-        near &= f.col("a_time") - f.col("b_time") <= rules.window_ms
+    near = f.col("distance") <= _of_kind(f.col("a_status"), rules.reach)
+    if any(map(rules.least_equal, _KINDS)):
+        near &= _equal_values(rules) >= _of_kind(f.col("a_status"), rules.least_equal)
     update = (f.col("a_id") == f.col("b_id")) & f.lit(rules.recrawl == UPDATE)
     ranked = f.struct((~update).alias("other"), "distance", "match", f.col("b_id").alias("match_id"), "whole")
-    best = both.where(near).groupBy("order").agg(f.min(ranked).alias("best"))
-    return best.select("order", "best.*").withColumn("similarity", _similarity(f.col("whole"))).drop("whole")
+    best = both.where(near).groupBy("order").agg(f.min(ranked).alias("best"), f.count("match").alias("copies"))
+    enough = ~f.col("best.other") | (f.col("copies") >= rules.copies)
+    found = best.where(enough).select("order", "best.*")
+    return found.withColumn("similarity", _similarity(f.col("whole"))).drop("whole")
 
 
 def _verdicts(articles: DataFrame, matches: DataFrame, rules: Rules) -> DataFrame:
@@ -185,12 +216,23 @@ def _verdicts(articles: DataFrame, matches: DataFrame, rules: Rules) -> DataFram
     return made.select("order", *_FOUND)
 
 
-def _reach(status: Column, rules: Rules) -> Column:
-    """Return the greatest distance at which an article of this status is near another."""
-    reach = f.lit(0)
-    for kind in (Status.LONG, Status.SHORT):
-        reach = f.when(status == int(kind), rules.reach(kind)).otherwise(reach)
-    return reach
+def _of_kind(status: Column, rule: Callable[[Status], int]) -> Column:
+    """Return what a rule says of an article of this status; 0 of an exact text."""
+    value = f.lit(0)
+    for kind in _KINDS:
+        value = f.when(status == int(kind), rule(kind)).otherwise(value)
+    return value
+
+
+def _equal_values(rules: Rules) -> Column:
+    """Return how many values of 4 bits the sketches of a and b share."""
+    equal = f.lit(0)
+    for word in range(rules.scheme.sketch_bytes // 8):
+        apart = f.get("a_sketch", f.lit(word)).bitwiseXOR(f.get("b_sketch", f.lit(word)))
+        apart = apart.bitwiseOR(f.shiftrightunsigned(apart, 1))
+        apart = apart.bitwiseOR(f.shiftrightunsigned(apart, 2))
+        equal = equal + SKETCH_WORD_VALUES - f.bit_count(apart.bitwiseAND(f.lit(_LOWEST_BITS)))
+    return equal
 
 
 def _similarity(bits: Column) -> Column:
@@ -207,7 +249,7 @@ def _milliseconds(entries: DataFrame, time: str) -> Column:
 
 def _prefixed(articles: DataFrame, prefix: str) -> DataFrame:
     """Return what the check needs of an article, under names with a prefix."""
-    return articles.select(*(f.col(name).alias(prefix + name) for name in ("order", "id", "status", "time", "words")))
+    return articles.select(*(f.col(name).alias(prefix + name) for name in _CHECKED))
 
 
 def _differing(mine: str | Column, other: str | Column) -> Column:

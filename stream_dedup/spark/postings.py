@@ -23,13 +23,14 @@ from stream_dedup.seed.entry_rows import columns_of
 LISTS_SCHEMA = pa.schema(
     [
         pa.field("words", pa.list_(pa.int64())),
+        pa.field("sketch", pa.list_(pa.int64())),
         pa.field("keys", pa.list_(pa.int64())),
         pa.field("lists", pa.list_(pa.int32())),
         pa.field("lookups", pa.list_(pa.int32())),
     ]
 )
-"""Words of the signature, the keys of the tables, the posting lists of the article, and its look-ups. An article
-without a signature has no list and looks none up."""
+"""Words of the signature and of the sketch, the keys of the tables, the posting lists of the article, and its look-ups
+in the order of the plan. An article without a signature has no list and looks none up."""
 PART_ENTRIES = 2_000
 """Entries whose plans are made at once: 548 look-ups of each are 4 MB."""
 
@@ -61,6 +62,7 @@ def lists_of(columns: Columns, rules: Rules) -> list[pa.Array]:
     which = signed(columns.statuses)
     return [
         _arrays(words.view(np.int64)),
+        _arrays(probes.sketch_words(columns.sketches).view(np.int64)),
         _arrays(np.ascontiguousarray(keys).view(np.int64)),
         _arrays(lists.astype(np.int32), which),
         _arrays(_lookups(columns, values, rules).astype(np.int32), which),

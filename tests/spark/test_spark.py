@@ -33,7 +33,7 @@ from stream_dedup.spark import fingerprint, near_duplicates
 from stream_dedup.spark.fingerprinting import EntriesOfBatches, Fingerprinting, check_articles
 from stream_dedup.spark.near import check_entries, judged
 from stream_dedup.spark.postings import lists_of
-from tests.logs import TOPIC, directed_rules, entries_batch, record, rules
+from tests.logs import TOPIC, directed_rules, entries_batch, record, rules, scheme_of
 from tests.random_logs import RandomEntries
 from tests.spark.sessions import session
 
@@ -43,6 +43,10 @@ WAYS = {
     "k=7, a window": rules(distance=7, window_ms=20_000),
     "directed, updates, no text without words": directed_rules(probes=16, recrawl=UPDATE, featureless=REJECTED),
     "directed, 16 tables, long lists, a window": directed_rules(tables=16, bucket_limit=5, window_ms=60_000),
+    "k=5, few candidates, two copies": rules(distance=5, candidates=3, copies=2),
+    "directed, sketches, few candidates, a window": directed_rules(
+        scheme=scheme_of(8, 16), min_equal=12, short_min_equal=3, candidates=4, window_ms=60_000
+    ),
 }
 SENTENCES = (
     "渡口的船今天早上开了，",
@@ -88,8 +92,8 @@ def found_in(rows: Sequence[object]) -> dict[int, Found]:
 
 
 def random_entries(rng: random.Random, which: Rules) -> Columns:
-    draw = RandomEntries(rng, 12, which.scheme.tables)
-    return entries_batch(range(ARTICLES), [draw.draw() for _ in range(ARTICLES)], which.scheme.tables)
+    draw = RandomEntries(rng, 12, *which.scheme.widths)
+    return entries_batch(range(ARTICLES), [draw.draw() for _ in range(ARTICLES)], *which.scheme.widths)
 
 
 def values(rng: random.Random) -> list[bytes | None]:
@@ -113,7 +117,8 @@ def made_by_core(records: Sequence[bytes | None], keys: Sequence[bytes | None], 
 def test_spark_makes_the_same_entries_and_finds_the_same_matches(tmp_path: Path) -> None:
     """Entries through Parquet are those of the core, and matches those of the reference.
 
-    In two orders, for both kinds of search, with long lists, windows, groups, updates, and text without words. An order
+    In two orders, for both kinds of search, with long lists, windows, groups, updates, bounds, copies, sketches, and
+    text without words. An order
     in which two articles have one place is refused.
     """
     rng = random.Random(20261122)
@@ -187,7 +192,7 @@ def test_unsigned_entries_are_in_no_list() -> None:
     """A rejected record and a text without words are in no posting list and look none up."""
     columns = Columns.blank(2, Widths())
     made = lists_of(replace(columns, statuses=np.array([1, 2], np.uint8)), rules())
-    assert [column.to_pylist() for column in made[2:]] == [[[], []], [[], []]]
+    assert [column.to_pylist() for column in made[3:]] == [[[], []], [[], []]]
 
 
 @pytest.mark.parametrize(
