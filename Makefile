@@ -5,7 +5,8 @@
 # make test-spark  the tests on Apache Spark
 # make lint   all lint rules, the format, strict types
 # make bench  figures beside peers (benchmarks/README.md)
-# make quality  whether the verdicts are right, beside peers: writes benchmarks/quality.md (STREAM_DEDUP_DATA: the texts)
+# make quality  whether the verdicts are right, beside peers: writes benchmarks/quality.md (STREAM_DEDUP_DATA: the texts);
+#             ARGS="--only sweep --quick": a minute's search for cliffs
 # make fuzz   200,000 lines that nobody would write through filter (ARGS="--lines 5000 --seed 3"), or records through
 #             decoding and fingerprinting, and through a worker (ARGS="--records 1000000 --worker 20000")
 # make simulate  10,000 schedules of several workers in virtual time (ARGS="--seeds 10000 --first 0")
