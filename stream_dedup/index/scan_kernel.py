@@ -220,7 +220,7 @@ def locate(waiting: Records, chunks: I64, chunk_bits: int, base: int, row_bytes:
 
 @inlined
 def _keep(best: I64, rank: int) -> None:
-    """Insert a rank in order, unless it is there."""
+    """Insert a rank in order, unless it is there. It is less than the last."""
     low, high = 0, len(best)
     while low < high:
         middle = (low + high) // 2
@@ -228,7 +228,7 @@ def _keep(best: I64, rank: int) -> None:
             low = middle + 1
         else:
             high = middle
-    if low < len(best) and best[low] != rank:
+    if best[low] != rank:
         for at in range(len(best) - 1, low, -1):
             best[at] = best[at - 1]
         best[low] = rank
@@ -308,4 +308,5 @@ def check(waiting: Records, articles: Records, withdrawn: I64, directed: bool, s
             ):
                 continue
             rank = distance << DISTANCE_SHIFT | doc_number
-        _keep(best[at], rank)
+        if rank < best[at, best.shape[1] - 1]:  # a view of one row costs more than most of what is here
+            _keep(best[at], rank)

@@ -222,7 +222,8 @@ def _rules(world: SimulatedWorld, event: Event) -> None:
         {"bucket_limit": 2},
         {},
     )
-    change_rules(world, changes[event.choice % len(changes)])
+    bounds: tuple[dict[str, Any], ...] = ({}, {"copies": 2}, {"candidates": 1}, {"copies": 1, "candidates": 3})
+    change_rules(world, changes[event.choice % len(changes)] | bounds[event.choice // len(changes) % len(bounds)])
 
 
 def _longer_window_at_trim(world: SimulatedWorld, event: Event) -> None:

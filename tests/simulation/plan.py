@@ -214,7 +214,7 @@ def plan_of(seed: int) -> Plan:
         output_partitions=rng.randint(1, 2),
         nodes=rng.randint(1, 2),
         window_s=window_s,
-        rules=_rules(rng, window_s),
+        rules=_rules(rng, window_s) | _bounds(seed),
         worker={"batch_records": rng.choice((1, 3, 10)), "max_inflight_batches": rng.choice((1, 4, 32))},
         switching=rng.choice((0.05, 0.3, 1.0)),
         slow=rng.choice((0.0, 0.001, 0.01)),
@@ -235,6 +235,14 @@ def _rules(rng: Random, window_s: float | None) -> dict[str, Any]:
     if rng.random() < 0.2:
         rules["recrawl"] = "update"
     return rules
+
+
+def _bounds(seed: int) -> dict[str, Any]:
+    """Return a bound on candidates and a number of copies, drawn apart: what else a seed means stays as it was."""
+    if seed % 2 == 0:
+        return {}
+    rng = Random(f"bounds {seed}")
+    return {"candidates": rng.choice((1, 2, 5)), "copies": rng.choice((1, 1, 2, 3))}
 
 
 def _writes(rng: Random, topics: tuple[int, ...]) -> tuple[Write, ...]:

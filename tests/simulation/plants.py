@@ -14,12 +14,16 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Batch, LogRecord, Trim
 from stream_dedup.core.model import DocNumber, LogOffset, SourceOffset
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.index.applying import Applied
+from stream_dedup.index.judge import Accept, Judge
+from stream_dedup.index.posting_lists import PostingLists
+from stream_dedup.index.query import Query
 from stream_dedup.index.segments import Coverage, SourceKey
 from stream_dedup.index.store import Store
 from stream_dedup.index.trims import TrimEffect, Trims
@@ -222,6 +226,18 @@ def _yes(*_: object, **__: object) -> bool:
     return True
 
 
+_directory = vars(PostingLists)["directory"].func
+_nearest = Judge._nearest
+
+
+def _oldest_level_first(self: PostingLists) -> NDArray[Any]:
+    return np.ascontiguousarray(_directory(self)[:, ::-1])
+
+
+def _one_copy(self: Judge, query: Query, accept: Accept | None, _most: int) -> Any:  # noqa: ANN401 - private to it
+    return _nearest(self, query, accept, 1)
+
+
 PLANTS = (
     Plant(
         "begin before the end",
@@ -327,6 +343,16 @@ PLANTS = (
         "seeded articles passed over",
         "an index does not hold what was seeded",
         _patched((Applied, "_apply_batch", _apply_unseeded)),
+    ),
+    Plant(
+        "oldest candidates first",
+        "the candidates within the bound depend on where a worker's index holds them",
+        _patched((PostingLists, "directory", property(_oldest_level_first))),
+    ),
+    Plant(
+        "one copy counted",
+        "an article that is near several others is unique where the rules ask for several",
+        _patched((Judge, "_nearest", _one_copy)),
     ),
     Plant(
         "torn write",
