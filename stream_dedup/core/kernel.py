@@ -42,6 +42,11 @@ def written(kind: Any, dimensions: int = 1) -> Any:  # noqa: ANN401
     return types.Array(kind, dimensions, "C")
 
 
+def several(*kinds: Any) -> Any:  # noqa: ANN401
+    """Return the type of a tuple of these types."""
+    return types.Tuple(kinds)  # type: ignore[no-untyped-call]
+
+
 def compiled(result: Any, *arguments: Any) -> Callable[[Function], Function]:  # noqa: ANN401
     """Return a decorator that compiles a function for these types."""
     signature = [result(*arguments)]

@@ -123,19 +123,31 @@ class _Scan:
 
     def near(self) -> Near:
         """Run the steps until every posting list was compared."""
+        if isinstance(self._rows, RowChunks):
+            self._scan_held(self._rows)
+        else:
+            self._scan_fetched(self._rows)
+        queries, at = np.nonzero(self._best != NO_RANK)
+        ranks = self._best[queries, at]
+        doc_numbers, distances = ranks & DOC_NUMBER, (ranks >> DISTANCE_SHIFT).astype(np.uint16)
+        return Near(queries, doc_numbers, distances, int(self._cursor["lists"][0]), int(self._cursor["candidates"][0]))
+
+    def _scan_held(self, rows: RowChunks) -> None:
+        asked = (self._articles, self._plan, self._directory, self._withdrawn)
+        scratch = (self._spans, self._cursor, self._waiting, self._seen, self._best)
+        held = (rows.addresses, rows.chunk_bits, rows.base, rows.kind.itemsize)
+        self._kernel.scan_held(asked, scratch, held, self._floor, self._directed)
+
+    def _scan_fetched(self, fetch: Fetch) -> None:
         waits = 0
         while count := self._collect(self._waiting[waits : waits + WAITING_ROWS]):
             # 2
             waits += self._kernel.resolve(self._waiting[waits : waits + count], self._articles, self._floor, self._best)
             # 3
             if waits + WAITING_ROWS > len(self._waiting):
-                self._check(self._waiting[:waits])
+                self._check(self._waiting[:waits], fetch)
                 waits = 0
-        self._check(self._waiting[:waits])
-        queries, at = np.nonzero(self._best != NO_RANK)
-        ranks = self._best[queries, at]
-        doc_numbers, distances = ranks & DOC_NUMBER, (ranks >> DISTANCE_SHIFT).astype(np.uint16)
-        return Near(queries, doc_numbers, distances, int(self._cursor["lists"][0]), int(self._cursor["candidates"][0]))
+        self._check(self._waiting[:waits], fetch)
 
     def _collect(self, waiting: NDArray[Any]) -> int:
         """Step 1: how many candidates wait; 0 when everything was compared."""
@@ -144,16 +156,11 @@ class _Scan:
         )
         return count
 
-    def _check(self, waiting: NDArray[Any]) -> None:
+    def _check(self, waiting: NDArray[Any], fetch: Fetch) -> None:
         if not len(waiting):
             return
-        if isinstance(self._rows, RowChunks):
-            held = self._rows
-            self._kernel.locate(waiting, held.addresses, held.chunk_bits, held.base, held.kind.itemsize)
-            self._kernel.check(waiting, self._articles, self._withdrawn, self._directed, self._seen, self._best)
-            return
         distinct, at = np.unique(waiting["at"], return_inverse=True)
-        rows = np.ascontiguousarray(self._rows(distinct))  # held until the check is done
+        rows = np.ascontiguousarray(fetch(distinct))  # held until the check is done
         _refuse_other_sketches(self._query, rows.dtype)
         waiting["at"] = rows.__array_interface__["data"][0] + at * rows.itemsize
         self._kernel.check(waiting, self._articles, self._withdrawn, self._directed, self._seen, self._best)

@@ -27,6 +27,7 @@ from stream_dedup.core.kernel import (
     prefetch,
     read,
     record_at,
+    several,
     written,
 )
 from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, SKETCH_WORD_VALUES
@@ -55,6 +56,8 @@ _row_at = record_at(_ROW)
 Record = Any
 """One record, by its columns' names."""
 Records = NDArray[Any]
+Arrays = tuple[Any, ...]
+"""Several arrays and numbers, of the types that the function declares."""
 
 
 @inlined
@@ -310,3 +313,26 @@ def check(waiting: Records, articles: Records, withdrawn: I64, directed: bool, s
             rank = distance << DISTANCE_SHIFT | doc_number
         if rank < best[at, best.shape[1] - 1]:  # a view of one row costs more than most of what is here
             _keep(best[at], rank)
+
+
+_ASKED = several(written(_ARTICLE), read(uint32, 2), read(_ADDRESSES, 3), read(int64, 2))
+_SCRATCH = several(written(_SPAN), written(_CURSOR), written(_WAITING), written(int64), written(int64, 2))
+_HELD = several(read(int64), int64, int64, int64)
+
+
+@compiled(void, _ASKED, _SCRATCH, _HELD, int64, boolean)
+def scan_held(asked: Arrays, scratch: Arrays, held: Arrays, low_watermark: int, directed: bool) -> None:  # noqa: FBT001 - compiled: no names
+    """All steps by turns, where rows are held in memory, until every posting list was compared.
+
+    ``asked`` are the articles, plan, directory and withdrawn entries; ``scratch`` the spans, the cursor, ``waiting``,
+    ``seen`` and ``best``; ``held`` what ``locate`` takes of the rows.
+    """
+    articles, plan, directory, withdrawn = asked
+    spans, cursors, waiting, seen, best = scratch
+    addresses, chunk_bits, base, row_bytes = held
+    count = collect(articles, plan, directory, spans, cursors, waiting)
+    while count:
+        left = waiting[: resolve(waiting[:count], articles, low_watermark, best)]
+        locate(left, addresses, chunk_bits, base, row_bytes)
+        check(left, articles, withdrawn, directed, seen, best)
+        count = collect(articles, plan, directory, spans, cursors, waiting)
