@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from benchmarks.quality import cells, data, minhash, ours, sweep_report
 from benchmarks.quality.cells.model import Cell, Pairs, Unlike
-from benchmarks.quality.ours import Maker, Way
+from benchmarks.quality.ours import Entries, Maker, Way
 from benchmarks.quality.report import Aim
 from benchmarks.quality.seeds import for_each
 from benchmarks.quality.sweep_report import APART, FOUND, METHODS, OURS, PEER, STEADY, THRESHOLDS, Figure
@@ -111,18 +111,30 @@ def _texts(cell: Cell, seeds: int, seed: int) -> _Texts:
 
 
 def _ours(profile: str, seed: int, every: list[_Texts]) -> list[Flags]:
-    """All cells through one index, each in a scope of its own."""
-    maker = Maker(profile, seed, tables=4)
+    """All pairs through one index, all sets through another, each cell in a scope of its own."""
+    maker, way = Maker(profile, seed, tables=4), Way("", profile)
+    pairs = [texts for texts in every if isinstance(texts.cell, Pairs)]
+    sets = [texts for texts in every if isinstance(texts.cell, Unlike)]
+    held, asking = (_entries(maker, pairs, side) for side in ("held", "asking"))
+    who, what = ours.found(held, asking, [way], seed)[""].T
+    flags = _by_cell(pairs, who[who == what])
+    held = _entries(maker, sets, "held")
+    who, what = ours.found(held, held, [way], seed)[""].T
+    flags |= _by_cell(sets, who[what < who])
+    return [flags[texts.cell.name] for texts in every]
+
+
+def _entries(maker: Maker, every: list[_Texts], side: str) -> Entries:
     scopes = [texts.cell.name for texts in every for _ in texts.held]
-    held = maker.entries([one for texts in every for one in texts.held], scopes)
-    asking = maker.entries([one for texts in every for one in texts.asking], scopes)
-    who, what = ours.found(held, asking, [Way("", profile)], seed)[""].T
-    own, earlier = (np.isin(np.arange(len(scopes)), who[chosen]) for chosen in (who == what, what < who))
-    flags, start = [], 0
+    return maker.entries([one for texts in every for one in getattr(texts, side)], scopes)
+
+
+def _by_cell(every: list[_Texts], called: NDArray[np.int64]) -> dict[str, Flags]:
+    """Of each cell's texts which are called duplicates, given the numbers of all that are."""
+    flags, start = dict[str, Flags](), 0
     for texts in every:
-        end = start + len(texts.held)
-        flags.append((own if isinstance(texts.cell, Pairs) else earlier)[start:end])
-        start = end
+        flags[texts.cell.name] = np.isin(np.arange(start, start + len(texts.held)), called)
+        start += len(texts.held)
     return flags
 
 

@@ -21,7 +21,7 @@ Edit = Callable[[str, Random], str]
 
 WITHOUT_SPACES = {"th": "Thai", "lo": "Lao", "km": "Khmer", "my": "Burmese"}
 SITES = 20
-NEWS = 150
+NEWS = 120
 """Articles of a set."""
 
 
@@ -104,7 +104,8 @@ def _sites() -> Iterator[Cell]:
 def _official() -> Iterator[Cell]:
     for profile in (COMMENT, ARTICLE):
         yield Unlike(f"official news/{profile} 1000-3000", profile, _news)
-        yield Unlike(f"official news/real articles {profile}", profile, partial(texts.apart, "zh", 2000, NEWS))
+        name = f"official news/real articles {profile}"
+        yield Unlike(name, profile, partial(texts.apart, "zh", 2000, NEWS), each_seed=False)
 
 
 def _damage() -> Iterator[Cell]:
