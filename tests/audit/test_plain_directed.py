@@ -9,11 +9,11 @@ from __future__ import annotations
 import pytest
 
 from stream_dedup.core.costs import COSTS
-from stream_dedup.core.model import Status, group_of
+from stream_dedup.core.model import Status, Widths, group_of
 from stream_dedup.core.probes import KEY_FACTORS, SIEVE_BITS
 from stream_dedup.core.rules import MAX_MASKS, Rules
 from stream_dedup.errors import CorruptError
-from tests.logs import Entry, LogOfTest, batch, directed_rules, judged, said
+from tests.logs import Entry, LogOfTest, batch, directed_rules, entries_batch, judged, said, scheme_of
 
 A = 0x0123_4567_89AB_CDEF_1122_3344_5566_7788_99AA_BBCC_DDEE_FF00_0F1E_2D3C_4B5A_6978
 FAR_BITS = 0xF
@@ -286,11 +286,34 @@ def test_change_of_the_search() -> None:
     assert said(log.plain()) == ["u", "u", "d1@0", "u"]
 
 
-def test_batch_of_another_number_of_tables() -> None:
-    """Margins of other tables than the scheme's are no log of it."""
-    log = log_with(directed_rules(tables=8))
+@pytest.mark.parametrize(("equal", "letter"), [(9, "d"), (8, "u"), (0, "u")])
+@pytest.mark.parametrize("status", [Status.LONG, Status.SHORT])
+def test_sketches_must_have_enough_equal_values(status: Status, equal: int, letter: str) -> None:
+    """Of equal signatures, one with nine equal values of 16 is near and one with eight is not."""
+    least = {"min_equal": 9, "short_min_equal": 0} if status is Status.LONG else {"short_min_equal": 9}
+    log = log_with(directed_rules(scheme=scheme_of(4, 8), **least))
+    other = "".join("7" if at < equal else "4" for at in range(16))
+    sketches = bytes.fromhex("7" * 16), bytes.fromhex(other)
+    entries = [Entry(A, "0" * 64, group_of(status), status, sketch=sketch) for sketch in sketches]
+    log.add(entries_batch(range(2), entries, 4, 8))
+    assert [one[0] for one in said(log.plain())] == ["u", letter]
+
+
+def test_exact_texts_need_no_sketch() -> None:
+    """Equal texts are duplicates whatever their sketches."""
+    log = log_with(directed_rules(scheme=scheme_of(4, 8), min_equal=16, short_min_equal=16))
+    group = group_of(Status.EXACT)
+    entries = [Entry(A, "f" * 64, group, Status.EXACT, sketch=bytes([first] * 8)) for first in (0, 0xFF)]
+    log.add(entries_batch(range(2), entries, 4, 8))
+    assert [one[0] for one in said(log.plain())] == ["u", "d"]
+
+
+@pytest.mark.parametrize(
+    ("widths", "scheme_has"), [(Widths(8), "8 tables and no sketches"), (Widths(4, 16), "4 tables and sketches of 16")]
+)
+def test_batch_of_other_widths(widths: Widths, scheme_has: str) -> None:
+    """Margins of other tables than the scheme's, or other sketches, are no log of it."""
+    log = log_with(directed_rules(scheme=scheme_of(*widths)))
     log.add(batch([0], [1]))
-    with pytest.raises(
-        CorruptError, match="offset 1 holds entries of 4 tables and no sketches, the log's scheme has 8"
-    ):
+    with pytest.raises(CorruptError, match=f"entries of 4 tables and no sketches, the log's scheme has {scheme_has}"):
         log.plain()

@@ -12,7 +12,7 @@ import pytest
 
 from stream_dedup.audit.reference import PlainLog, plain_log
 from stream_dedup.core.entry import LogRecord
-from stream_dedup.core.model import Status, Verdict, group_of, log_position
+from stream_dedup.core.model import Status, Verdict, Widths, group_of, log_position
 from stream_dedup.core.rules import DIRECTED, Rules
 from stream_dedup.errors import RefusedError
 from stream_dedup.index import IndexSettings, LogIndex
@@ -205,11 +205,14 @@ def test_a_flood_of_another_scope_fills_no_list_of_ones_own(tmp_path: Path) -> N
     index.close()
 
 
-def test_a_batch_of_other_tables_is_refused(tmp_path: Path) -> None:
-    """A log has the tables of its scheme."""
+@pytest.mark.parametrize(
+    ("widths", "scheme_has"), [(Widths(8), "8 tables and no sketches"), (Widths(4, 16), "4 tables and sketches of 16")]
+)
+def test_a_batch_of_other_widths_is_refused(tmp_path: Path, widths: Widths, scheme_has: str) -> None:
+    """A log has the tables and the sketches of its scheme."""
     index = LogIndex.open(tmp_path, scheme=None)
-    records = [record(0, START_TIME, Rules(scheme_of(8), **directed_rules())), entries_record([Entry(5)])]
-    with pytest.raises(RefusedError, match="of 4 tables and no sketches, the log's scheme has 8"):
+    records = [record(0, START_TIME, Rules(scheme_of(*widths), **directed_rules())), entries_record([Entry(5)])]
+    with pytest.raises(RefusedError, match=f"of 4 tables and no sketches, the log's scheme has {scheme_has}"):
         build(index, records)
-    assert index.stats().tables == 8
+    assert index.stats().tables == widths.tables
     index.close()
