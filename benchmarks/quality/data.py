@@ -60,8 +60,15 @@ class Similarity:
         return self._known[pair]
 
     def unlike(self, pairs: Sequence[tuple[int, int]]) -> int:
-        """How many of the pairs are not really near: false ones."""
-        return sum(self.of(left, right) < REALLY_NEAR for left, right in pairs)
+        """How many of the pairs are not really near: false ones. Texts of the same letters and digits are near."""
+        return sum(self.of(left, right) < REALLY_NEAR and not self._same_letters(left, right) for left, right in pairs)
+
+    def _same_letters(self, left: int, right: int) -> bool:
+        one, other = (
+            [character for character in normalise(texts[at]) if character.isalnum()]
+            for texts, at in zip(self._texts, (left, right), strict=True)
+        )
+        return one == other
 
     def _of(self, side: int, at: int) -> frozenset[str]:
         known = self._shingles[side]

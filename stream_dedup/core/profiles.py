@@ -19,8 +19,8 @@ from stream_dedup.core.scheme import Features, FingerprintSettings, Normalisatio
 
 ARTICLE_SIZE = 300
 """Characters below which a text of the ``article`` profile is short: it has too few words to be compared by them."""
-EXACT_SIZE = 6
-"""Letters below which a text is near texts of the same letters only: one changed letter is a fifth of it."""
+EXACT_SIZE = 4
+"""Letters below which a text is near texts of the same letters only: one changed letter is a third of it."""
 SKETCH = ((2, 24), (4, 24))
 """Values of the sketch: 24 of pairs of letters and 24 of four letters, 24 bytes."""
 
@@ -87,6 +87,7 @@ _ALL = (
             exact_size=EXACT_SIZE,
             exact="letters",
             sketch=SKETCH,
+            sketch_text="characters",
         ),
         search=DIRECTED,
         probes=384,

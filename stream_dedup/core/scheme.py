@@ -54,7 +54,7 @@ _STEPS = {
     "chars": "characters+pairs+trigrams-of-words/2",
     "languages": "jieba+length+function-words/1",
     "stop_words": "drop/1",
-    "sketch": "one-permutation-minhash-of-letters/1",
+    "sketch": "one-permutation-minhash-of-{}/1",
 }
 """Version of the code of each step."""
 _OPENCC = ("CJK_Compatibility_Ideographs", "TSPhrases", "TSCharactersExt", "TSCharacters")
@@ -138,7 +138,8 @@ class FingerprintSettings:
     that are HTML if the others are not. ``user_dictionary`` (in jieba's format) and ``stop_words`` (one word per line,
     which does not count) are files of words; the scheme has the hash of their content.
 
-    ``sketch``: lengths of shingles, and how many values of an entry's sketch are made of each; none: no sketch.
+    ``sketch``: lengths of shingles, and how many values of an entry's sketch are made of each; none: no sketch. It is
+    made of the ``letters`` of the text, or of all ``characters``, addresses included.
 
     ``scope_field``: articles match only within one value of this field. ``seed`` changes the hash of every feature,
     ``tables`` is the number of block tables. ``segmenter`` is not part of the scheme: both segmenters give the same
@@ -159,6 +160,7 @@ class FingerprintSettings:
     user_dictionary: Path | None = None
     stop_words: Path | None = None
     sketch: tuple[tuple[int, int], ...] = ()
+    sketch_text: Literal["letters", "characters"] = "letters"
     scope_field: str | None = None
     seed: int = 0
     tables: TableCount = TABLE_COUNTS[0]
@@ -216,7 +218,11 @@ def scheme_of(settings: FingerprintSettings) -> Scheme:
         "tables": settings.tables,
     }
     if settings.sketch:
-        parameters["sketch"] = [_STEPS["sketch"], settings.widths.sketch_bytes, settings.sketch]
+        parameters["sketch"] = [
+            _STEPS["sketch"].format(settings.sketch_text),
+            settings.widths.sketch_bytes,
+            settings.sketch,
+        ]
     parameters |= _sizes(settings) | _input(settings)
     if settings.has_long:
         parameters["long"] = _treatment(settings.long, settings)

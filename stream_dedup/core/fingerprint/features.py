@@ -105,8 +105,13 @@ def grams_of(units: list[str]) -> Counter[str]:
 
 
 def trigrams_of(word: str) -> list[str]:
-    """Return every run of three characters of a word between two ``_``; a word of one letter has one trigram."""
+    """Return every run of three characters of a word between two ``_``; a number is taken whole.
+
+    A letter that is wrong leaves most of a word as it was, but another digit makes another number.
+    """
     bounded = f"_{word}_"
+    if word.isdecimal():
+        return [bounded]
     return [bounded[at : at + 3] for at in range(len(bounded) - 2)]
 
 

@@ -50,6 +50,9 @@ MAX_KNOWN_WORDS = 1 << 18
 CHUNK_TEXTS = 256
 """Texts processed together; their features bound by how much a table may exceed its limit."""
 
+_BY_FEATURES = frozenset((Status.LONG, Status.SHORT))
+"""Kinds of texts that are compared by their features, and have sketches."""
+
 Text = str | Sequence[str]
 """A text, or the texts of its fields in the order of ``FingerprintSettings.fields``."""
 
@@ -186,12 +189,12 @@ class Fingerprinter:
         deferred = list(range(len(texts))) if self._quick is None else self._read_quickly(self._quick, texts, made)
         counted = {row: self._reader.read(_fields(texts[row])) for row in deferred}
         made.statuses[deferred] = [one.status for one in counted.values()]
-        featured = [row for row, one in counted.items() if one.status in {Status.LONG, Status.SHORT}]
+        featured = [row for row, one in counted.items() if one.status in _BY_FEATURES]
         if featured:
             self._fill(made, featured, self._mixed([counted[row] for row in featured]))
         exact = {row: next(iter(one.short)) for row, one in counted.items() if one.status is Status.EXACT}
         self._fill_exact(made, exact)
-        self._fill_sketches(made, {row: one.letters for row, one in counted.items() if one.long or one.short})
+        self._fill_sketches(made, {row: one.sketched for row, one in counted.items() if one.status in _BY_FEATURES})
         return made
 
     def _read_quickly(self, quick: ShortFingerprinter, texts: Sequence[Text], made: Fingerprints) -> list[int]:
@@ -205,7 +208,9 @@ class Fingerprinter:
             short = np.array(rows)[found.statuses == Status.SHORT]
             self._fill(made, short, sums)
             self._fill_exact(made, {rows[at]: text for at, text in found.exact.items()})
-            self._fill_sketches(made, {rows[at]: letters for at, letters in found.letters.items() if letters})
+            if self._settings.sketch:
+                by_features = np.flatnonzero(found.statuses == Status.SHORT).tolist()
+                self._fill_sketches(made, {rows[at]: found.sketched[at] for at in by_features})
         return deferred
 
     def _mixed(self, counted: Sequence[Counted]) -> Sums:
@@ -234,9 +239,9 @@ class Fingerprinter:
             made.signatures[row] = np.frombuffer(feature_hash(text, self._settings.seed), np.uint8)
             made.margins[row] = 0xFF
 
-    def _fill_sketches(self, made: Fingerprints, letters: Mapping[int, str]) -> None:
-        if self._settings.sketch and letters:
-            made.sketches[list(letters)] = self._sketcher.of_texts(list(letters.values()))
+    def _fill_sketches(self, made: Fingerprints, sketched: Mapping[int, str]) -> None:
+        if self._settings.sketch and sketched:
+            made.sketches[list(sketched)] = self._sketcher.of_texts(list(sketched.values()))
 
     def _short_fingerprinter(self) -> ShortFingerprinter | None:
         """Return None if texts are never short, not compared by characters, of several fields, or HTML."""
@@ -268,7 +273,9 @@ class Fingerprinter:
         margins = np.full(width, simhash.MAX_MARGIN, np.uint8) if status is Status.EXACT else margins
         signature = simhash.reduce(sums).tobytes()
         named = tuple(replace(one, name=_readable(one.name)) for one in features)
-        sketch = self._sketcher.of_texts([counted.letters])[0].tobytes() if features else bytes(self._sketcher.size)
+        sketch = bytes(self._sketcher.size)
+        if status in _BY_FEATURES:
+            sketch = self._sketcher.of_texts([counted.sketched])[0].tobytes()
         whole = sums.astype(np.int64)
         return Explained(status, _readable(compared), size, named, whole, signature, margins, sketch)
 

@@ -16,8 +16,10 @@ is normalised as a whole and measured.
 Key sentences are the first and the last sentence of each paragraph (a line) and the longest sentence of a field. Words
 of long text in key sentences count ``key_sentences`` more times.
 
-The letters of a text are what its sketch is made of: the ideographs in order, then the other characters and words that
-count, in order, without spaces. Both ways to read a text have the ideographs apart already.
+A sketch is made of the letters of a text: the ideographs in order, then the other characters and words that count, in
+order, without spaces. Both ways to read a text have the ideographs apart already. If ``sketch_text`` is ``characters``,
+it is made of all characters of the text as short text but white space, and addresses are kept: of texts that differ in
+little but a link, the signature sees the same text, and the sketch another one.
 
 The result may depend only on the text and the settings.
 """
@@ -26,7 +28,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -63,7 +66,7 @@ class Counted(NamedTuple):
     """Features of the text as short text; none of a text that is long enough. An exact text is its only feature."""
     share: int = 0
     """Share of the short text's features in the signature, of ``mixing.WHOLE``."""
-    letters: str = ""
+    sketched: str = ""
     """Empty if the scheme has no sketch."""
 
 
@@ -108,13 +111,13 @@ class Reader:
         if size < self._settings.exact_size or (self._settings.exact_size and letters < LEAST_LETTERS):
             return self._exact(short, units) if any(units) else Counted(Status.FEATURELESS)
         if not self._settings.has_long:
-            return self._short(short, units)
+            return self._short(fields, short, units)
         size = self._size(fields)
         share = share_of_short(size, self._article_size)
         if share == WHOLE:
-            return self._short(short, units)
+            return self._short(fields, short, units)
         long = self._long(fields, runs)
-        return self._mixed(long, self._short(short, units), size, share) if share else long
+        return self._mixed(long, self._short(fields, short, units), size, share) if share else long
 
     def size(self, texts: Sequence[str]) -> int:
         """Return the number of characters that is compared with the article size."""
@@ -160,35 +163,42 @@ class Reader:
             key = (words_in("。\n".join(key_sentences(field)), treatment) for field in fields)
             more = [weight * self._settings.key_sentences for weight in weights]
             counts.update(_weighted((self._count(one, treatment) for one in key), more))
-        letters = "".join(map(_letters, runs)) if self._settings.sketch else ""
-        return Counted(Status.LONG, long=counts, letters=letters) if counts else Counted(Status.FEATURELESS)
-
-    def _short(self, normalised: Sequence[str], units: Sequence[list[str]]) -> Counted:
-        treatment = self._settings.short
-        if treatment.features.kind == "chars":
-            fields = [grams_of(one) for one in units]
-        else:
-            runs = (split_normalised(one, marked=treatment.features.words == "marked") for one in normalised)
-            fields = [self._count(one, treatment) for one in runs]
-        counts = _weighted(fields, self._settings.field_weights)
         if not counts:
             return Counted(Status.FEATURELESS)
-        return Counted(Status.SHORT, short=counts, share=WHOLE, letters=self._letters_of_units(units))
+        return Counted(Status.LONG, long=counts, sketched=self._sketched(fields, lambda: map(_letters, runs)))
+
+    def _short(self, fields: Sequence[str], normalised: Sequence[str], units: Sequence[list[str]]) -> Counted:
+        treatment = self._settings.short
+        if treatment.features.kind == "chars":
+            each = [grams_of(one) for one in units]
+        else:
+            runs = (split_normalised(one, marked=treatment.features.words == "marked") for one in normalised)
+            each = [self._count(one, treatment) for one in runs]
+        counts = _weighted(each, self._settings.field_weights)
+        if not counts:
+            return Counted(Status.FEATURELESS)
+        sketched = self._sketched(fields, lambda: map(letters_of_units, units))
+        return Counted(Status.SHORT, short=counts, share=WHOLE, sketched=sketched)
 
     def _mixed(self, long: Counted, short: Counted, size: int, share: int) -> Counted:
         """Return the counts of a text between short and long; where one has no features, those of the other."""
         if not (long.long and short.short):
             return short if short.short else long
         status = Status.LONG if size >= self._article_size else Status.SHORT
-        return Counted(status, long.long, short.short, share, short.letters)
+        return Counted(status, long.long, short.short, share, short.sketched)
 
     def _exact(self, normalised: Sequence[str], units: Sequence[list[str]]) -> Counted:
         whole = map("".join, units) if self._settings.exact == "letters" else normalised
         counts = Counter(("\n".join(whole),))
-        return Counted(Status.EXACT, short=counts, share=WHOLE, letters=self._letters_of_units(units))
+        return Counted(Status.EXACT, short=counts, share=WHOLE)
 
-    def _letters_of_units(self, units: Iterable[list[str]]) -> str:
-        return "".join(map(letters_of_units, units)) if self._settings.sketch else ""
+    def _sketched(self, fields: Sequence[str], letters: Callable[[], Iterable[str]]) -> str:
+        """Return what the sketch of a text is made of; empty if the scheme has no sketch."""
+        if not self._settings.sketch:
+            return ""
+        if self._settings.sketch_text == "letters":
+            return "".join(letters())
+        return "".join(characters_to_sketch(field, self._settings.short.normalisation) for field in fields)
 
     def _count(self, runs: Runs, treatment: Treatment) -> Counter[str]:
         """Count the words of one field, without the user's stop words."""
@@ -250,6 +260,12 @@ def stop_words(path: Path, steps: Normalisation) -> frozenset[str]:
         UserError: the file cannot be read.
     """
     return frozenset(normalise_by(line, steps) for line in read_lines(path))
+
+
+def characters_to_sketch(text: str, steps: Normalisation) -> str:
+    """Return the characters of a text that its sketch is made of: all but white space, addresses included."""
+    kept = replace(steps, urls="keep", emails="keep", users="keep")
+    return normalise_short(normalise(clean.before_nfkc(text, kept)), kept).replace(" ", "")
 
 
 def letters_of_units(units: list[str]) -> str:

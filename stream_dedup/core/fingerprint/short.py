@@ -30,6 +30,7 @@ from stream_dedup.core.fingerprint.points import NO_TABLE, Kind, Raw, code_point
 from stream_dedup.core.fingerprint.reader import (
     LEAST_LETTERS,
     SYMBOLS,
+    characters_to_sketch,
     letters_of_units,
     normalise_short,
     units_that_count,
@@ -68,8 +69,8 @@ class ShortTexts(NamedTuple):
     """Row of the text of each gram, rising."""
     grams: U64
     counts: I64
-    letters: dict[int, str]
-    """The letters of each text, by row; none if the scheme has no sketch."""
+    sketched: dict[int, str]
+    """What the sketch of each text is made of, by row; none if the scheme has no sketch."""
 
 
 class _Characters(NamedTuple):
@@ -189,7 +190,10 @@ class ShortReader:
         if tricky.any():
             changed = {row: normalise_short(one, self._steps) for row, one in normalised.of(tricky).strings().items()}
             done = _joined(done, _of_strings(changed))
-        return self._counted(done, sizes, deferred)
+        found = self._counted(done, sizes, deferred)
+        if self._settings.sketch and self._settings.sketch_text == "characters":
+            found.sketched.update((row, characters_to_sketch(texts[row], self._steps)) for row in strings)
+        return found
 
     def _by_definition(self, texts: Sequence[str], rows: list[int]) -> tuple[list[int], dict[int, str]]:
         """Normalise the texts that are not plain; return the deferred rows, and the others normalised."""
@@ -248,11 +252,15 @@ class ShortReader:
         statuses[found == 0] = Status.FEATURELESS
         exact = statuses == Status.EXACT
         grams = self._grams(units.where((statuses == Status.SHORT).take(units.texts)))
-        letters = _ideographs_first(bare, defined) if self._settings.sketch else {}
+        sketched: dict[int, str] = {}
+        if self._settings.sketch and self._settings.sketch_text == "letters":
+            sketched = _ideographs_first(bare, defined)
+        elif self._settings.sketch:
+            sketched = whole.where(whole.points != _SPACE).strings()
         if self._settings.exact == "characters":
-            return ShortTexts(statuses, deferred, whole.of(exact).strings(), *grams, letters)
+            return ShortTexts(statuses, deferred, whole.of(exact).strings(), *grams, sketched)
         strings = {row: "".join(units) for row, units in defined.items() if exact[row]}
-        return ShortTexts(statuses, deferred, bare.of(exact).strings() | strings, *grams, letters)
+        return ShortTexts(statuses, deferred, bare.of(exact).strings() | strings, *grams, sketched)
 
     def _grams(self, units: _Units) -> tuple[Numbers, U64, I64]:
         """Return the row, the number and the count of each gram."""

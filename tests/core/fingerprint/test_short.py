@@ -35,7 +35,7 @@ OTHERS = (
     ARTICLE,
     replace(ARTICLE, article_size=20, sketch=SKETCH).with_normalisation(rejoin=True, entities=True),
     replace(COMMENT, exact_size=4).with_normalisation(rejoin=True, entities=True),
-    replace(COMMENT, sketch=SKETCH, exact="letters"),
+    replace(COMMENT, sketch_text="letters", exact="characters"),
 )
 # Of everything that a step or a table knows: each piece alone, beside others, and several times.
 PIECES = (
@@ -67,7 +67,12 @@ def read_at_once(settings: FingerprintSettings, texts: list[str]) -> dict[int, C
         counts = Counter(dict(zip(names, found.counts[own].tolist(), strict=True)))
         counts = Counter([found.exact[row]]) if row in found.exact else counts
         share = WHOLE if counts else 0
-        read[row] = Counted(Status(status), short=counts, share=share, letters=found.letters.get(row, ""))
+        read[row] = Counted(
+            Status(status),
+            short=counts,
+            share=share,
+            sketched=found.sketched.get(row, "") if status == Status.SHORT else "",
+        )
     return {row: one for row, one in read.items() if row not in found.deferred}
 
 

@@ -94,7 +94,8 @@ def test_equal_values_estimate_the_jaccard_similarity(length: int, common: float
 
 
 LONG = FingerprintSettings(sketch=VALUES)
-SHORT = replace(PROFILES["comment"].settings, sketch=VALUES)
+SHORT = replace(PROFILES["comment"].settings, sketch=VALUES, sketch_text="letters")
+COMMENT = replace(SHORT, sketch_text="characters")
 LETTERS_OF = (
     ("渡口的船，今天 早上 8 点开了！", "渡口的船今天早上点开了8"),
     ("On Monday the Ferry left at 8:15.", "onmondaytheferryleftat815"),
@@ -108,6 +109,21 @@ def test_a_sketch_is_made_of_letters_and_digits(settings: FingerprintSettings, t
     """Ideographs come first; case, white space and punctuation do not count, in long and in short text."""
     made = Fingerprinter(settings).fingerprint([text])
     assert made.sketches.tolist() == Sketcher(VALUES).of_texts([letters]).tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "characters"),
+    [
+        ("渡口的船，今天 早上 8 点开了！", "渡口的船,今天早上8点开了!"),
+        ("Look here http://a.example/b, @you", "lookherehttp://a.example/b,@you"),
+        ("加.微.信.领.红.包", "加微信领红包"),
+    ],
+    ids=["punctuation", "addresses", "tricks of spam"],
+)
+def test_a_sketch_may_be_made_of_all_characters(text: str, characters: str) -> None:
+    """Punctuation and addresses count, white space does not, and tricks of spam are undone."""
+    made = Fingerprinter(COMMENT).fingerprint([text])
+    assert made.sketches.tolist() == Sketcher(VALUES).of_texts([characters]).tolist()
 
 
 def test_texts_without_features_have_blank_sketches() -> None:
