@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,8 +65,9 @@ class Similarity:
         return sum(self.of(left, right) < REALLY_NEAR and not self._same_letters(left, right) for left, right in pairs)
 
     def _same_letters(self, left: int, right: int) -> bool:
+        """Whether two texts have the same letters and digits, where runs of one letter count once."""
         one, other = (
-            [character for character in normalise(texts[at]) if character.isalnum()]
+            [letter for letter, _ in groupby(filter(str.isalnum, normalise(texts[at])))]
             for texts, at in zip(self._texts, (left, right), strict=True)
         )
         return one == other

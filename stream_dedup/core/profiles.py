@@ -93,8 +93,8 @@ _ALL = (
         probes=384,
         limit=60,
         short_limit=60,
-        min_equal=26,
-        short_min_equal=26,
+        min_equal=27,
+        short_min_equal=27,
     ),
     Profile(FingerprintSettings(), search=EXACT, distance=CLASSIC_DISTANCE),
 )
