@@ -30,7 +30,7 @@ from stream_dedup.core.fingerprint.sketch import equal_values
 from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, TABLE_MARGIN_BYTES, Status, signed
 from stream_dedup.core.probes import SIEVE_BITS
 from stream_dedup.core.progress import ReportProgress
-from stream_dedup.core.rules import Rules
+from stream_dedup.core.rules import CERTAIN_BITS, Rules
 
 NOWHERE = np.iinfo(np.uint16).max
 """Distance where no entry is reached: above every limit."""
@@ -185,7 +185,7 @@ def _measure_one(near: Nearest, row: int, others: I64, columns: U64, search: Mea
     if len(close):
         equal = search.equal_values(query, others[close])
         near.closest[row], near.equal[row] = distances[close[0]], equal[0]
-        close = close[equal >= search.least_equal(query)]
+        close = close[(equal >= search.least_equal(query)) | (distances[close] <= CERTAIN_BITS)]
     if not len(close):
         far = np.flatnonzero(distances > ceiling)
         close = far[distances[far].argmin(keepdims=True)] if len(far) else far

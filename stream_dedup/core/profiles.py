@@ -32,7 +32,7 @@ _CHARACTERS = Treatment(
     Normalisation(
         invisible=True,
         tags=True,
-        urls="drop",
+        urls="token",
         emails="drop",
         users="drop",
         simplify=True,
@@ -72,10 +72,10 @@ _ALL = (
         ),
         search=DIRECTED,
         probes=384,
-        limit=70,
-        short_limit=70,
-        min_equal=20,
-        short_min_equal=20,
+        limit=68,
+        short_limit=68,
+        min_equal=22,
+        short_min_equal=22,
     ),
     Profile(
         FingerprintSettings(

@@ -45,6 +45,9 @@ MASK_BITS = 3
 """Most bits of a block that a look-up of directed search flips."""
 MAX_MASKS = sum(math.comb(BLOCK_BITS, bits) for bits in range(MASK_BITS + 1))
 """697 masks of at most 3 bits: the look-ups that directed search can make in one table."""
+CERTAIN_BITS = 24
+"""Bits of the signature within which it decides alone: sketches are compared of entries that are further apart. The
+signature sees a text without what spam varies, such as links and pictures, and a sketch sees more of it."""
 MAX_BUCKET_LIMIT = 1 << 20
 """Entries; the largest bucket limit. A longer scan of one posting list is no look-up."""
 MAX_CANDIDATES = 1 << 16
@@ -110,8 +113,9 @@ class Rules:
 
     Exact search: ``distance`` is k, in bits of the fingerprint; ``probes`` and the limits are None.
     Directed search: ``probes`` is the number of look-ups for each article. Two articles are near within ``limit`` bits
-    of the signature, short texts within ``short_limit``, and if at least ``min_equal`` values of their sketches are
-    equal, of short texts ``short_min_equal``; None or 0: sketches are not compared. ``distance`` is None.
+    of the signature, short texts within ``short_limit``. Beyond ``CERTAIN_BITS`` at least ``min_equal`` values of their
+    sketches must be equal too, of short texts ``short_min_equal``; None or 0: sketches are not compared. ``distance``
+    is None.
 
     ``window_ms`` is how long an article is remembered, in ms of log time; None: for ever. ``bucket_limit`` is
     the number of newest entries that are compared in each posting list. Of those that pass the sieve the first

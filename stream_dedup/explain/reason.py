@@ -8,7 +8,7 @@ import numpy as np
 
 from stream_dedup.core import probes
 from stream_dedup.core.model import Status, Verdict, signed
-from stream_dedup.core.rules import MASK_BITS, Rules
+from stream_dedup.core.rules import CERTAIN_BITS, MASK_BITS, Rules
 from stream_dedup.explain.blocks import Block
 from stream_dedup.explain.side import Side, kind
 
@@ -49,11 +49,11 @@ class PairJudge:
         for side in (self.a, self.b):
             if not signed(np.array([side.status], np.uint8))[0]:
                 return f"{side.name} has no words, and such a text is near nothing"
+        if self.a.group == self.b.group:
+            return ""
         if self.a.status is not self.b.status:
-            return f"{self.a.name} is {kind(self.a)} and {self.b.name} is {kind(self.b)}: kinds of text never match"
-        if self.a.group != self.b.group:
-            return "they are of different scopes, and articles match only within theirs"
-        return ""
+            return f"{self.a.name} is {kind(self.a)} and {self.b.name} is {kind(self.b)}: these kinds never match"
+        return "they are of different scopes, and articles match only within theirs"
 
     def _by_equality(self) -> tuple[Verdict, str]:
         equal = self.a.signature == self.b.signature
@@ -85,7 +85,7 @@ class PairJudge:
     def _by_sketches(self, said: str) -> tuple[Verdict, str]:
         """Return the verdict on texts that are near by their signatures."""
         least = self.rules.least_equal(self.b.status)
-        if not least:
+        if not least or self.distance <= CERTAIN_BITS:
             return Verdict.DUPLICATE, said
         counted = f"of the {2 * len(self.b.sketch)} values of their sketches {self.equal} are equal"
         if self.equal < least:

@@ -8,7 +8,8 @@ An entry is near an article if it passes, in this order:
    earlier record withdrew, and which has the article id of the query, if the query has one.
 3. Exact search: the fingerprints are within ``reach`` bits, and that is the distance. Directed search: the key words of
    the table are within ``SIEVE_BITS`` (a sieve, before the row is fetched), and the signatures within ``reach``; then
-   at least ``least_equal`` values of the two sketches are equal, if the query has sketches.
+   at least ``least_equal`` values of the two sketches are equal, if the query has sketches and the distance is above
+   ``CERTAIN_BITS``.
 
 Of the entries that pass 1, the sieve of 3, and 2 but for the article id, only the first ``candidates`` are checked
 further. Their order: the look-ups in the order of the plan, and in each posting list the newest first; an entry that

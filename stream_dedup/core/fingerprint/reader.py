@@ -8,7 +8,7 @@ compared with the number of letters that count, and an exact text is these alone
 
 In short text letters and digits count. In a text of almost nothing but symbols (drawings, a row of emoji with a word)
 all visible characters count, each run of one symbol once. A text without a letter, a digit or such a symbol has no
-features.
+features, and a token for an address is none of these: texts of nothing but addresses are not alike.
 
 Most long text is known to be long from the characters of its words alone. Only if these do not reach the size, the text
 is normalised as a whole and measured.
@@ -105,11 +105,11 @@ class Reader:
                 return self._long(fields, runs)
         size, short = self._normalised(fields)
         units = [units_that_count(one) for one in short]
-        letters = sum(len(unit) for one in units for unit in one)
+        letters = sum(len(unit) for one in units for unit in one if unit not in clean.TOKEN_NAMES)
         if self._settings.exact == "letters":
             size = letters
         if size < self._settings.exact_size or (self._settings.exact_size and letters < LEAST_LETTERS):
-            return self._exact(short, units) if any(units) else Counted(Status.FEATURELESS)
+            return self._exact(short, units) if letters else Counted(Status.FEATURELESS)
         if not self._settings.has_long:
             return self._short(fields, short, units)
         size = self._size(fields)

@@ -113,6 +113,15 @@ class _Units(NamedTuple):
     words: list[str]
     """The words among them, in order."""
 
+    def letters(self) -> Numbers:
+        """Return the letters of each unit: its characters, none of a token."""
+        tokens = [word in clean.TOKEN_NAMES for word in self.words]
+        if not any(tokens):
+            return self.lengths
+        letters = self.lengths.copy()
+        letters[np.flatnonzero(self.points == _WORD)[tokens]] = 0
+        return letters
+
     def where(self, keep: Flags) -> _Units:
         """Return some of the units."""
         words = compress(self.words, keep[self.points == _WORD].tolist())
@@ -242,7 +251,7 @@ class ShortReader:
         if odd.any():
             defined = {row: units_that_count(one) for row, one in whole.of(odd).strings().items()}
         units = _joined_units(_units_of(plain), defined)
-        found = np.bincount(units.texts, units.lengths, minlength=len(sizes))
+        found = np.bincount(units.texts, units.letters(), minlength=len(sizes))
         if self._settings.exact == "letters":
             sizes = found
         bare = _letters_alone(plain) if self._settings.sketch or self._settings.exact == "letters" else plain
