@@ -205,6 +205,7 @@ class Index:
                 short_limit=_first(limit, profile.short_limit),
                 min_equal=profile.min_equal,
                 short_min_equal=profile.short_min_equal,
+                certain=profile.certain,
             )
         problems = rules.problems()
         if problems:

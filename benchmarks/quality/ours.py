@@ -49,6 +49,7 @@ class Way(NamedTuple):
             short_limit=profile.short_limit,
             min_equal=profile.min_equal,
             short_min_equal=profile.short_min_equal,
+            certain=profile.certain,
         )
 
 

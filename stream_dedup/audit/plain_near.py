@@ -12,8 +12,8 @@ An earlier entry b is near the article a if
     1  both are of one group,
     2  b is at or above the low watermark, is inside the window of a's rules, has other coordinates than a, and is
        listed in no withdrawal from before a,
-    3  their distance is at most the reach of the rules for a's kind of text, and either at most ``CERTAIN_BITS`` or
-       their sketches have at least as many equal values as the rules ask of it,
+    3  their distance is at most the reach of the rules for a's kind of text, and either at most their ``certain`` bits,
+       or the sketches have at least as many equal values as the rules ask of it,
     4  b is a candidate of a.
 
 Entry b is found by a look-up of a if the posting list that it reads has b among its newest N entries (N is the bucket
@@ -58,7 +58,7 @@ from stream_dedup.core.model import (
     signed,
 )
 from stream_dedup.core.probes import KEY_FACTORS, SIEVE_BITS
-from stream_dedup.core.rules import CERTAIN_BITS, COPIES_LIMIT, UPDATE, Rules
+from stream_dedup.core.rules import COPIES_LIMIT, UPDATE, Rules
 
 WORD_BLOCKS = 4
 """Blocks of a word."""
@@ -241,7 +241,7 @@ class PlainSearch:
             entries.signature_distances(article, some) if rules.directed else self._word_distances(article, some)
         )
         enough = entries.equal_values(article, some) >= rules.least_equal(self._status(query))
-        within = np.flatnonzero((distances <= self._reach(query)) & (enough | (distances <= CERTAIN_BITS)))
+        within = np.flatnonzero((distances <= self._reach(query)) & (enough | (distances <= rules.certain_bits)))
         within = within[np.argsort(distances[within], kind="stable")]
         return some[within], distances[within]
 

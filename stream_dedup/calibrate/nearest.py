@@ -30,7 +30,7 @@ from stream_dedup.core.fingerprint.sketch import equal_values
 from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, TABLE_MARGIN_BYTES, Status, signed
 from stream_dedup.core.probes import SIEVE_BITS
 from stream_dedup.core.progress import ReportProgress
-from stream_dedup.core.rules import CERTAIN_BITS, Rules
+from stream_dedup.core.rules import Rules
 
 NOWHERE = np.iinfo(np.uint16).max
 """Distance where no entry is reached: above every limit."""
@@ -98,6 +98,8 @@ class MeasuredSearch(Protocol):
     """Bits that a distance is over."""
     lengths: tuple[int, ...]
     """Lengths of the plan, rising: look-ups (directed) or radius + 1 (exact). A step is an index of them."""
+    certain: int
+    """Greatest distance at which sketches are not compared."""
 
     def lookups(self, step: int) -> int:
         """Return the look-ups an article at this step."""
@@ -185,7 +187,7 @@ def _measure_one(near: Nearest, row: int, others: I64, columns: U64, search: Mea
     if len(close):
         equal = search.equal_values(query, others[close])
         near.closest[row], near.equal[row] = distances[close[0]], equal[0]
-        close = close[(equal >= search.least_equal(query)) | (distances[close] <= CERTAIN_BITS)]
+        close = close[(equal >= search.least_equal(query)) | (distances[close] <= search.certain)]
     if not len(close):
         far = np.flatnonzero(distances > ceiling)
         close = far[distances[far].argmin(keepdims=True)] if len(far) else far
@@ -210,6 +212,7 @@ class DirectedSearch:
     def __init__(self, entries: SignedEntries, rules: Rules, lengths: Sequence[int]) -> None:
         self.lengths = tuple(sorted(lengths))
         self._margins, self._sketches = entries.margins, entries.sketches
+        self.certain = rules.certain_bits
         self._least_equal = [rules.least_equal(status) for status in Status]
         self._statuses = entries.statuses
         self._limit = rules.bucket_limit
@@ -262,6 +265,7 @@ class ExactSearch:
     """Exact search: step r looks up the masks of at most r bits in each of four tables."""
 
     width = 64
+    certain = -1
     lengths: tuple[int, ...] = (1, 2, 3)
     """Radius 0 serves k up to 3, radius 1 up to 7, radius 2 up to 11."""
 

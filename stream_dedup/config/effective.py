@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ARTICLE_ALL = "every text is short"
 """Shown for an article size that no text reaches."""
 
-SEARCH_KEYS = ("distance", "probes", "limit", "short_limit", "min_equal", "short_min_equal")
+SEARCH_KEYS = ("distance", "probes", "limit", "short_limit", "min_equal", "short_min_equal", "certain")
 """Keys of the section ``match`` for which a profile may have a default."""
 
 Value = str | int | bool | None
@@ -38,6 +38,7 @@ class SearchSettings(NamedTuple):
     short_limit: int | None
     min_equal: int | None = None
     short_min_equal: int | None = None
+    certain: int | None = None
 
 
 def profile_of(config: Config) -> Profile:
@@ -62,6 +63,7 @@ def search_of(config: Config) -> SearchSettings:
         _or(short_limit, profile.short_limit),
         _or(match.min_equal, profile.min_equal),
         _or(short_min_equal, profile.short_min_equal),
+        _or(match.certain, profile.certain),
     )
 
 
@@ -101,6 +103,7 @@ def rules_of(config: Config) -> Rules:
         short_limit=search.short_limit,
         min_equal=search.min_equal,
         short_min_equal=search.short_min_equal,
+        certain=search.certain,
         window_ms=config.match.window_ms,
         bucket_limit=config.match.bucket_limit,
         candidates=config.match.candidates or None,

@@ -79,6 +79,13 @@ class MatchConfig(Section):
         ge=0,
         le=MAX_SKETCH_VALUES,
     )
+    certain: int | None = key(
+        None,
+        "directed search: bits within which the signatures decide alone, and sketches are not compared",
+        unset=PROFILE_DEFAULT,
+        ge=0,
+        le=SIGNATURE_BITS,
+    )
     bucket_limit: int = key(
         BUCKET_LIMIT, "newest entries of each posting list that are compared", ge=1, le=MAX_BUCKET_LIMIT
     )

@@ -23,6 +23,9 @@ EXACT_SIZE = 4
 """Letters below which a text is near texts of the same letters only: one changed letter is a third of it."""
 SKETCH = ((2, 24), (4, 24))
 """Values of the sketch: 24 of pairs of letters and 24 of four letters, 24 bytes."""
+CERTAIN = 24
+"""Bits within which signatures decide alone. A signature is made of the text without what spam varies, such as links
+and pictures; the sketch of a comment sees these too."""
 
 _WORDS = Treatment(
     Normalisation(invisible=True, tags=True, urls="drop", join_numbers=True, simplify=True),
@@ -56,6 +59,7 @@ class Profile:
     short_limit: int | None = None
     min_equal: int | None = None
     short_min_equal: int | None = None
+    certain: int | None = None
 
 
 _ALL = (
@@ -76,6 +80,7 @@ _ALL = (
         short_limit=68,
         min_equal=22,
         short_min_equal=22,
+        certain=CERTAIN,
     ),
     Profile(
         FingerprintSettings(
@@ -95,6 +100,7 @@ _ALL = (
         short_limit=60,
         min_equal=27,
         short_min_equal=27,
+        certain=CERTAIN,
     ),
     Profile(FingerprintSettings(), search=EXACT, distance=CLASSIC_DISTANCE),
 )

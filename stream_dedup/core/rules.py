@@ -45,9 +45,6 @@ MASK_BITS = 3
 """Most bits of a block that a look-up of directed search flips."""
 MAX_MASKS = sum(math.comb(BLOCK_BITS, bits) for bits in range(MASK_BITS + 1))
 """697 masks of at most 3 bits: the look-ups that directed search can make in one table."""
-CERTAIN_BITS = 24
-"""Bits of the signature within which it decides alone: sketches are compared of entries that are further apart. The
-signature sees a text without what spam varies, such as links and pictures, and a sketch sees more of it."""
 MAX_BUCKET_LIMIT = 1 << 20
 """Entries; the largest bucket limit. A longer scan of one posting list is no look-up."""
 MAX_CANDIDATES = 1 << 16
@@ -65,7 +62,13 @@ CANDIDATES = 1024
 """Candidates; the default bound of a new log: ordinary articles have fewer, those of a flood have any number."""
 
 
-LATER_FIELDS: dict[str, Any] = {"candidates": None, "copies": 1, "min_equal": None, "short_min_equal": None}
+LATER_FIELDS: dict[str, Any] = {
+    "candidates": None,
+    "copies": 1,
+    "min_equal": None,
+    "short_min_equal": None,
+    "certain": None,
+}
 """Fields of a rules record that the first releases did not have, with their defaults: an absent field has its default,
 and a field with its default is absent, so that rules of these releases keep their bytes."""
 
@@ -113,9 +116,9 @@ class Rules:
 
     Exact search: ``distance`` is k, in bits of the fingerprint; ``probes`` and the limits are None.
     Directed search: ``probes`` is the number of look-ups for each article. Two articles are near within ``limit`` bits
-    of the signature, short texts within ``short_limit``. Beyond ``CERTAIN_BITS`` at least ``min_equal`` values of their
-    sketches must be equal too, of short texts ``short_min_equal``; None or 0: sketches are not compared. ``distance``
-    is None.
+    of the signature, short texts within ``short_limit``. Beyond ``certain`` bits (None: at any distance) at least
+    ``min_equal`` values of their sketches must be equal too, of short texts ``short_min_equal``; None or 0: sketches
+    are not compared. ``distance`` is None.
 
     ``window_ms`` is how long an article is remembered, in ms of log time; None: for ever. ``bucket_limit`` is
     the number of newest entries that are compared in each posting list. Of those that pass the sieve the first
@@ -135,6 +138,7 @@ class Rules:
     short_limit: int | None = None
     min_equal: int | None = None
     short_min_equal: int | None = None
+    certain: int | None = None
     window_ms: int | None = None
     bucket_limit: int = BUCKET_LIMIT
     candidates: int | None = None
@@ -168,6 +172,11 @@ class Rules:
         if status is Status.EXACT or not self.directed:
             return 0
         return (self.short_min_equal if status is Status.SHORT else self.min_equal) or 0
+
+    @property
+    def certain_bits(self) -> int:
+        """Distance of signatures up to which they decide alone; -1 if they never do."""
+        return -1 if self.certain is None else self.certain
 
     def problems(self) -> list[str]:
         """Return why these rules are invalid, each as ``name value: reason``; nothing if they are valid."""
@@ -261,6 +270,7 @@ class Rules:
             _given("short_limit", self.short_limit, EXACT),
             _given("min_equal", self.min_equal, EXACT),
             _given("short_min_equal", self.short_min_equal, EXACT),
+            _given("certain", self.certain, EXACT),
             "" if four else f"search {self.search!r}: takes a scheme of 4 tables, this one has {tables}",
         ]
 
@@ -272,6 +282,7 @@ class Rules:
             _outside("short_limit", self.short_limit, 0, SIGNATURE_BITS),
             self._sketch_problem("min_equal", self.min_equal),
             self._sketch_problem("short_min_equal", self.short_min_equal),
+            "" if self.certain is None else _outside("certain", self.certain, 0, SIGNATURE_BITS),
         ]
 
     def _sketch_problem(self, name: str, value: int | None) -> str:

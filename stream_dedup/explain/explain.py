@@ -27,7 +27,17 @@ from stream_dedup.explain.blocks import NO_LOOKUP, Block, Sieve, blocks_of
 from stream_dedup.explain.reason import PairJudge
 from stream_dedup.explain.side import Side
 
-_SHOWN_RULES = ("search", "distance", "probes", "limit", "short_limit", "min_equal", "short_min_equal", "copies")
+_SHOWN_RULES = (
+    "search",
+    "distance",
+    "probes",
+    "limit",
+    "short_limit",
+    "min_equal",
+    "short_min_equal",
+    "certain",
+    "copies",
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

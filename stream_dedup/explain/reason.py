@@ -8,7 +8,7 @@ import numpy as np
 
 from stream_dedup.core import probes
 from stream_dedup.core.model import Status, Verdict, signed
-from stream_dedup.core.rules import CERTAIN_BITS, MASK_BITS, Rules
+from stream_dedup.core.rules import MASK_BITS, Rules
 from stream_dedup.explain.blocks import Block
 from stream_dedup.explain.side import Side, kind
 
@@ -85,7 +85,7 @@ class PairJudge:
     def _by_sketches(self, said: str) -> tuple[Verdict, str]:
         """Return the verdict on texts that are near by their signatures."""
         least = self.rules.least_equal(self.b.status)
-        if not least or self.distance <= CERTAIN_BITS:
+        if not least or self.distance <= self.rules.certain_bits:
             return Verdict.DUPLICATE, said
         counted = f"of the {2 * len(self.b.sketch)} values of their sketches {self.equal} are equal"
         if self.equal < least:

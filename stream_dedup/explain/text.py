@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from stream_dedup.core.fingerprint.fingerprinter import Feature
 from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, Status
 from stream_dedup.core.probes import SIEVE_BITS
-from stream_dedup.core.rules import CERTAIN_BITS
 from stream_dedup.explain.blocks import NO_LOOKUP, Block, Sieve
 from stream_dedup.explain.explain import Explanation, pushes
 from stream_dedup.explain.side import Side, kind
@@ -66,7 +65,7 @@ def _distances(explanation: Explanation, width: int) -> Iterator[str]:
     if explanation.b.sketch:
         values = f"{explanation.equal_values} of {2 * len(explanation.b.sketch)} values are equal"
         least = explanation.least_equal
-        asked = least and explanation.distance > CERTAIN_BITS
+        asked = least and explanation.distance > explanation.rules.certain_bits
         said.append(("sketches", f"{values}, at least {least} needed" if asked else f"{values}, which is not asked"))
     if explanation.cosine is not None:
         said.insert(0, ("cosine", f"{explanation.cosine:.3f}, of the weights of the features themselves"))

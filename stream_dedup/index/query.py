@@ -9,7 +9,7 @@ An entry is near an article if it passes, in this order:
 3. Exact search: the fingerprints are within ``reach`` bits, and that is the distance. Directed search: the key words of
    the table are within ``SIEVE_BITS`` (a sieve, before the row is fetched), and the signatures within ``reach``; then
    at least ``least_equal`` values of the two sketches are equal, if the query has sketches and the distance is above
-   ``CERTAIN_BITS``.
+   ``certain`` bits.
 
 Of the entries that pass 1, the sieve of 3, and 2 but for the article id, only the first ``candidates`` are checked
 further. Their order: the look-ups in the order of the plan, and in each posting list the newest first; an entry that
@@ -69,6 +69,7 @@ class Query:
         reach: of each article, greatest distance in bits.
         sketches: words of the articles' sketches, shape (n, 1 to 4); None: sketches are not compared.
         least_equal: of each article, equal values that an entry's sketch must at least have.
+        certain: greatest distance at which sketches are not compared; -1: they always are.
         bucket_limit: newest entries of each posting list that are compared.
         candidates: entries that are checked for each article; None: all of them.
         low_watermark: entries with a lower document number are trimmed.
@@ -90,6 +91,7 @@ class Query:
     low_watermark: DocNumber = DocNumber(0)
     sketches: U64 | None = None
     least_equal: I64 | None = None
+    certain: int = -1
     oldest: I64 | None = None
     own_ids: U64 | None = None
     best: int = BEST
@@ -153,6 +155,7 @@ def query_of(articles: Articles, rules: Rules, low_watermark: DocNumber, withdra
         reach=reaches[articles.statuses],
         sketches=sketch_words(articles.sketches) if least_equal.any() else None,
         least_equal=least_equal[articles.statuses] if least_equal.any() else None,
+        certain=rules.certain_bits,
         bucket_limit=rules.bucket_limit,
         candidates=rules.candidates,
         low_watermark=low_watermark,

@@ -184,6 +184,6 @@ def _articles(query: Query) -> NDArray[Any]:
     if query.sketches is not None:
         words = query.sketches.shape[1]
         articles["sketch"][:, :words], articles["sketch_words"] = query.sketches, words
-        articles["least_equal"] = query.least_equal
+        articles["least_equal"], articles["certain"] = query.least_equal, query.certain
     articles["room"] = NO_BOUND if query.candidates is None else query.candidates
     return articles

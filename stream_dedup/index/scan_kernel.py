@@ -31,7 +31,6 @@ from stream_dedup.core.kernel import (
     written,
 )
 from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, SKETCH_WORD_VALUES
-from stream_dedup.core.rules import CERTAIN_BITS
 from stream_dedup.index.layout import ROW, ROW_BYTES
 from stream_dedup.index.posting_lists import ADDRESSES, LISTS, PART_LISTS
 from stream_dedup.index.scan_records import ARTICLE, CURSOR, DISTANCE_SHIFT, DOC_NUMBER, NO_BOUND, SPAN, WAITING
@@ -307,7 +306,7 @@ def check(waiting: Records, articles: Records, withdrawn: I64, directed: bool, s
             if distance > article.reach:
                 continue
             if (
-                distance > CERTAIN_BITS
+                distance > article.certain
                 and _equal_values(article.sketch, waiting[number].at + ROW_BYTES, article.sketch_words)
                 < article.least_equal
             ):

@@ -28,13 +28,15 @@ ARTICLE = np.dtype(
         ("limit", "<i4"),
         ("least_equal", "<i4"),
         ("sketch_words", "<i4"),
+        ("certain", "<i4"),
         ("sketch", "<u8", (SKETCH_SIZES[-1] // 8,)),
     ],
     align=True,
 )
 """One article of a query as the kernel takes it: 160 bytes. ``own_id_mask`` is 0 where any id will do;
 ``sieve`` is the greatest distance of the key words, ``room`` the candidates that may still be checked, ``limit``
-the newest entries of a posting list compared. ``sketch_words`` is 0 where sketches are not compared."""
+the newest entries of a posting list compared. ``sketch_words`` is 0 where sketches are not compared, and
+``certain`` the greatest distance at which the signatures decide alone."""
 NO_BOUND = (1 << 31) - 1
 """Room of an article whose candidates are all checked."""
 SPAN = np.dtype([("keys", "<i8"), ("doc_numbers", "<i8"), ("entries", "<i8"), ("word", "<i8")], align=True)

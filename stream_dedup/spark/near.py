@@ -43,7 +43,7 @@ from stream_dedup.core.model import (
 )
 from stream_dedup.core.probes import SIEVE_BITS
 from stream_dedup.core.reasons import FEATURELESS_REASON
-from stream_dedup.core.rules import CERTAIN_BITS, REJECTED, UPDATE, Rules
+from stream_dedup.core.rules import REJECTED, UPDATE, Rules
 from stream_dedup.errors import UserError
 from stream_dedup.seed.entry_rows import ROWS_SCHEMA
 from stream_dedup.spark.fingerprinting import config_of
@@ -197,7 +197,7 @@ def _matches(pairs: DataFrame, articles: DataFrame, rules: Rules) -> DataFrame:
     near = f.col("distance") <= _of_kind(f.col("a_status"), rules.reach)
     if any(map(rules.least_equal, _KINDS)):
         enough = _equal_values(rules) >= _of_kind(f.col("a_status"), rules.least_equal)
-        near &= (f.col("distance") <= CERTAIN_BITS) | enough
+        near &= (f.col("distance") <= rules.certain_bits) | enough
     update = (f.col("a_id") == f.col("b_id")) & f.lit(rules.recrawl == UPDATE)
     ranked = f.struct((~update).alias("other"), "distance", "match", f.col("b_id").alias("match_id"), "whole")
     best = both.where(near).groupBy("order").agg(f.min(ranked).alias("best"), f.count("match").alias("copies"))
