@@ -14,15 +14,20 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
+from stream_dedup.calibrate.figures import ceiling
 from stream_dedup.cli import run
-from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
+from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.core.model import signed
+from stream_dedup.core.fingerprint.sketch import equal_values
+from stream_dedup.core.model import Status, signed
+from stream_dedup.core.profiles import DEFAULT_PROFILE, PROFILES
 from stream_dedup.core.text.decode import RawRecord
 from tests.amount import FULL
 from tests.calibrate.corpus import article, records, write
 from tests.forks import ForkedProcess
+
+PROBES = PROFILES[DEFAULT_PROFILE].probes or 0
 
 
 def calibrated(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
@@ -90,7 +95,7 @@ def test_kinds_of_text_and_scopes_are_kept_apart_as_in_filter(
     assert said["exact_duplicates"] == 1
     assert run(["filter", "--processes", "0", str(mixed_texts)]) == 3
     verdicts = [json.loads(line)["dedup"]["verdict"] for line in capsys.readouterr().out.splitlines()]
-    own = {figures["kind"]: cell_of(figures, figures["limit"], 64)["duplicates"] for figures in said["figures"]}
+    own = {figures["kind"]: cell_of(figures, figures["limit"], PROBES)["duplicates"] for figures in said["figures"]}
     assert set(own) == {"long", "short"}
     assert sum(own.values()) + said["exact_duplicates"] == verdicts.count("duplicate")
 
@@ -103,13 +108,13 @@ def test_scopes_are_those_of_filter(tmp_path: Path, capsys: pytest.CaptureFixtur
     for flags in ((), ("--scope", "site")):
         (figures,) = calibrated(capsys, *flags, path)["figures"]
         verdicts = [one["verdict"] for one in filtered(capsys, *flags, path)]
-        assert cell_of(figures, figures["limit"], 64)["duplicates"] == verdicts.count("duplicate")
+        assert cell_of(figures, figures["limit"], PROBES)["duplicates"] == verdicts.count("duplicate")
         counts.append(verdicts.count("duplicate"))
     assert counts[0] > counts[1]
 
 
 def test_the_histogram_counts_nearest_earlier_neighbours(long_texts: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By the definition: each article's least distance to any before it; the first has none."""
+    """By the definition: each article's least distance to any before it that has enough equal values."""
     said = calibrated(capsys, str(long_texts))
     (figures,) = said["figures"]
     config = load_config(None)
@@ -119,12 +124,15 @@ def test_the_histogram_counts_nearest_earlier_neighbours(long_texts: Path, capsy
     )
     assert signed(columns.statuses).all()
     expected: Counter[int] = Counter()
+    rules = rules_of(config)
     for later in range(1, len(lines)):
-        expected[
-            min(int(np.bitwise_count(columns.signatures[later] ^ one).sum()) for one in columns.signatures[:later])
-        ] += 1
+        apart = np.bitwise_count(columns.signatures[later] ^ columns.signatures[:later]).sum(axis=1, dtype=int)
+        equal = equal_values(columns.sketches[later], columns.sketches[:later])
+        least = rules.least_equal(Status(int(columns.statuses[later])))
+        alike = (apart > ceiling(rules)) | (apart <= rules.certain_bits) | (equal >= least)
+        expected.update(sorted(apart[alike].tolist())[:1])
     assert figures["histogram"] == [expected[bits] for bits in range(257)]
-    assert figures["first"] == 1
+    assert figures["first"] == len(lines) - expected.total()
     assert sum(figures["reached"]) <= 79
 
 
@@ -149,7 +157,7 @@ def test_precision_and_recall_by_hand(tmp_path: Path, capsys: pytest.CaptureFixt
     path = write(tmp_path / "labelled.jsonl", iter(rows))
     said = calibrated(capsys, "--original", "copy_of", str(path))
     (figures,) = said["figures"]
-    assert cell_of(figures, figures["limit"], 64)["score"] == {"judged": 4, "right": 2, "due": 3}
+    assert cell_of(figures, figures["limit"], PROBES)["score"] == {"judged": 4, "right": 2, "due": 3}
     assert run(["calibrate", "--original", "copy_of", str(path)]) == 0
     assert ".500/.667/.571" in capsys.readouterr().out
 
@@ -184,7 +192,7 @@ def test_the_report_for_a_terminal_has_all_parts(long_texts: Path, capsys: pytes
     """Histogram with the limit in it, table, pairs, suggestion."""
     assert run(["calibrate", str(long_texts)]) == 0
     told = capsys.readouterr().out
-    for part in ("80 lines, 80 articles", "the present limit", "look-ups beside the present 64", "SUGGESTION"):
+    for part in ("80 lines, 80 articles", "the present limit", "look-ups beside the present 384", "SUGGESTION"):
         assert part in told
     assert "Least similar duplicates" in told
 
@@ -201,7 +209,7 @@ def test_the_page_stands_alone_and_is_well_formed(
     assert not any(mark in text for mark in ("http://", "https://", "<script", "@import", "url("))
     body = text[text.index("<body>") : text.index("</body>") + 7].replace("<br>", "<br/>")
     tree = ET.fromstring(body)  # noqa: S314 - our own page
-    assert len(tree.findall(".//svg")) == (3 if "--original" in flags else 2)
+    assert len(tree.findall(".//svg")) == 2 + ("--original" in flags) + ("simhash" not in " ".join(flags))
     assert tree.findall(".//line[@class='limit']")
 
 

@@ -130,11 +130,11 @@ def test_files_and_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_kinds_of_text_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    """A long and a short text never match; the shortest ones match their equals alone."""
+    """The shortest texts match their equals alone, and never a longer one."""
     long = "".join(row["text"] for row in records(1, 2))
-    said = explained(capsys, long, MOTHER[0])
-    assert (said["a"]["kind"], said["b"]["kind"], said["verdict"]) == ("long", "short", "unique")
-    assert "kinds of text never match" in said["reason"]
+    said = explained(capsys, long, "好的")
+    assert (said["a"]["kind"], said["b"]["kind"], said["verdict"]) == ("long", "exact", "unique")
+    assert "these kinds never match" in said["reason"]
     equal, other = explained(capsys, "好的", "好的"), explained(capsys, "好的", "好吧")
     assert (equal["verdict"], other["verdict"]) == ("duplicate", "unique")
     assert equal["reason"] == "they are so short that only an equal text matches, and they are equal"

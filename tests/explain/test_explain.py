@@ -122,8 +122,9 @@ def test_one_article_is_not_enough_where_the_rules_ask_for_more() -> None:
 
 def test_kinds_and_scopes_never_match() -> None:
     """Equal features and yet unique, and the reason says which."""
-    long, short = side("A", WORDS), side("B", WORDS, Status.SHORT)
-    assert "kinds of text never match" in explain(long, short, directed_rules()).reason
+    long, short = side("A", WORDS), side("B", WORDS, Status.EXACT)
+    assert "these kinds never match" in explain(long, short, directed_rules()).reason
+    assert explain(long, side("B", WORDS, Status.SHORT), directed_rules()).verdict is Verdict.DUPLICATE
     here, there = side("A", WORDS, scope="one"), side("B", WORDS, scope="two")
     assert "different scopes" in explain(here, there, directed_rules()).reason
     assert explain(here, replace(here, name="B"), directed_rules()).verdict is Verdict.DUPLICATE
