@@ -8,7 +8,8 @@ entry that its look-ups reach is kept. One pass so gives the verdicts under all 
 
 This holds because a near entry is one that a look-up reaches, that passes the sieve, that is among the newest entries
 of the posting list, and that is within the limit; and because the match is the nearest entry, then the earliest. An
-entry whose sketch has too few values of the article's is near at no limit, and left out.
+entry whose sketch has too few values of the article's is near at no
+limit, and left out. The bound on candidates, which decides in floods only, is ignored.
 
 The work grows with the square of the entries; the caller bounds it by measuring fewer articles. Memory: some
 200 bytes an entry.

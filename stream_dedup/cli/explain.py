@@ -95,7 +95,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
     The report has the verdict with its reason; the cosine of the weights and the estimate by the signatures; the
     blocks that agree; the look-up of B's plan that finds A, or the length of a plan that would; and for each text its
     features with counts and weights, the bits that each feature raises or lowers, and the resulting sums and margins.
-    It ignores the window and match.bucket_limit.
+    It ignores the window, match.bucket_limit and match.candidates.
 
     --words gives the words of each text directly. They are not segmented and count as a long text.
 

@@ -63,9 +63,10 @@ def command(  # noqa: PLR0917 - one argument for each flag
     object with a text in the field `text` (--text-field) and an id in `id` (--id-field; default: FILE:LINE).
     Writes each record unchanged, in order, with an object `dedup` added: `verdict` (unique, duplicate, rejected);
     `fingerprint`; for duplicates `match` with `id`, `distance` (of 256 bits; with profile simhash of 64) and
-    `similarity`; for rejected records `reason`. A unique record with a `match` is an update (--recrawl): the
-    match is its earlier version. A line that is not an object with a text becomes {"dedup": {"verdict":
-    "rejected", "reason": …, "line": …}}. Blank lines are skipped.
+    `similarity`; `copies`, how many earlier records are near, where there are any; for rejected records `reason`.
+    A unique record with a `match` is an update (--recrawl): the match is its earlier version. A line that is not
+    an object with a text becomes {"dedup": {"verdict": "rejected", "reason": …, "line": …}}. Blank lines are
+    skipped.
 
     --unique, --duplicate and --rejected write the records of a verdict to a FILE (- is standard output); the
     others go to standard output. A FILE appears complete, when the call succeeds; it must not be an input. A
