@@ -16,17 +16,12 @@ NEAR_PEER = 0.02
 
 def as_peer(peer: float) -> float:
     """A recall no more than that much below MinHash's."""
-    return peer - NEAR_PEER
+    return max(peer - NEAR_PEER, 0)
 
 
 def no_more(peer: float) -> float:
     """No more false ones than MinHash has."""
     return peer
-
-
-def half(peer: float) -> float:
-    """Half of what MinHash confuses."""
-    return peer / 2
 
 
 def fixed(value: float) -> Aimed:

@@ -63,7 +63,7 @@ def _scripts() -> Iterator[Cell]:
             copies = partial(_edited_paragraph, language, 0.05)
             yield Pairs(f"paragraphs/{name} {profile} 5 % edited", profile, LONG_NUMBER, copies, fixed(0.95))
     for length in (700, 1000, 1400, 2000, 2800, 4000):
-        yield Unlike(f"unrelated/Japanese {length}", ARTICLE, partial(texts.apart, "ja", length, 60))
+        yield Unlike(f"unrelated/Japanese {length}", ARTICLE, partial(texts.apart, "ja", length, 60), fixed(1 / 57))
 
 
 def _letters() -> Iterator[Cell]:

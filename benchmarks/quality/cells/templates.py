@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from benchmarks.quality.cells import edits
-from benchmarks.quality.cells.model import Cell, Pair, Pairs, fixed, half
+from benchmarks.quality.cells.model import Cell, Pair, Pairs, fixed
 
 _FILE: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 FACTS: dict[str, list[str]] = _FILE["facts"]
@@ -20,6 +20,8 @@ LONG = 180
 """Characters of a template from which on it is counted with the long ones."""
 NUMBER = 200
 MOST_FACTS = 6
+CHANGED = "facts changed"
+"""First part of the names of cells with changed facts."""
 COPIES_FOUND = 0.95
 """Share of the copies that is to be found."""
 _SLOT = re.compile(r"{(([a-z]+)\d*)}")
@@ -35,8 +37,8 @@ def cells() -> Iterator[Cell]:
     for profile in ("article", "comment"):
         for size, kinds in sizes.items():
             for count in range(1, MOST_FACTS + 1):
-                name = f"templates/{profile} {count} facts changed, {size}"
-                yield Pairs(name, profile, NUMBER, partial(_changed, kinds, count), half, copies=False)
+                name = f"{CHANGED}/{profile} {count}, {size}"
+                yield Pairs(name, profile, NUMBER, partial(_changed, kinds, count), None, copies=False)
             for name, copy in COPIES.items():
                 yield Pairs(
                     f"templates/{profile} {name}, {size}",
