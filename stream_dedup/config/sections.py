@@ -196,7 +196,9 @@ class TextConfig(Section):
     )
     entities: bool | None = key(None, "read entities of HTML (&lt;) in plain text as characters", unset=PROFILE_DEFAULT)
     join_numbers: bool | None = key(None, "read 3.50 and 2024-05-01 as one number each", unset=PROFILE_DEFAULT)
-    rejoin: bool | None = key(None, "remove white space between two ideographs", unset=PROFILE_DEFAULT)
+    rejoin: bool | None = key(
+        None, "remove white space between two ideographs, as PDF and scans leave it", unset=PROFILE_DEFAULT
+    )
     simplify: bool | None = key(None, "read traditional Chinese as simplified Chinese", unset=PROFILE_DEFAULT)
     unspace: bool | None = key(None, "remove spaces and symbols between single characters", unset=PROFILE_DEFAULT)
     repeats: bool | None = key(None, "shorten a character that is repeated many times", unset=PROFILE_DEFAULT)
