@@ -67,7 +67,8 @@ class Figures:
     nearest entry the look-ups of the rules reach. ``curves`` has a row for each of ``steps``: the number of duplicates
     under each limit from 0 on. ``equal_values`` counts, by the number of equal values in their sketches, the articles
     within the limit of their nearest earlier entry; it is empty where there are no sketches. With fewer equal values
-    than ``least_equal`` an entry is near at no distance: the other figures leave it out.
+    than ``least_equal`` an entry is near within the rules' ``certain`` bits only: beyond them the other figures leave
+    it out.
     """
 
     kind: str

@@ -117,7 +117,7 @@ def _equal_values(figures: Figures) -> str:
     )
     enough = [count if equal >= least else 0 for equal, count in enumerate(counts)]
     few = [count if equal < least else 0 for equal, count in enumerate(counts)]
-    series = [Series("enough", "near", enough), Series("too few: no duplicates", "far", few)]
+    series = [Series("enough", "near", enough), Series("too few beyond match.certain bits", "far", few)]
     return f"<h3>{escape(chart.title)}</h3>{bars(chart, series)}"
 
 

@@ -93,7 +93,7 @@ def equal_values(figures: Figures) -> Iterator[str]:
     yield f"Equal values, of {len(counts) - 1}, in the sketches of articles within the limit of {figures.limit}"
     for equal, count in enumerate(counts):
         if equal and equal == figures.least_equal:
-            yield f"{'':>7} {'-' * BAR} {equal}: with fewer an article is no duplicate"
+            yield f"{'':>7} {'-' * BAR} {equal}: the least that is enough beyond match.certain bits"
         if count:
             yield f"{equal:>7} {pad(_bar(count, most), BAR)} {count:,}"
 
