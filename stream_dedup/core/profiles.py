@@ -21,9 +21,10 @@ ARTICLE_SIZE = 300
 """Characters below which a text of the ``article`` profile is short: it has too few words to be compared by them."""
 EXACT_SIZE = 4
 """Letters below which a text is near texts of the same letters only: one changed letter is a third of it."""
-SKETCH = ((2, 24), (4, 24))
-"""Values of the sketch: 24 of pairs of letters and 24 of four letters, 24 bytes."""
-CERTAIN = 24
+ARTICLE_SKETCH, COMMENT_SKETCH = ((2, 24), (4, 24)), ((3, 16), (4, 16), (5, 16))
+"""Values of the sketches by the length of shingles, 24 bytes. An edited article keeps most of its pairs of letters; two
+comments of the same common words share these too, and differ in longer shingles."""
+CERTAIN = 20
 """Bits within which signatures decide alone. A signature is made of the text without what spam varies, such as links
 and pictures; the sketch of a comment sees these too."""
 
@@ -72,12 +73,12 @@ _ALL = (
             article_size=ARTICLE_SIZE,
             exact_size=EXACT_SIZE,
             exact="letters",
-            sketch=SKETCH,
+            sketch=ARTICLE_SKETCH,
         ),
         search=DIRECTED,
         probes=384,
-        limit=68,
-        short_limit=68,
+        limit=60,
+        short_limit=60,
         min_equal=22,
         short_min_equal=22,
         certain=CERTAIN,
@@ -91,15 +92,15 @@ _ALL = (
             article_size=None,
             exact_size=EXACT_SIZE,
             exact="letters",
-            sketch=SKETCH,
+            sketch=COMMENT_SKETCH,
             sketch_text="characters",
         ),
         search=DIRECTED,
         probes=384,
-        limit=60,
-        short_limit=60,
-        min_equal=27,
-        short_min_equal=27,
+        limit=64,
+        short_limit=64,
+        min_equal=24,
+        short_min_equal=24,
         certain=CERTAIN,
     ),
     Profile(FingerprintSettings(), search=EXACT, distance=CLASSIC_DISTANCE),

@@ -32,7 +32,7 @@ def test_the_schemes_have_not_changed() -> None:
     assert scheme_of(FingerprintSettings()) == scheme_of(PROFILES["simhash"].settings)
     assert {name: scheme_of(profile.settings).id for name, profile in PROFILES.items()} == {
         "article": "article/2-cae11be7",
-        "comment": "comment/2-11f56487",
+        "comment": "comment/2-67b231cd",
         "simhash": "simhash/1-609aa13a",
     }
 
