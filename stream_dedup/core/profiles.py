@@ -29,13 +29,14 @@ CERTAIN = 20
 and pictures; the sketch of a comment sees these too."""
 
 _WORDS = Treatment(
-    Normalisation(invisible=True, tags=True, urls="drop", join_numbers=True, simplify=True),
+    Normalisation(invisible=True, tags=True, entities=True, urls="drop", join_numbers=True, rejoin=True, simplify=True),
     Features(kind="words", words="marked", idf="languages", root=True, damping=2),
 )
 _CHARACTERS = Treatment(
     Normalisation(
         invisible=True,
         tags=True,
+        entities=True,
         urls="token",
         emails="drop",
         users="drop",

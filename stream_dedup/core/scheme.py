@@ -68,8 +68,7 @@ class Normalisation:
     ``invisible`` drops zero-width and control characters. ``tags`` drops tags and entities of HTML and the targets of
     Markdown links from plain text. ``join_numbers`` makes one number each of 3.50 and 2024-05-01. ``rejoin`` drops
     spaces and line breaks between two ideographs, and spaces between lone letters beside these: text from PDF and scans
-    has them. ``simplify`` turns traditional
-    characters into simplified ones.
+    has them. ``simplify`` turns traditional characters into simplified ones.
     Against spam: ``unspace`` joins single characters that separators keep apart, ``repeats`` shortens runs of one
     character, ``lookalikes`` replaces letters and digits by those that they look like.
     """
