@@ -207,7 +207,7 @@ class TextConfig(Section):
     )
     article_size: int | None = key(
         None,
-        "a text below this size is short: its features are characters",
+        "a text below this size is short; from half to four times of it its features are characters and words",
         form="characters",
         unset=PROFILE_DEFAULT,
         ge=0,
