@@ -99,7 +99,7 @@ def test_log_of_another_format(config: Config, admin: KafkaAdminClient) -> None:
     ensure_topics(admin, config)
     with closing(make_producer(config.kafka)) as producer:
         producer.send(config.log_topic, value=b"\x01" + encode(rules_of(config))[1:], partition=0).get(timeout=60)
-    with pytest.raises(CorruptError, match=r"offset 0: log record of format 1, and .* formats 2 and 3: .* --group"):
+    with pytest.raises(CorruptError, match=r"offset 0: log record of format 1, and .* formats 2 to 4: .* --group"):
         read_rules(config)
 
 

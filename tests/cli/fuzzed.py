@@ -163,8 +163,12 @@ def _says_line(line: bytes, answer: bytes) -> bool:
 
 def _is_verdict(said: dict[str, Any]) -> bool:
     names = {
-        "unique": ({"verdict", "fingerprint"}, {"verdict", "fingerprint", "match"}),
-        "duplicate": ({"verdict", "fingerprint", "match"},),
+        "unique": (
+            {"verdict", "fingerprint"},
+            {"verdict", "fingerprint", "copies"},
+            {"verdict", "fingerprint", "match", "copies"},
+        ),
+        "duplicate": ({"verdict", "fingerprint", "match", "copies"},),
         "rejected": ({"verdict", "reason"},),
     }
     return set(said) in names[said["verdict"]]
