@@ -54,7 +54,7 @@ from stream_dedup.worker.source import BatchSource
 from stream_dedup.worker.steps import Step, TrimStep
 from stream_dedup.worker.worker import Worker
 
-TURN_S = 5.0
+TURN_S = 3.0
 USUAL_SCRAPE_S = 15.0
 SCRAPES = 50
 MOST_SHOWN = 6
