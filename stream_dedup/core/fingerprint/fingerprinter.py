@@ -126,7 +126,11 @@ class Fingerprinter:
         """Load nothing yet: tables are loaded by ``warm`` or with the first text."""
         self._settings = settings or FingerprintSettings()
         self._reader = Reader(self._settings)
-        self._quick = self._short_fingerprinter()
+        self._quick = self._short_fingerprinter(self._settings)
+        self._beside: ShortFingerprinter | None = None
+        """Reads texts as short text that are long in part."""
+        if self._settings.has_long:
+            self._beside = self._short_fingerprinter(replace(self._settings, article_size=None))
         self._sketcher = Sketcher(self._settings.sketch, self._settings.seed)
         self._weighers = {
             Status.LONG: _Weigher(self._settings.long.features, self._settings.seed),
@@ -187,8 +191,11 @@ class Fingerprinter:
     def _chunk(self, texts: Sequence[Text]) -> Fingerprints:
         made = self._blank(len(texts))
         deferred = list(range(len(texts))) if self._quick is None else self._read_quickly(self._quick, texts, made)
-        counted = {row: self._reader.read(_fields(texts[row])) for row in deferred}
-        made.statuses[deferred] = [one.status for one in counted.values()]
+        counted: dict[int, Counted] = {}
+        if self._beside is not None and self._quick is not None:
+            counted, deferred = self._read_beside(self._beside, texts, deferred, made)
+        counted |= {row: self._reader.read(_fields(texts[row])) for row in deferred}
+        made.statuses[list(counted)] = [one.status for one in counted.values()]
         featured = [row for row, one in counted.items() if one.status in _BY_FEATURES]
         if featured:
             self._fill(made, featured, self._mixed([counted[row] for row in featured]))
@@ -213,20 +220,42 @@ class Fingerprinter:
                 self._fill_sketches(made, {rows[at]: found.sketched[at] for at in by_features})
         return deferred
 
-    def _mixed(self, counted: Sequence[Counted]) -> Sums:
-        """Return the sums of texts of either kind, and of those between."""
+    def _read_beside(
+        self, beside: ShortFingerprinter, texts: Sequence[Text], rows: Sequence[int], made: Fingerprints
+    ) -> tuple[dict[int, Counted], list[int]]:
+        """Fill in the rows of texts between short and long, a batch at a time.
+
+        Return the features of texts that their words make long, by row, and the rows that the definition has to read.
+        """
+        read = {row: self._reader.read_surely_long(_fields(texts[row])) for row in rows}
+        rest, left = [row for row, one in read.items() if one is None], list[int]()
+        plain = [_fields(texts[row])[0] for row in rest]
+        for batch in beside.batches(plain, left):
+            found, sums = beside([plain[at] for at in batch])
+            short = found.statuses == Status.SHORT
+            left += [at for at, is_short in zip(batch, short.tolist(), strict=True) if not is_short]
+            places = np.flatnonzero(short).tolist()
+            counted = [self._reader.read_beside_short((plain[batch[place]],)) for place in places]
+            own = [rest[batch[place]] for place in places]
+            made.statuses[own] = [one.status for one in counted]
+            self._fill(made, own, self._mixed(counted, sums))
+            if self._settings.sketch:
+                sketched = zip(own, places, counted, strict=True)
+                self._fill_sketches(made, {row: one.sketched or found.sketched[at] for row, at, one in sketched})
+        return {row: one for row, one in read.items() if one is not None}, [rest[at] for at in left]
+
+    def _mixed(self, counted: Sequence[Counted], short: Sums | None = None) -> Sums:
+        """Return the sums of texts of either kind, and of those between; ``short``: those of short text, if known."""
         mixed = Sums(np.zeros((len(counted), SIGNATURE_BITS)), np.zeros(len(counted), np.int64))
-        for counts, weigher, shares in (
-            ([one.long for one in counted], self._weighers[Status.LONG], [WHOLE - one.share for one in counted]),
-            ([one.short for one in counted], self._weighers[Status.SHORT], [one.share for one in counted]),
-        ):
-            rows = [row for row, own in enumerate(counts) if own]
-            if rows:
-                sums, squares = weigher.sums([counts[row] for row in rows])
-                factors = [_factor(shares[row], square) for row, square in zip(rows, squares.tolist(), strict=True)]
-                scale = np.array(factors, np.int64)
-                mixed.sums[rows] += sums * scale[:, np.newaxis]
-                mixed.squares[rows] += squares * scale * scale
+        long = [row for row, one in enumerate(counted) if one.long]
+        if long:
+            sums = self._weighers[Status.LONG].sums([counted[row].long for row in long])
+            _add_share(mixed, long, sums, [WHOLE - counted[row].share for row in long])
+        rows = [row for row, one in enumerate(counted) if one.share]
+        if rows:
+            if short is None:
+                short = self._weighers[Status.SHORT].sums([one.short for one in counted])
+            _add_share(mixed, rows, short.of(rows), [counted[row].share for row in rows])
         return mixed
 
     def _fill(self, made: Fingerprints, rows: Sequence[int] | NDArray[np.intp], sums: Sums) -> None:
@@ -243,9 +272,9 @@ class Fingerprinter:
         if self._settings.sketch and sketched:
             made.sketches[list(sketched)] = self._sketcher.of_texts(list(sketched.values()))
 
-    def _short_fingerprinter(self) -> ShortFingerprinter | None:
+    @staticmethod
+    def _short_fingerprinter(settings: FingerprintSettings) -> ShortFingerprinter | None:
         """Return None if texts are never short, not compared by characters, of several fields, or HTML."""
-        settings = self._settings
         if not settings.has_short or settings.short.features.kind != "chars" or settings.fields or any(settings.html):
             return None
 
@@ -292,6 +321,13 @@ class Fingerprinter:
                 scale = _factor(share, sum(one.weight**2 for one in own))
                 features += [replace(one, weight=one.weight * scale) for one in own]
         return sorted(features, key=lambda one: -one.weight)
+
+
+def _add_share(mixed: Sums, rows: list[int], sums: Sums, shares: list[int]) -> None:
+    """Add the sums of one kind of features to those of texts, each with its share."""
+    factors = np.array(list(map(_factor, shares, sums.squares.tolist())), np.int64)
+    mixed.sums[rows] += sums.sums * factors[:, np.newaxis]
+    mixed.squares[rows] += sums.squares * factors * factors
 
 
 def _factor(share: int, square: int) -> int:

@@ -98,11 +98,9 @@ class Reader:
             UserError: as ``warm``.
         """
         fields = self._plain(texts)
-        runs: list[Runs] = []
-        if self._settings.has_long:
-            runs = [words_in(field, self._settings.long) for field in fields]
-            if _reaches(runs, self._surely_long):
-                return self._long(fields, runs)
+        runs = self._runs(fields)
+        if runs and _reaches(runs, self._surely_long):
+            return self._long(fields, runs)
         size, short = self._normalised(fields)
         units = [units_that_count(one) for one in short]
         letters = sum(len(unit) for one in units for unit in one if unit not in clean.TOKEN_NAMES)
@@ -117,7 +115,30 @@ class Reader:
         if share == WHOLE:
             return self._short(fields, short, units)
         long = self._long(fields, runs)
-        return self._mixed(long, self._short(fields, short, units), size, share) if share else long
+        if long.long and share == 0:
+            return long
+        return self._mixed(long, self._short(fields, short, units), size, share)
+
+    def read_surely_long(self, texts: Sequence[str]) -> Counted | None:
+        """Return what ``read`` returns where the words alone make a text long, and None of all other texts."""
+        fields = self._plain(texts)
+        runs = self._runs(fields)
+        return self._long(fields, runs) if runs and _reaches(runs, self._surely_long) else None
+
+    def read_beside_short(self, texts: Sequence[str]) -> Counted:
+        """Return what ``read`` returns but for the features of the text as short text, of which it has some.
+
+        The caller knows these, and that the text is not exact.
+        """
+        fields = self._plain(texts)
+        size = self._size(fields)
+        share = share_of_short(size, self._article_size)
+        if share == WHOLE:
+            return Counted(Status.SHORT, share=WHOLE)
+        long = self._long(fields, self._runs(fields))
+        if not long.long:
+            return Counted(Status.SHORT, share=WHOLE)
+        return long if share == 0 else Counted(self._status(size), long.long, share=share)
 
     def size(self, texts: Sequence[str]) -> int:
         """Return the number of characters that is compared with the article size."""
@@ -184,8 +205,14 @@ class Reader:
         """Return the counts of a text between short and long; where one has no features, those of the other."""
         if not (long.long and short.short):
             return short if short.short else long
-        status = Status.LONG if size >= self._article_size else Status.SHORT
-        return Counted(status, long.long, short.short, share, short.sketched)
+        return Counted(self._status(size), long.long, short.short, share, short.sketched)
+
+    def _status(self, size: int) -> Status:
+        return Status.LONG if size >= self._article_size else Status.SHORT
+
+    def _runs(self, fields: Sequence[str]) -> list[Runs]:
+        """Return the words of each field; none where no text is long."""
+        return [words_in(field, self._settings.long) for field in fields] if self._settings.has_long else []
 
     def _exact(self, normalised: Sequence[str], units: Sequence[list[str]]) -> Counted:
         whole = map("".join, units) if self._settings.exact == "letters" else normalised

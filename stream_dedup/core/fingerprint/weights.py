@@ -190,6 +190,10 @@ class Sums(NamedTuple):
     squares: I64
     """Sum of the squares of each text's weights."""
 
+    def of(self, rows: list[int]) -> Sums:
+        """Return the sums of some of the texts."""
+        return Sums(self.sums[rows], self.squares[rows])
+
 
 def sums_of(
     counts: I64,
