@@ -6,7 +6,7 @@ One broker, one topic that was filled beforehand, one worker with an empty index
 pool. Two runs:
 
 * **turns**: metrics are on for ``TURN_S``, then off for as long, and so on until every article is committed. While they
-  are on, the page is asked for once, three times as often as usual; while they are off each metric does nothing, no
+  are on, the page is asked for once, more often than is usual; while they are off each metric does nothing, no
   gauge is read and no page is asked for. Turns of one run share the processes, what is compiled and the index as it is,
   so that a turn is compared with the turns beside it and not with another start.
 * **calls**: adds up the processor time of every call of a metric and of what gauges are read from.

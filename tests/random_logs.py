@@ -261,7 +261,11 @@ class RandomSteps:
         if self.bounds is None or not values:
             return {}
         least = [None, 0, 1, values // 4, values // 2, values]
-        return {"min_equal": self.bounds.choice(least), "short_min_equal": self.bounds.choice(least)}
+        return {
+            "min_equal": self.bounds.choice(least),
+            "short_min_equal": self.bounds.choice(least),
+            "certain": self.bounds.choice([None, 0, 4, 20]),
+        }
 
     def _change_rules(self) -> None:
         """Append the rules again, a void change, or new rules."""

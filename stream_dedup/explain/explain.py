@@ -19,8 +19,8 @@ import numpy as np
 
 from stream_dedup.core import probes
 from stream_dedup.core.fingerprint import simhash
-from stream_dedup.core.fingerprint.fingerprinter import Feature
 from stream_dedup.core.fingerprint.sketch import equal_values
+from stream_dedup.core.fingerprint.weigher import Feature
 from stream_dedup.core.model import FINGERPRINT_BITS, Verdict
 from stream_dedup.core.rules import Rules
 from stream_dedup.explain.blocks import NO_LOOKUP, Block, Sieve, blocks_of

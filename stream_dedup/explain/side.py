@@ -8,7 +8,8 @@ import numpy as np
 
 from stream_dedup.core.arrays import U8
 from stream_dedup.core.fingerprint import simhash
-from stream_dedup.core.fingerprint.fingerprinter import Explained, Feature
+from stream_dedup.core.fingerprint.fingerprinter import Explained
+from stream_dedup.core.fingerprint.weigher import Feature
 from stream_dedup.core.model import LogOffset, Status, group_of, signed
 
 

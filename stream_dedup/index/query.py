@@ -13,7 +13,7 @@ An entry is near an article if it passes, in this order:
 
 Of the entries that pass 1, the sieve of 3, and 2 but for the article id, only the first ``candidates`` are checked
 further. Their order: the look-ups in the order of the plan, and in each posting list the newest first; an entry that
-several look-ups find counts once, where it is found first. What is trimmed, expired or withdrawn takes no place, so a
+several look-ups find counts once, where it is found first. What is trimmed, expired or withdrawn is not counted, so a
 trim, which drops only what has expired, changes nothing.
 
 Of these each article gets its ``best`` nearest, among equals the earliest, each entry once.

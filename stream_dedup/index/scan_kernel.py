@@ -264,8 +264,8 @@ def _first_time(seen: I64, article: int, doc_number: int) -> bool:
 
 
 @inlined
-def _takes_place(article: Record, seen: I64, at: int, doc_number: int) -> bool:
-    """Give a candidate a place in the room of its article, where that is bounded; whether it has not taken one yet."""
+def _counts(article: Record, seen: I64, at: int, doc_number: int) -> bool:
+    """Count a candidate of an article, where their number is bounded; whether it was not counted yet."""
     if article.room == NO_BOUND:
         return True
     if not _first_time(seen, at, doc_number):
@@ -288,13 +288,13 @@ def _equal_values(own: U64, address: int, words: int) -> int:
 
 @compiled(void, read(_WAITING), written(_ARTICLE), read(int64, 2), boolean, written(int64), written(int64, 2))
 def check(waiting: Records, articles: Records, withdrawn: I64, directed: bool, seen: I64, best: I64) -> None:  # noqa: FBT001 - compiled: no names
-    """Step 3: compare candidates with their rows and keep the best; ``seen`` notes those that took a place."""
+    """Step 3: compare candidates with their rows and keep the best; ``seen`` notes those that were counted."""
     for number in range(len(waiting)):
         rank, row, at = waiting[number].rank, _row_at(waiting[number].at), waiting[number].article
         article, doc_number = articles[at], rank & DOC_NUMBER
         if not article.room or row.group != article.group or row.time < article.oldest:
             continue
-        if _hidden(withdrawn, doc_number, article.before) or not _takes_place(article, seen, at, doc_number):
+        if _hidden(withdrawn, doc_number, article.before) or not _counts(article, seen, at, doc_number):
             continue
         if (row.id_hash ^ article.own_id) & article.own_id_mask:
             continue

@@ -53,7 +53,7 @@ def test_a_topic_has_one_role(tmp_path: Path, role: str) -> None:
         assert repr(name) in problems_of(tmp_path, f'[topics]\n{role} = "{name}"\n')[0]
 
 
-@pytest.mark.parametrize("key", ["probes", "limit", "short_limit", "min_equal", "short_min_equal"])
+@pytest.mark.parametrize("key", ["probes", "limit", "short_limit", "min_equal", "short_min_equal", "certain"])
 def test_limits_of_signatures_in_exact_search_name_the_distance(tmp_path: Path, key: str) -> None:
     """And the other way round in profile simhash."""
     (told,) = problems_of(tmp_path, f'[match]\nprofile = "simhash"\n{key} = 9\n')

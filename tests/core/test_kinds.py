@@ -8,9 +8,10 @@ from typing import Literal
 import pytest
 
 from stream_dedup.core.fingerprint.features import pair_up
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, feature_hash
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.fingerprint.reader import Reader, key_sentences, normalise_by, units_that_count, words_in
 from stream_dedup.core.fingerprint.simhash import distances
+from stream_dedup.core.fingerprint.weigher import feature_hash
 from stream_dedup.core.model import Status
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings

@@ -73,6 +73,7 @@ def random_log(seed: int, tables: int) -> RandomLog:
             } | limits
             if SKETCH_BYTES[tables]:
                 changes |= {"min_equal": rng.choice([0, 8, 16]), "short_min_equal": rng.choice([0, 12])}
+                changes["certain"] = rng.choice([None, 3, 12])
         changes |= {"window_ms": rng.choice([None, 9_000]), "bucket_limit": rng.choice([1, 3, 16_384])}
         writer.append_rules(revision=revision, recrawl=rng.choice(["duplicate", "update"]), **changes)
         for _ in range(8):

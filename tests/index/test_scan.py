@@ -117,6 +117,25 @@ def test_candidates_of_an_article_are_counted_once_and_not_in_each_list() -> Non
     assert numbered(scan(every, lists, world.rows), 1) == [[(0, at) for at in range(39)]]
 
 
+@pytest.mark.parametrize("is_directed", [True, False])
+def test_candidates_that_cannot_be_among_the_best_any_more_are_counted_too(*, is_directed: bool) -> None:
+    """The nearest entries come first, then more further ones than are collected at once; an equal one is too old."""
+    size, near, further, equal = 8 * WAITING_ROWS, 6 * WAITING_ROWS, 3 * WAITING_ROWS, WAITING_ROWS
+    world, _ = flood(size)
+    apart = np.where(np.arange(size) < near, np.uint64(0b111), np.uint64(0))
+    apart[equal] = 0
+    world.rows["signature"][:, 0] ^= apart
+    world.keys[:, 0] ^= apart
+    lists = make_lists(world, 4, np.full((4, PARTS), size // 2), size - 100)
+    article = np.array([size - 1])
+    plan = directed(world.margins[article], 1) if is_directed else exact_plan(3)
+    query = ask(world, article, plan, directed=is_directed, bucket_limit=10**6, candidates=further)
+    assert size - 1 - further > equal
+    assert numbered(scan(query, lists, world.rows), 1) == [[(0, near + at) for at in range(8)]]
+    everything = replace(query, candidates=None)
+    assert numbered(scan(everything, lists, world.rows), 1)[0][0] == (0, equal)
+
+
 def test_the_bound_goes_on_in_the_next_posting_list() -> None:
     """Entries that only a later look-up finds are candidates as far as the bound leaves room for them."""
     world = make_world(np.random.default_rng(8), 400, 4, 30)

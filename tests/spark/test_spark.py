@@ -45,7 +45,7 @@ WAYS = {
     "directed, 16 tables, long lists, a window": directed_rules(tables=16, bucket_limit=5, window_ms=60_000),
     "k=5, few candidates, two copies": rules(distance=5, candidates=3, copies=2),
     "directed, sketches, few candidates, a window": directed_rules(
-        scheme=scheme_of(8, 16), min_equal=12, short_min_equal=3, candidates=4, window_ms=60_000
+        scheme=scheme_of(8, 16), min_equal=12, short_min_equal=3, certain=2, candidates=4, window_ms=60_000
     ),
 }
 SENTENCES = (

@@ -1,16 +1,8 @@
 """Computes signatures and margins of texts, a batch at a time.
 
 The steps: status and counts of features (``reader``), whole-number weights (``weights``), sums, signature and margins
-(``simhash``). This file owns the hash of a feature, and the tables of known features.
-
-The hash of a feature is 256 bits: XXH3-128 of its UTF-8 bytes with seed 2n, then with seed 2n + 1, where n is the
-scheme's ``seed``, each in canonical (big-endian) byte order. The signature of an exact text is this hash of the
-text itself; its margins have the maximum value.
-
-The hash and the IDF of a feature never change. They are kept in a table, one for long and one for short text, and
-looked up for a whole batch at once. A table that has more than ``MAX_KNOWN_WORDS`` features when a chunk begins is
-cleared, so it never has more than that plus the features of one chunk. The table saves time and changes no result: no
-output may depend on a row number.
+(``simhash``), and the sketch (``sketch``). The signature of an exact text is the hash of the text itself, as of one
+feature; its margins have the maximum value.
 
 Use one ``Fingerprinter`` per thread.
 """
@@ -18,14 +10,13 @@ Use one ``Fingerprinter`` per thread.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U8
@@ -34,7 +25,8 @@ from stream_dedup.core.fingerprint.mixing import WHOLE, factor
 from stream_dedup.core.fingerprint.reader import Counted, Reader
 from stream_dedup.core.fingerprint.short import ShortFingerprinter
 from stream_dedup.core.fingerprint.sketch import Sketcher
-from stream_dedup.core.fingerprint.weights import Sums, damping, heaviest, idf_of, sums_of, weigh
+from stream_dedup.core.fingerprint.weigher import Feature, Weigher, feature_hash, feature_hashes
+from stream_dedup.core.fingerprint.weights import Sums, damping
 from stream_dedup.core.model import (
     BLOCK_BITS,
     SIGNATURE_BITS,
@@ -42,11 +34,9 @@ from stream_dedup.core.model import (
     Status,
     signed,
 )
-from stream_dedup.core.scheme import Features, FingerprintSettings
+from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.clean import TOKEN_NAMES
 
-MAX_KNOWN_WORDS = 1 << 18
-"""Most features in a table: the vocabulary of some 10,000 articles, about 40 MB with the words themselves."""
 CHUNK_TEXTS = 256
 """Texts processed together; their features bound by how much a table may exceed its limit."""
 
@@ -75,19 +65,6 @@ class Fingerprints(NamedTuple):
         return signed(self.statuses)
 
 
-@dataclass(frozen=True, slots=True)
-class Feature:
-    """One feature of a text."""
-
-    name: str
-    """The feature as text, with tokens by their names."""
-    count: int
-    """Occurrences in the text, multiplied by the weights of fields and key sentences."""
-    weight: int
-    hash: bytes
-    """256 bits, bit 0 the high bit of byte 0."""
-
-
 class Explained(NamedTuple):
     """One text and every value that its entry is made from."""
 
@@ -107,18 +84,6 @@ class Explained(NamedTuple):
     """Empty if the scheme has none."""
 
 
-def feature_hash(name: str, seed: int = 0) -> bytes:
-    """Return the 256-bit hash of a feature."""
-    return feature_hashes((name,), seed)
-
-
-def feature_hashes(names: Iterable[str], seed: int = 0) -> bytes:
-    """Return the hashes of features, joined."""
-    digest, first, second = xxhash.xxh3_128_digest, 2 * seed, 2 * seed + 1
-    raw = [name.encode("utf-8", "surrogatepass") for name in names]
-    return b"".join([digest(one, first) + digest(one, second) for one in raw])
-
-
 class Fingerprinter:
     """Computes statuses, signatures and margins of texts under one scheme."""
 
@@ -133,8 +98,8 @@ class Fingerprinter:
             self._beside = self._short_fingerprinter(replace(self._settings, article_size=None))
         self._sketcher = Sketcher(self._settings.sketch, self._settings.seed)
         self._weighers = {
-            Status.LONG: _Weigher(self._settings.long.features, self._settings.seed),
-            Status.SHORT: _Weigher(self._settings.short.features, self._settings.seed),
+            Status.LONG: Weigher(self._settings.long.features, self._settings.seed),
+            Status.SHORT: Weigher(self._settings.short.features, self._settings.seed),
         }
 
     @property
@@ -228,21 +193,21 @@ class Fingerprinter:
         Return the features of texts that their words make long, by row, and the rows that the definition has to read.
         """
         read = {row: self._reader.read_surely_long(_fields(texts[row])) for row in rows}
-        rest, left = [row for row, one in read.items() if one is None], list[int]()
+        words = {row: one for row, one in read.items() if isinstance(one, list)}
+        rest, left = list(words), list[int]()
         plain = [_fields(texts[row])[0] for row in rest]
         for batch in beside.batches(plain, left):
-            found, sums = beside([plain[at] for at in batch])
-            short = found.statuses == Status.SHORT
-            left += [at for at, is_short in zip(batch, short.tolist(), strict=True) if not is_short]
-            places = np.flatnonzero(short).tolist()
-            counted = [self._reader.read_beside_short((plain[batch[place]],)) for place in places]
-            own = [rest[batch[place]] for place in places]
+            found, sums = beside([plain[number] for number in batch])
+            short = (found.statuses == Status.SHORT).tolist()
+            left += [number for number, is_short in zip(batch, short, strict=True) if not is_short]
+            own = [rest[number] for number in compress(batch, short)]
+            counted = [self._reader.read_beside_short(_fields(texts[row]), words[row]) for row in own]
             made.statuses[own] = [one.status for one in counted]
             self._fill(made, own, self._mixed(counted, sums))
+            sketched = zip(own, counted, np.flatnonzero(short).tolist(), strict=True)
             if self._settings.sketch:
-                sketched = zip(own, places, counted, strict=True)
-                self._fill_sketches(made, {row: one.sketched or found.sketched[at] for row, at, one in sketched})
-        return {row: one for row, one in read.items() if one is not None}, [rest[at] for at in left]
+                self._fill_sketches(made, {row: one.sketched or found.sketched[at] for row, one, at in sketched})
+        return {row: one for row, one in read.items() if not isinstance(one, list)}, [rest[number] for number in left]
 
     def _mixed(self, counted: Sequence[Counted], short: Sums | None = None) -> Sums:
         """Return the sums of texts of either kind, and of those between; ``short``: those of short text, if known."""
@@ -290,7 +255,7 @@ class Fingerprinter:
 
     def _explain(self, counted: Counted, compared: str, size: int) -> Explained:
         status, seed, width = counted.status, self._settings.seed, self._settings.tables * BLOCK_BITS
-        if status in self._weighers:
+        if status in _BY_FEATURES:
             features = self._features(counted)
         else:
             features = [Feature(name, count, 1, feature_hash(name, seed)) for name, count in counted.short.items()]
@@ -333,80 +298,6 @@ def _add_share(mixed: Sums, rows: list[int], sums: Sums, shares: list[int]) -> N
 def _factor(share: int, square: int) -> int:
     """Return what the weights of one kind of features are multiplied by; 1 if all features are of this kind."""
     return 1 if share == WHOLE else factor(share, square)
-
-
-class _Weigher:
-    """Computes sums from counts of features, for long or for short text."""
-
-    def __init__(self, settings: Features, seed: int) -> None:
-        self._settings = settings
-        self._idf = idf_of(settings)
-        self._table = _FeatureTable(self._idf, seed)
-
-    def warm(self) -> None:
-        """Load the table of IDF."""
-        if self._settings.kind == "words":
-            self._idf("")
-
-    def sums(self, counts: Sequence[Counter[str]]) -> Sums:
-        """Return the sums of each text, and the sum of its squared weights."""
-        self._table.make_room()
-        rows = self._table.rows(counts)
-        times = np.fromiter(chain.from_iterable(map(Counter.values, counts)), np.int64, len(rows))
-        ends = np.cumsum(list(map(len, counts)), dtype=np.intp)
-        return sums_of(times, self._table.idf.take(rows), self._table.hashes.take(rows, axis=0), ends, self._settings)
-
-    def features(self, counts: Counter[str]) -> list[Feature]:
-        """Return the features of one text that count, heaviest first."""
-        self._table.make_room()
-        rows = self._table.rows([counts])
-        names, times = list(counts), np.array(list(counts.values()), np.int64)
-        weights, hashes = weigh(times, self._table.idf[rows], self._settings), self._table.hashes[rows]
-        order = heaviest(weights, hashes, self._settings.top_k or len(names)).tolist()
-        return [Feature(names[at], int(times[at]), int(weights[at]), hashes[at].tobytes()) for at in order]
-
-
-class _FeatureTable:
-    """Hash and IDF of each known feature, by row."""
-
-    def __init__(self, idf: Callable[[str], int], seed: int) -> None:
-        self._idf, self._seed = idf, seed
-        self._row_of: dict[str, int] = {}
-        self.hashes = np.empty((1024, SIGNATURE_BYTES), np.uint8)
-        self.idf = np.empty(1024, np.int64)
-
-    def make_room(self) -> None:
-        """Clear the table if it has too many features."""
-        if len(self._row_of) > MAX_KNOWN_WORDS:
-            self._row_of.clear()
-
-    def rows(self, counts: Iterable[Iterable[str]]) -> I64:
-        """Return the row of each feature of each text, in order; add the features that are missing."""
-        names = list(chain.from_iterable(counts))
-        try:
-            return self._known(names)
-        except KeyError:
-            self._learn({name for name in names if name not in self._row_of})
-            return self._known(names)
-
-    def _known(self, names: Sequence[str]) -> I64:
-        return np.fromiter(map(self._row_of.__getitem__, names), np.int64, len(names))
-
-    def _learn(self, names: set[str]) -> None:
-        start, end = len(self._row_of), len(self._row_of) + len(names)
-        self._grow(end)
-        # The same order for all three.
-        ordered = list(names)
-        self._row_of.update(zip(ordered, range(start, end), strict=True))
-        joined = np.frombuffer(feature_hashes(ordered, self._seed), np.uint8)
-        self.hashes[start:end] = joined.reshape(-1, SIGNATURE_BYTES)
-        self.idf[start:end] = list(map(self._idf, ordered))
-
-    def _grow(self, size: int) -> None:
-        more = max(size, 2 * len(self.idf)) - len(self.idf)
-        if size > len(self.idf):
-            self.hashes = np.concatenate((self.hashes, np.empty((more, SIGNATURE_BYTES), np.uint8)))
-            self.idf = np.concatenate((self.idf, np.empty(more, np.int64)))
 
 
 def _fields(text: Text) -> Sequence[str]:

@@ -101,12 +101,11 @@ class Reader:
         runs = self._runs(fields)
         if runs and _reaches(runs, self._surely_long):
             return self._long(fields, runs)
-        size, short = self._normalised(fields)
+        characters, short = self._normalised(fields)
         units = [units_that_count(one) for one in short]
         letters = sum(len(unit) for one in units for unit in one if unit not in clean.TOKEN_NAMES)
-        if self._settings.exact == "letters":
-            size = letters
-        if size < self._settings.exact_size or (self._settings.exact_size and letters < LEAST_LETTERS):
+        exact = letters if self._settings.exact == "letters" else characters
+        if exact < self._settings.exact_size or (self._settings.exact_size and letters < LEAST_LETTERS):
             return self._exact(short, units) if letters else Counted(Status.FEATURELESS)
         if not self._settings.has_long:
             return self._short(fields, short, units)
@@ -119,23 +118,21 @@ class Reader:
             return long
         return self._mixed(long, self._short(fields, short, units), size, share)
 
-    def read_surely_long(self, texts: Sequence[str]) -> Counted | None:
-        """Return what ``read`` returns where the words alone make a text long, and None of all other texts."""
+    def read_surely_long(self, texts: Sequence[str]) -> Counted | list[Runs]:
+        """Return what ``read`` returns where the words alone make a text long, and of all other texts their words."""
         fields = self._plain(texts)
         runs = self._runs(fields)
-        return self._long(fields, runs) if runs and _reaches(runs, self._surely_long) else None
+        return self._long(fields, runs) if _reaches(runs, self._surely_long) else runs
 
-    def read_beside_short(self, texts: Sequence[str]) -> Counted:
+    def read_beside_short(self, texts: Sequence[str], runs: list[Runs]) -> Counted:
         """Return what ``read`` returns but for the features of the text as short text, of which it has some.
 
-        The caller knows these, and that the text is not exact.
+        The caller knows these, and that the text is not exact; ``runs`` are its words.
         """
         fields = self._plain(texts)
         size = self._size(fields)
         share = share_of_short(size, self._article_size)
-        if share == WHOLE:
-            return Counted(Status.SHORT, share=WHOLE)
-        long = self._long(fields, self._runs(fields))
+        long = Counted(Status.FEATURELESS) if share == WHOLE else self._long(fields, runs)
         if not long.long:
             return Counted(Status.SHORT, share=WHOLE)
         return long if share == 0 else Counted(self._status(size), long.long, share=share)

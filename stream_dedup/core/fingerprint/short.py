@@ -16,14 +16,23 @@ which some texts are deferred.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import I64, U8, U32, U64
-from stream_dedup.core.fingerprint.features import is_word
+from stream_dedup.core.arrays import I64, U8, U64
+from stream_dedup.core.fingerprint.characters import (
+    WORD_POINT,
+    Characters,
+    Flags,
+    Numbers,
+    Units,
+    characters_of,
+    joined_characters,
+    joined_units,
+    of_strings,
+    units_in,
+)
 from stream_dedup.core.fingerprint.grams import GRAM_BITS, Hashes, Trigrams, classes_of, pairs_of
 from stream_dedup.core.fingerprint.mixing import mixing_begin
 from stream_dedup.core.fingerprint.points import NO_TABLE, Kind, Raw, code_point_tables
@@ -48,11 +57,7 @@ MAX_CHARACTERS = 1 << 16
 _FIRST_IDEOGRAPH, _LAST_IDEOGRAPH = ord(HAN_FIRST), ord(HAN_LAST)
 _SPACE, _DOT, _SLASH, _OPEN, _CLOSE = map(ord, " ./(]")
 _GRAM_BITS = np.uint64(GRAM_BITS)
-_WORD = np.uint64(0)
-"""Stands for a word among the code points of other units."""
 
-Flags = NDArray[np.bool_]
-Numbers = NDArray[np.intp]
 HashesOf = Callable[[Sequence[str]], bytes]
 """Returns the hashes of features, joined."""
 
@@ -71,61 +76,6 @@ class ShortTexts(NamedTuple):
     counts: I64
     sketched: dict[int, str]
     """What the sketch of each text is made of, by row; none if the scheme has no sketch."""
-
-
-class _Characters(NamedTuple):
-    """Characters of several texts, joined; a 0 ends each text and occurs nowhere else."""
-
-    points: U32
-    texts: Numbers
-    """Row of the text of each character."""
-
-    def where(self, keep: Flags | Numbers) -> _Characters:
-        """Return some of the characters."""
-        return _Characters(self.points[keep], self.texts[keep])
-
-    def of(self, wanted: Flags) -> _Characters:
-        """Return the characters of the wanted texts; ``wanted`` has a flag for each text."""
-        return self if wanted.all() else self.where(wanted.take(self.texts))
-
-    def kinds(self) -> U8:
-        """Return the bits of ``points.Kind`` of each character."""
-        return code_point_tables().kinds.take(self.points, mode="clip")
-
-    def joined(self) -> str:
-        """Return all characters as one string."""
-        return self.points.astype("<u4", copy=False).tobytes().decode("utf-32-le")
-
-    def strings(self) -> dict[int, str]:
-        """Return each text, by row."""
-        rows = self.texts[self.points == 0].tolist()
-        return dict(zip(rows, self.joined().split("\0")[:-1], strict=True))
-
-
-class _Units(NamedTuple):
-    """Units of several texts."""
-
-    points: U64
-    """Code point of each unit; ``_WORD`` where it is a word."""
-    texts: Numbers
-    lengths: Numbers
-    """Characters of each unit."""
-    words: list[str]
-    """The words among them, in order."""
-
-    def letters(self) -> Numbers:
-        """Return the letters of each unit: its characters, none of a token."""
-        tokens = [word in clean.TOKEN_NAMES for word in self.words]
-        if not any(tokens):
-            return self.lengths
-        letters = self.lengths.copy()
-        letters[np.flatnonzero(self.points == _WORD)[tokens]] = 0
-        return letters
-
-    def where(self, keep: Flags) -> _Units:
-        """Return some of the units."""
-        words = compress(self.words, keep[self.points == _WORD].tolist())
-        return _Units(self.points[keep], self.texts[keep], self.lengths[keep], list(words))
 
 
 class ShortFingerprinter:
@@ -188,7 +138,7 @@ class ShortReader:
         normalised, closer = self._plain(texts)
         deferred, strings = self._by_definition(texts, np.flatnonzero(closer).tolist())
         if strings:
-            normalised = _joined(normalised, _of_strings(strings))
+            normalised = joined_characters(normalised, of_strings(strings))
         sizes = np.bincount(normalised.texts, minlength=len(texts)) - 1
         tricky = self._may_change(normalised, len(texts))
         # The tables know these characters; other texts are searched.
@@ -198,7 +148,7 @@ class ShortReader:
             done = _shorten_repeats(done)
         if tricky.any():
             changed = {row: normalise_short(one, self._steps) for row, one in normalised.of(tricky).strings().items()}
-            done = _joined(done, _of_strings(changed))
+            done = joined_characters(done, of_strings(changed))
         found = self._counted(done, sizes, deferred)
         if self._settings.sketch and self._settings.sketch_text == "characters":
             found.sketched.update((row, characters_to_sketch(texts[row], self._steps)) for row in strings)
@@ -212,9 +162,9 @@ class ShortReader:
         deferred = [row for row, one in strings.items() if "\0" in one]
         return deferred, {row: one for row, one in strings.items() if "\0" not in one}
 
-    def _plain(self, texts: Sequence[str]) -> tuple[_Characters, Flags]:
+    def _plain(self, texts: Sequence[str]) -> tuple[Characters, Flags]:
         """Return the normalised characters of the plain texts, and which texts are not plain."""
-        raw = _characters(texts, np.arange(len(texts)))
+        raw = characters_of(texts, np.arange(len(texts)))
         flags = code_point_tables().raw.take(raw.points, mode="clip")
         normalised = code_point_tables().normalised.take(raw.points, mode="clip")
         # Zeros within a text are no ends.
@@ -222,14 +172,14 @@ class ShortReader:
         flags[ends], normalised[ends] = 0, 0
         closer = np.zeros(len(texts), np.bool_)
         closer[raw.texts[flags & self._closer != 0]] = True
-        found = _Characters(normalised, raw.texts)
+        found = Characters(normalised, raw.texts)
         if flags.any() or self._settings.has_long:
             times = code_point_tables().times.take(raw.points, mode="clip")
             if self._settings.has_long:
                 # Characters that short text drops count in long text: such a text could be long.
                 closer |= np.bincount(raw.texts, times) > mixing_begin(self._settings.article_size or 0)
             times[flags & Raw.DROPPED != 0] = 0
-            found = _Characters(np.repeat(normalised, times), np.repeat(raw.texts, times))
+            found = Characters(np.repeat(normalised, times), np.repeat(raw.texts, times))
         closer[found.texts[_addresses(found)]] = True
         if self._steps.rejoin:
             spaced = np.bincount(found.texts, found.points == _SPACE) > 0
@@ -238,19 +188,19 @@ class ShortReader:
             closer[found.texts[found.kinds() & Kind.LEET != 0]] = True
         return _with_single_spaces(found.of(~closer)), closer
 
-    def _may_change(self, normalised: _Characters, n: int) -> Flags:
+    def _may_change(self, normalised: Characters, n: int) -> Flags:
         """Return which of n texts the steps after NFKC may change, other than ``repeats``."""
         tricky = _may_hold_tricks(normalised, n)
         if self._steps.numbers != "keep":
             tricky[normalised.texts[normalised.kinds() & Kind.LEET != 0]] = True
         return tricky
 
-    def _counted(self, whole: _Characters, sizes: Numbers, deferred: list[int]) -> ShortTexts:
+    def _counted(self, whole: Characters, sizes: Numbers, deferred: list[int]) -> ShortTexts:
         odd = _needs_definition(whole, len(sizes))
         plain, defined = whole.of(~odd), {}
         if odd.any():
             defined = {row: units_that_count(one) for row, one in whole.of(odd).strings().items()}
-        units = _joined_units(_units_of(plain), defined)
+        units = joined_units(units_in(plain), defined)
         found = np.bincount(units.texts, units.letters(), minlength=len(sizes))
         if self._settings.exact == "letters":
             sizes = found
@@ -271,9 +221,9 @@ class ShortReader:
         strings = {row: "".join(units) for row, units in defined.items() if exact[row]}
         return ShortTexts(statuses, deferred, bare.of(exact).strings() | strings, *grams, sketched)
 
-    def _grams(self, units: _Units) -> tuple[Numbers, U64, I64]:
+    def _grams(self, units: Units) -> tuple[Numbers, U64, I64]:
         """Return the row, the number and the count of each gram."""
-        word = units.points == _WORD
+        word = units.points == WORD_POINT
         trigrams, each = self._trigrams.numbers(units.words)
         paired = (units.texts[1:] == units.texts[:-1]) & ~word[1:] & ~word[:-1]
         pairs = pairs_of(units.points[:-1], units.points[1:])[paired]
@@ -285,62 +235,13 @@ class ShortReader:
         return (found >> _GRAM_BITS).astype(np.intp), grams, counts.astype(np.int64)
 
 
-def _units_of(whole: _Characters) -> _Units:
-    """Return the units of texts without marks."""
-    kinds = whole.kinds()
-    letter = kinds & Kind.LETTER != 0
-    first, last = letter.copy(), letter.copy()
-    first[1:] &= ~letter[:-1]
-    last[:-1] &= ~letter[1:]
-    indices = np.flatnonzero(first | (kinds & Kind.SINGLE != 0))
-    points, lengths = whole.points.take(indices).astype(np.uint64), np.ones(len(indices), np.intp)
-    starts, ends = np.flatnonzero(first), np.flatnonzero(last) + 1
-    words: list[str] = []
-    if len(starts):
-        joined, at = whole.joined(), np.searchsorted(indices, starts)
-        words = [joined[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-        points[at], lengths[at] = _WORD, ends - starts
-    return _Units(points, whole.texts.take(indices), lengths, words)
-
-
-def _joined_units(plain: _Units, defined: Mapping[int, list[str]]) -> _Units:
-    """Return the units of texts without marks, and those that the definition found in others, by row."""
-    if not defined:
-        return plain
-    more = [unit for units in defined.values() for unit in units]
-    words = [is_word(unit) for unit in more]
-    points = (_WORD if word else ord(unit) for unit, word in zip(more, words, strict=True))
-    rows = np.repeat(np.array(list(defined), np.intp), list(map(len, defined.values())))
-    return _Units(
-        np.concatenate((plain.points, np.fromiter(points, np.uint64, len(more)))),
-        np.concatenate((plain.texts, rows)),
-        np.concatenate((plain.lengths, np.fromiter(map(len, more), np.intp, len(more)))),
-        plain.words + list(compress(more, words)),
-    )
-
-
 def _closer_look(steps: Normalisation) -> int:
     """Return the bits of ``points.Raw`` that make a character not plain under these steps."""
     given = {Raw.TRADITIONAL: steps.simplify, Raw.PICTURE: steps.emoji != "keep", Raw.DROPPED: not steps.invisible}
     return Raw.CLOSER | sum(flag for flag, holds in given.items() if holds)
 
 
-def _characters(texts: Sequence[str], rows: Numbers) -> _Characters:
-    joined = "\0".join([*texts, ""])
-    lengths = np.fromiter(map(len, texts), np.intp, len(texts)) + 1
-    points = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), "<u4")
-    return _Characters(points, np.repeat(rows, lengths))
-
-
-def _of_strings(strings: Mapping[int, str]) -> _Characters:
-    return _characters(list(strings.values()), np.array(list(strings), np.intp))
-
-
-def _joined(one: _Characters, other: _Characters) -> _Characters:
-    return _Characters(np.concatenate((one.points, other.points)), np.concatenate((one.texts, other.texts)))
-
-
-def _addresses(found: _Characters) -> Numbers:
+def _addresses(found: Characters) -> Numbers:
     """Return where an address or a link target may be; characters of other landmarks are not plain."""
     points = found.points
     latin = found.kinds() & Kind.LATIN != 0
@@ -349,7 +250,7 @@ def _addresses(found: _Characters) -> Numbers:
     return np.flatnonzero(beside | ((points[:-1] == _CLOSE) & (points[1:] == _OPEN)))
 
 
-def _with_single_spaces(found: _Characters) -> _Characters:
+def _with_single_spaces(found: Characters) -> Characters:
     """Drop spaces beside other spaces and at the ends of texts."""
     space, edge = found.points == _SPACE, found.points <= _SPACE
     extra = space[1:] & edge[:-1]
@@ -359,7 +260,7 @@ def _with_single_spaces(found: _Characters) -> _Characters:
     return found.where(~np.append(trailing, False)) if trailing.any() else found
 
 
-def _may_hold_tricks(found: _Characters, n: int) -> Flags:
+def _may_hold_tricks(found: Characters, n: int) -> Flags:
     """Return which of n texts may have tricks of spam other than repeats: separated or lookalike characters."""
     kinds = found.kinds()
     tricky = np.zeros(n, np.bool_)
@@ -374,7 +275,7 @@ def _may_hold_tricks(found: _Characters, n: int) -> Flags:
     return tricky
 
 
-def _shorten_repeats(found: _Characters) -> _Characters:
+def _shorten_repeats(found: Characters) -> Characters:
     """Shorten runs of one character; see ``spam.shorten_repeats``."""
     points = found.points
     third = (points[2:] == points[1:-1]) & (points[2:] == points[:-2])
@@ -384,7 +285,7 @@ def _shorten_repeats(found: _Characters) -> _Characters:
     return found.where(~np.concatenate((np.zeros(2, np.bool_), third)))
 
 
-def _needs_definition(whole: _Characters, n: int) -> Flags:
+def _needs_definition(whole: Characters, n: int) -> Flags:
     """Return which of n texts have marks, or so many symbols that symbols may count."""
     kinds = whole.kinds()
     letters = np.bincount(whole.texts[kinds & (Kind.LETTER | Kind.SINGLE) != 0], minlength=n)
@@ -394,12 +295,12 @@ def _needs_definition(whole: _Characters, n: int) -> Flags:
     return needs
 
 
-def _letters_alone(plain: _Characters) -> _Characters:
+def _letters_alone(plain: Characters) -> Characters:
     """Return letters and digits, and the ends of the texts."""
     return plain.where((plain.kinds() & (Kind.LETTER | Kind.SINGLE) != 0) | (plain.points == 0))
 
 
-def _ideographs_first(bare: _Characters, defined: Mapping[int, list[str]]) -> dict[int, str]:
+def _ideographs_first(bare: Characters, defined: Mapping[int, list[str]]) -> dict[int, str]:
     """Return the letters of each text in the order in which a sketch has them."""
     other = (bare.points < _FIRST_IDEOGRAPH) | (bare.points > _LAST_IDEOGRAPH)
     order = np.argsort(bare.texts * 3 + other + (bare.points == 0), kind="stable")

@@ -1,9 +1,10 @@
 """Sketches: a second summary of a text in a few bytes, made of other features than the signature.
 
-A sketch is a row of values of 4 bits, two in a byte, the first in the high half. Two texts have an equal value at one
-place about as often as the share of their shingles that are common to both (the Jaccard similarity J); an unequal value
-is equal by chance in 1 of 16. So of W values about W (J + (1 - J) / 16) are equal. The sums of a signature add up
-weighted words or characters and forget their order. A sketch counts the shingles of the text, each once: where the
+A sketch is a row of values of 4 bits, two in a byte, the first in the high half. Values at one position of two sketches
+are equal about as often as the share of their shingles that the texts have in common (the Jaccard similarity J);
+unequal minima give equal values by chance in 1 of 16. So of W values about W (J + (1 - J) / 16) are equal. The sums of
+a signature add up weighted words or characters and forget their order. A sketch counts the shingles of the text, each
+once: where the
 signature is wrong about two texts, the sketch has no reason to be.
 
 The algorithm is one-permutation MinHash (Li, Owen and Zhang 2012), with b = 4 bits of each value (Li and König 2010)
@@ -104,9 +105,9 @@ class Sketcher:
     def _values_of(self, hashes: U32, rows: Whole, texts: int, bins: int) -> U8:
         """Return the values from the hashes of shingles and the rows of their texts."""
         minima = np.full((texts, bins), _EMPTY)
-        places = rows * bins
-        places += (hashes >> 16) * np.uint32(bins) >> 16
-        np.minimum.at(minima.reshape(-1), places, hashes)
+        slots = rows * bins
+        slots += (hashes >> 16) * np.uint32(bins) >> 16
+        np.minimum.at(minima.reshape(-1), slots, hashes)
         _fill(minima, self._orders[bins])
         minima += np.arange(bins, dtype=np.uint32) * _FACTOR
         return (_mixed(minima) >> (32 - VALUE_BITS)).astype(np.uint8)

@@ -7,9 +7,10 @@ import pytest
 import xxhash
 
 from stream_dedup.core.fingerprint import fingerprinter as module
-from stream_dedup.core.fingerprint import simhash
+from stream_dedup.core.fingerprint import simhash, weigher
 from stream_dedup.core.fingerprint.features import segmenter, words_of
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints, feature_hash
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
+from stream_dedup.core.fingerprint.weigher import feature_hash
 from stream_dedup.core.fingerprint.weights import idf_table
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings
@@ -105,7 +106,7 @@ def test_a_signature_depends_on_its_text_alone(monkeypatch: pytest.MonkeyPatch) 
     texts = [*SAMPLE, *some_texts(300)]
     expected = [as_hex(Fingerprinter().fingerprint([text]))[0] for text in texts]
     assert as_hex(Fingerprinter().fingerprint(texts)) == expected
-    monkeypatch.setattr(module, "MAX_KNOWN_WORDS", 50)
+    monkeypatch.setattr(weigher, "MAX_KNOWN_WORDS", 50)
     monkeypatch.setattr(module, "CHUNK_TEXTS", 7)
     worker = Fingerprinter()
     assert as_hex(worker.fingerprint(texts[::-1])) == expected[::-1]
@@ -114,7 +115,7 @@ def test_a_signature_depends_on_its_text_alone(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_table_of_words_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The table of words never has more than its limit and the words of one chunk."""
-    monkeypatch.setattr(module, "MAX_KNOWN_WORDS", 100)
+    monkeypatch.setattr(weigher, "MAX_KNOWN_WORDS", 100)
     monkeypatch.setattr(module, "CHUNK_TEXTS", 2)
     worker = Fingerprinter()
     worker.fingerprint([f"word{i} other{i} third{i}" for i in range(500)])
