@@ -1,10 +1,12 @@
 """A stream of made articles as log records: what the benchmarks of the index apply.
 
-Signatures are random but for one article in five, which is an earlier one with up to twenty of its least sure bits
-flipped; margins are those of normal sums.
+Signatures and sketches are random but for one article in five, which is an earlier one with up to twenty of its least
+sure bits flipped and a quarter of the values of its sketch drawn anew; margins are those of normal sums.
 """
 
 from __future__ import annotations
+
+import json
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,20 +20,26 @@ from stream_dedup.core.rules import Rules, Scheme
 SEED = 20
 FLIPS = 20
 NEAR_SHARE = 0.2
+ANEW_SHARE = 0.25
+KEPT_ARTICLES, KEPT_OF_BATCH = 20_000, 4
+"""Articles of which later ones are made: the newest, a few of each batch."""
 
 Fingerprints = NDArray[np.uint64]
 Search = dict[str, int | str | None]
 
 
 class Stream:
-    """Articles as log records."""
+    """Articles as log records, under a scheme of this many tables, with sketches of so many bytes."""
 
-    def __init__(self, batch: int, tables: int) -> None:
-        self.scheme = Scheme("benchmark", 1, f'{{"tables":{tables}}}')
+    def __init__(self, batch: int, tables: int, sketch_bytes: int = 0) -> None:
+        parameters = {"sketch": ["random", sketch_bytes], "tables": tables} if sketch_bytes else {"tables": tables}
+        self.scheme = Scheme("benchmark", 1, json.dumps(parameters, separators=(",", ":")))
         self._rng = np.random.default_rng(SEED)
         self._batch = batch
         self._tables = tables
-        self._seen = np.empty((0, SIGNATURE_BITS), np.int8)
+        self._sketch_values = self.scheme.widths.sketch_values
+        self._seen_sums = np.empty((0, SIGNATURE_BITS), np.int8)
+        self._seen_sketches = np.empty((0, self._sketch_values), np.uint8)
         self._offset = -1
         self._revision = 0
 
@@ -46,7 +54,7 @@ class Stream:
         """The next log record, and the fingerprints of its articles."""
         self._offset += 1
         n = self._batch
-        sums = self._sums()
+        sums, sketches = self._articles()
         signatures = simhash.reduce(sums.astype(np.float64))
         margins = np.minimum(np.abs(sums[:, : 16 * self._tables]), simhash.MAX_MARGIN).astype(np.uint8)
         batch = make_batch(
@@ -56,6 +64,7 @@ class Stream:
                 groups=np.zeros(n, np.uint64),
                 signatures=signatures,
                 margins=simhash.pack_margins(margins),
+                sketches=sketches[:, ::2] << 4 | sketches[:, 1::2],
                 ids=[f"https://example.org/{self._offset}/{row}" for row in range(n)],
                 reasons=[""] * n,
             ),
@@ -66,15 +75,23 @@ class Stream:
         )
         return LogRecord(self._offset, self._offset, batch, encode(batch)), batch.fingerprints
 
-    def _sums(self) -> NDArray[np.int8]:
-        """Sums in steps of a margin: four fifths of them random, one fifth those of earlier articles, edited."""
+    def _articles(self) -> tuple[NDArray[np.int8], NDArray[np.uint8]]:
+        """Sums in steps of a margin, and values of sketches: four fifths random, one fifth of earlier articles."""
         sums = self._rng.normal(0, simhash.MARGIN_SCALE, (self._batch, SIGNATURE_BITS)).astype(np.int8)
+        sketches = self._rng.integers(0, 16, (self._batch, self._sketch_values), np.uint8)
         near = np.flatnonzero(self._rng.random(self._batch) < NEAR_SHARE)
-        if len(self._seen):
-            edited = self._rng.choice(self._seen, len(near))
-            weak = np.argsort(np.abs(edited), axis=1)[:, : 2 * FLIPS]
-            chosen = self._rng.random(weak.shape) < self._rng.random((len(near), 1)) / 2
-            np.put_along_axis(edited, weak, np.where(chosen, -1, 1) * np.take_along_axis(edited, weak, 1), 1)
-            sums[near] = edited
-        self._seen = np.concatenate((self._seen, sums[:4]))[-20_000:]
+        if len(self._seen_sums):
+            chosen = self._rng.integers(0, len(self._seen_sums), len(near))
+            sums[near] = self._edited(self._seen_sums[chosen])
+            anew = self._rng.random((len(near), self._sketch_values)) < ANEW_SHARE
+            sketches[near] = np.where(anew, sketches[near], self._seen_sketches[chosen])
+        self._seen_sums = np.concatenate((self._seen_sums, sums[:KEPT_OF_BATCH]))[-KEPT_ARTICLES:]
+        self._seen_sketches = np.concatenate((self._seen_sketches, sketches[:KEPT_OF_BATCH]))[-KEPT_ARTICLES:]
+        return sums, sketches
+
+    def _edited(self, sums: NDArray[np.int8]) -> NDArray[np.int8]:
+        """The sums with some of the least sure bits flipped."""
+        weak = np.argsort(np.abs(sums), axis=1)[:, : 2 * FLIPS]
+        flipped = self._rng.random(weak.shape) < self._rng.random((len(sums), 1)) / 2
+        np.put_along_axis(sums, weak, np.where(flipped, -1, 1) * np.take_along_axis(sums, weak, 1), 1)
         return sums

@@ -32,6 +32,8 @@ ENTRY_AIM = 0.2
 """Of what MinHash takes, at most."""
 INDEX_AIMS = {("image", 1_000_000): 40, ("image", 10_000_000): 120, ("no image", 1_000_000): 150}
 """Microseconds an article."""
+INDEX_PROBES = 64
+"""Look-ups that these aims hold for; the table has the profiles' number of look-ups too."""
 INDEX_RUNS = {
     "image": ("--sizes", "1000000,10000000", "--images", "4096"),
     "no image": ("--sizes", "1000000", "--images", "0"),
@@ -51,9 +53,10 @@ def measure_index(_seeds: list[int]) -> tuple[str, list[Aim]]:
     parts = ["## Look-up and insert\n"]
     aims = []
     for name, flags in INDEX_RUNS.items():
-        told = _run("benchmarks.index", *flags, "--probes=64", "--distances=", "--no-peer")
-        command = f"python -m benchmarks.index {' '.join(flags)} --probes=64 --distances= --no-peer"
-        parts += [f"{name}: `{command}`\n", told.strip(), ""]
+        searches = f"--probes={INDEX_PROBES},{PROFILES['article'].probes}"
+        given = (*flags, searches, "--distances=", "--no-peer")
+        told = _run("benchmarks.index", *given)
+        parts += [f"{name}: `python -m benchmarks.index {' '.join(given)}`\n", told.strip(), ""]
         aims += _index_aims(name, told)
     return "\n".join([*parts, alone(lsh.section, "MinHash LSH")]), aims
 
@@ -140,7 +143,7 @@ def _index_aims(where: str, told: str) -> list[Aim]:
     """Means over batches: the folding of lists is in them."""
     aims = []
     for row in _rows(told):
-        if len(row) > 3 and row[1] == "64 probes":
+        if len(row) > 3 and row[1] == f"{INDEX_PROBES} probes":
             articles = int(row[0].replace(",", ""))
             size = 10 ** round(math.log10(articles))
             value = float(row[4].replace(",", ""))
