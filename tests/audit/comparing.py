@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -98,3 +98,14 @@ def report(
 
 def counts(found: AuditReport) -> dict[str, int]:
     return {kind: count for kind, count in found.found.items() if count}
+
+
+def with_header(name: str, value: bytes) -> Callable[[OutputRecord], OutputRecord]:
+    def change(output: OutputRecord) -> OutputRecord:
+        return output._replace(headers=[(key, value if key == name else old) for key, old in output.headers])
+
+    return change
+
+
+def without_header(name: str) -> Callable[[OutputRecord], OutputRecord]:
+    return lambda output: output._replace(headers=[pair for pair in output.headers if pair[0] != name])
