@@ -159,7 +159,7 @@ def _size_problems(config: Config) -> Iterator[ConfigProblem]:
         yield ConfigProblem(
             ("text.exact_size", "text.article_size"),
             f"no text is short: below {settings.exact_size} characters a text is compared whole, from "
-            f"{settings.article_size} characters on it is long",
+            f"{settings.article_size} letters on it is long",
             "set text.exact_size to a smaller value",
         )
 

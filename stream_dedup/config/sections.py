@@ -208,7 +208,7 @@ class TextConfig(Section):
     article_size: int | None = key(
         None,
         "a text below this size is short; from half to four times of it its features are characters and words",
-        form="characters",
+        form="letters",
         unset=PROFILE_DEFAULT,
         ge=0,
         le=MAX_TEXT_SIZE,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from stream_dedup.core.rules import CLASSIC_DISTANCE, DIRECTED, EXACT
 from stream_dedup.core.scheme import Features, FingerprintSettings, Normalisation, Treatment
 
-ARTICLE_SIZE = 300
+ARTICLE_SIZE = 250
 """Characters below which a text of the ``article`` profile is short: it has too few words to be compared by them."""
 EXACT_SIZE = 4
 """Letters below which a text is near texts of the same letters only: one changed letter is a third of it."""

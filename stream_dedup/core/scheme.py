@@ -33,7 +33,7 @@ _STEPS = {
     "html": "selectolax-lexbor/1",
     "characters": "hash-of-characters/1",
     "letters": "hash-of-letters/1",
-    "mixing": "three-octaves/1",
+    "mixing": "three-octaves-of-letters/1",
     "key_sentences": "first-last-longest/1",
     "invisible": "drop/1",
     "entities": "undo-twice/1",
@@ -127,9 +127,9 @@ class Treatment:
 class FingerprintSettings:
     """How texts become entries. The defaults are the ``simhash`` profile.
 
-    A text of less than ``article_size`` characters is short (0: no text; None: every text). A text of less than
+    A text of less than ``article_size`` letters is short (0: no text; None: every text). A text of less than
     ``exact_size`` characters is near equal texts only (0: no text). ``exact`` says what is compared of such a text, and
-    counted for its size: all characters or ``letters`` alone. ``fingerprint.reader`` says which characters count.
+    counted for its size: all characters or ``letters`` alone. ``fingerprint.reader`` says which of them count.
 
     ``fields``: names and weights of the fields that make a text, in order; none: one text. A field of weight 3
     counts as if it occurred three times. ``key_sentences``: how many more times the first and last sentence of each

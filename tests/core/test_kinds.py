@@ -1,5 +1,6 @@
 """Kinds of text and what counts in each."""
 
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,9 @@ from stream_dedup.core.fingerprint.reader import Reader, key_sentences, normalis
 from stream_dedup.core.fingerprint.simhash import distances
 from stream_dedup.core.fingerprint.weigher import feature_hash
 from stream_dedup.core.model import Status
-from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.profiles import ARTICLE_SIZE, PROFILES
 from stream_dedup.core.scheme import FingerprintSettings
-from stream_dedup.core.text.normalise import split_normalised
+from stream_dedup.core.text.normalise import marks, split_normalised
 from stream_dedup.errors import UserError
 from tests.core.texts import JAPANESE_STORY, MORE, SAMPLE, STORY, TRADITIONAL_STORY, some_texts
 
@@ -37,20 +38,21 @@ def apart(settings: FingerprintSettings, *texts: str) -> int:
 
 
 def test_the_article_size_is_the_first_that_is_long() -> None:
-    """The article size counts characters of the normalised text, with spaces and punctuation."""
-    text = ("今天天气很好，" * 50)[:300]
+    """The article size counts letters, digits and ideographs; spaces, punctuation and markup make no text longer."""
+    text = "，".join(["今天天气很好"] * 41 + ["abc1"])
     assert kind(text) is Status.LONG
     assert kind(text[:-1]) is Status.SHORT
-    assert kind(text[:-1] + "   \n\t ") is Status.SHORT
+    for more in ("   \n\t ", "。！" * 100, "<br>" * 100, "\u200b" * 1000):
+        assert kind(text[:-1] + more) is Status.SHORT
     assert kind(text[:-1] + " x") is Status.LONG
-    assert kind("\u200b" * 1000 + "今天天气很好你好吗") is Status.SHORT
 
 
-def test_most_long_text_is_known_by_its_words_and_the_rest_is_counted() -> None:
-    """Both ways give the same kind: what is long by its words is long by all its characters."""
+def test_letters_of_all_words_and_ideographs_count() -> None:
+    """Of real texts: what is left of a normalised text without spaces and punctuation."""
     for text in (*SAMPLE, *MORE, *some_texts(300)):
-        size = len(normalise_by(text, ARTICLE.long.normalisation))
-        assert (kind(text) is Status.LONG) == (size >= 300)
+        normalised = normalise_by(text, ARTICLE.long.normalisation)
+        size = sum(map(str.isalnum, normalised)) + sum(len(found) for found in re.findall(f"[{marks()}]+", normalised))
+        assert (kind(text) is Status.LONG) == (size >= ARTICLE_SIZE)
 
 
 @pytest.mark.parametrize(

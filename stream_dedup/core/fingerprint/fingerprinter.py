@@ -71,8 +71,6 @@ class Explained(NamedTuple):
     status: Status
     text: str
     """The normalised text; of short text the characters that count."""
-    size: int
-    """Number of characters that is compared with the article size."""
     features: tuple[Feature, ...]
     """Heaviest first; an exact text is one feature."""
     sums: I64
@@ -140,7 +138,7 @@ class Fingerprinter:
         fields = _fields(text)
         counted = self._reader.read(fields)
         compared = self._reader.compared(fields, counted.status)
-        return self._explain(counted, compared, self._reader.size(fields))
+        return self._explain(counted, compared)
 
     def features_of(self, counts: Mapping[str, int], status: Status = Status.LONG) -> Explained:
         """Return the same for a text whose features the caller counted.
@@ -151,7 +149,7 @@ class Fingerprinter:
         status = status if counts else Status.FEATURELESS
         counted = Counter(counts)
         whole = Counted(status, long=counted) if status is Status.LONG else Counted(status, short=counted, share=WHOLE)
-        return self._explain(whole, " ".join(counts), 0)
+        return self._explain(whole, " ".join(counts))
 
     def _chunk(self, texts: Sequence[Text]) -> Fingerprints:
         made = self._blank(len(texts))
@@ -253,7 +251,7 @@ class Fingerprinter:
             np.zeros((n, self._settings.widths.sketch_bytes), np.uint8),
         )
 
-    def _explain(self, counted: Counted, compared: str, size: int) -> Explained:
+    def _explain(self, counted: Counted, compared: str) -> Explained:
         status, seed, width = counted.status, self._settings.seed, self._settings.tables * BLOCK_BITS
         if status in _BY_FEATURES:
             features = self._features(counted)
@@ -271,7 +269,7 @@ class Fingerprinter:
         if status in _BY_FEATURES:
             sketch = self._sketcher.of_texts([counted.sketched])[0].tobytes()
         whole = sums.astype(np.int64)
-        return Explained(status, _readable(compared), size, named, whole, signature, margins, sketch)
+        return Explained(status, _readable(compared), named, whole, signature, margins, sketch)
 
     def _features(self, counted: Counted) -> list[Feature]:
         """Return the features of a text of either kind, or of one between, heaviest first."""

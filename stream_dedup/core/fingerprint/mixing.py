@@ -24,12 +24,12 @@ _OCTAVES = 3
 
 
 def mixing_end(article_size: int) -> int:
-    """Return the size, in characters, from which on a text is long."""
+    """Return the size, in letters, from which on a text is long."""
     return mixing_begin(article_size) << _OCTAVES
 
 
 def mixing_begin(article_size: int) -> int:
-    """Return the size, in characters, up to which a text is short."""
+    """Return the size, in letters, up to which a text is short."""
     return article_size // 2
 
 

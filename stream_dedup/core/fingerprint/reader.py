@@ -1,17 +1,15 @@
 """Tells whether a text is long, short or exact, and counts its features. This is the definition of both.
 
-The size of a text is the number of characters of the normalised text, including single spaces and punctuation, of all
-fields together, before tricks of spam are undone (a word kept apart by dots includes the dots). The article size is
-compared with the text normalised as long text, the exact size with the text normalised as short text. A text with fewer
-than ``LEAST_LETTERS`` letters that count is exact, whatever its size. If ``exact`` is ``letters``, the exact size is
-compared with the number of letters that count, and an exact text is these alone: "Nice" and "nice!!" are equal.
+The article size is compared with the number of letters, digits and ideographs in the words of the text, read as long
+text, of all fields together: spaces, punctuation and markup make no text longer. The exact size is compared with the
+number of characters of the text normalised as short text, including single spaces and punctuation, before tricks of
+spam are undone (a word kept apart by dots includes the dots). A text with fewer than ``LEAST_LETTERS`` letters that
+count is exact, whatever its size. If ``exact`` is ``letters``, the exact size is compared with the number of letters
+that count, and an exact text is these alone: "Nice" and "nice!!" are equal.
 
 In short text letters and digits count. In a text of almost nothing but symbols (drawings, a row of emoji with a word)
 all visible characters count, each run of one symbol once. A text without a letter, a digit or such a symbol has no
 features, and a token for an address is none of these: texts of nothing but addresses are not alike.
-
-Most long text is known to be long from the characters of its words alone. Only if these do not reach the size, the text
-is normalised as a whole and measured.
 
 Key sentences are the first and the last sentence of each paragraph (a line) and the longest sentence of a field. Words
 of long text in key sentences count ``key_sentences`` more times.
@@ -99,7 +97,8 @@ class Reader:
         """
         fields = self._plain(texts)
         runs = self._runs(fields)
-        if runs and _reaches(runs, self._surely_long):
+        size = size_of(runs)
+        if runs and size >= self._surely_long:
             return self._long(fields, runs)
         characters, short = self._normalised(fields)
         units = [units_that_count(one) for one in short]
@@ -109,7 +108,6 @@ class Reader:
             return self._exact(short, units) if letters else Counted(Status.FEATURELESS)
         if not self._settings.has_long:
             return self._short(fields, short, units)
-        size = self._size(fields)
         share = share_of_short(size, self._article_size)
         if share == WHOLE:
             return self._short(fields, short, units)
@@ -119,27 +117,22 @@ class Reader:
         return self._mixed(long, self._short(fields, short, units), size, share)
 
     def read_surely_long(self, texts: Sequence[str]) -> Counted | list[Runs]:
-        """Return what ``read`` returns where the words alone make a text long, and of all other texts their words."""
+        """Return what ``read`` returns of a text that is long and no exact one, and of all other texts their words."""
         fields = self._plain(texts)
         runs = self._runs(fields)
-        return self._long(fields, runs) if _reaches(runs, self._surely_long) else runs
+        return self._long(fields, runs) if size_of(runs) >= self._surely_long else runs
 
     def read_beside_short(self, texts: Sequence[str], runs: list[Runs]) -> Counted:
         """Return what ``read`` returns but for the features of the text as short text, of which it has some.
 
         The caller knows these, and that the text is not exact; ``runs`` are its words.
         """
-        fields = self._plain(texts)
-        size = self._size(fields)
+        size = size_of(runs)
         share = share_of_short(size, self._article_size)
-        long = Counted(Status.FEATURELESS) if share == WHOLE else self._long(fields, runs)
+        long = Counted(Status.FEATURELESS) if share == WHOLE else self._long(self._plain(texts), runs)
         if not long.long:
             return Counted(Status.SHORT, share=WHOLE)
         return long if share == 0 else Counted(self._status(size), long.long, share=share)
-
-    def size(self, texts: Sequence[str]) -> int:
-        """Return the number of characters that is compared with the article size."""
-        return self._size(self._plain(texts))
 
     def compared(self, texts: Sequence[str], status: Status) -> str:
         """Return the normalised text; of short text only what counts, separated by spaces."""
@@ -163,9 +156,6 @@ class Reader:
 
     def _plain(self, texts: Sequence[str]) -> list[str]:
         return [markup.text_of(one) if html else one for one, html in zip(texts, self._settings.html, strict=True)]
-
-    def _size(self, fields: Sequence[str]) -> int:
-        return sum(len(normalise(clean.before_nfkc(field, self._settings.long.normalisation))) for field in fields)
 
     def _normalised(self, fields: Sequence[str]) -> tuple[int, list[str]]:
         """Return the number of characters that is compared with the exact size, and each field as short text."""
@@ -268,6 +258,11 @@ def units_that_count(normalised: str) -> list[str]:
     return units
 
 
+def size_of(runs: Iterable[Runs]) -> int:
+    """Return the number of letters, digits and ideographs of words, which is compared with the article size."""
+    return sum(len(one.han) - one.han.count(" ") + sum(map(len, one.words)) for one in runs)
+
+
 def key_sentences(field: str) -> list[str]:
     """Return the first and last sentence of each paragraph and the longest of all, each sentence once."""
     paragraphs = [found for found in map(_SENTENCE.findall, field.splitlines()) if found]
@@ -303,14 +298,6 @@ def _letters(runs: Runs) -> str:
 
 def _is_no_ideograph(unit: str) -> bool:
     return not HAN_FIRST <= unit[0] <= HAN_LAST
-
-
-def _reaches(runs: Sequence[Runs], size: int) -> bool:
-    """Whether the words alone have this many characters; the normalised text has at least as many."""
-    # At least half of the characters of Han runs are ideographs, as one space follows each run: enough for most text.
-    if sum(len(one.han) for one in runs) >= 2 * size:
-        return True
-    return sum(len(one.han) - one.han.count(" ") + sum(map(len, one.words)) for one in runs) >= size
 
 
 def _numbers(runs: Runs, treatment: Treatment) -> Runs:

@@ -58,10 +58,10 @@ class Sketcher:
     """Computes the sketches of texts: ``values`` has the length of a shingle and the number of values, for each."""
 
     def __init__(self, values: Sequence[tuple[int, int]], seed: int = 0) -> None:
-        self._values = tuple(values)
-        self._longest = max((k for k, _ in self._values), default=1)
+        self._bins = dict(values)
+        self._longest = max(self._bins, default=1)
         self._start = _mixed(np.array([seed & 0xFFFFFFFF], np.uint32))
-        self._orders = {bins: _orders(bins) for _, bins in self._values}
+        self._orders = {bins: _orders(bins) for bins in self._bins.values()}
 
     def of_texts(self, texts: Sequence[str]) -> U8:
         """Return the sketch of each text, one row each; the texts are letters and digits only."""
@@ -82,7 +82,7 @@ class Sketcher:
     @property
     def size(self) -> int:
         """Bytes of a sketch."""
-        return sum(bins for _, bins in self._values) * VALUE_BITS // 8
+        return sum(self._bins.values()) * VALUE_BITS // 8
 
     def _filled_up(self, points: U32, lengths: Whole) -> tuple[U32, Whole]:
         """Fill texts that are too short up with zeros."""
@@ -94,13 +94,21 @@ class Sketcher:
     def _chunk(self, points: U32, lengths: Whole) -> U8:
         ends = np.cumsum(lengths)
         rows = np.repeat(np.arange(len(lengths)), lengths)
-        values = [np.empty((len(lengths), 0), np.uint8)]
-        for k, bins in self._values:
-            hashes = _hashes(points, k, self._start)
-            # The last k - 1 characters of a text begin no shingle.
-            hashes[(ends[:, np.newaxis] - np.arange(1, k)).reshape(-1)] = _EMPTY
-            values.append(self._values_of(hashes, rows, len(lengths), bins))
-        return _packed(np.hstack(values))
+        values = dict[int, U8]()
+        sums = points + self._start
+        # The polynomial of a shingle begins with that of the shorter one.
+        for k in range(1, self._longest + 1):
+            if k > 1:
+                sums *= _FACTOR
+                sums[: 1 - k] += points[k - 1 :]
+            bins = self._bins.get(k)
+            if bins is not None:
+                hashes = _mixed(sums.copy())
+                # The last k - 1 characters of a text begin no shingle.
+                hashes[(ends[:, np.newaxis] - np.arange(1, k)).reshape(-1)] = _EMPTY
+                values[k] = self._values_of(hashes, rows, len(lengths), bins)
+        none = np.empty((len(lengths), 0), np.uint8)
+        return _packed(np.hstack([none, *(values[k] for k in self._bins)]))
 
     def _values_of(self, hashes: U32, rows: Whole, texts: int, bins: int) -> U8:
         """Return the values from the hashes of shingles and the rows of their texts."""
@@ -111,16 +119,6 @@ class Sketcher:
         _fill(minima, self._orders[bins])
         minima += np.arange(bins, dtype=np.uint32) * _FACTOR
         return (_mixed(minima) >> (32 - VALUE_BITS)).astype(np.uint8)
-
-
-def _hashes(points: U32, k: int, start: U32) -> U32:
-    """Return the hash of the shingle that begins at each character."""
-    hashes = points + start
-    count = len(points) - k + 1
-    for at in range(1, k):
-        hashes *= _FACTOR
-        hashes[:count] += points[at : at + count]
-    return _mixed(hashes)
 
 
 def _mixed(numbers: U32) -> U32:

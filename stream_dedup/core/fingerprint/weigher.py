@@ -12,9 +12,9 @@ output may depend on a row number.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 import xxhash
@@ -84,12 +84,20 @@ class Weigher:
         return [Feature(names[at], int(times[at]), int(weights[at]), hashes[at].tobytes()) for at in order]
 
 
+class _Numbers(dict[str, int]):
+    """The number of each name: 0 for the first that was asked for, and so on."""
+
+    def __missing__(self, name: str) -> int:
+        number = self[name] = len(self)
+        return number
+
+
 class _FeatureTable:
     """Hash and IDF of each known feature, by row."""
 
     def __init__(self, idf: Callable[[str], int], seed: int) -> None:
         self._idf, self._seed = idf, seed
-        self._row_of: dict[str, int] = {}
+        self._row_of = _Numbers()
         self.hashes = np.empty((1024, SIGNATURE_BYTES), np.uint8)
         self.idf = np.empty(1024, np.int64)
 
@@ -98,27 +106,22 @@ class _FeatureTable:
         if len(self._row_of) > MAX_KNOWN_WORDS:
             self._row_of.clear()
 
-    def rows(self, counts: Iterable[Iterable[str]]) -> I64:
+    def rows(self, counts: Iterable[Collection[str]]) -> I64:
         """Return the row of each feature of each text, in order; add the features that are missing."""
-        names = list(chain.from_iterable(counts))
-        try:
-            return self._known(names)
-        except KeyError:
-            self._learn({name for name in names if name not in self._row_of})
-            return self._known(names)
+        known = len(self._row_of)
+        rows = np.array(list(map(self._row_of.__getitem__, chain.from_iterable(counts))), np.int64)
+        if len(self._row_of) > known:
+            self._learn(list(islice(reversed(self._row_of), len(self._row_of) - known))[::-1])
+        return rows
 
-    def _known(self, names: Sequence[str]) -> I64:
-        return np.fromiter(map(self._row_of.__getitem__, names), np.int64, len(names))
-
-    def _learn(self, names: set[str]) -> None:
-        start, end = len(self._row_of), len(self._row_of) + len(names)
+    def _learn(self, names: list[str]) -> None:
+        """Add the features that have the last rows."""
+        end = len(self._row_of)
+        start = end - len(names)
         self._grow(end)
-        # The same order for all three.
-        ordered = list(names)
-        self._row_of.update(zip(ordered, range(start, end), strict=True))
-        joined = np.frombuffer(feature_hashes(ordered, self._seed), np.uint8)
+        joined = np.frombuffer(feature_hashes(names, self._seed), np.uint8)
         self.hashes[start:end] = joined.reshape(-1, SIGNATURE_BYTES)
-        self.idf[start:end] = list(map(self._idf, ordered))
+        self.idf[start:end] = list(map(self._idf, names))
 
     def _grow(self, size: int) -> None:
         more = max(size, 2 * len(self.idf)) - len(self.idf)
