@@ -55,7 +55,8 @@ MAX_CHARACTERS = 1 << 16
 """Most characters in a batch: even if NFKC makes 18 characters of each, ``grams`` has numbers for all units."""
 
 _FIRST_IDEOGRAPH, _LAST_IDEOGRAPH = ord(HAN_FIRST), ord(HAN_LAST)
-_SPACE, _DOT, _SLASH, _OPEN, _CLOSE = map(ord, " ./(]")
+_SPACE, _DOT, _SLASH, _OPEN, _CLOSE, _W = map(ord, " ./(]w")
+_FIRST_OF_DOMAINS = np.array([ord(domain[0]) for domain in clean.TOP_DOMAINS])
 _GRAM_BITS = np.uint64(GRAM_BITS)
 
 HashesOf = Callable[[Sequence[str]], bytes]
@@ -244,10 +245,11 @@ def _closer_look(steps: Normalisation) -> int:
 def _addresses(found: Characters) -> Numbers:
     """Return where an address or a link target may be; characters of other landmarks are not plain."""
     points = found.points
-    latin = found.kinds() & Kind.LATIN != 0
+    # A host ends with a top domain that begins with one of these letters, or begins with ``www.``.
+    domain = np.isin(points[1:], _FIRST_OF_DOMAINS)
     dot, slash = points == _DOT, points == _SLASH
-    beside = (dot[:-1] & latin[1:]) | (latin[:-1] & dot[1:]) | (slash[:-1] & slash[1:])
-    return np.flatnonzero(beside | ((points[:-1] == _CLOSE) & (points[1:] == _OPEN)))
+    host = (dot[:-1] & domain) | ((points[:-1] == _W) & dot[1:])
+    return np.flatnonzero(host | (slash[:-1] & slash[1:]) | ((points[:-1] == _CLOSE) & (points[1:] == _OPEN)))
 
 
 def _with_single_spaces(found: Characters) -> Characters:

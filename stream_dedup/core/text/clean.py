@@ -30,6 +30,8 @@ from stream_dedup.core.text.simplify import simplifiable, simplify
 TOKENS = {"url": "\ua500", "email": "\ua501", "user": "\ua502", "number": "\ua503", "emoji": "\ua504"}
 """Letters of the Vai script that stand for tokens."""
 TOKEN_NAMES = {letter: f"<{name}>" for name, letter in TOKENS.items()}
+TOP_DOMAINS = ("com", "cn", "net", "org")
+"""By these a host is known without ``www.`` before it."""
 
 # Unicode's default ignorable characters, and control characters that are no white space.
 _INVISIBLE_RANGES = (
@@ -72,7 +74,9 @@ _LINK_TARGET = re.compile(r"\]\([^()\s]{0,2000}(?:\s+\"[^\"]{0,300}\")?\)")
 
 _SCHEME_LANDMARK = re.compile("//")
 # The regular expression finds dots by its fast search for a fixed character, and few dots pass the rest.
-_HOST_LANDMARK = re.compile(r"\.(?:(?=(?:com|cn|net|org)(?![a-z0-9-]))|(?<=(?<![a-z0-9])www\.))", re.IGNORECASE)
+_HOST_LANDMARK = re.compile(
+    rf"\.(?:(?=(?:{'|'.join(TOP_DOMAINS)})(?![a-z0-9-]))|(?<=(?<![a-z0-9])www\.))", re.IGNORECASE
+)
 _URL_SCHEME = re.compile(r"[a-z][a-z0-9+-]{1,9}[:：]\Z", re.IGNORECASE)
 _URL_HOST = re.compile(r"[a-z0-9][a-z0-9.-]*\Z", re.IGNORECASE)
 _URL_BODY = re.compile(r"[!#-'*-;=?-Z_a-z~]+")
