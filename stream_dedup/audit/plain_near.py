@@ -17,10 +17,15 @@ An earlier entry b is near the article a if
     4  b is a candidate of a.
 
 Entry b is found by a look-up of a if the posting list that it reads has b among its newest N entries (N is the bucket
-limit of the rules), and the key words of its table differ in at most ``SIEVE_BITS`` bits, in exact search at most as in
-3. Of the entries that are found and for which 1 and 2 hold, the first C are the **candidates** of a (all of them, where
-the rules do not bound them): in the order of the look-ups, of one look-up the newest first, each entry once. An entry
-with the coordinates of a is no match, but may be a candidate.
+limit of the rules), and the key words of its table pass the sieve. Of the entries that are found and for which 1 and 2
+hold, the first C are the **candidates** of a (all of them, where the rules do not bound them): in the order of the
+look-ups, of one look-up the newest first, each entry once. An entry with the coordinates of a is no match, but may be a
+candidate.
+
+The **sieve** of exact search passes words that differ in at most as many bits as in 3; that of directed search, where
+the scheme has no sketches, in at most ``WORD_SIEVE_BITS``. Where it has sketches, the 64 bits of the word are put in
+order: the largest margin of a first, among equal margins the lower bit (bit 0 is the highest of the word). Each
+differing bit among the first ``SURE_BITS`` counts 1, among the first ``SUREST_BITS`` 2; up to ``SURE_SIEVE_BITS`` pass.
 
 Exact search: the distance is that of the fingerprints (word 0), and a looks up the posting lists of four tables whose
 value differs from its own block in at most k // 4 bits: table by table, in each the mask of fewest bits first, then the
@@ -57,7 +62,7 @@ from stream_dedup.core.model import (
     row_of,
     signed,
 )
-from stream_dedup.core.probes import KEY_FACTORS, SIEVE_BITS
+from stream_dedup.core.probes import KEY_FACTORS, SURE_BITS, SURE_SIEVE_BITS, SUREST_BITS, WORD_SIEVE_BITS
 from stream_dedup.core.rules import COPIES_LIMIT, UPDATE, Rules
 
 WORD_BLOCKS = 4
@@ -69,6 +74,7 @@ MOST_FLIPS = 3
 
 _BLOCK_SHIFTS = np.array([48, 32, 16, 0], np.uint64)
 _BLOCK_VALUES = 1 << BLOCK_BITS
+_SURE_COUNTS = (SURE_BITS, SUREST_BITS)
 _NO_LOOKUP = 1 << 30
 """Greater than the number of every look-up."""
 
@@ -227,9 +233,15 @@ class PlainSearch:
     def _reach(self, query: PlainQuery) -> int:
         return query.rules.reach(self._status(query))
 
-    def _sieve(self, query: PlainQuery) -> int:
-        """Return the greatest distance of the key words of an entry that a look-up finds."""
-        return SIEVE_BITS if query.rules.directed else self._reach(query)
+    def _sieved(self, query: PlainQuery, others: I64) -> Bools:
+        """Return which entries pass the sieve, a row for each word that has tables."""
+        differing = self._keys[:, others] ^ self._keys[:, query.article, None]
+        if query.rules.sieves_sure_bits:
+            masks = _sure_masks(query.margins)
+            counts = np.bitwise_count(differing & masks[0]) + np.bitwise_count(differing & masks[1])
+            return np.asarray(counts <= SURE_SIEVE_BITS, np.bool_)
+        most = WORD_SIEVE_BITS if query.rules.directed else self._reach(query)
+        return np.asarray(np.bitwise_count(differing) <= most, np.bool_)
 
     def _near(self, query: PlainQuery) -> tuple[I64, I64]:
         """Return the near entries and their distances: nearest first, then earliest."""
@@ -259,11 +271,9 @@ class PlainSearch:
     def _alike_in_a_word(self, query: PlainQuery) -> I64:
         """Return the logged entries that are not trimmed and pass the sieve in some word."""
         low = int(np.searchsorted(self._entries.positions, log_position(query.low_watermark, 0)))
-        some = np.zeros(max(self.logged - low, 0), np.bool_)
-        for word in self._keys if query.rules.directed else self._keys[:1]:
-            some |= np.bitwise_count(word[low : self.logged] ^ word[query.article]) <= self._sieve(query)
-        some &= self._signed[low : self.logged]
-        return np.flatnonzero(some) + low
+        logged = np.arange(low, max(self.logged, low))
+        some = self._sieved(query, logged).any(axis=0) & self._signed[logged]
+        return logged[some]
 
     def _numbers(self, query: PlainQuery, alike: I64) -> I64:
         """Return the number of the look-up that finds each entry in each table, ``_NO_LOOKUP`` where none does."""
@@ -271,8 +281,7 @@ class PlainSearch:
         number_of = np.full((len(self._tables), _BLOCK_VALUES), _NO_LOOKUP)
         number_of[plan >> BLOCK_BITS, plan & (_BLOCK_VALUES - 1)] = np.arange(len(plan))
         flips = self._blocks[alike] ^ self._blocks[query.article]
-        apart = np.bitwise_count(self._keys[:, alike] ^ self._keys[:, query.article, None])
-        sieved = np.repeat((apart <= self._sieve(query)).T, WORD_BLOCKS, axis=1)
+        sieved = np.repeat(self._sieved(query, alike).T, WORD_BLOCKS, axis=1)
         later = self._lengths[self._tables, self._blocks[alike]] - self._rank[alike] - 1
         found = sieved & (later < query.rules.bucket_limit)
         return np.where(found, number_of[self._tables, flips], _NO_LOOKUP)
@@ -284,8 +293,7 @@ class PlainSearch:
 
     def _plan(self, query: PlainQuery) -> I64:
         """Return the look-ups of directed search, each ``table << 16 | mask``."""
-        margins = np.stack([query.margins >> 4, query.margins & 15], axis=1).reshape(-1, BLOCK_BITS)
-        costs: I64 = np.asarray(COSTS, np.int64)[margins] @ _FLIPPED.T
+        costs: I64 = np.asarray(COSTS, np.int64)[_unpacked(query.margins).reshape(-1, BLOCK_BITS)] @ _FLIPPED.T
         # All pairs are in the order of tables, then masks: a stable sort by cost is the order of the plan.
         cheapest = np.argsort(costs, axis=None, kind="stable")[: query.rules.probes]
         tables, masks = np.divmod(cheapest, len(_MASKS))
@@ -300,6 +308,19 @@ class PlainSearch:
         if rules.window_ms is not None:
             may &= entries.times[article] - entries.times[some] <= rules.window_ms
         return np.asarray(may, np.bool_)
+
+
+def _unpacked(margins: U8) -> U8:
+    """Return the margin of each bit."""
+    return np.stack([margins >> 4, margins & 15], axis=1).reshape(-1)
+
+
+def _sure_masks(margins: U8) -> U64:
+    """Return the sure bits of each word, and the surest of them; shape (2, words, 1)."""
+    words = [list(enumerate(word)) for word in _unpacked(margins).reshape(-1, WORD_BLOCKS * BLOCK_BITS).tolist()]
+    surest_first = [sorted(word, key=lambda bit: (-bit[1], bit[0])) for word in words]
+    masks = [[[sum(1 << (63 - bit) for bit, _ in word[:count])] for word in surest_first] for count in _SURE_COUNTS]
+    return np.array(masks, np.uint64)
 
 
 @cache

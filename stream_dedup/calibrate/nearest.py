@@ -29,7 +29,7 @@ from stream_dedup.core import probes as core_probes
 from stream_dedup.core.arrays import I64, U8, U16, U32, U64
 from stream_dedup.core.fingerprint.sketch import equal_values
 from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, TABLE_MARGIN_BYTES, Status, signed
-from stream_dedup.core.probes import SIEVE_BITS
+from stream_dedup.core.probes import SURE_SIEVE_BITS, WORD_SIEVE_BITS
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
 
@@ -222,15 +222,19 @@ class DirectedSearch:
         self._lists = ListLengths(self._blocks)
         self._rank = np.full((self._tables, 1 << BLOCK_BITS), UNREACHED, np.int32)
         self._plans: dict[int, U32] = {}
+        self._sieves_sure_bits = rules.sieves_sure_bits
+        self._sure: dict[int, U64] = {}
 
     def lookups(self, step: int) -> int:
         """Return the length of the step."""
         return self.lengths[step]
 
     def prepare(self, queries: I64) -> None:
-        """Make the plans."""
+        """Make the plans, and find the sure bits where the sieve asks for them."""
         plans = core_probes.directed(self._margins[queries], self.lengths[-1])
         self._plans = dict(zip(queries.tolist(), plans, strict=True))
+        if self._sieves_sure_bits:
+            self._sure = dict(zip(queries.tolist(), core_probes.sure_masks(self._margins[queries]), strict=True))
 
     def ranks(self, pairs: Pairs) -> NDArray[np.int32]:
         """Return the least rank over the tables where the sieve passes the entry and it is among the newest."""
@@ -240,11 +244,18 @@ class DirectedSearch:
         least = np.full(len(pairs.others), UNREACHED, np.int32)
         for table in range(self._tables):
             ranks = self._rank[table, _block(pairs.differing, table)]
-            sieved = np.bitwise_count(pairs.differing[:, table // BLOCKS_PER_WORD]) > SIEVE_BITS
-            ranks[sieved | _overtaken(self._lists, table, self._blocks, pairs, self._limit)] = UNREACHED
+            held = self._held(pairs.query, pairs.differing[:, table // BLOCKS_PER_WORD], table // BLOCKS_PER_WORD)
+            ranks[held | _overtaken(self._lists, table, self._blocks, pairs, self._limit)] = UNREACHED
             np.minimum(least, ranks, out=least)
         self._rank[tables, masks] = UNREACHED
         return least
+
+    def _held(self, query: int, differing: U64, word: int) -> NDArray[np.bool_]:
+        """Return which of these differing words the sieve holds."""
+        if query not in self._sure:
+            return np.asarray(np.bitwise_count(differing) > WORD_SIEVE_BITS)
+        once, twice = np.bitwise_count(differing & self._sure[query][word][:, np.newaxis])
+        return np.asarray(once + twice > SURE_SIEVE_BITS)
 
     def compared(self, queries: I64) -> I64:
         """Return the sums of candidates over the beginnings of the plans."""

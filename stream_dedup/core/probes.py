@@ -20,6 +20,10 @@ flip. A look-up costs the sum of ``costs.COSTS`` of the margins of the bits that
 comes first, then the lower mask. Costs are whole numbers, so the plan is the same on every machine.
 
 A plan is a function of rules, keys and margins, and never of what is stored.
+
+The **sieve** is a cheap filter of directed search: the word of an entry is compared with the article's, the one that
+has the block of the look-up, before the rest of the entry is read. An edit leaves an article's surest bits as they are,
+so the sieve of sure bits takes these alone. A scheme without sketches keeps the word sieve of the releases before them.
 """
 
 from __future__ import annotations
@@ -33,17 +37,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import U8, U16, U32, U64
-from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, TABLE_MARGIN_BYTES
+from stream_dedup.core.fingerprint.simhash import MAX_MARGIN, unpack_margins
+from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, FINGERPRINT_BITS, TABLE_MARGIN_BYTES
 from stream_dedup.core.rules import MAX_DISTANCE, MAX_MASKS
 
 KEY_FACTORS = np.array([1, 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
 """Factor of the group for each word. The factors are odd, so no two groups give the same product, and differ (the
 primes of XXH64), so groups that collide in a block of one word do not collide in the others."""
 
-SIEVE_BITS = 16
-"""Directed search: the greatest distance, in bits, between the key words of the table in which a candidate is found.
-A cheap filter before the signature is read: at most 1.5 % of unrelated candidates pass (two random words that share
-one block), and of 568 real pairs it lost none."""
+WORD_SIEVE_BITS = 16
+"""The word sieve: the greatest distance, in bits, between two key words."""
+SURE_BITS, SUREST_BITS = 42, 22
+SURE_SIEVE_BITS = 10
+"""The sieve of sure bits: how many of the ``SURE_BITS`` surest bits of the article's word (of the largest margins) may
+differ at most, where the ``SUREST_BITS`` surest count twice. Among equal margins the lower bit comes first.
+Of 16,581 edited texts that a look-up reaches it lost 1.3 in 1,000 (the word sieve 7.7; among those cut or edited most
+2.6 and 13), and it passed 1.7 to 9.6 % of the unrelated entries that look-ups meet in real text (3.0 to 10.5 %)."""
+ALL_BITS = np.array([np.iinfo(np.uint64).max, 0], np.uint64)
+"""Masks with which the two counts of the sieve of sure bits are the distance of the words."""
 
 
 _SHIFTS = np.arange(BLOCK_BITS * (BLOCKS_PER_WORD - 1), -1, -BLOCK_BITS, dtype=np.uint64)
@@ -113,6 +124,21 @@ def directed(margins: U8, probes: int) -> U32:
     _check_probes(margins, probes)
     plans: U32 = load_plan_kernel().directed(margins, probes)
     return plans
+
+
+def sure_masks(margins: U8) -> U64:
+    """Return what the sieve of sure bits compares of each word: the sure bits, and the surest; shape (n, words, 2).
+
+    Args:
+        margins: packed as in a log entry, shape (n, 8 * tables).
+    """
+    of_words = unpack_margins(margins).reshape(len(margins), -1, FINGERPRINT_BITS)
+    surest_first = np.argsort(MAX_MARGIN - of_words, axis=2, kind="stable")
+    chosen = np.zeros((*of_words.shape[:2], 2, FINGERPRINT_BITS), np.uint8)
+    for which, count in enumerate((SURE_BITS, SUREST_BITS)):
+        np.put_along_axis(chosen[:, :, which], surest_first[:, :, :count], 1, axis=2)
+    masks: U64 = np.packbits(chosen, axis=3).view(">u8")[..., 0].astype(np.uint64)
+    return masks
 
 
 def load_plan_kernel() -> ModuleType:

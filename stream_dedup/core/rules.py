@@ -174,6 +174,11 @@ class Rules:
         return (self.short_min_equal if status is Status.SHORT else self.min_equal) or 0
 
     @property
+    def sieves_sure_bits(self) -> bool:
+        """Whether the sieve compares the surest bits of a word, and not the whole word."""
+        return self.directed and self.scheme.sketch_bytes > 0
+
+    @property
     def certain_bits(self) -> int:
         """Distance of signatures up to which they decide alone; -1 if they never do."""
         return -1 if self.certain is None else self.certain

@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 
 from stream_dedup.core import probes
-from stream_dedup.core.arrays import I64, U8
+from stream_dedup.core.arrays import I64, U8, U64
 from stream_dedup.core.costs import COSTS
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD
@@ -33,7 +33,8 @@ class Block:
 
     ``mask`` has the differing bits. ``rank`` is the position of that look-up in B's plan, from 1, whatever the plan's
     length, and ``cost`` its cost; both are ``NO_LOOKUP`` if no look-up flips these bits. ``word`` is the distance of
-    the 64 bits around the block, which the sieve checks.
+    the 64 bits around the block, ``counted`` what the sieve counts of it: the same, or the differing bits among B's
+    surest.
     """
 
     table: int
@@ -41,6 +42,7 @@ class Block:
     b: int
     mask: int
     word: int
+    counted: int
     sieve: Sieve
     rank: int
     cost: int
@@ -57,6 +59,7 @@ def blocks_of(signatures: U8, b: Side, rules: Rules) -> tuple[Block, ...]:
     tables = rules.scheme.tables
     cut = probes.blocks(words.reshape(-1)).reshape(2, -1)[:, :tables].tolist()
     far = np.bitwise_count(words[0] ^ words[1]).tolist()
+    counts = _counts(words[0] ^ words[1], b, rules)
     ranks = _ranks(b, rules)
     costs = COSTS[simhash.unpack_margins(b.margins)].reshape(tables, BLOCK_BITS)
     blocks = []
@@ -64,9 +67,9 @@ def blocks_of(signatures: U8, b: Side, rules: Rules) -> tuple[Block, ...]:
         one, other = cut[0][table], cut[1][table]
         word = far[table // BLOCKS_PER_WORD]
         rank = ranks.get(table << BLOCK_BITS | one ^ other, NO_LOOKUP)
-        sieve = _sieve(rules, word)
+        counted = counts[table // BLOCKS_PER_WORD]
         cost = _cost(one ^ other, costs[table]) if rank != NO_LOOKUP and rules.directed else NO_LOOKUP
-        blocks.append(Block(table, one, other, one ^ other, word, sieve, rank, cost))
+        blocks.append(Block(table, one, other, one ^ other, word, counted, _sieve(rules, counted), rank, cost))
     return tuple(blocks)
 
 
@@ -79,10 +82,23 @@ def _ranks(b: Side, rules: Rules) -> dict[int, int]:
     return {lookup: rank for rank, lookup in enumerate(plan.tolist(), 1)}
 
 
-def _sieve(rules: Rules, word: int) -> Sieve:
+def sieve_limit(rules: Rules) -> int:
+    """Return how much the sieve of directed search may count at most."""
+    return probes.SURE_SIEVE_BITS if rules.sieves_sure_bits else probes.WORD_SIEVE_BITS
+
+
+def _counts(differing: U64, b: Side, rules: Rules) -> list[int]:
+    """Return what the sieve counts of each word that has tables."""
+    words = rules.scheme.tables // BLOCKS_PER_WORD
+    masks = probes.sure_masks(b.margins[np.newaxis])[0] if rules.sieves_sure_bits else probes.ALL_BITS
+    counts: list[int] = np.bitwise_count(differing[:words, np.newaxis] & masks).sum(axis=1).tolist()
+    return counts
+
+
+def _sieve(rules: Rules, counted: int) -> Sieve:
     if not rules.directed:
         return Sieve.NONE
-    return Sieve.PASSED if word <= probes.SIEVE_BITS else Sieve.HELD
+    return Sieve.PASSED if counted <= sieve_limit(rules) else Sieve.HELD
 
 
 def _cost(mask: int, costs: I64) -> int:

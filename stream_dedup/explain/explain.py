@@ -173,6 +173,7 @@ def _block_json(block: Block) -> dict[str, Any]:
         "mask": f"{block.mask:04x}",
         "differing": block.differing,
         "word_distance": block.word,
+        "sieve_count": block.counted,
         "sieve": block.sieve.value,
         "lookup": None if block.rank == NO_LOOKUP else block.rank,
         "cost": None if block.cost == NO_LOOKUP else block.cost,

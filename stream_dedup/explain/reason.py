@@ -93,10 +93,13 @@ class PairJudge:
         return Verdict.DUPLICATE, f"{said}; {counted}, {least} are enough"
 
     def _obstacle(self) -> str:
-        return (
-            f"in every table more than {MASK_BITS} bits of the block differ, "
-            f"or more than {probes.SIEVE_BITS} of the 64 around it"
-        )
+        sieve = f"more than {probes.WORD_SIEVE_BITS} of the 64 around it"
+        if self.rules.sieves_sure_bits:
+            sieve = (
+                f"of the {probes.SURE_BITS} surest around it more than {probes.SURE_SIEVE_BITS}, "
+                f"the {probes.SUREST_BITS} surest counted twice"
+            )
+        return f"in every table more than {MASK_BITS} bits of the block differ, or {sieve}"
 
 
 def _bits(count: int) -> str:

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from stream_dedup.core.fingerprint.weigher import Feature
 from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, Status
-from stream_dedup.core.probes import SIEVE_BITS
-from stream_dedup.explain.blocks import NO_LOOKUP, Block, Sieve
+from stream_dedup.explain.blocks import NO_LOOKUP, Block, Sieve, sieve_limit
 from stream_dedup.explain.explain import Explanation, pushes
 from stream_dedup.explain.side import Side, kind
 from stream_dedup.terminal import pad, shorten, table, width_of
@@ -113,7 +112,8 @@ def _blocks(explanation: Explanation) -> Iterator[str]:
 
 
 def _block(block: Block, explanation: Explanation) -> list[str]:
-    sieve = {Sieve.PASSED: f"{block.word} <= {SIEVE_BITS}", Sieve.HELD: f"{block.word} > {SIEVE_BITS}", Sieve.NONE: "-"}
+    most = sieve_limit(explanation.rules)
+    sieve = {Sieve.PASSED: f"{block.counted} <= {most}", Sieve.HELD: f"{block.counted} > {most}", Sieve.NONE: "-"}
     agree = "agree" if not block.mask else f"{block.differing} bits"
     return [
         str(block.table),

@@ -7,7 +7,7 @@ An entry is near an article if it passes, in this order:
 2. An entry that is not trimmed (``low_watermark``), whose group is the article's, which has not expired, which no
    earlier record withdrew, and which has the article id of the query, if the query has one.
 3. Exact search: the fingerprints are within ``reach`` bits, and that is the distance. Directed search: the key words of
-   the table are within ``SIEVE_BITS`` (a sieve, before the row is fetched), and the signatures within ``reach``; then
+   the table pass the sieve (``core.probes``), before the row is fetched, and the signatures are within ``reach``; then
    at least ``least_equal`` values of the two sketches are equal, if the query has sketches and the distance is above
    ``certain`` bits.
 
@@ -28,7 +28,7 @@ import numpy as np
 
 from stream_dedup.core.arrays import I64, U8, U16, U32, U64
 from stream_dedup.core.model import DocNumber, Status
-from stream_dedup.core.probes import KEY_FACTORS, directed, exact_plan, keys, sketch_words
+from stream_dedup.core.probes import KEY_FACTORS, directed, exact_plan, keys, sketch_words, sure_masks
 from stream_dedup.core.rules import Rules
 
 BEST = 8
@@ -69,6 +69,8 @@ class Query:
         reach: of each article, greatest distance in bits.
         sketches: words of the articles' sketches, shape (n, 1 to 4); None: sketches are not compared.
         least_equal: of each article, equal values that an entry's sketch must at least have.
+        sure: of each article, the masks of each word for the sieve of sure bits, shape (n, words, 2); None: the word
+            sieve.
         certain: greatest distance at which sketches are not compared; -1: they always are.
         bucket_limit: newest entries of each posting list that are compared.
         candidates: entries that are checked for each article; None: all of them.
@@ -91,6 +93,7 @@ class Query:
     low_watermark: DocNumber = DocNumber(0)
     sketches: U64 | None = None
     least_equal: I64 | None = None
+    sure: U64 | None = None
     certain: int = -1
     oldest: I64 | None = None
     own_ids: U64 | None = None
@@ -121,6 +124,7 @@ class Query:
             reach=self.reach[chosen],
             sketches=None if self.sketches is None else self.sketches[chosen],
             least_equal=None if self.least_equal is None else self.least_equal[chosen],
+            sure=None if self.sure is None else self.sure[chosen],
             oldest=None if self.oldest is None else self.oldest[chosen],
             own_ids=None if self.own_ids is None else self.own_ids[chosen],
         )
@@ -155,6 +159,7 @@ def query_of(articles: Articles, rules: Rules, low_watermark: DocNumber, withdra
         reach=reaches[articles.statuses],
         sketches=sketch_words(articles.sketches) if least_equal.any() else None,
         least_equal=least_equal[articles.statuses] if least_equal.any() else None,
+        sure=sure_masks(articles.margins) if rules.sieves_sure_bits else None,
         certain=rules.certain_bits,
         bucket_limit=rules.bucket_limit,
         candidates=rules.candidates,

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core.probes import SIEVE_BITS, load_plan_kernel
+from stream_dedup.core.arrays import I64
+from stream_dedup.core.probes import ALL_BITS, SURE_SIEVE_BITS, WORD_SIEVE_BITS, load_plan_kernel
 from stream_dedup.index.layout import SKETCH_WORD, RowArray, RowType, row_type
 from stream_dedup.index.posting_lists import PostingLists
 from stream_dedup.index.query import Near, Query
@@ -171,6 +172,13 @@ def _slots(candidates: int | None) -> int:
     return 0 if candidates is None else 1 << (2 * candidates - 1).bit_length()
 
 
+def _sieve(query: Query) -> int | I64:
+    """Return how many bits may differ at most before an entry's row is read."""
+    if not query.directed:
+        return query.reach
+    return WORD_SIEVE_BITS if query.sure is None else SURE_SIEVE_BITS
+
+
 def _articles(query: Query) -> NDArray[Any]:
     """Return the articles of a query as records."""
     articles = np.zeros(len(query), ARTICLE)
@@ -179,7 +187,10 @@ def _articles(query: Query) -> NDArray[Any]:
         articles["own_id"], articles["own_id_mask"] = query.own_ids, np.iinfo(np.uint64).max
     articles["before"], articles["reach"] = query.before, query.reach
     articles["oldest"] = NEVER if query.oldest is None else query.oldest
-    articles["sieve"] = SIEVE_BITS if query.directed else query.reach
+    articles["sieve"] = _sieve(query)
+    articles["sure"] = ALL_BITS
+    if query.sure is not None:
+        articles["sure"][:, : query.sure.shape[1]] = query.sure
     articles["limit"] = query.bucket_limit
     if query.sketches is not None:
         words = query.sketches.shape[1]

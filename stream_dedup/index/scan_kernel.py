@@ -163,7 +163,7 @@ def collect(
     while cursor.article < len(articles):
         number = cursor.article
         article, lookups = articles[number], plan[min(number, len(plan) - 1)]
-        key, sieve = article.keys, article.sieve
+        key, sure, sieve = article.keys, article.sure, article.sieve
         count = _spans(article, lookups, directory, spans) if article.room else 0
         begin, most = cursor.span, min(waits + article.room, len(waiting))
         for part in range(begin, begin + AHEAD):
@@ -172,16 +172,17 @@ def collect(
             _prefetch(spans, part + AHEAD, count)
             span = spans[part]
             keys, doc_numbers, mine = span.keys, span.doc_numbers, key[span.word]
+            once, twice = sure[span.word, 0], sure[span.word, 1]
             left = span.entries - cursor.entry
             for entry in range(left - 1, -1, -1):
-                distance = popcount(load_word(keys + entry * WORD) ^ mine)
-                if distance <= sieve:
+                differing = load_word(keys + entry * WORD) ^ mine
+                if popcount(differing & once) + popcount(differing & twice) <= sieve:
                     if waits == most:
                         cursor.candidates += left - 1 - entry
                         cursor.span, cursor.entry = part, span.entries - 1 - entry
                         return waits
                     one = waiting[waits]
-                    one.article, one.rank, one.at = number, distance, doc_numbers + entry * HALF
+                    one.article, one.rank, one.at = number, popcount(differing), doc_numbers + entry * HALF
                     prefetch(doc_numbers + entry * HALF)
                     waits += 1
             cursor.candidates += left

@@ -17,6 +17,7 @@ ARTICLE = np.dtype(
     [
         ("keys", "<u8", (4,)),
         ("words", "<u8", (4,)),
+        ("sure", "<u8", (4, 2)),
         ("group", "<u8"),
         ("own_id", "<u8"),
         ("own_id_mask", "<u8"),
@@ -33,17 +34,18 @@ ARTICLE = np.dtype(
     ],
     align=True,
 )
-"""One article of a query as the kernel takes it: 160 bytes. ``own_id_mask`` is 0 where any id will do;
-``sieve`` is the greatest distance of the key words, ``room`` the candidates that may still be checked, ``limit``
-the newest entries of a posting list compared. ``sketch_words`` is 0 where sketches are not compared, and
-``certain`` the greatest distance at which the signatures decide alone."""
+"""One article of a query as the kernel takes it: 232 bytes. ``own_id_mask`` is 0 where any id will do; of two words the
+sieve counts the differing bits that ``sure`` has in the first of the word's masks, and those that it has in the second,
+and ``sieve`` is the greatest sum of the two. ``room`` is the candidates that may still be checked, ``limit`` the newest
+entries of a posting list compared. ``sketch_words`` is 0 where sketches are not compared, and ``certain`` the greatest
+distance at which the signatures decide alone."""
 NO_BOUND = (1 << 31) - 1
 """Room of an article whose candidates are all checked."""
 SPAN = np.dtype([("keys", "<i8"), ("doc_numbers", "<i8"), ("entries", "<i8"), ("word", "<i8")], align=True)
 """A part of a posting list: the addresses of its first key and its first document number, its entries, its key word."""
 WAITING = np.dtype([("article", "<i8"), ("rank", "<i8"), ("at", "<i8")], align=True)
-"""A candidate that passed the sieve. Step 1 leaves its distance in ``rank`` and the address of its number in ``at``;
-step 2 its rank and its document number; then ``at`` is the address of its row."""
+"""A candidate that passed the sieve. Step 1 leaves the distance of the words in ``rank`` and the address of its number
+in ``at``; step 2 its rank and its document number; then ``at`` is the address of its row."""
 CURSOR = np.dtype(
     [("article", "<i8"), ("span", "<i8"), ("entry", "<i8"), ("lists", "<i8"), ("candidates", "<i8")], align=True
 )

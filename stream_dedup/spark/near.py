@@ -16,7 +16,7 @@
    first. An article with fewer pairs than the rules ask for is no duplicate.
 
 Cost: every article is sorted once for each of its lists and look-ups, 68 rows in all for a plan of 64 look-ups over
-four tables; each row has some 40 bytes. The entries are read more than once: write them to Parquet first.
+four tables; each row has some 60 bytes. The entries are read more than once: write them to Parquet first.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from stream_dedup.core.model import (
     Status,
     Verdict,
 )
-from stream_dedup.core.probes import SIEVE_BITS
+from stream_dedup.core.probes import SURE_SIEVE_BITS, WORD_SIEVE_BITS
 from stream_dedup.core.reasons import FEATURELESS_REASON
 from stream_dedup.core.rules import REJECTED, UPDATE, Rules
 from stream_dedup.errors import UserError
@@ -150,11 +150,12 @@ def _events(articles: DataFrame) -> DataFrame:
 
 
 def _in_lists(articles: DataFrame, column: str) -> DataFrame:
-    """Return a row for each list in a column, with the key of its table."""
-    rows = articles.select("order", "time", "status", "group", "keys", f.posexplode(column).alias("number", "list"))
-    table = f.shiftright("list", BLOCK_BITS)
-    key = f.get("keys", f.floor(table / BLOCKS_PER_WORD).cast("int")).alias("key")
-    return rows.select("order", "time", "status", "group", "number", "list", key)
+    """Return a row for each list in a column, with the key of its table and the masks of that key."""
+    kept = ("order", "time", "status", "group")
+    rows = articles.select(*kept, "keys", "sure", f.posexplode(column).alias("number", "list"))
+    word = f.floor(f.shiftright("list", BLOCK_BITS) / BLOCKS_PER_WORD).cast("int")
+    masks = (f.get("sure", 2 * word).alias("once"), f.get("sure", 2 * word + 1).alias("twice"))
+    return rows.select(*kept, "number", "list", f.get("keys", word).alias("key"), *masks)
 
 
 def _pairs(events: DataFrame, rules: Rules) -> DataFrame:
@@ -166,8 +167,7 @@ def _pairs(events: DataFrame, rules: Rules) -> DataFrame:
     held = events.where("held = 1").withColumn("chunk", _chunk(f.col("before"), newest)).alias("b")
     same_list = (f.col("a.list") == f.col("b.list")) & (f.col("a.chunk") == f.col("b.chunk"))
     age = f.col("a.before") - f.col("b.before")
-    bits = f.lit(SIEVE_BITS) if rules.directed else _of_kind(f.col("a.status"), rules.reach)
-    alike = (f.col("a.group") == f.col("b.group")) & (_differing("a.key", "b.key") <= bits)
+    alike = (f.col("a.group") == f.col("b.group")) & _sieved(rules)
     if rules.window_ms is not None:
         alike &= f.col("a.time") - f.col("b.time") <= rules.window_ms
     pairs = lookups.join(held, same_list & age.between(1, newest) & alike)
@@ -175,6 +175,15 @@ def _pairs(events: DataFrame, rules: Rules) -> DataFrame:
     return _first(
         pairs.select(f.col("a.order").alias("order"), f.col("b.order").alias("match"), turn), rules.candidates
     )
+
+
+def _sieved(rules: Rules) -> Column:
+    """Return whether the keys of a and b are near enough for the check."""
+    if not rules.directed:
+        return _differing("a.key", "b.key") <= _of_kind(f.col("a.status"), rules.reach)
+    differing = f.col("a.key").bitwiseXOR(f.col("b.key"))
+    counted = [f.bit_count(differing.bitwiseAND(f.col(mask))) for mask in ("a.once", "a.twice")]
+    return counted[0] + counted[1] <= (SURE_SIEVE_BITS if rules.sieves_sure_bits else WORD_SIEVE_BITS)
 
 
 def _first(pairs: DataFrame, most: int | None) -> DataFrame:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_dedup.core import probes
-from stream_dedup.core.arrays import I64
+from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, signed
 from stream_dedup.core.rules import Rules
@@ -25,12 +25,14 @@ LISTS_SCHEMA = pa.schema(
         pa.field("words", pa.list_(pa.int64())),
         pa.field("sketch", pa.list_(pa.int64())),
         pa.field("keys", pa.list_(pa.int64())),
+        pa.field("sure", pa.list_(pa.int64())),
         pa.field("lists", pa.list_(pa.int32())),
         pa.field("lookups", pa.list_(pa.int32())),
     ]
 )
-"""Words of the signature and of the sketch, the keys of the tables, the posting lists of the article, and its look-ups
-in the order of the plan. An article without a signature has no list and looks none up."""
+"""Words of the signature and of the sketch, the keys of the tables, the two masks of each key for the sieve of directed
+search, the posting lists of the article, and its look-ups in the order of the plan. An article without a signature has
+no list and looks none up."""
 PART_ENTRIES = 2_000
 """Entries whose plans are made at once: 548 look-ups of each are 4 MB."""
 
@@ -64,9 +66,17 @@ def lists_of(columns: Columns, rules: Rules) -> list[pa.Array]:
         _arrays(words.view(np.int64)),
         _arrays(probes.sketch_words(columns.sketches).view(np.int64)),
         _arrays(np.ascontiguousarray(keys).view(np.int64)),
+        _arrays(_sure(columns, rules).view(np.int64)),
         _arrays(lists.astype(np.int32), which),
         _arrays(_lookups(columns, values, rules).astype(np.int32), which),
     ]
+
+
+def _sure(columns: Columns, rules: Rules) -> U64:
+    """Return the masks of each entry, one row each."""
+    if rules.sieves_sure_bits:
+        return probes.sure_masks(columns.margins).reshape(len(columns), -1)
+    return np.tile(probes.ALL_BITS, (len(columns), columns.widths.tables // BLOCKS_PER_WORD))
 
 
 def _lookups(columns: Columns, values: I64, rules: Rules) -> I64:

@@ -6,11 +6,14 @@ and in ``FAR_BITS`` bits of each other block, which no mask of at most three bit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
+
 import pytest
 
 from stream_dedup.core.costs import COSTS
 from stream_dedup.core.model import Status, Widths, group_of
-from stream_dedup.core.probes import KEY_FACTORS, SIEVE_BITS
+from stream_dedup.core.probes import KEY_FACTORS, SURE_BITS, SUREST_BITS, WORD_SIEVE_BITS
 from stream_dedup.core.rules import MAX_MASKS, Rules
 from stream_dedup.errors import CorruptError
 from tests.logs import Entry, LogOfTest, batch, directed_rules, entries_batch, judged, said, scheme_of
@@ -52,7 +55,7 @@ def asked(rules: Rules, *entries: Entry) -> str:
     """What is said of the last of these entries."""
     log = log_with(rules)
     for offset, entry in enumerate(entries):
-        log.entry(entry, first=offset, tables=rules.scheme.tables)
+        log.add(entries_batch([offset], [entry], rules.scheme.tables, rules.scheme.sketch_bytes))
     return said(log.plain())[-1]
 
 
@@ -134,10 +137,62 @@ def test_ties_go_by_list_then_by_mask(position: int, probes: int) -> None:
 
 @pytest.mark.parametrize(("extra", "verdict"), [(0, "d0@16"), (1, "u")])
 def test_sieve(extra: int, verdict: str) -> None:
-    """Key words may differ by ``SIEVE_BITS``, and not by one more."""
+    """Key words may differ by ``WORD_SIEVE_BITS``, and not by one more."""
     other = A ^ bits(0) ^ spread(0, flips=0b11111) ^ in_block(3, extra << 8)
-    assert (other ^ A).bit_count() == SIEVE_BITS + extra
+    assert (other ^ A).bit_count() == WORD_SIEVE_BITS + extra
     assert asked(directed_rules(), Entry(other), ASKS) == verdict
+
+
+SURE = [SUREST_BITS * ["f"], (SURE_BITS - SUREST_BITS) * ["8"], (64 - SURE_BITS) * ["0"]]
+"""Margins of the surest bits, of the other sure bits, and of the rest: in this order from bit 0 on."""
+
+
+@pytest.mark.parametrize(
+    ("flipped", "verdict"),
+    [
+        (range(5), "d0@5"),
+        (range(6), "u"),
+        ([*range(4), 22, 23], "d0@6"),
+        ([*range(4), 22, 23, 24], "u"),
+        ([21, 22, 23, 24, 25, 26, 27, 28, 29], "d0@9"),
+        ([20, 21, 22, 23, 24, 25, 26, 27, 28], "u"),
+        (range(32, 42), "d0@10"),
+        (range(31, 42), "u"),
+        ([*range(32, 42), *range(42, 60)], "d0@28"),
+    ],
+)
+def test_the_sieve_counts_sure_bits_and_the_surest_twice(flipped: Sequence[int], verdict: str) -> None:
+    """Where the scheme has sketches: up to 10, and not one more; what the article is not sure of does not count."""
+    margins = "".join(chain.from_iterable(SURE))
+    rules = directed_rules(scheme=scheme_of(4, 16), probes=4 * MAX_MASKS)
+    assert asked(rules, Entry(A ^ bits(*flipped), "0" * 64), Entry(A, margins)) == verdict
+
+
+@pytest.mark.parametrize(("sure", "verdict"), [(range(22), "u"), (range(42, 64), "d0@6")])
+def test_the_margins_of_the_article_that_asks_decide(sure: Sequence[int], verdict: str) -> None:
+    """Six of its surest bits differ; and the same six where the other entry is the sure one."""
+    own, other = cheap(*(bit for bit in range(64) if bit not in sure)), cheap(*range(22, 64))
+    rules = directed_rules(scheme=scheme_of(4, 16), probes=4 * MAX_MASKS)
+    assert asked(rules, Entry(A ^ bits(*range(6)), other), Entry(A, own)) == verdict
+
+
+@pytest.mark.parametrize(
+    ("position", "others", "verdict"),
+    [(21, 8, "d0@9"), (21, 9, "u"), (22, 9, "d0@10"), (41, 9, "d0@10"), (41, 10, "u"), (42, 10, "d0@11")],
+)
+def test_among_equal_margins_the_lower_bit_is_surer(position: int, others: int, verdict: str) -> None:
+    """Of equal margins bits 0 to 21 count twice, bits up to 41 once, as the others here do, and the rest not."""
+    rules = directed_rules(scheme=scheme_of(4, 16), probes=4 * MAX_MASKS)
+    assert asked(rules, Entry(A ^ bits(position, *range(24, 24 + others))), Entry(A, "f" * 64)) == verdict
+
+
+def test_the_sure_bits_are_those_of_the_word_of_the_list() -> None:
+    """Found in word 1, whose sure bits are equal; the word 0 of the same entry would not pass."""
+    flipped = [*range(0, 64, 4), *range(110, 128)]
+    margins = "f" * 64 + "f" * 42 + "0" * 22
+    rules = directed_rules(scheme=scheme_of(8, 16), probes=8)
+    assert asked(rules, Entry(A ^ bits(*flipped)), Entry(A, margins)) == "d0@34"
+    assert asked(rules, Entry(A ^ bits(*flipped, *range(64, 70))), Entry(A, margins)) == "u"
 
 
 def test_sieve_is_of_the_word_of_the_list() -> None:

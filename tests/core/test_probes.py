@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stream_dedup.core import kernel
 from stream_dedup.core.costs import COSTS
 from stream_dedup.core.fingerprint.simhash import MAX_MARGIN, pack_margins
-from stream_dedup.core.probes import KEY_FACTORS, blocks, directed, exact, exact_plan, keys, words
+from stream_dedup.core.probes import KEY_FACTORS, blocks, directed, exact, exact_plan, keys, sure_masks, words
 from stream_dedup.core.rules import MASK_BITS, MAX_DISTANCE
 from tests.amount import examples
 
@@ -87,6 +87,27 @@ def test_groups_lead_to_other_keys() -> None:
     assert len({a ^ b for a, b in zip(one, other, strict=True)}) == 4
     assert all(a != b for a, b in zip(one, other, strict=True))
     assert all(factor % 2 for factor in KEY_FACTORS.tolist())
+
+
+@examples(60)
+@given(st.integers(0, 2**32), st.sampled_from([4, 8, 16]), st.integers(1, 16))
+def test_sure_bits_are_those_of_the_largest_margins(seed: int, tables: int, kinds: int) -> None:
+    """The 42 and the 22 surest bits of each word; few kinds of margin make many equal ones: then the lower bit."""
+    margins = np.random.default_rng(seed).integers(0, kinds, (3, 16 * tables)).astype(np.uint8)
+    expected = [
+        [[surest_of(of_word, count) for count in (42, 22)] for of_word in of_article]
+        for of_article in margins.reshape(3, -1, 64).tolist()
+    ]
+    assert sure_masks(pack_margins(margins)).tolist() == expected
+
+
+def surest_of(margins: list[int], count: int) -> int:
+    """One bit after the other, each the first of the largest margin that is left; bit 0 is the highest of the word."""
+    left, mask = list(margins), 0
+    for _ in range(count):
+        bit = left.index(max(left))
+        left[bit], mask = -1, mask | 1 << (63 - bit)
+    return mask
 
 
 def test_costs_are_small_whole_numbers_that_rise_with_the_margin() -> None:

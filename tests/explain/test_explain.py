@@ -17,6 +17,7 @@ from stream_dedup.explain.text import bit_row, lines
 from tests.amount import FULL
 from tests.calibrate.entries import directed_rules, exact_rules, plain_matches, some_entries
 from tests.explain.sides import changed, side
+from tests.logs import scheme_of
 
 WORDS = {f"word{number}": 1 + number % 5 for number in range(60)}
 
@@ -86,10 +87,25 @@ def test_the_sieve_holds_what_differs_around_an_equal_block() -> None:
     """Block 0 agrees, and 17 of the 64 bits differ: the look-up meets A, the sieve holds it."""
     b = side("B", WORDS)
     a = replace(changed(b, [*range(16, 22), *range(32, 38), *range(48, 53)]), name="A")
-    explanation = explain(a, b, directed_rules())
+    explanation = explain(a, b, replace(directed_rules(), scheme=scheme_of(4)))
     assert (explanation.blocks[0].mask, explanation.blocks[0].word) == (0, 17)
     assert explanation.blocks[0].sieve is Sieve.HELD
     assert explanation.verdict is Verdict.UNIQUE
+
+
+@pytest.mark.parametrize(("surest", "sieve"), [(5, Sieve.PASSED), (6, Sieve.HELD)])
+def test_the_sieve_counts_the_surest_bits_twice(surest: int, sieve: Sieve) -> None:
+    """Of the surest bits outside of block 0 five may differ; the table and the reason say what was counted."""
+    b = side("B", WORDS)
+    outside = sorted(range(16, 64), key=lambda bit: -b.bit_margins[bit])
+    a = replace(changed(b, outside[:surest]), name="A")
+    explanation = explain(a, b, directed_rules(probes=1))
+    assert (explanation.blocks[0].word, explanation.blocks[0].counted) == (surest, 2 * surest)
+    assert {block.sieve for block in explanation.blocks} == {sieve}
+    held = "of the 42 surest around it more than 10, the 22 surest counted twice" in explanation.reason
+    assert held == (sieve is Sieve.HELD)
+    shown = next(line for line in lines(explanation, 120) if line.startswith("0 "))
+    assert ("12 > 10" if held else "10 <= 10") in shown
 
 
 def test_beyond_the_limit_is_unique_whoever_finds_it() -> None:

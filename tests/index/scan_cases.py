@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from stream_dedup.core.arrays import I64, U8, U32, U64
 from stream_dedup.core.model import DocNumber
-from stream_dedup.core.probes import directed, exact_plan, keys, sketch_words, words
-from stream_dedup.core.rules import DIRECTED, EXACT, Rules, Scheme
+from stream_dedup.core.probes import directed, exact_plan, keys, sketch_words, sure_masks, words
+from stream_dedup.core.rules import DIRECTED, EXACT, Rules
 from stream_dedup.index.layout import RowArray, row_type
 from stream_dedup.index.posting_lists import LISTS, PART_LISTS, PARTS, Level, PostingLists, Source
 from stream_dedup.index.query import Near, Query
 from stream_dedup.index.row_chunks import RowChunks
 from tests.definition import QUERY_TIME, near_by_definition, plain_entries
+from tests.logs import scheme_of
 
 Found = list[list[tuple[int, int]]]
 """Of each query (distance, document number)."""
@@ -142,7 +143,7 @@ def by_definition(case: Case) -> Found:
 def rules_for(query: Query, tables: int, probes: int | None, k: int) -> list[Rules]:
     """The rules that each article's query follows: exact search of k bits where ``probes`` is None."""
     rules = Rules(
-        Scheme("article", 1, f'{{"tables":{tables}}}'),
+        scheme_of(tables, 0 if query.sketches is None else query.sketches.shape[1] * 8),
         search=EXACT if probes is None else DIRECTED,
         distance=k if probes is None else None,
         probes=probes,
@@ -212,6 +213,7 @@ def cases(draw: st.DrawFn) -> Case:
         reach=reach,
         sketches=np.ascontiguousarray(world.rows["sketch"])[articles] if compared else None,
         least_equal=least_equal if compared else None,
+        sure=sure_masks(world.margins[articles]) if compared else None,
         bucket_limit=draw(st.sampled_from([1, 2, 5, 1000])),
         candidates=draw(st.sampled_from([None, 1, 3, 20, 1024])),
         oldest=rng.integers(-40, 40, len(articles)) if draw(st.booleans()) else None,
