@@ -44,7 +44,8 @@ def comments(limit: int) -> list[str]:
         text = list(real[len(texts) % len(real)])
         for at in rng.sample(range(len(text)), -(-len(text) // 6)):
             text[at] = rng.choice(rng.choice(real))
-        texts.append("".join(text))
+        if not "".join(text).isspace():  # rejected as empty
+            texts.append("".join(text))
     return texts
 
 
