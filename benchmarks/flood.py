@@ -1,12 +1,13 @@
-"""What a spam campaign costs: comments of one campaign through ``filter``, beside ordinary comments.
+"""What a spam campaign costs: comments of one campaign through ``filter`` or a worker, beside ordinary comments.
 
-    python -m benchmarks.flood [--size N ...] [--bound C ...] [--campaigns N] [--mixture]
+    python -m benchmarks.flood [--size N ...] [--bound C ...] [--campaigns N] [--mixture] [--worker]
 
 A campaign is one comment of 67 characters, of which up to four are changed, with a number of six digits added.
 Ordinary comments are those of the folder ``STREAM_DEDUP_DATA``, or made ones, with random changes where there are not
 enough. Each run is a process of its own with a new index. A row has the comments that took a second of processor time
-of all its processes, that speed as a share of the one of as many ordinary comments, and the memory of the largest
-process. The lines go to a file that is deleted.
+of all its processes, that speed as a share of the one of as many ordinary comments, the comments that took a second
+of time (of a worker from the first output to the last, of ``filter`` with its start), and the memory of the largest
+process. A worker reads a topic that was filled beforehand. What is written is deleted.
 """
 
 from __future__ import annotations
@@ -15,15 +16,23 @@ import argparse
 import json
 import os
 import random
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+from unittest.mock import patch
 
-from benchmarks.texts import comments
+from benchmarks import pipeline
+from benchmarks.texts import as_json, comments
+from stream_dedup.dev.broker import BrokerSettings, find_broker
 
 SEED = 67
 CAMPAIGN_SIZE = 67
@@ -35,11 +44,21 @@ NINE_OF_TEN = 0.9
 
 
 class Took(NamedTuple):
-    """What one run took: seconds of processor time, and KiB of the largest process; and its verdicts."""
+    """What one run took, and its verdicts."""
 
     seconds: float
+    """Of processor time, of all processes."""
+    rate: float
+    """Comments a second of time."""
     memory: int
+    """KiB of the largest process."""
     verdicts: Counter[str]
+
+
+class Way(Protocol):
+    """A way through which comments are sent, under the settings: environment variables of the configuration."""
+
+    def __call__(self, texts: Sequence[str], settings: dict[str, str]) -> Took: ...
 
 
 def flood(size: int, campaigns: int, seed: int = SEED) -> Iterator[str]:
@@ -67,41 +86,72 @@ def mixed(size: int, campaigns: int) -> Iterator[str]:
         yield next(usual if rng.random() < NINE_OF_TEN else spam)
 
 
-def run(texts: Iterator[str] | list[str], settings: dict[str, str]) -> Took:
-    """Filter these comments under the settings, environment variables of the configuration."""
+def through_filter(texts: Sequence[str], settings: dict[str, str]) -> Took:
+    """Send comments through ``filter``."""
     with tempfile.TemporaryDirectory() as folder:
         given, marked = Path(folder) / "in.jsonl", Path(folder) / "out.jsonl"
         with given.open("w", encoding="utf-8") as lines:
             lines.writelines(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts)
         command = [sys.executable, "-m", "stream_dedup", "filter", "--profile", "comment", str(given)]
+        begun = time.monotonic()
         with marked.open("wb") as out:
             process = subprocess.Popen(command, stdout=out, env=os.environ | settings)
-            _, status, used = os.wait4(process.pid, 0)
-        if status:
-            msg = f"filter ended with status {os.waitstatus_to_exitcode(status)}"
-            raise SystemExit(msg)
+            used = _used("filter", process)
+        rate = len(texts) / (time.monotonic() - begun)
         with marked.open("rb") as lines_out:
             verdicts = Counter(json.loads(line)["dedup"]["verdict"] for line in lines_out)
-    return Took(used.ru_utime + used.ru_stime, used.ru_maxrss, verdicts)
+    return Took(used.ru_utime + used.ru_stime, rate, used.ru_maxrss, verdicts)
+
+
+def through_worker(bootstrap: str, texts: Sequence[str], settings: dict[str, str]) -> Took:
+    """Send comments through one worker on the broker."""
+    bench = pipeline.Bench(bootstrap, "flood", "comment")
+    bench.feed([as_json(number, text) for number, text in enumerate(texts)])
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, settings):
+        worker = pipeline.start_worker(bench, Path(folder), pipeline.PARTITIONS)
+        records = bench.drain(len(texts))
+        worker.send_signal(signal.SIGTERM)
+        used = _used("the worker", worker)
+    if len(records) < len(texts):
+        msg = f"{len(records):,} of {len(texts):,} comments came through in {pipeline.PATIENCE_S:g} s"
+        raise SystemExit(msg)
+    verdicts = Counter(dict(record.headers)["dedup.verdict"].decode() for record in records)
+    return Took(used.ru_utime + used.ru_stime, pipeline.rate_of(records), used.ru_maxrss, verdicts)
+
+
+def _used(name: str, process: subprocess.Popen[bytes]) -> resource.struct_rusage:
+    """Wait for a process to end well, and return what it used, its own processes included."""
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        msg = f"{name} ended with status {process.returncode}"
+        raise SystemExit(msg)
+    return used
 
 
 def main() -> None:
     options = _options()
-    print("| comments | of them | match.candidates | a second of processor | of ordinary | memory, MiB | duplicates |")
-    print("| ---: | --- | ---: | ---: | ---: | ---: | ---: |")
-    for size in options.size:
-        for bound in options.bound:
-            usual = _row(size, "ordinary", bound, ordinary(size), None)
-            name = "one campaign" if options.campaigns == 1 else f"{options.campaigns} campaigns"
-            _row(size, name, bound, flood(size, options.campaigns), usual)
-            if options.mixture:
-                _row(size, "nine ordinary, one of a campaign", bound, mixed(size, options.campaigns), usual)
+    with ExitStack() as stack:
+        way: Way = through_filter
+        if options.worker:
+            way = partial(through_worker, stack.enter_context(find_broker(BrokerSettings())).bootstrap)
+        head = ("comments", "of them", "match.candidates", "a second of processor", "of ordinary", "a second")
+        print(f"| {' | '.join((*head, 'memory, MiB', 'duplicates'))} |")
+        print("| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+        for size in options.size:
+            for bound in options.bound:
+                usual = _row(way, "ordinary", bound, ordinary(size), None)
+                name = "one campaign" if options.campaigns == 1 else f"{options.campaigns} campaigns"
+                _row(way, name, bound, list(flood(size, options.campaigns)), usual)
+                if options.mixture:
+                    mixture = list(mixed(size, options.campaigns))
+                    _row(way, "nine ordinary, one of a campaign", bound, mixture, usual)
 
 
-def _row(size: int, name: str, bound: int, texts: Iterator[str] | list[str], usual: Took | None) -> Took:
-    took = run(texts, {"STREAM_DEDUP_MATCH__CANDIDATES": str(bound)})
+def _row(way: Way, name: str, bound: int, texts: Sequence[str], usual: Took | None) -> Took:
+    took, size = way(texts, {"STREAM_DEDUP_MATCH__CANDIDATES": str(bound)}), len(texts)
     share = "" if usual is None else f"{usual.seconds / took.seconds:.2f}"
-    cells = (f"{size:,}", name, f"{bound or 'none'}", f"{size / took.seconds:,.0f}", share)
+    cells = (f"{size:,}", name, f"{bound or 'none'}", f"{size / took.seconds:,.0f}", share, f"{took.rate:,.0f}")
     print(f"| {' | '.join(cells)} | {took.memory / 1024:,.0f} | {took.verdicts['duplicate']:,} |", flush=True)
     return took
 
@@ -112,6 +162,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--bound", type=int, nargs="+", default=BOUNDS, help="match.candidates, 0: none (default 1024)")
     parser.add_argument("--campaigns", type=int, default=1, help="campaigns at the same time (default 1)")
     parser.add_argument("--mixture", action="store_true", help="also nine ordinary comments to one of a campaign")
+    parser.add_argument("--worker", action="store_true", help="through a worker and a broker, not through filter")
     return parser.parse_args()
 
 
