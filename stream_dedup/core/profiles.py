@@ -77,7 +77,7 @@ _ALL = (
             sketch=ARTICLE_SKETCH,
         ),
         search=DIRECTED,
-        probes=384,
+        probes=768,
         limit=60,
         short_limit=60,
         min_equal=22,

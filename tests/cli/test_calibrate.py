@@ -192,7 +192,7 @@ def test_the_report_for_a_terminal_has_all_parts(long_texts: Path, capsys: pytes
     """Histogram with the limit in it, table, pairs, suggestion."""
     assert run(["calibrate", str(long_texts)]) == 0
     told = capsys.readouterr().out
-    for part in ("80 lines, 80 articles", "the present limit", "look-ups beside the present 384", "SUGGESTION"):
+    for part in ("80 lines, 80 articles", "the present limit", "look-ups beside the present 768", "SUGGESTION"):
         assert part in told
     assert "Least similar duplicates" in told
 

@@ -54,7 +54,7 @@ def test_config_show_can_be_read_again(tmp_path: Path, capsys: pytest.CaptureFix
                 "# distance =",
             ],
         ),
-        (["--limit", "44"], ["limit = 44", "# probes = 384 (the profile's)"]),
+        (["--limit", "44"], ["limit = 44", "# probes = 768 (the profile's)"]),
         (
             ["--profile", "comment"],
             ["# unspace = true (the profile's)", "# article_size = every text is short (the profile's)", "# kind ="],

@@ -29,7 +29,7 @@ def rules_with(**match: object) -> Rules:
 def test_rules_of_the_profiles() -> None:
     """Article (the default) and comment search directed, simhash exact within 3 bits; all for ever."""
     assert rules_with() == rules_with(profile="article")
-    for profile, probes in (("article", 384), ("comment", 384)):
+    for profile, probes in (("article", 768), ("comment", 384)):
         rules = rules_with(profile=profile)
         assert (rules.search, rules.probes, rules.distance, rules.scheme.name) == ("directed", probes, None, profile)
     exact = rules_with(profile="simhash")

@@ -9,7 +9,8 @@ that count, and an exact text is these alone: "Nice" and "nice!!" are equal.
 
 In short text letters and digits count. In a text of almost nothing but symbols (drawings, a row of emoji with a word)
 all visible characters count, each run of one symbol once. A text without a letter, a digit or such a symbol has no
-features, and a token for an address is none of these: texts of nothing but addresses are not alike.
+features, and a token for an address is none of these. A field with fewer than ``LEAST_LETTERS`` letters beside its
+addresses is read as what follows the hosts of these: one link is near itself alone, and not near every other link.
 
 Key sentences are the first and the last sentence of each paragraph (a line) and the longest sentence of a field. Words
 of long text in key sentences count ``key_sentences`` more times.
@@ -160,7 +161,7 @@ class Reader:
     def _normalised(self, fields: Sequence[str]) -> tuple[int, list[str]]:
         """Return the number of characters that is compared with the exact size, and each field as short text."""
         steps = self._settings.short.normalisation
-        normalised = [normalise(clean.before_nfkc(field, steps)) for field in fields]
+        normalised = [before_tricks(field, steps) for field in fields]
         return sum(map(len, normalised)), [normalise_short(one, steps) for one in normalised]
 
     def _long(self, fields: Sequence[str], runs: Sequence[Runs]) -> Counted:
@@ -239,6 +240,16 @@ def words_in(one: str, treatment: Treatment) -> Runs:
     if clean.changes_after_nfkc(steps):
         return _numbers(split_normalised(normalise_by(one, steps), marked=marked), treatment)
     return _numbers(split(clean.before_nfkc(one, steps), marked=marked), treatment)
+
+
+def before_tricks(field: str, steps: Normalisation) -> str:
+    """Take the steps of short text up to NFKC and case folding."""
+    normalised = normalise(clean.before_nfkc(field, steps))
+    if clean.TOKENS["url"] in normalised:
+        letters = sum(one.isalnum() and one not in clean.TOKEN_NAMES for one in normalised)
+        if letters < LEAST_LETTERS:
+            return normalise(clean.drop_hosts(clean.before_nfkc(field, replace(steps, urls="keep"))))
+    return normalised
 
 
 def normalise_short(normalised: str, steps: Normalisation) -> str:

@@ -39,6 +39,7 @@ from stream_dedup.core.fingerprint.points import NO_TABLE, Kind, Raw, code_point
 from stream_dedup.core.fingerprint.reader import (
     LEAST_LETTERS,
     SYMBOLS,
+    before_tricks,
     characters_to_sketch,
     letters_of_units,
     normalise_short,
@@ -48,7 +49,7 @@ from stream_dedup.core.fingerprint.weights import Sums, gram_idf, sums_of
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation
 from stream_dedup.core.text import clean
-from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST, normalise
+from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST
 from stream_dedup.core.text.spam import MAX_SEPARATOR
 
 MAX_CHARACTERS = 1 << 16
@@ -159,7 +160,7 @@ class ShortReader:
         """Normalise the texts that are not plain; return the deferred rows, and the others normalised."""
         if self._settings.has_long:
             return rows, {}
-        strings = {row: normalise(clean.before_nfkc(texts[row], self._steps)) for row in rows}
+        strings = {row: before_tricks(texts[row], self._steps) for row in rows}
         deferred = [row for row, one in strings.items() if "\0" in one]
         return deferred, {row: one for row, one in strings.items() if "\0" not in one}
 

@@ -81,6 +81,7 @@ _URL_SCHEME = re.compile(r"[a-z][a-z0-9+-]{1,9}[:：]\Z", re.IGNORECASE)
 _URL_HOST = re.compile(r"[a-z0-9][a-z0-9.-]*\Z", re.IGNORECASE)
 _URL_BODY = re.compile(r"[!#-'*-;=?-Z_a-z~]+")
 _URL_TAIL = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)*(?::\d+)?(?:[/?#][!#-'*-;=?-Z_a-z~]*)?", re.IGNORECASE | re.ASCII)
+_HOST = re.compile(r"(?<!\S)(?:\S*?//)?[^\s/?#]+[/?#]+(?=\S)")
 _MAIL_LOCAL = re.compile(r"[a-z0-9._%+-]+\Z", re.IGNORECASE)
 _MAIL_HOST = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+", re.IGNORECASE)
 _USER = re.compile(r"[\w-]{1,30}")
@@ -212,6 +213,11 @@ def replace_urls(text: str, stand_in: str) -> str:
     if "//" in text:
         text = _replace(text, _SCHEME_LANDMARK, _url_at, stand_in)
     return _replace(text, _HOST_LANDMARK, _host_at, stand_in) if "." in text else text
+
+
+def drop_hosts(text: str) -> str:
+    """Drop scheme and host of each address that has more than these. The words of the text are addresses."""
+    return _HOST.sub("", text)
 
 
 def replace_emails(text: str, stand_in: str) -> str:
