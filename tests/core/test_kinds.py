@@ -57,7 +57,9 @@ def test_letters_of_all_words_and_ideographs_count() -> None:
 
 def test_of_a_link_alone_what_follows_the_host_is_compared() -> None:
     """The same article on two hosts is near, another one on the same host is not; with text beside, no link counts."""
-    one, moved, other = (f"https://{rest}" for rest in ("a.com/x/riverside", "www.b.org/x/riverside", "a.com/y/harbour"))
+    one, moved, other = (
+        f"https://{rest}" for rest in ("a.com/x/riverside", "www.b.org/x/riverside", "a.com/y/harbour")
+    )
     assert apart(COMMENT, one, moved) == 0
     assert apart(COMMENT, one, other) > 80
     assert apart(COMMENT, f"一起来看看吧 {one}", f"一起来看看吧 {other}") == 0
