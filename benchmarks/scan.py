@@ -9,7 +9,7 @@ sixteen sources a table, then one of the newest 131,072 entries, then one of the
 Figures are microseconds an article: medians over batches, each of new queries, so that their lists are in no
 cache but by chance. **rows fetched**: the same through a function that copies the rows asked for out of the array.
 ``--sketch``: rows have sketches of so many bytes; those of an entry and of the query made of it have half of their
-values in common, and that is enough.
+values in common, and that is enough. The sieve is then that of sure bits, and its masks are part of the look-up.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.fingerprint.simhash import MARGIN_SCALE, MAX_MARGIN, pack_margins
 from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, SKETCH_WORD_VALUES
-from stream_dedup.core.probes import directed, keys
+from stream_dedup.core.probes import directed, keys, sure_masks
 from stream_dedup.index.layout import SKETCH_WORD, row_type
 from stream_dedup.index.posting_lists import LISTS, PARTS, Level, PostingLists, Source
 from stream_dedup.index.query import Query
@@ -136,7 +136,7 @@ def _print_row(world: World, batch: int, way: str, probes: int) -> None:
         start = time.perf_counter()
         plan = directed(margins, probes)
         middle = time.perf_counter()
-        near = scan(_query(world, signatures, plan), world.lists, _rows(world, way))
+        near = scan(_query(world, signatures, margins, plan), world.lists, _rows(world, way))
         end = time.perf_counter()
         plans.append((middle - start) / batch * 1e6)
         scans.append((end - middle) / batch * 1e6)
@@ -150,7 +150,7 @@ def _print_row(world: World, batch: int, way: str, probes: int) -> None:
     )
 
 
-def _query(world: World, signatures: np.ndarray, plan: U32) -> Query:
+def _query(world: World, signatures: np.ndarray, margins: np.ndarray, plan: U32) -> Query:
     n = len(signatures)
     groups = np.zeros(n, np.uint64)
     before: I64 = np.full(n, len(world.rows))
@@ -159,7 +159,8 @@ def _query(world: World, signatures: np.ndarray, plan: U32) -> Query:
     if not world.sketch_words:
         return query
     least = np.full(n, world.sketch_words * SKETCH_WORD_VALUES // 2)
-    return replace(query, sketches=np.zeros((n, world.sketch_words), np.uint64), least_equal=least)
+    sketches = np.zeros((n, world.sketch_words), np.uint64)
+    return replace(query, sketches=sketches, least_equal=least, sure=sure_masks(margins))
 
 
 def _rows(world: World, way: str) -> RowChunks | Fetch:

@@ -176,7 +176,8 @@ def collect(
             left = span.entries - cursor.entry
             for entry in range(left - 1, -1, -1):
                 differing = load_word(keys + entry * WORD) ^ mine
-                if popcount(differing & once) + popcount(differing & twice) <= sieve:
+                counted = popcount(differing & once)
+                if counted <= sieve and counted + popcount(differing & twice) <= sieve:  # few come to the second half
                     if waits == most:
                         cursor.candidates += left - 1 - entry
                         cursor.span, cursor.entry = part, span.entries - 1 - entry
