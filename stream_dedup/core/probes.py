@@ -132,7 +132,8 @@ def sure_masks(margins: U8) -> U64:
     Args:
         margins: packed as in a log entry, shape (n, 8 * tables).
     """
-    of_words = unpack_margins(margins).reshape(len(margins), -1, FINGERPRINT_BITS)
+    tables = margins.shape[1] // TABLE_MARGIN_BYTES
+    of_words = unpack_margins(margins).reshape(len(margins), tables // BLOCKS_PER_WORD, FINGERPRINT_BITS)
     surest_first = np.argsort(MAX_MARGIN - of_words, axis=2, kind="stable")
     chosen = np.zeros((*of_words.shape[:2], 2, FINGERPRINT_BITS), np.uint8)
     for which, count in enumerate((SURE_BITS, SUREST_BITS)):

@@ -101,6 +101,11 @@ def test_sure_bits_are_those_of_the_largest_margins(seed: int, tables: int, kind
     assert sure_masks(pack_margins(margins)).tolist() == expected
 
 
+def test_no_articles_have_no_sure_bits() -> None:
+    """A batch without a signed article is asked for no masks, of as many words as its tables have."""
+    assert sure_masks(np.empty((0, 64), np.uint8)).shape == (0, 2, 2)
+
+
 def surest_of(margins: list[int], count: int) -> int:
     """One bit after the other, each the first of the largest margin that is left; bit 0 is the highest of the word."""
     left, mask = list(margins), 0

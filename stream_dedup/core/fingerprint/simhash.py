@@ -112,7 +112,7 @@ def pack_margins(values: U8) -> U8:
 
 def unpack_margins(packed: U8) -> U8:
     """Unpack margins to one byte each."""
-    return np.stack((packed >> 4, packed & MAX_MARGIN), axis=-1).reshape(*packed.shape[:-1], -1)
+    return np.stack((packed >> 4, packed & MAX_MARGIN), axis=-1).reshape(*packed.shape[:-1], 2 * packed.shape[-1])
 
 
 def distance(a: int, b: int) -> int:
