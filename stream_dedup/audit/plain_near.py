@@ -75,8 +75,6 @@ MOST_FLIPS = 3
 _BLOCK_SHIFTS = np.array([48, 32, 16, 0], np.uint64)
 _BLOCK_VALUES = 1 << BLOCK_BITS
 _SURE_COUNTS = (SURE_BITS, SUREST_BITS)
-_NO_LOOKUP = 1 << 30
-"""Greater than the number of every look-up."""
 
 Bools = NDArray[np.bool_]
 
@@ -262,7 +260,7 @@ class PlainSearch:
         alike = self._alike_in_a_word(query)
         alike = alike[self._may_match(query, alike)]
         numbers = self._numbers(query, alike)
-        found, table = np.nonzero(numbers < _NO_LOOKUP)
+        found, table = np.nonzero(numbers)
         in_turn = np.lexsort((-alike[found], numbers[found, table]))
         _, firsts = np.unique(found[in_turn], return_index=True)
         first = found[in_turn][np.sort(firsts)][: query.rules.candidates]
@@ -276,15 +274,16 @@ class PlainSearch:
         return logged[some]
 
     def _numbers(self, query: PlainQuery, alike: I64) -> I64:
-        """Return the number of the look-up that finds each entry in each table, ``_NO_LOOKUP`` where none does."""
+        """Return the number, from 1, of the look-up that finds each entry in each table; 0 where none does."""
         plan = self._plan(query) if query.rules.directed else _exact_plan(query.rules.distance or 0)
-        number_of = np.full((len(self._tables), _BLOCK_VALUES), _NO_LOOKUP)
-        number_of[plan >> BLOCK_BITS, plan & (_BLOCK_VALUES - 1)] = np.arange(len(plan))
+        # Memory of zeros is taken from the system page by page, where a number is written: the plan is short.
+        number_of = np.zeros((len(self._tables), _BLOCK_VALUES), np.int64)
+        number_of[plan >> BLOCK_BITS, plan & (_BLOCK_VALUES - 1)] = np.arange(1, len(plan) + 1)
         flips = self._blocks[alike] ^ self._blocks[query.article]
         sieved = np.repeat(self._sieved(query, alike).T, WORD_BLOCKS, axis=1)
         later = self._lengths[self._tables, self._blocks[alike]] - self._rank[alike] - 1
         found = sieved & (later < query.rules.bucket_limit)
-        return np.where(found, number_of[self._tables, flips], _NO_LOOKUP)
+        return np.where(found, number_of[self._tables, flips], 0)
 
     def _word_distances(self, article: int, others: I64) -> I64:
         """Return the distances of the article's fingerprint from others."""
