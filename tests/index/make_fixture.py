@@ -1,6 +1,10 @@
 """Write the fixture of the current format version: ``python -m tests.index.make_fixture``.
 
-Run it once for each format version, with the release that has it. A fixture is never written again.
+Run it once for each format version, with the release that has it. A fixture is never written again: what is there is
+left as it is.
+
+``log`` is an index of a log whose entries have no sketches, ``sketches`` of one whose entries have them; beside each is
+the log that it was made of.
 
 ``tables`` is an index of the Python API from before it was a log: no release writes that any more. ``library.json``
 holds what was added to it and what its searches found. Its scheme is version 1 of ``article``, whose fingerprints no
@@ -23,21 +27,23 @@ from stream_dedup.core.rules import CLASSIC_DISTANCE, DIRECTED, EXACT, Rules, Sc
 from stream_dedup.index import IndexSettings, LogIndex
 from stream_dedup.index.layout import INDEX_FORMAT_VERSION
 from stream_dedup.index.library import article_ids, open_library, signatures_of
-from tests.logs import SCHEME
+from tests.logs import SCHEME, scheme_of
 from tests.random_logs import stepwise_log
 
 FIXTURES = Path(__file__).parent / "fixtures"
-LOG = "records.json.gz"
-"""The log of a fixture: (offset, log time, value in hexadecimal digits) of each record."""
+LOGS = {"log": "records.json.gz", "sketches": "sketches.json.gz"}
+"""Indexes of a fixture, and their logs: (offset, log time, value in hexadecimal digits) of each record."""
+SKETCH_BYTES = 16
+SCHEMES = {"log": SCHEME, "sketches": scheme_of(4, SKETCH_BYTES)}
 SETTINGS = IndexSettings(fold_entries=100)
 LIBRARY = json.loads((FIXTURES / "library.json").read_text("utf-8"))
 QUERIES = json.loads((FIXTURES / "library_queries.json").read_text("utf-8"))
 OLD_SCHEME = Scheme(*QUERIES["scheme"])
 
 
-def log_of(version: int) -> list[LogRecord]:
-    """The log that the fixture of a format version was made of."""
-    stored = json.loads(gzip.decompress((FIXTURES / f"v{version}" / LOG).read_bytes()))
+def log_of(version: str, name: str) -> list[LogRecord]:
+    """The log that an index of the fixture of a format version was made of."""
+    stored = json.loads(gzip.decompress((FIXTURES / version / LOGS[name]).read_bytes()))
     return [LogRecord(offset, time, decode(bytes.fromhex(raw)), bytes.fromhex(raw)) for offset, time, raw in stored]
 
 
@@ -54,6 +60,19 @@ def new_log() -> list[LogRecord]:
     for _ in range(20):
         writer.append_batch()
     writer.append_rules(revision=2, distance=7)
+    return writer.records
+
+
+def new_sketched_log() -> list[LogRecord]:
+    """Rules that compare sketches, then ones that bound the candidates and count copies too; copies, withdrawals."""
+    writer = stepwise_log(22, tables=4, sketch_bytes=SKETCH_BYTES, centres=2)
+    search = {"search": DIRECTED, "distance": None, "probes": 64, "limit": 40, "short_limit": 20}
+    check = {"min_equal": 16, "short_min_equal": 8, "certain": 4}
+    for rules in (search | check, search | check | {"revision": 2, "candidates": 20, "copies": 2}):
+        writer.append_rules(**rules)
+        for _ in range(30):
+            writer.append_batch()
+        writer.append_withdrawal()
     return writer.records
 
 
@@ -104,21 +123,28 @@ def _searched(
 
 def main() -> None:
     folder = FIXTURES / f"v{INDEX_FORMAT_VERSION}"
-    index = LogIndex.open(folder / "log", scheme=SCHEME, settings=SETTINGS)
-    index.begin("a log")
-    records = new_log()
-    stored = [(each.offset, each.time, each.raw.hex()) for each in records]
-    (folder / LOG).write_bytes(gzip.compress(json.dumps(stored).encode(), mtime=0))
-    index.apply(records)
-    index.finish_trim()
-    index.close()
-    with Index(folder / "library") as library:
-        for article in LIBRARY["added"]:
-            library.add(*article)
+    for name, records in (("log", new_log()), ("sketches", new_sketched_log())):
+        if not (folder / name).exists():
+            write_log(folder, name, records)
+    if not (folder / "library").exists():
+        with Index(folder / "library") as library:
+            for article in LIBRARY["added"]:
+                library.add(*article)
     # RocksDB's diary, its empty write-ahead log and the locks are no part of the format.
     for name in ("LOG*", "*.log", "LOCK", "owner"):
         for file in folder.rglob(name):
             file.unlink()
+
+
+def write_log(folder: Path, name: str, records: list[LogRecord]) -> None:
+    """Write a log, and the index of it."""
+    stored = [(each.offset, each.time, each.raw.hex()) for each in records]
+    (folder / LOGS[name]).write_bytes(gzip.compress(json.dumps(stored).encode(), mtime=0))
+    index = LogIndex.open(folder / name, scheme=SCHEMES[name], settings=SETTINGS)
+    index.begin("a log")
+    index.apply(records)
+    index.finish_trim()
+    index.close()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from stream_dedup.errors import CorruptError
 from stream_dedup.index import LogIndex
 from stream_dedup.index.layout import INDEX_FORMAT_VERSION
 from tests.index.checks import check_standing, check_verdicts, covered_positions
-from tests.index.make_fixture import FIXTURES, check_library, log_of, open_old
+from tests.index.make_fixture import FIXTURES, LOGS, SCHEMES, check_library, log_of, open_old
 from tests.logs import SCHEME
 
 VERSIONS = ["v2"]
@@ -33,14 +33,16 @@ def test_an_index_of_format_1_is_refused(tmp_path: Path, kind: str) -> None:
     assert {path.name for path in (tmp_path / kind).iterdir()} - {"owner"} == {"current", "data-1"}
 
 
+@pytest.mark.parametrize("name", LOGS)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_log_index_of_this_version_is_loaded(tmp_path: Path, version: str) -> None:
-    """It verifies and gives the verdicts of its log."""
-    shutil.copytree(FIXTURES / version / "log", tmp_path / "log")
-    index = LogIndex.open(tmp_path / "log", scheme=SCHEME)
-    records = log_of(int(version.removeprefix("v")))
+def test_a_log_index_of_this_version_is_loaded(tmp_path: Path, version: str, name: str) -> None:
+    """It verifies and gives the verdicts of its log, whose entries have sketches or not."""
+    shutil.copytree(FIXTURES / version / name, tmp_path / "log")
+    index = LogIndex.open(tmp_path / "log", scheme=SCHEMES[name])
+    records = log_of(version, name)
     plain = plain_log(records)
-    assert index.low_watermark == plain.low_watermark > 0
+    assert index.low_watermark == plain.low_watermark
+    assert (index.low_watermark > 0) is (name == "log")
     check_standing(index, plain)
     rest = plain_log([record for record in records if record.offset >= plain.low_watermark])
     check_verdicts(index, rest, covered_positions(rest))
