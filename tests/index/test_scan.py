@@ -18,7 +18,8 @@ from stream_dedup.core.probes import directed, exact_plan
 from stream_dedup.index.layout import ROW, RowArray, row_type
 from stream_dedup.index.posting_lists import LISTS, PART_LISTS, PARTS, Level, PostingLists, Source
 from stream_dedup.index.row_chunks import RowChunks
-from stream_dedup.index.scan import FETCH_ROWS, WAITING_ROWS, scan
+from stream_dedup.index.scan import FETCH_ROWS, WAITING_ROWS, scan, warm
+from stream_dedup.index.scan_records import WAITING
 from tests.amount import FULL, examples
 from tests.index.scan_cases import (
     Case,
@@ -155,17 +156,18 @@ def test_the_bound_goes_on_in_the_next_posting_list() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["fetched", *(["array"] if FULL else [])])
 def test_scratch_memory_is_bounded_in_a_flood(kind: str) -> None:
-    """Eight million candidates that all pass the sieve, and of which none counts: at most 64 MiB."""
-    world, lists = flood(400_000)
-    queries = np.full(5, 399_999)
+    """Two million candidates that all pass the sieve, and of which none counts: at most 16 MiB, where all take 48."""
+    world, lists = flood(100_000)
+    queries = np.full(5, 99_999)
     query = ask(world, queries, exact_plan(3), directed=False, bucket_limit=10**6, oldest=np.full(5, 10**6))
     rows = rows_of(world, kind)
+    warm()
     tracemalloc.start()
     near = scan(query, lists, rows)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert (len(near.queries), near.candidates) == (0, 8_000_000)
-    assert peak < 64 << 20
+    assert (len(near.queries), near.candidates) == (0, 2_000_000)
+    assert peak < 16 << 20 < near.candidates * WAITING.itemsize
 
 
 def test_rows_are_fetched_in_bulk() -> None:
