@@ -37,7 +37,7 @@ class Stream:
         self._rng = np.random.default_rng(SEED)
         self._batch = batch
         self._tables = tables
-        self._sketch_values = self.scheme.widths.sketch_values
+        self._sketch_values = self.scheme.sketch_values
         self._seen_sums = np.empty((0, SIGNATURE_BITS), np.int8)
         self._seen_sketches = np.empty((0, self._sketch_values), np.uint8)
         self._offset = -1

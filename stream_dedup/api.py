@@ -206,6 +206,7 @@ class Index:
                 min_equal=profile.min_equal,
                 short_min_equal=profile.short_min_equal,
                 certain=profile.certain,
+                form_limit=profile.form_limit,
             )
         problems = rules.problems()
         if problems:

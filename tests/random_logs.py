@@ -257,7 +257,7 @@ class RandomSteps:
         }
 
     def _draw_least_equal(self) -> dict[str, Any]:
-        values = self.log.scheme.widths.sketch_values
+        values = self.log.scheme.sketch_values
         if self.bounds is None or not values:
             return {}
         least = [None, 0, 1, values // 4, values // 2, values]

@@ -169,7 +169,7 @@ def figures(measured: Measured, rows: I64, kind: Status, articles: int) -> Figur
 
 
 def _equal_values(measured: Measured, rows: I64) -> tuple[int, ...]:
-    values = measured.rules.scheme.widths.sketch_values if measured.rules.directed else 0
+    values = measured.rules.scheme.sketch_values if measured.rules.directed else 0
     return tuple(np.bincount(measured.near.equal[rows], minlength=values + 1).tolist()) if values else ()
 
 

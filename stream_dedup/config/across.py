@@ -225,7 +225,8 @@ def _directed_problems(config: Config) -> Iterator[ConfigProblem]:
             "set match.limit (--limit: bits of 256 between signatures) and match.probes (--probes: posting lists) "
             "instead, or use profile simhash",
         )
-    values = fingerprint_settings_of(config).widths.sketch_values
+    settings = fingerprint_settings_of(config)
+    values = settings.sketch_values
     for name in ("min_equal", "short_min_equal"):
         if (getattr(config.match, name) or 0) > values:
             yield ConfigProblem(
@@ -233,6 +234,12 @@ def _directed_problems(config: Config) -> Iterator[ConfigProblem]:
                 f"a sketch of profile {config.match.profile} has {values} values",
                 f"set at most {values}" if values else f"remove match.{name}",
             )
+    if config.match.form_limit is not None and not settings.form:
+        yield ConfigProblem(
+            ("match.form_limit", "match.profile"),
+            f"articles of profile {config.match.profile} have no form",
+            "remove match.form_limit",
+        )
     most = MAX_MASKS * config.features.tables
     if (config.match.probes or 0) > most:
         yield ConfigProblem(

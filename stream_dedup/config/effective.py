@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ARTICLE_ALL = "every text is short"
 """Shown for an article size that no text reaches."""
 
-SEARCH_KEYS = ("distance", "probes", "limit", "short_limit", "min_equal", "short_min_equal", "certain")
+SEARCH_KEYS = ("distance", "probes", "limit", "short_limit", "min_equal", "short_min_equal", "certain", "form_limit")
 """Keys of the section ``match`` for which a profile may have a default."""
 
 Value = str | int | bool | None
@@ -39,6 +39,7 @@ class SearchSettings(NamedTuple):
     min_equal: int | None = None
     short_min_equal: int | None = None
     certain: int | None = None
+    form_limit: int | None = None
 
 
 def profile_of(config: Config) -> Profile:
@@ -64,6 +65,7 @@ def search_of(config: Config) -> SearchSettings:
         _or(match.min_equal, profile.min_equal),
         _or(short_min_equal, profile.short_min_equal),
         _or(match.certain, profile.certain),
+        _or(match.form_limit, profile.form_limit),
     )
 
 
@@ -104,6 +106,7 @@ def rules_of(config: Config) -> Rules:
         min_equal=search.min_equal,
         short_min_equal=search.short_min_equal,
         certain=search.certain,
+        form_limit=search.form_limit,
         window_ms=config.match.window_ms,
         bucket_limit=config.match.bucket_limit,
         candidates=config.match.candidates or None,

@@ -10,7 +10,7 @@ from stream_dedup.config import checks
 from stream_dedup.config.checks import parse_duration_ms
 from stream_dedup.config.keys import PROFILE_DEFAULT, key
 from stream_dedup.config.sections import Section
-from stream_dedup.core.model import SIGNATURE_BITS, SKETCH_SIZES, Widths
+from stream_dedup.core.model import SIGNATURE_BITS, SKETCH_SIZES, SKETCH_WORD_VALUES
 from stream_dedup.core.rules import (
     BUCKET_LIMIT,
     CANDIDATES,
@@ -22,7 +22,7 @@ from stream_dedup.core.rules import (
 )
 
 MAX_TABLES = 16
-MAX_SKETCH_VALUES = Widths(sketch_bytes=SKETCH_SIZES[-1]).sketch_values
+MAX_SKETCH_VALUES = SKETCH_SIZES[-1] * SKETCH_WORD_VALUES // 8
 
 
 class MatchConfig(Section):
@@ -83,6 +83,14 @@ class MatchConfig(Section):
         None,
         "directed search: bits within which the signatures decide alone, and sketches are not compared",
         unset=PROFILE_DEFAULT,
+        ge=0,
+        le=SIGNATURE_BITS,
+    )
+    form_limit: int | None = key(
+        None,
+        "directed search: the limit for texts of one form that differ in their numbers",
+        unset=PROFILE_DEFAULT,
+        note="256: forms tell nothing",
         ge=0,
         le=SIGNATURE_BITS,
     )

@@ -38,6 +38,8 @@ SKETCH_WORD_VALUES = 16
 """Values of a sketch in 8 bytes: 4 bits each."""
 SKETCH_SIZES = (0, 8, 16, 24, 32)
 """Bytes that a scheme's sketches may have: whole words of 8; 0 of a scheme without sketches."""
+FORM_BYTES = 8
+"""Bytes of a form, the end of a sketch: 4 of the frame of the text, then 4 of its numbers."""
 
 
 class Widths(NamedTuple):
@@ -46,16 +48,12 @@ class Widths(NamedTuple):
     tables: TableCount = TABLE_COUNTS[0]
     """Number of block tables: an entry has ``TABLE_MARGIN_BYTES`` of margins for each."""
     sketch_bytes: int = 0
+    """Bytes of an entry's sketch, its form included."""
 
     @property
     def margin_bytes(self) -> int:
         """Bytes of an entry's margins."""
         return TABLE_MARGIN_BYTES * self.tables
-
-    @property
-    def sketch_values(self) -> int:
-        """Values of an entry's sketch."""
-        return self.sketch_bytes * SKETCH_WORD_VALUES // 8
 
     def __str__(self) -> str:
         """Return both in words."""

@@ -62,6 +62,7 @@ class Profile:
     min_equal: int | None = None
     short_min_equal: int | None = None
     certain: int | None = None
+    form_limit: int | None = None
 
 
 _ALL = (

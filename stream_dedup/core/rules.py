@@ -22,8 +22,10 @@ import xxhash
 from stream_dedup.core.model import (
     BLOCK_BITS,
     FINGERPRINT_BITS,
+    FORM_BYTES,
     SIGNATURE_BITS,
     SKETCH_SIZES,
+    SKETCH_WORD_VALUES,
     TABLE_COUNTS,
     Status,
     TableCount,
@@ -68,6 +70,7 @@ LATER_FIELDS: dict[str, Any] = {
     "min_equal": None,
     "short_min_equal": None,
     "certain": None,
+    "form_limit": None,
 }
 """Fields of a rules record that the first releases did not have, with their defaults: an absent field has its default,
 and a field with its default is absent, so that rules of these releases keep their bytes."""
@@ -95,6 +98,16 @@ class Scheme:
         return self.widths.sketch_bytes
 
     @property
+    def form_bytes(self) -> int:
+        """Bytes of the form at the end of a sketch: ``FORM_BYTES``, or 0 of a scheme without forms."""
+        return FORM_BYTES if "form" in json.loads(self.parameters) else 0
+
+    @property
+    def sketch_values(self) -> int:
+        """Values of an entry's sketch."""
+        return (self.sketch_bytes - self.form_bytes) * SKETCH_WORD_VALUES // 8
+
+    @property
     def widths(self) -> Widths:
         """Widths of the columns of its entries."""
         return _widths(self.parameters)
@@ -118,7 +131,8 @@ class Rules:
     Directed search: ``probes`` is the number of look-ups for each article. Two articles are near within ``limit`` bits
     of the signature, short texts within ``short_limit``. Beyond ``certain`` bits (None: at any distance) at least
     ``min_equal`` values of their sketches must be equal too, of short texts ``short_min_equal``; None or 0: sketches
-    are not compared. ``distance`` is None.
+    are not compared. Texts of one form that differ in their numbers are near within ``form_limit`` bits only; None:
+    forms are not compared. ``distance`` is None.
 
     ``window_ms`` is how long an article is remembered, in ms of log time; None: for ever. ``bucket_limit`` is
     the number of newest entries that are compared in each posting list. Of those that pass the sieve the first
@@ -139,6 +153,7 @@ class Rules:
     min_equal: int | None = None
     short_min_equal: int | None = None
     certain: int | None = None
+    form_limit: int | None = None
     window_ms: int | None = None
     bucket_limit: int = BUCKET_LIMIT
     candidates: int | None = None
@@ -276,6 +291,7 @@ class Rules:
             _given("min_equal", self.min_equal, EXACT),
             _given("short_min_equal", self.short_min_equal, EXACT),
             _given("certain", self.certain, EXACT),
+            _given("form_limit", self.form_limit, EXACT),
             "" if four else f"search {self.search!r}: takes a scheme of 4 tables, this one has {tables}",
         ]
 
@@ -288,12 +304,20 @@ class Rules:
             self._sketch_problem("min_equal", self.min_equal),
             self._sketch_problem("short_min_equal", self.short_min_equal),
             "" if self.certain is None else _outside("certain", self.certain, 0, SIGNATURE_BITS),
+            self._form_problem(),
         ]
+
+    def _form_problem(self) -> str:
+        if self.form_limit is None:
+            return ""
+        if not self.scheme.form_bytes:
+            return f"form_limit {_word(self.form_limit)}: the scheme has no forms"
+        return _outside("form_limit", self.form_limit, 0, SIGNATURE_BITS)
 
     def _sketch_problem(self, name: str, value: int | None) -> str:
         if value is None:
             return ""
-        values = self.scheme.widths.sketch_values
+        values = self.scheme.sketch_values
         if value and not values:
             return f"{name} {_word(value)}: the scheme has no sketches"
         return _outside(name, value, 0, values)
@@ -348,10 +372,15 @@ def _scheme_problems(scheme: Scheme) -> list[str]:
     tables = parameters.get("tables", TABLE_COUNTS[0])
     if not _whole(tables) or tables not in TABLE_COUNTS:
         return [f"scheme.parameters: tables {tables!r}: must be one of {', '.join(map(str, TABLE_COUNTS))}"]
-    sketch = parameters.get("sketch", _NO_SKETCH)
+    return _sketch_problems(parameters.get("sketch", _NO_SKETCH), "form" in parameters)
+
+
+def _sketch_problems(sketch: object, has_form: bool) -> list[str]:  # noqa: FBT001 - read from the parameters
     if not isinstance(sketch, list) or len(sketch) < len(_NO_SKETCH) or not _is_size(sketch[1]):
         sizes = ", ".join(map(str, SKETCH_SIZES))
         return [f"scheme.parameters: sketch {sketch!r}: must be a list whose second item is its bytes, one of {sizes}"]
+    if has_form and sketch[1] <= FORM_BYTES:
+        return [f"scheme.parameters: sketch {sketch!r}: must have more than the {FORM_BYTES} bytes of a form"]
     return []
 
 

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import xxhash
 
-from stream_dedup.core.model import SIGNATURE_BITS, TABLE_COUNTS, TableCount, Widths
+from stream_dedup.core.model import FORM_BYTES, SIGNATURE_BITS, SKETCH_WORD_VALUES, TABLE_COUNTS, TableCount, Widths
 from stream_dedup.core.rules import Scheme
 from stream_dedup.errors import UserError
 
@@ -54,6 +54,7 @@ _STEPS = {
     "chars": "characters+pairs+trigrams-of-words/2",
     "languages": "jieba+length+function-words/1",
     "stop_words": "drop/1",
+    "form": "grammar-and-digits/1",
     "sketch": "one-permutation-minhash-of-{}/1",
 }
 """Version of the code of each step."""
@@ -138,7 +139,8 @@ class FingerprintSettings:
     which does not count) are files of words; the scheme has the hash of their content.
 
     ``sketch``: lengths of shingles, and how many values of an entry's sketch are made of each; none: no sketch. It is
-    made of the ``letters`` of the text, or of all ``characters``, addresses included.
+    made of the ``letters`` of the text, or of all ``characters``, addresses included. ``form``: whether it ends with
+    the form of the text (``fingerprint.form``).
 
     ``scope_field``: articles match only within one value of this field. ``seed`` changes the hash of every feature,
     ``tables`` is the number of block tables. ``segmenter`` is not part of the scheme: both segmenters give the same
@@ -160,6 +162,7 @@ class FingerprintSettings:
     stop_words: Path | None = None
     sketch: tuple[tuple[int, int], ...] = ()
     sketch_text: Literal["letters", "characters"] = "letters"
+    form: bool = False
     scope_field: str | None = None
     seed: int = 0
     tables: TableCount = TABLE_COUNTS[0]
@@ -168,7 +171,13 @@ class FingerprintSettings:
     @property
     def widths(self) -> Widths:
         """Widths of the columns of the entries."""
-        return Widths(self.tables, sum(values for _, values in self.sketch) // 2)
+        form = FORM_BYTES if self.form else 0
+        return Widths(self.tables, self.sketch_values * 8 // SKETCH_WORD_VALUES + form)
+
+    @property
+    def sketch_values(self) -> int:
+        """Values of an entry's sketch."""
+        return sum(values for _, values in self.sketch)
 
     @property
     def has_long(self) -> bool:
@@ -222,6 +231,8 @@ def scheme_of(settings: FingerprintSettings) -> Scheme:
             settings.widths.sketch_bytes,
             settings.sketch,
         ]
+    if settings.form:
+        parameters["form"] = _STEPS["form"]
     parameters |= _sizes(settings) | _input(settings)
     if settings.has_long:
         parameters["long"] = _treatment(settings.long, settings)

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_dedup.core.arrays import I64, U8, U16, U32, U64
-from stream_dedup.core.model import DocNumber, Status
+from stream_dedup.core.model import FORM_BYTES, SIGNATURE_BITS, DocNumber, Status
 from stream_dedup.core.probes import KEY_FACTORS, directed, exact_plan, keys, sketch_words, sure_masks
 from stream_dedup.core.rules import Rules
 
@@ -67,10 +67,12 @@ class Query:
         plan: look-ups ``table << 16 | mask``, shape (n, probes), or (1, probes) for the same for every article.
         directed: directed search, else exact.
         reach: of each article, greatest distance in bits.
-        sketches: words of the articles' sketches, shape (n, 1 to 4); None: sketches are not compared.
+        sketches: words of the articles' sketches, shape (n, 1 to 4); None: neither values nor forms are compared.
         least_equal: of each article, equal values that an entry's sketch must at least have.
         sure: of each article, the masks of each word for the sieve of sure bits, shape (n, words, 2); None: the word
             sieve.
+        form_words: words at the end of a sketch that are its form.
+        form_limit: greatest distance from an entry with the same frame and other numbers.
         certain: greatest distance at which sketches are not compared; -1: they always are.
         bucket_limit: newest entries of each posting list that are compared.
         candidates: entries that are checked for each article; None: all of them.
@@ -94,6 +96,8 @@ class Query:
     sketches: U64 | None = None
     least_equal: I64 | None = None
     sure: U64 | None = None
+    form_words: int = 0
+    form_limit: int = SIGNATURE_BITS
     certain: int = -1
     oldest: I64 | None = None
     own_ids: U64 | None = None
@@ -150,6 +154,7 @@ def query_of(articles: Articles, rules: Rules, low_watermark: DocNumber, withdra
     """
     reaches = np.array([0 if status is Status.REJECTED else rules.reach(status) for status in Status], np.int64)
     least_equal = np.array([rules.least_equal(status) for status in Status], np.int64)
+    has_second_check = bool(least_equal.any()) or rules.form_limit is not None
     return Query(
         keys=keys(articles.signatures, articles.groups),
         groups=articles.groups,
@@ -157,9 +162,11 @@ def query_of(articles: Articles, rules: Rules, low_watermark: DocNumber, withdra
         plan=directed(articles.margins, rules.probes or 1) if rules.directed else exact_plan(rules.distance or 0),
         directed=rules.directed,
         reach=reaches[articles.statuses],
-        sketches=sketch_words(articles.sketches) if least_equal.any() else None,
-        least_equal=least_equal[articles.statuses] if least_equal.any() else None,
+        sketches=sketch_words(articles.sketches) if has_second_check else None,
+        least_equal=least_equal[articles.statuses] if has_second_check else None,
         sure=sure_masks(articles.margins) if rules.sieves_sure_bits else None,
+        form_words=rules.scheme.form_bytes // FORM_BYTES,
+        form_limit=SIGNATURE_BITS if rules.form_limit is None else rules.form_limit,
         certain=rules.certain_bits,
         bucket_limit=rules.bucket_limit,
         candidates=rules.candidates,

@@ -193,8 +193,10 @@ def _articles(query: Query) -> NDArray[Any]:
         articles["sure"][:, : query.sure.shape[1]] = query.sure
     articles["limit"] = query.bucket_limit
     if query.sketches is not None:
-        words = query.sketches.shape[1]
-        articles["sketch"][:, :words], articles["sketch_words"] = query.sketches, words
+        words = query.sketches.shape[1] - query.form_words
+        articles["sketch"][:, :words], articles["sketch_words"] = query.sketches[:, :words], words
         articles["least_equal"], articles["certain"] = query.least_equal, query.certain
+        if query.form_words:
+            articles["form"], articles["form_limit"] = query.sketches[:, words], query.form_limit
     articles["room"] = NO_BOUND if query.candidates is None else query.candidates
     return articles

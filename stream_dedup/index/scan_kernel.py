@@ -45,6 +45,8 @@ LINE = 64
 WORD, HALF = 8, 4
 """Bytes of a key, of a document number or a start."""
 
+_FRAME = np.uint64(0xFFFF_FFFF)
+"""The frame in the word of a form; the numbers are the other half."""
 _LOWEST_BITS = np.uint64(0x1111_1111_1111_1111)
 """The lowest bit of each value of a sketch."""
 
@@ -288,6 +290,19 @@ def _equal_values(own: U64, address: int, words: int) -> int:
     return equal
 
 
+@inlined
+def _is_confirmed(article: Record, distance: int, sketch: int) -> bool:
+    """Whether the form and the values of the sketch at an address allow an entry at this distance to be near."""
+    if distance > article.form_limit and article.form != 0:
+        apart = article.form ^ load_word(sketch + article.sketch_words * WORD)
+        if apart != 0 and apart & _FRAME == 0:
+            return False
+    if distance <= article.certain:
+        return True
+    least: int = article.least_equal
+    return _equal_values(article.sketch, sketch, article.sketch_words) >= least
+
+
 @compiled(void, read(_WAITING), written(_ARTICLE), read(int64, 2), boolean, written(int64), written(int64, 2))
 def check(waiting: Records, articles: Records, withdrawn: I64, directed: bool, seen: I64, best: I64) -> None:  # noqa: FBT001 - compiled: no names
     """Step 3: compare candidates with their rows and keep the best; ``seen`` notes those that were counted."""
@@ -307,11 +322,7 @@ def check(waiting: Records, articles: Records, withdrawn: I64, directed: bool, s
                 distance += popcount(own[word] ^ other[word])
             if distance > article.reach:
                 continue
-            if (
-                distance > article.certain
-                and _equal_values(article.sketch, waiting[number].at + ROW_BYTES, article.sketch_words)
-                < article.least_equal
-            ):
+            if not _is_confirmed(article, distance, waiting[number].at + ROW_BYTES):
                 continue
             rank = distance << DISTANCE_SHIFT | doc_number
         if rank < best[at, best.shape[1] - 1]:  # a view of one row costs more than most of what is here
