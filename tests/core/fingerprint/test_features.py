@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from stream_dedup.core.fingerprint import features
-from stream_dedup.core.fingerprint.features import segmenter, words_of
+from stream_dedup.core.fingerprint.features import grams_of, segmenter, words_of
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.normalise import normalise, split
@@ -27,6 +27,13 @@ CUTTING = SEGMENTERS if FULL else SEGMENTERS[:1]
 
 load = segmenter.__wrapped__
 """``segmenter`` without its cache: the other tests keep the segmenters that are loaded."""
+
+
+def test_a_number_is_one_feature_of_short_text() -> None:
+    """Another digit makes another number, with nothing in common; another letter leaves most of a word."""
+    assert grams_of(["20261122"]) == Counter(["_20261122_"])
+    assert not grams_of(["20261122"]) & grams_of(["20261123"])
+    assert grams_of(["library"]) & grams_of(["librery"]) == Counter(["_li", "lib", "ibr", "ry_"])
 
 
 @pytest.mark.parametrize("name", CUTTING)
