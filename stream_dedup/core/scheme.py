@@ -50,7 +50,7 @@ _STEPS = {
     "repeats": "1",
     "lookalikes": "1",
     "plain": "han-runs-by-jieba+letters-and-digits/1",
-    "marked": "han-runs-by-jieba+letters-digits-marks+pairs-of-unspaced/1",
+    "marked": "han-runs-by-jieba+letters-digits-marks+fours-of-unspaced/1",
     "chars": "characters+pairs+trigrams-of-words/2",
     "languages": "jieba+length+function-words/1",
     "stop_words": "drop/1",
@@ -96,7 +96,7 @@ class Features:
 
     ``kind`` is ``words``, or ``chars``: characters and pairs of neighbours, and of the words of languages with spaces
     every three neighbouring letters. ``words`` says how words are split: ``plain`` is the way of the ``simhash``
-    profile; ``marked`` keeps combining marks within words and splits languages without spaces into pairs of characters.
+    profile; ``marked`` keeps combining marks within words and splits languages without spaces into runs of characters.
 
     ``weights``: see ``weights``. ``top_k`` keeps only the heaviest features; None: all. ``damped`` uses
     1 + ``damping`` ln tf instead of tf (``tfidf`` only). ``idf`` is the source of the IDF of words: ``jieba``'s table

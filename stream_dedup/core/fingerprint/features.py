@@ -8,8 +8,8 @@ order. A user's words are added to a separate segmenter, never to a shared one.
 Runs of characters that are neither letters nor digits are no features; they do not reach this file.
 
 Japanese, Thai, Lao, Khmer and Burmese are written without spaces, and there is no dictionary for them here. A run of
-such letters would make one word of a whole sentence; among ``marked`` words it counts as its overlapping pairs of
-characters instead. The same holds for ideographs that jieba does not know.
+such letters would make one word of a whole sentence; among ``marked`` words it counts as its overlapping runs of
+``UNSPACED_SIZE`` characters instead. The same holds for ideographs that jieba does not know.
 
 A segmenter is loaded at the first call, in part of a second (jieba: about two seconds). jieba would cache its
 dictionary in the folder for temporary files and trust any file of that name there, also an older dictionary or a file
@@ -24,7 +24,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import chain
-from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +45,11 @@ _UNSPACED = (
     "\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31a0-\u31ff\u3400-\u4dbf\u9fd6-\u9fff\u0e00-\u0eff\u1000-\u109f\ua9e0-\ua9ff"
     "\uaa60-\uaa7f\u1780-\u17ff\u19e0-\u19ff\U00020000-\U0003ffff"
 )
-_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]{{2}}")
+_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]")
 _UNSPACED_RUNS = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 _IDEOGRAPHS = re.compile("[\u4e00-\u9fd5]+")
+UNSPACED_SIZE = 4
+"""Characters: about a word of these languages. Pairs are so few that all long texts of one language share most."""
 SINGLES = f"\u4e00-\u9fd5{_UNSPACED}"
 """Characters of languages without spaces, for use inside a character class."""
 
@@ -67,8 +68,8 @@ def count_words(runs: Runs, segmenter: Segmenter) -> Counter[str]:
     return counts
 
 
-def pair_up(words: list[str]) -> list[str]:
-    """Replace runs that are written without spaces by their overlapping pairs of characters."""
+def cut_unspaced(words: list[str]) -> list[str]:
+    """Replace runs that are written without spaces by their overlapping runs of ``UNSPACED_SIZE`` characters."""
     if "".join(words).isascii():
         return words
     return list(chain.from_iterable([word] if word.isascii() else _parts(word) for word in words))
@@ -117,8 +118,8 @@ def trigrams_of(word: str) -> list[str]:
 
 def _parts(word: str) -> Iterable[str]:
     for run in _UNSPACED_RUNS.findall(word):
-        if _UNSPACED_RUN.match(run):
-            yield from map(add, run, run[1:])
+        if len(run) > UNSPACED_SIZE and _UNSPACED_RUN.match(run):
+            yield from (run[at : at + UNSPACED_SIZE] for at in range(len(run) - UNSPACED_SIZE + 1))
         else:
             yield run
 

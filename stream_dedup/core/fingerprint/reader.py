@@ -33,7 +33,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from stream_dedup.core.fingerprint.features import count_words, grams_of, pair_up, read_lines, segmenter, units_of
+from stream_dedup.core.fingerprint.features import count_words, cut_unspaced, grams_of, read_lines, segmenter, units_of
 from stream_dedup.core.fingerprint.mixing import WHOLE, mixing_end, share_of_short
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation, Treatment
@@ -220,7 +220,7 @@ class Reader:
         own = self._settings.user_dictionary
         cut = segmenter(self._settings.segmenter, own, simplified=own is not None and treatment.normalisation.simplify)
         if treatment.features.words == "marked":
-            runs = Runs(runs.han, pair_up(runs.words))
+            runs = Runs(runs.han, cut_unspaced(runs.words))
         counts = count_words(runs, cut)
         if self._settings.stop_words is not None:
             for word in counts.keys() & stop_words(self._settings.stop_words, treatment.normalisation):
