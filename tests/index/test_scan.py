@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.core.arrays import I64
-from stream_dedup.core.probes import directed, exact_plan
+from stream_dedup.core.probes import directed, exact_plan, sure_masks
 from stream_dedup.index.layout import ROW, RowArray, row_type
 from stream_dedup.index.posting_lists import LISTS, PART_LISTS, PARTS, Level, PostingLists, Source
 from stream_dedup.index.row_chunks import RowChunks
@@ -61,6 +61,30 @@ def whole_case(world: World, stored: int, young: int, probes: int) -> Case:
     query = ask(world, articles, directed(world.margins, probes))
     lists = make_lists(world, 4, np.full((4, PARTS), stored), young)
     return Case(world, lists, query, articles, rules_for(query, 4, probes, 0))
+
+
+def test_each_word_has_sure_bits_of_its_own() -> None:
+    """Copies far apart, margins of two kinds: of each word the sieve passes what the reference says."""
+    rng = np.random.default_rng(1)
+    world = make_world(rng, 400, 8, 60, 8)
+    margins = rng.choice(np.array([0x00, 0x0F, 0xF0, 0xFF], np.uint8), world.margins.shape)
+    world = replace(world, margins=margins)
+    articles = np.arange(400)
+    query = ask(
+        world,
+        articles,
+        directed(margins, 40),
+        reach=np.full(400, 90),
+        sketches=np.ascontiguousarray(world.rows["sketch"]),
+        least_equal=np.zeros(400, np.int64),
+        sure=sure_masks(margins),
+    )
+    lists = make_lists(world, 8, np.zeros((8, PARTS), np.int64), 400)
+    case = Case(world, lists, query, articles, rules_for(query, 8, 40, 0))
+    found = numbered(scan(query, lists, RowChunks.of(world.rows)), 400)
+    assert found == by_definition(case)
+    assert sum(map(len, found)) > 400
+    assert numbered(scan(query.part(articles[::2]), lists, RowChunks.of(world.rows)), 200) == found[::2]
 
 
 def test_the_cases_find_something() -> None:
