@@ -27,6 +27,9 @@ comments of the same common words share these too, and differ in longer shingles
 CERTAIN = 20
 """Bits within which signatures decide alone. A signature is made of the text without what spam varies, such as links
 and pictures; the sketch of a comment sees these too."""
+FORM_LIMIT = 11
+"""Bits within which texts of one form are near although their numbers differ: copies of a long notice, whose numbers
+are a small part of it. Two notices from one template mostly differ in more bits."""
 
 _WORDS = Treatment(
     Normalisation(invisible=True, tags=True, entities=True, urls="drop", join_numbers=True, rejoin=True, simplify=True),
@@ -76,6 +79,7 @@ _ALL = (
             exact_size=EXACT_SIZE,
             exact="letters",
             sketch=ARTICLE_SKETCH,
+            form=True,
         ),
         search=DIRECTED,
         probes=768,
@@ -84,6 +88,7 @@ _ALL = (
         min_equal=22,
         short_min_equal=22,
         certain=CERTAIN,
+        form_limit=FORM_LIMIT,
     ),
     Profile(
         FingerprintSettings(

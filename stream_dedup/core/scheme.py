@@ -232,7 +232,7 @@ def scheme_of(settings: FingerprintSettings) -> Scheme:
             settings.sketch,
         ]
     if settings.form:
-        parameters["form"] = _STEPS["form"]
+        parameters["form"] = f"{_STEPS['form']}-{content_hash(common_words_path())}"
     parameters |= _sizes(settings) | _input(settings)
     if settings.has_long:
         parameters["long"] = _treatment(settings.long, settings)

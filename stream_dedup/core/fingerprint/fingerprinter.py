@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.fingerprint import simhash
+from stream_dedup.core.fingerprint.form import NO_FORM, form_of, packed
 from stream_dedup.core.fingerprint.mixing import WHOLE, factor
 from stream_dedup.core.fingerprint.reader import Counted, Reader
-from stream_dedup.core.fingerprint.short import ShortFingerprinter
+from stream_dedup.core.fingerprint.short import ShortFingerprinter, ShortTexts
 from stream_dedup.core.fingerprint.sketch import Sketcher
 from stream_dedup.core.fingerprint.weigher import Feature, Weigher, feature_hash, feature_hashes
 from stream_dedup.core.fingerprint.weights import Sums, damping
@@ -80,6 +81,10 @@ class Explained(NamedTuple):
     """One for each bit that the tables are keyed by, 0 to 15."""
     sketch: bytes
     """Empty if the scheme has none."""
+    frame: str
+    """Words of grammar of the text's form, separated by spaces; empty if the text or the scheme has no form."""
+    numbers: str
+    """Digits of the text's form."""
 
 
 class Fingerprinter:
@@ -164,7 +169,8 @@ class Fingerprinter:
             self._fill(made, featured, self._mixed([counted[row] for row in featured]))
         exact = {row: next(iter(one.short)) for row, one in counted.items() if one.status is Status.EXACT}
         self._fill_exact(made, exact)
-        self._fill_sketches(made, {row: one.sketched for row, one in counted.items() if one.status in _BY_FEATURES})
+        own = [counted[row] for row in featured]
+        self._fill_sketches(made, featured, [one.sketched for one in own], [one.formed for one in own])
         return made
 
     def _read_quickly(self, quick: ShortFingerprinter, texts: Sequence[Text], made: Fingerprints) -> list[int]:
@@ -178,9 +184,8 @@ class Fingerprinter:
             short = np.array(rows)[found.statuses == Status.SHORT]
             self._fill(made, short, sums)
             self._fill_exact(made, {rows[at]: text for at, text in found.exact.items()})
-            if self._settings.sketch:
-                by_features = np.flatnonzero(found.statuses == Status.SHORT).tolist()
-                self._fill_sketches(made, {rows[at]: found.sketched[at] for at in by_features})
+            by_features = np.flatnonzero(found.statuses == Status.SHORT).tolist()
+            self._fill_sketches(made, short, *_summarised(found, by_features))
         return deferred
 
     def _read_beside(
@@ -202,9 +207,9 @@ class Fingerprinter:
             counted = [self._reader.read_beside_short(_fields(texts[row]), words[row]) for row in own]
             made.statuses[own] = [one.status for one in counted]
             self._fill(made, own, self._mixed(counted, sums))
-            sketched = zip(own, counted, np.flatnonzero(short).tolist(), strict=True)
-            if self._settings.sketch:
-                self._fill_sketches(made, {row: one.sketched or found.sketched[at] for row, one, at in sketched})
+            sketched, formed = _summarised(found, np.flatnonzero(short).tolist())
+            sketched = [one.sketched or other for one, other in zip(counted, sketched, strict=True)]
+            self._fill_sketches(made, own, sketched, formed)
         return {row: one for row, one in read.items() if not isinstance(one, list)}, [rest[number] for number in left]
 
     def _mixed(self, counted: Sequence[Counted], short: Sums | None = None) -> Sums:
@@ -231,9 +236,16 @@ class Fingerprinter:
             made.signatures[row] = np.frombuffer(feature_hash(text, self._settings.seed), np.uint8)
             made.margins[row] = 0xFF
 
-    def _fill_sketches(self, made: Fingerprints, sketched: Mapping[int, str]) -> None:
-        if self._settings.sketch and sketched:
-            made.sketches[list(sketched)] = self._sketcher.of_texts(list(sketched.values()))
+    def _fill_sketches(
+        self, made: Fingerprints, rows: Sequence[int] | NDArray[np.intp], sketched: list[str], formed: list[str]
+    ) -> None:
+        """Fill in the sketches of these rows, which end with the forms."""
+        size = self._sketcher.size
+        if not (size and len(rows)):
+            return
+        made.sketches[rows, :size] = self._sketcher.of_texts(sketched)
+        if self._settings.form:
+            made.sketches[rows, size:] = packed(map(form_of, formed), self._settings.seed)
 
     @staticmethod
     def _short_fingerprinter(settings: FingerprintSettings) -> ShortFingerprinter | None:
@@ -265,11 +277,12 @@ class Fingerprinter:
         margins = np.full(width, simhash.MAX_MARGIN, np.uint8) if status is Status.EXACT else margins
         signature = simhash.reduce(sums).tobytes()
         named = tuple(replace(one, name=_readable(one.name)) for one in features)
-        sketch = bytes(self._sketcher.size)
+        made, form = self._blank(1), NO_FORM
         if status in _BY_FEATURES:
-            sketch = self._sketcher.of_texts([counted.sketched])[0].tobytes()
-        whole = sums.astype(np.int64)
-        return Explained(status, _readable(compared), named, whole, signature, margins, sketch)
+            form = form_of(counted.formed)
+            self._fill_sketches(made, [0], [counted.sketched], [counted.formed])
+        whole, sketch = sums.astype(np.int64), made.sketches[0].tobytes()
+        return Explained(status, _readable(compared), named, whole, signature, margins, sketch, *form)
 
     def _features(self, counted: Counted) -> list[Feature]:
         """Return the features of a text of either kind, or of one between, heaviest first."""
@@ -284,6 +297,11 @@ class Fingerprinter:
                 scale = _factor(share, sum(one.weight**2 for one in own))
                 features += [replace(one, weight=one.weight * scale) for one in own]
         return sorted(features, key=lambda one: -one.weight)
+
+
+def _summarised(found: ShortTexts, rows: Sequence[int]) -> tuple[list[str], list[str]]:
+    """Return what the sketches and the forms of these texts are made of."""
+    return [found.sketched.get(row, "") for row in rows], [found.formed.get(row, "") for row in rows]
 
 
 def _add_share(mixed: Sums, rows: list[int], sums: Sums, shares: list[int]) -> None:

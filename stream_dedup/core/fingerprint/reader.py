@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stream_dedup.core.fingerprint.features import count_words, cut_unspaced, grams_of, read_lines, segmenter, units_of
+from stream_dedup.core.fingerprint.form import MOST_LETTERS
 from stream_dedup.core.fingerprint.mixing import WHOLE, mixing_end, share_of_short
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation, Treatment
@@ -67,6 +68,8 @@ class Counted(NamedTuple):
     """Share of the short text's features in the signature, of ``mixing.WHOLE``."""
     sketched: str = ""
     """Empty if the scheme has no sketch."""
+    formed: str = ""
+    """What the form is made of; empty if the scheme has no forms, or the text is too long to have one."""
 
 
 class Reader:
@@ -76,7 +79,8 @@ class Reader:
         """Load nothing yet."""
         self._settings = settings
         self._article_size = settings.article_size or 0
-        self._surely_long = max(mixing_end(self._article_size) if settings.has_short else 0, settings.exact_size)
+        mixed = mixing_end(self._article_size) if settings.has_short else 0
+        self._surely_long = max(mixed, settings.exact_size, MOST_LETTERS + 1 if settings.form else 0)
 
     def warm(self) -> None:
         """Load dictionaries and tables now.
@@ -98,10 +102,16 @@ class Reader:
         """
         fields = self._plain(texts)
         runs = self._runs(fields)
-        size = size_of(runs)
-        if runs and size >= self._surely_long:
+        if runs and size_of(runs) >= self._surely_long:
             return self._long(fields, runs)
-        characters, short = self._normalised(fields)
+        normalised = self._before_tricks(fields)
+        counted = self._read_normalised(fields, runs, normalised)
+        return counted._replace(formed="\n".join(normalised)) if self._settings.form else counted
+
+    def _read_normalised(self, fields: Sequence[str], runs: list[Runs], normalised: Sequence[str]) -> Counted:
+        """Return status and counts of a text that may be short; ``normalised``: each field up to NFKC."""
+        size, characters = size_of(runs), sum(map(len, normalised))
+        short = self._as_short(normalised)
         units = [units_that_count(one) for one in short]
         letters = sum(len(unit) for one in units for unit in one if unit not in clean.TOKEN_NAMES)
         exact = letters if self._settings.exact == "letters" else characters
@@ -140,7 +150,7 @@ class Reader:
         fields = self._plain(texts)
         if status is Status.LONG:
             return "\n".join(normalise_by(field, self._settings.long.normalisation) for field in fields)
-        _, short = self._normalised(fields)
+        short = self._as_short(self._before_tricks(fields))
         whole = status is Status.EXACT and self._settings.exact == "characters"
         return "\n".join(short if whole else (" ".join(units_that_count(one)) for one in short))
 
@@ -158,11 +168,13 @@ class Reader:
     def _plain(self, texts: Sequence[str]) -> list[str]:
         return [markup.text_of(one) if html else one for one, html in zip(texts, self._settings.html, strict=True)]
 
-    def _normalised(self, fields: Sequence[str]) -> tuple[int, list[str]]:
-        """Return the number of characters that is compared with the exact size, and each field as short text."""
-        steps = self._settings.short.normalisation
-        normalised = [before_tricks(field, steps) for field in fields]
-        return sum(map(len, normalised)), [normalise_short(one, steps) for one in normalised]
+    def _before_tricks(self, fields: Sequence[str]) -> list[str]:
+        """Return each field as short text up to NFKC."""
+        return [before_tricks(field, self._settings.short.normalisation) for field in fields]
+
+    def _as_short(self, normalised: Sequence[str]) -> list[str]:
+        """Return each field as short text, from its text up to NFKC."""
+        return [normalise_short(one, self._settings.short.normalisation) for one in normalised]
 
     def _long(self, fields: Sequence[str], runs: Sequence[Runs]) -> Counted:
         treatment, weights = self._settings.long, self._settings.field_weights

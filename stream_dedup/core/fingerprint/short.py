@@ -16,6 +16,7 @@ which some texts are deferred.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -78,6 +79,8 @@ class ShortTexts(NamedTuple):
     counts: I64
     sketched: dict[int, str]
     """What the sketch of each text is made of, by row; none if the scheme has no sketch."""
+    formed: Mapping[int, str] = MappingProxyType({})
+    """What the form of each text is made of, by row; none if the scheme has no forms."""
 
 
 class ShortFingerprinter:
@@ -154,7 +157,7 @@ class ShortReader:
         found = self._counted(done, sizes, deferred)
         if self._settings.sketch and self._settings.sketch_text == "characters":
             found.sketched.update((row, characters_to_sketch(texts[row], self._steps)) for row in strings)
-        return found
+        return found._replace(formed=normalised.strings()) if self._settings.form else found
 
     def _by_definition(self, texts: Sequence[str], rows: list[int]) -> tuple[list[int], dict[int, str]]:
         """Normalise the texts that are not plain; return the deferred rows, and the others normalised."""

@@ -42,7 +42,7 @@ OTHERS = (
 PIECES = (
     *'a1。，@.:/-_ \n\u3000\u200b\ufe0f👍🏽繁體乾著&<>[]()"wｗ．＠／中好哈е\u0301\u0e31กิが\uff9e',
     *"한ᄒ\u1161…″ﬁ①$oσΣÅ\u0130\x00\x1c\x85é🅰\U00020000\ufdfa٣\ud83d\ude00",
-    *("http://t.cn/", "www.", ".com", "](", "...", "哈哈", "123", "l0ve"),
+    *("http://t.cn/", "www.", ".com", "](", "...", "哈哈", "123", "l0ve", "我的", " the "),
 )
 NASTY = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
 
@@ -73,6 +73,7 @@ def read_at_once(settings: FingerprintSettings, texts: list[str]) -> dict[int, C
             short=counts,
             share=share,
             sketched=found.sketched.get(row, "") if status == Status.SHORT else "",
+            formed=found.formed.get(row, ""),
         )
     return {row: one for row, one in read.items() if row not in found.deferred}
 
