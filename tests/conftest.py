@@ -42,6 +42,7 @@ from stream_dedup.dev.broker import (
 from stream_dedup.dev.broker.jvm import JvmBroker
 from stream_dedup.dev.broker.settings import BROKERS_VARIABLE, HEAP_MIB, SMALL_HEAP_MIB
 from stream_dedup.errors import StreamDedupError
+from stream_dedup.index.scan import warm
 from tests.amount import FULL, examples
 from tests.forks import ForkedProcess, forks
 from tests.secured import Secured, can_be_secured, share, shared_secured, start_secured
@@ -60,7 +61,7 @@ hypothesis.settings.load_profile("stream_dedup")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin a run: signals are heard, and the broker that the processes share is there.
+    """Begin a run: signals are heard; the compiled search and the broker that the processes share are there.
 
     A shell starts what it puts in the background with Ctrl-C ignored, nohup its program with SIGHUP ignored, and so
     would be the programs that tests start.
@@ -71,6 +72,8 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
     _keep_folders_in_memory()
     _keep_bytecode()
+    if _hands_out(config):
+        warm()  # else each process compiles, for ten seconds, where no machine code is kept yet
     if _shares_a_broker(config):
         try:
             _start_shared(config)
@@ -111,10 +114,14 @@ def _keep_bytecode() -> None:
     sys.dont_write_bytecode = False
 
 
+def _hands_out(config: pytest.Config) -> bool:
+    """Whether this process hands the tests out to others."""
+    return bool(config.getoption("numprocesses", None)) and not hasattr(config, "workerinput")
+
+
 def _shares_a_broker(config: pytest.Config) -> bool:
     """Whether this process hands the tests out to others, of which some may need a broker."""
-    hands_out = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
-    return bool(hands_out) and "not broker" not in config.option.markexpr and can_run_broker()
+    return _hands_out(config) and "not broker" not in config.option.markexpr and can_run_broker()
 
 
 def pytest_report_header() -> list[str]:
