@@ -50,6 +50,7 @@ class Way(NamedTuple):
             min_equal=profile.min_equal,
             short_min_equal=profile.short_min_equal,
             certain=profile.certain,
+            form_limit=profile.form_limit,
         )
 
 

@@ -27,9 +27,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stream_dedup.audit.plain_near import Bools
 from stream_dedup.audit.reference import PlainLog, ValidTrim
-from stream_dedup.core.arrays import I64
+from stream_dedup.core.arrays import I64, Bools
 from stream_dedup.core.model import LogOffset
 
 NO_WINDOW_MS = 1 << 61

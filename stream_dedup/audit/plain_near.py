@@ -14,7 +14,12 @@ An earlier entry b is near the article a if
        listed in no withdrawal from before a,
     3  their distance is at most the reach of the rules for a's kind of text, and either at most their ``certain`` bits,
        or the sketches have at least as many equal values as the rules ask of it,
-    4  b is a candidate of a.
+    4  their distance is at most the ``form_limit`` of the rules, if there is one and the forms of a and b have one
+       frame and other numbers,
+    5  b is a candidate of a.
+
+The **form** of an entry is the last ``FORM_BYTES`` of its sketch, in a scheme that has forms: the frame (a hash in the
+first half; 0: the text has no form) and the numbers (in the second half). The bytes before it are the **values**.
 
 Entry b is found by a look-up of a if the posting list that it reads has b among its newest N entries (N is the bucket
 limit of the rules), and the key words of its table pass the sieve. Of the entries that are found and for which 1 and 2
@@ -47,9 +52,8 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import I64, U8, U64
+from stream_dedup.core.arrays import I64, U8, U64, Bools
 from stream_dedup.core.costs import COSTS
 from stream_dedup.core.model import (
     BLOCK_BITS,
@@ -75,8 +79,6 @@ MOST_FLIPS = 3
 _BLOCK_SHIFTS = np.array([48, 32, 16, 0], np.uint64)
 _BLOCK_VALUES = 1 << BLOCK_BITS
 _SURE_COUNTS = (SURE_BITS, SUREST_BITS)
-
-Bools = NDArray[np.bool_]
 
 
 def _masks() -> tuple[I64, I64]:
@@ -149,11 +151,19 @@ class PlainEntries:
         bits = np.bitwise_count(self.words[:, others] ^ self.words[:, index, None])
         return np.asarray(bits.sum(axis=0, dtype=np.int64), np.int64)
 
-    def equal_values(self, index: int, others: I64) -> I64:
+    def equal_values(self, index: int, others: I64, form_bytes: int) -> I64:
         """Return how many of the values of one article's sketch, two in a byte, are equal to those of others."""
-        one, other = self.sketches[:, index, None], self.sketches[:, others]
+        values = self.sketches[: len(self.sketches) - form_bytes]
+        one, other = values[:, index, None], values[:, others]
         high, low = one >> 4 == other >> 4, one & 15 == other & 15
         return np.asarray(high.sum(axis=0) + low.sum(axis=0), np.int64)
+
+    def other_numbers(self, index: int, others: I64, form_bytes: int) -> Bools:
+        """Return whether one article's form has the frame of others and not their numbers."""
+        form = self.sketches[len(self.sketches) - form_bytes :]
+        one, same = form[:, index], form[:, others] == form[:, index, None]
+        half = form_bytes // 2
+        return np.asarray(one[:half].any() & same[:half].all(axis=0) & ~same[half:].all(axis=0), np.bool_)
 
 
 class PlainQuery(NamedTuple):
@@ -250,10 +260,19 @@ class PlainSearch:
         distances = (
             entries.signature_distances(article, some) if rules.directed else self._word_distances(article, some)
         )
-        enough = entries.equal_values(article, some) >= rules.least_equal(self._status(query))
-        within = np.flatnonzero((distances <= self._reach(query)) & (enough | (distances <= rules.certain_bits)))
+        within = np.flatnonzero((distances <= self._reach(query)) & self._confirmed(query, some, distances))
         within = within[np.argsort(distances[within], kind="stable")]
         return some[within], distances[within]
+
+    def _confirmed(self, query: PlainQuery, some: I64, distances: I64) -> Bools:
+        """Return which entries the sketches allow to be near: their values, and their forms."""
+        entries, article, rules = self._entries, query.article, query.rules
+        form_bytes = rules.scheme.form_bytes
+        equal = entries.equal_values(article, some, form_bytes)
+        confirmed = (distances <= rules.certain_bits) | (equal >= rules.least_equal(self._status(query)))
+        if rules.form_limit is not None:
+            confirmed &= (distances <= rules.form_limit) | ~entries.other_numbers(article, some, form_bytes)
+        return np.asarray(confirmed, np.bool_)
 
     def _candidates(self, query: PlainQuery) -> I64:
         """Return the candidates of the article, in the order of the log."""

@@ -8,8 +8,9 @@ entry that its look-ups reach is kept. One pass so gives the verdicts under all 
 
 This holds because a near entry is one that a look-up reaches, that passes the sieve, that is among the newest entries
 of the posting list, and that is within the limit; and because the match is the nearest entry, then the earliest. An
-entry whose sketch has too few values of the article's is near at no
-limit, and left out. The bound on candidates, which decides in floods only, is ignored.
+entry that the sketches rule out is near at no limit, and left out: beyond ``match.certain`` bits one with too few equal
+values, beyond ``match.form_limit`` bits one of the same form with other numbers. The bound on candidates, which decides
+in floods only, is ignored.
 
 The work grows with the square of the entries; the caller bounds it by measuring fewer articles. Memory: some
 200 bytes an entry.
@@ -26,8 +27,8 @@ from numpy.typing import NDArray
 
 from stream_dedup.calibrate.list_lengths import ListLengths
 from stream_dedup.core import probes as core_probes
-from stream_dedup.core.arrays import I64, U8, U16, U32, U64
-from stream_dedup.core.fingerprint.sketch import equal_values
+from stream_dedup.core.arrays import I64, U8, U16, U32, U64, Bools
+from stream_dedup.core.fingerprint.sketch import equal_values, have_other_numbers, split
 from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, TABLE_MARGIN_BYTES, Status, signed
 from stream_dedup.core.probes import SURE_SIEVE_BITS, WORD_SIEVE_BITS
 from stream_dedup.core.progress import ReportProgress
@@ -99,8 +100,6 @@ class MeasuredSearch(Protocol):
     """Bits that a distance is over."""
     lengths: tuple[int, ...]
     """Lengths of the plan, rising: look-ups (directed) or radius + 1 (exact). A step is an index of them."""
-    certain: int
-    """Greatest distance at which sketches are not compared."""
 
     def lookups(self, step: int) -> int:
         """Return the look-ups an article at this step."""
@@ -117,8 +116,8 @@ class MeasuredSearch(Protocol):
     def equal_values(self, query: int, others: I64) -> I64:
         """Return how many values of an article's sketch those of others share."""
 
-    def least_equal(self, query: int) -> int:
-        """Return how many an entry must share to be near it."""
+    def confirmed(self, query: int, others: I64, distances: U16, equal: I64) -> Bools:
+        """Return which others, at these distances and with these equal values, the sketches do not rule out."""
 
 
 def measure(
@@ -188,7 +187,7 @@ def _measure_one(near: Nearest, row: int, others: I64, columns: U64, search: Mea
     if len(close):
         equal = search.equal_values(query, others[close])
         near.closest[row], near.equal[row] = distances[close[0]], equal[0]
-        close = close[(equal >= search.least_equal(query)) | (distances[close] <= search.certain)]
+        close = close[search.confirmed(query, others[close], distances[close], equal)]
     if not len(close):
         far = np.flatnonzero(distances > ceiling)
         close = far[distances[far].argmin(keepdims=True)] if len(far) else far
@@ -212,17 +211,15 @@ class DirectedSearch:
 
     def __init__(self, entries: SignedEntries, rules: Rules, lengths: Sequence[int]) -> None:
         self.lengths = tuple(sorted(lengths))
-        self._margins, self._sketches = entries.margins, entries.sketches
-        self.certain = rules.certain_bits
+        self._margins, self._rules = entries.margins, rules
+        self._values, self._forms = split(entries.sketches, rules.scheme.form_bytes)
         self._least_equal = [rules.least_equal(status) for status in Status]
         self._statuses = entries.statuses
-        self._limit = rules.bucket_limit
         self._tables = entries.margins.shape[1] // TABLE_MARGIN_BYTES
         self._blocks = _blocks(entries, self._tables)
         self._lists = ListLengths(self._blocks)
         self._rank = np.full((self._tables, 1 << BLOCK_BITS), UNREACHED, np.int32)
         self._plans: dict[int, U32] = {}
-        self._sieves_sure_bits = rules.sieves_sure_bits
         self._sure: dict[int, U64] = {}
 
     def lookups(self, step: int) -> int:
@@ -233,7 +230,7 @@ class DirectedSearch:
         """Make the plans, and find the sure bits where the sieve asks for them."""
         plans = core_probes.directed(self._margins[queries], self.lengths[-1])
         self._plans = dict(zip(queries.tolist(), plans, strict=True))
-        if self._sieves_sure_bits:
+        if self._rules.sieves_sure_bits:
             self._sure = dict(zip(queries.tolist(), core_probes.sure_masks(self._margins[queries]), strict=True))
 
     def ranks(self, pairs: Pairs) -> NDArray[np.int32]:
@@ -245,7 +242,7 @@ class DirectedSearch:
         for table in range(self._tables):
             ranks = self._rank[table, _block(pairs.differing, table)]
             held = self._held(pairs.query, pairs.differing[:, table // BLOCKS_PER_WORD], table // BLOCKS_PER_WORD)
-            ranks[held | _overtaken(self._lists, table, self._blocks, pairs, self._limit)] = UNREACHED
+            ranks[held | _overtaken(self._lists, table, self._blocks, pairs, self._rules.bucket_limit)] = UNREACHED
             np.minimum(least, ranks, out=least)
         self._rank[tables, masks] = UNREACHED
         return least
@@ -261,23 +258,27 @@ class DirectedSearch:
         """Return the sums of candidates over the beginnings of the plans."""
         plans = np.stack([self._plans[query] for query in queries.tolist()])
         own = self._blocks[queries[:, np.newaxis], plans >> BLOCK_BITS]
-        met = np.minimum(self._lists.sizes(plans ^ own, queries[:, np.newaxis]), self._limit)
+        met = np.minimum(self._lists.sizes(plans ^ own, queries[:, np.newaxis]), self._rules.bucket_limit)
         return np.cumsum(met, axis=1)[:, np.array(self.lengths) - 1]
 
     def equal_values(self, query: int, others: I64) -> I64:
         """Return how many values of an article's sketch those of others share."""
-        return equal_values(self._sketches[query], self._sketches[others])
+        return equal_values(self._values[query], self._values[others])
 
-    def least_equal(self, query: int) -> int:
-        """Return how many an entry must share to be near it, as the rules say of its kind of text."""
-        return self._least_equal[int(self._statuses[query])]
+    def confirmed(self, query: int, others: I64, distances: U16, equal: I64) -> Bools:
+        """Return which have enough equal values or are certain, and are within the limit of other numbers."""
+        enough = (equal >= self._least_equal[int(self._statuses[query])]) | (distances <= self._rules.certain_bits)
+        if self._rules.form_limit is None:
+            return enough
+        return enough & (
+            (distances <= self._rules.form_limit) | ~have_other_numbers(self._forms[query], self._forms[others])
+        )
 
 
 class ExactSearch:
     """Exact search: step r looks up the masks of at most r bits in each of four tables."""
 
     width = 64
-    certain = -1
     lengths: tuple[int, ...] = (1, 2, 3)
     """Radius 0 serves k up to 3, radius 1 up to 7, radius 2 up to 11."""
 
@@ -316,9 +317,9 @@ class ExactSearch:
         """Return 0 for each: exact search compares no sketches."""
         return np.zeros(len(others), np.int64)
 
-    def least_equal(self, query: int) -> int:  # noqa: ARG002 - as the other search's
-        """Return 0."""
-        return 0
+    def confirmed(self, query: int, others: I64, distances: U16, equal: I64) -> Bools:  # noqa: ARG002 - as the other search's
+        """Return that all are."""
+        return np.ones(len(others), np.bool_)
 
 
 def _blocks(entries: SignedEntries, tables: int) -> U16:

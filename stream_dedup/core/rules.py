@@ -198,6 +198,11 @@ class Rules:
         """Distance of signatures up to which they decide alone; -1 if they never do."""
         return -1 if self.certain is None else self.certain
 
+    @property
+    def form_bits(self) -> int:
+        """Distance of signatures up to which texts of one form are near though their numbers differ."""
+        return SIGNATURE_BITS if self.form_limit is None else self.form_limit
+
     def problems(self) -> list[str]:
         """Return why these rules are invalid, each as ``name value: reason``; nothing if they are valid."""
         scheme = _scheme_problems(self.scheme)

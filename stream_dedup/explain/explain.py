@@ -5,7 +5,8 @@ window, the bucket limit and the bound on candidates. Pure: reads and writes not
 for a terminal, ``as_json`` for programs.
 
 The verdict follows the definition of near: one group, reached by one of *B*'s look-ups, within the sieve, within the
-limit, with enough equal values in the sketches. A test compares it with the reference over a log of the two.
+limit (another one for texts of one form with other numbers), with enough equal values in the sketches. A test compares
+it with the reference over a log of the two.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ import numpy as np
 
 from stream_dedup.core import probes
 from stream_dedup.core.fingerprint import simhash
-from stream_dedup.core.fingerprint.sketch import equal_values
 from stream_dedup.core.fingerprint.weigher import Feature
 from stream_dedup.core.model import FINGERPRINT_BITS, Verdict
 from stream_dedup.core.rules import Rules
 from stream_dedup.explain.blocks import NO_LOOKUP, Block, Sieve, blocks_of
+from stream_dedup.explain.forms import Forms, compared
 from stream_dedup.explain.reason import PairJudge
 from stream_dedup.explain.side import Side
 
@@ -36,6 +37,7 @@ _SHOWN_RULES = (
     "min_equal",
     "short_min_equal",
     "certain",
+    "form_limit",
     "copies",
 )
 
@@ -45,10 +47,9 @@ class Explanation:
     """The verdict on B, and everything that decides it.
 
     ``fingerprint_distance`` is over 64 bits, ``distance`` over 256, ``similarity`` the cosine estimated from it;
-    ``equal_values`` are those of the sketches. ``cosine`` is that of the weights, None where features are not known.
-    ``finder`` is the block whose look-up
-    comes first of those that the sieve passes, whether the plan reaches so far or not. ``probes`` is the length of
-    the plan.
+    ``equal_values`` are those of the sketches, and ``forms`` says how their forms compare. ``cosine`` is that of the
+    weights, None where features are not known. ``finder`` is the block whose look-up comes first of those that the
+    sieve passes, whether the plan reaches so far or not. ``probes`` is the length of the plan.
     """
 
     rules: Rules
@@ -58,6 +59,7 @@ class Explanation:
     distance: int
     similarity: float
     equal_values: int
+    forms: Forms
     cosine: float | None
     blocks: tuple[Block, ...]
     finder: Block | None
@@ -91,13 +93,14 @@ def explain(a: Side, b: Side, rules: Rules) -> Explanation:
     reached = [block for block in blocks if block.rank != NO_LOOKUP and block.sieve is not Sieve.HELD]
     finder = min(reached, key=lambda block: block.rank, default=None)
     planned = _planned(rules)
-    equal = _equal_values(a, b)
+    equal, forms = compared(a, b, rules.scheme)
     verdict, reason = PairJudge(
         a=a,
         b=b,
         rules=rules,
         distance=whole if rules.directed else near,
         equal=equal,
+        forms=forms,
         finder=finder,
         planned=planned,
     ).verdict()
@@ -109,6 +112,7 @@ def explain(a: Side, b: Side, rules: Rules) -> Explanation:
         distance=whole,
         similarity=simhash.similarity(whole),
         equal_values=equal,
+        forms=forms,
         cosine=_cosine(a.features, b.features),
         blocks=blocks,
         finder=finder,
@@ -123,10 +127,6 @@ def _planned(rules: Rules) -> int:
     if rules.directed:
         return rules.probes or 0
     return int(probes.exact_plan(rules.distance or 0).shape[1])
-
-
-def _equal_values(a: Side, b: Side) -> int:
-    return int(equal_values(*(np.frombuffer(side.sketch, np.uint8) for side in (a, b))))
 
 
 def _cosine(a: Sequence[Feature] | None, b: Sequence[Feature] | None) -> float | None:
@@ -155,6 +155,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "similarity": round(explanation.similarity, 4),
         "equal_values": explanation.equal_values if explanation.b.sketch else None,
         "least_equal": explanation.least_equal if explanation.b.sketch else None,
+        "form": explanation.forms.value if rules.scheme.form_bytes else None,
         "cosine": None if explanation.cosine is None else round(explanation.cosine, 4),
         "found": explanation.found,
         "lookups": explanation.probes,

@@ -10,6 +10,7 @@ from stream_dedup.core import probes
 from stream_dedup.core.model import Status, Verdict, signed
 from stream_dedup.core.rules import MASK_BITS, Rules
 from stream_dedup.explain.blocks import Block
+from stream_dedup.explain.forms import Forms
 from stream_dedup.explain.side import Side, kind
 
 
@@ -22,6 +23,7 @@ class PairJudge:
     rules: Rules
     distance: int
     equal: int
+    forms: Forms
     finder: Block | None
     planned: int
 
@@ -84,10 +86,13 @@ class PairJudge:
 
     def _by_sketches(self, said: str) -> tuple[Verdict, str]:
         """Return the verdict on texts that are near by their signatures."""
+        if self.forms is Forms.OTHER_NUMBERS and self.distance > self.rules.form_bits:
+            limit = f"{_bits(self.rules.form_bits)} may differ at most"
+            return Verdict.UNIQUE, f"{said}; but the texts have the same form with other numbers: of these {limit}"
         least = self.rules.least_equal(self.b.status)
         if not least or self.distance <= self.rules.certain_bits:
             return Verdict.DUPLICATE, said
-        counted = f"of the {2 * len(self.b.sketch)} values of their sketches {self.equal} are equal"
+        counted = f"of the {self.rules.scheme.sketch_values} values of their sketches {self.equal} are equal"
         if self.equal < least:
             return Verdict.UNIQUE, f"{said}; but {counted}, and at least {least} must be"
         return Verdict.DUPLICATE, f"{said}; {counted}, {least} are enough"

@@ -12,6 +12,7 @@ from stream_dedup.core.fingerprint.weigher import Feature
 from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, Status
 from stream_dedup.explain.blocks import NO_LOOKUP, Block, Sieve, sieve_limit
 from stream_dedup.explain.explain import Explanation, pushes
+from stream_dedup.explain.forms import Forms
 from stream_dedup.explain.side import Side, kind
 from stream_dedup.terminal import pad, shorten, table, width_of
 
@@ -51,6 +52,8 @@ def _rules(explanation: Explanation) -> Iterator[str]:
         said = f"directed search: {rules.probes} probes, limit {rules.limit}, of short text {rules.short_limit}"
         if rules.min_equal or rules.short_min_equal:
             said += f", equal values {rules.min_equal or 0}, of short text {rules.short_min_equal or 0}"
+        if rules.form_limit is not None:
+            said += f", of one form with other numbers limit {rules.form_limit}"
     else:
         said = f"exact search: distance {rules.distance}"
     yield f"scheme {rules.scheme.id}, {said}"
@@ -62,10 +65,12 @@ def _distances(explanation: Explanation, width: int) -> Iterator[str]:
         ("fingerprints", f"differ in {explanation.fingerprint_distance} of 64 bits"),
     ]
     if explanation.b.sketch:
-        values = f"{explanation.equal_values} of {2 * len(explanation.b.sketch)} values are equal"
+        values = f"{explanation.equal_values} of {explanation.rules.scheme.sketch_values} values are equal"
         least = explanation.least_equal
         asked = least and explanation.distance > explanation.rules.certain_bits
         said.append(("sketches", f"{values}, at least {least} needed" if asked else f"{values}, which is not asked"))
+    if explanation.rules.scheme.form_bytes:
+        said.append(("forms", _forms(explanation)))
     if explanation.cosine is not None:
         said.insert(0, ("cosine", f"{explanation.cosine:.3f}, of the weights of the features themselves"))
     differing = _differing(explanation)
@@ -74,6 +79,18 @@ def _distances(explanation: Explanation, width: int) -> Iterator[str]:
     for name, value in said:
         yield shorten_line(f"{name:<14}", value, width)
     yield from _shared(explanation, width)
+
+
+def _forms(explanation: Explanation) -> str:
+    said = {
+        Forms.NONE: "one of the texts has no form",
+        Forms.OTHER: "differ",
+        Forms.SAME: "the same, with the same numbers",
+        Forms.OTHER_NUMBERS: "the same, with other numbers",
+    }[explanation.forms]
+    limit = explanation.rules.form_limit
+    asked = explanation.forms is Forms.OTHER_NUMBERS and limit is not None
+    return f"{said}: the limit is {limit}" if asked else said
 
 
 def shorten_line(name: str, value: str, width: int) -> str:

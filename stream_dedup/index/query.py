@@ -9,7 +9,8 @@ An entry is near an article if it passes, in this order:
 3. Exact search: the fingerprints are within ``reach`` bits, and that is the distance. Directed search: the key words of
    the table pass the sieve (``core.probes``), before the row is fetched, and the signatures are within ``reach``; then
    at least ``least_equal`` values of the two sketches are equal, if the query has sketches and the distance is above
-   ``certain`` bits.
+   ``certain`` bits; and the entry is within ``form_limit`` bits, if its form has the article's frame (not 0) and other
+   numbers.
 
 Of the entries that pass 1, the sieve of 3, and 2 but for the article id, only the first ``candidates`` are checked
 further. Their order: the look-ups in the order of the plan, and in each posting list the newest first; an entry that
@@ -166,7 +167,7 @@ def query_of(articles: Articles, rules: Rules, low_watermark: DocNumber, withdra
         least_equal=least_equal[articles.statuses] if has_second_check else None,
         sure=sure_masks(articles.margins) if rules.sieves_sure_bits else None,
         form_words=rules.scheme.form_bytes // FORM_BYTES,
-        form_limit=SIGNATURE_BITS if rules.form_limit is None else rules.form_limit,
+        form_limit=rules.form_bits,
         certain=rules.certain_bits,
         bucket_limit=rules.bucket_limit,
         candidates=rules.candidates,

@@ -30,7 +30,7 @@ from stream_dedup.core.kernel import (
     several,
     written,
 )
-from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, SKETCH_WORD_VALUES
+from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, FRAME_MASK, SKETCH_WORD_VALUES
 from stream_dedup.index.layout import ROW, ROW_BYTES
 from stream_dedup.index.posting_lists import ADDRESSES, LISTS, PART_LISTS
 from stream_dedup.index.scan_records import ARTICLE, CURSOR, DISTANCE_SHIFT, DOC_NUMBER, NO_BOUND, SPAN, WAITING
@@ -45,8 +45,7 @@ LINE = 64
 WORD, HALF = 8, 4
 """Bytes of a key, of a document number or a start."""
 
-_FRAME = np.uint64(0xFFFF_FFFF)
-"""The frame in the word of a form; the numbers are the other half."""
+_FRAME = np.uint64(FRAME_MASK)
 _LOWEST_BITS = np.uint64(0x1111_1111_1111_1111)
 """The lowest bit of each value of a sketch."""
 
@@ -293,7 +292,7 @@ def _equal_values(own: U64, address: int, words: int) -> int:
 @inlined
 def _is_confirmed(article: Record, distance: int, sketch: int) -> bool:
     """Whether the form and the values of the sketch at an address allow an entry at this distance to be near."""
-    if distance > article.form_limit and article.form != 0:
+    if distance > article.form_limit and article.form & _FRAME != 0:
         apart = article.form ^ load_word(sketch + article.sketch_words * WORD)
         if apart != 0 and apart & _FRAME == 0:
             return False

@@ -11,7 +11,8 @@
 5. Of a pair the groups must be equal, the earlier one inside the window, and the key words near: within reach in exact
    search, within the sieve in directed search. Where the rules bound the candidates, the first of these pairs are left:
    by look-up, in one look-up the newest first.
-6. The pairs are checked: the distance is within reach, and the sketches have enough equal values. Of each article's
+6. The pairs are checked: the distance is within reach, the sketches have enough equal values, and texts of one form
+   with other numbers are within their own limit. Of each article's
    pairs the nearest is the match, the earliest of several; where the rules make a re-crawl an update, one of its own id
    first. An article with fewer pairs than the rules ask for is no duplicate.
 
@@ -35,6 +36,7 @@ from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import (
     BLOCK_BITS,
     BLOCKS_PER_WORD,
+    FRAME_MASK,
     SIGNATURE_BITS,
     SIGNATURE_BYTES,
     SKETCH_WORD_VALUES,
@@ -207,6 +209,8 @@ def _matches(pairs: DataFrame, articles: DataFrame, rules: Rules) -> DataFrame:
     if any(map(rules.least_equal, _KINDS)):
         enough = _equal_values(rules) >= _of_kind(f.col("a_status"), rules.least_equal)
         near &= (f.col("distance") <= rules.certain_bits) | enough
+    if rules.form_limit is not None:
+        near &= (f.col("distance") <= rules.form_limit) | ~_has_other_numbers(rules)
     update = (f.col("a_id") == f.col("b_id")) & f.lit(rules.recrawl == UPDATE)
     ranked = f.struct((~update).alias("other"), "distance", "match", f.col("b_id").alias("match_id"), "whole")
     best = both.where(near).groupBy("order").agg(f.min(ranked).alias("best"), f.count("match").alias("copies"))
@@ -237,12 +241,20 @@ def _of_kind(status: Column, rule: Callable[[Status], int]) -> Column:
 def _equal_values(rules: Rules) -> Column:
     """Return how many values of 4 bits the sketches of a and b share."""
     equal = f.lit(0)
-    for word in range(rules.scheme.sketch_bytes // 8):
+    for word in range(rules.scheme.sketch_values // SKETCH_WORD_VALUES):
         apart = f.get("a_sketch", f.lit(word)).bitwiseXOR(f.get("b_sketch", f.lit(word)))
         apart = apart.bitwiseOR(f.shiftrightunsigned(apart, 1))
         apart = apart.bitwiseOR(f.shiftrightunsigned(apart, 2))
         equal = equal + SKETCH_WORD_VALUES - f.bit_count(apart.bitwiseAND(f.lit(_LOWEST_BITS)))
     return equal
+
+
+def _has_other_numbers(rules: Rules) -> Column:
+    """Return whether the forms of a and b have one frame, and numbers that differ."""
+    form = f.lit(rules.scheme.sketch_values // SKETCH_WORD_VALUES)
+    one, frame = f.get("a_sketch", form), f.lit(FRAME_MASK)
+    apart = one.bitwiseXOR(f.get("b_sketch", form))
+    return (one.bitwiseAND(frame) != 0) & (apart.bitwiseAND(frame) == 0) & (apart != 0)
 
 
 def _similarity(bits: Column) -> Column:

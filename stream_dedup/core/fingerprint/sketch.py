@@ -30,7 +30,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import I64, U8, U32
+from stream_dedup.core.arrays import I64, U8, U32, U64, Bools
+from stream_dedup.core.model import FRAME_MASK
 
 Whole = NDArray[np.intp]
 
@@ -52,6 +53,23 @@ def equal_values(one: U8, other: U8) -> I64:
     apart = one ^ other
     counts: I64 = (apart >> VALUE_BITS == 0).sum(axis=-1) + (apart & _LOW_HALF == 0).sum(axis=-1)
     return counts
+
+
+def split(sketches: U8, form_bytes: int) -> tuple[U8, U64]:
+    """Return the values of sketches, and the form at the end of each; 0 of a scheme without forms."""
+    end = sketches.shape[-1] - form_bytes
+    if not form_bytes:
+        return sketches, np.zeros(sketches.shape[:-1], np.uint64)
+    forms: U64 = np.ascontiguousarray(sketches[..., end:]).view("<u8")[..., 0]
+    return sketches[..., :end], forms
+
+
+def have_other_numbers(one: U64, other: U64) -> Bools:
+    """Return whether texts of these forms have one frame, and numbers that differ."""
+    frame = np.uint64(FRAME_MASK)
+    apart = one ^ other
+    others: Bools = (one & frame != 0) & (apart & frame == 0) & (apart != 0)
+    return others
 
 
 class Sketcher:
