@@ -33,10 +33,11 @@ REJECTED = None
 """A fingerprint of None means a rejected record, 0 a text without features."""
 
 
-def scheme_of(tables: int, sketch_bytes: int = 0) -> Scheme:
-    """A scheme of so many tables, and of sketches of so many bytes."""
+def scheme_of(tables: int, sketch_bytes: int = 0, *, form: bool = False) -> Scheme:
+    """A scheme of so many tables, and of sketches of so many bytes, whose end is a form or not."""
     sketch = f'"sketch":["sketch/1",{sketch_bytes}],' if sketch_bytes else ""
-    return Scheme("article", 1, f'{{{sketch}"tables":{tables}}}')
+    form_key = '"form":"form/1",' if form else ""
+    return Scheme("article", 1, f'{{{form_key}{sketch}"tables":{tables}}}')
 
 
 def rules(revision: int = 1, **settings: Any) -> Rules:  # noqa: ANN401 - fields of Rules

@@ -17,6 +17,7 @@ from typing import Any
 from stream_dedup.core.entry import Basis, Forgotten, LogRecord, Payload, Trim, Withdrawal
 from stream_dedup.core.model import (
     FINGERPRINT_BITS,
+    FORM_BYTES,
     SIGNATURE_BITS,
     LogOffset,
     SourceOffset,
@@ -35,7 +36,9 @@ FINGERPRINT_START = SIGNATURE_BITS - FINGERPRINT_BITS
 class RandomEntries:
     """Draws entries around a few centres, so that many are near each other."""
 
-    def __init__(self, rng: random.Random, centres: int, tables: int, sketch_bytes: int = 0) -> None:
+    def __init__(
+        self, rng: random.Random, centres: int, tables: int, sketch_bytes: int = 0, form_bytes: int = 0
+    ) -> None:
         self._rng = rng
         self._tables = tables
         self._centres = [rng.getrandbits(SIGNATURE_BITS) for _ in range(centres)]
@@ -46,7 +49,8 @@ class RandomEntries:
         self._kinds = rng.choice([[Status.LONG], [Status.LONG, Status.LONG, Status.SHORT, Status.EXACT]])
         # Draws of their own: with sketches and without the rest of a log is the same.
         self._sketch_rng = random.Random(self._centres[0])
-        self._sketch = self._sketch_rng.randbytes(sketch_bytes)
+        self._sketch = self._sketch_rng.randbytes(sketch_bytes - form_bytes)
+        self._half = form_bytes // 2
 
     def draw(self) -> Entry:
         """Draw an entry; one in ten has no signature."""
@@ -58,7 +62,7 @@ class RandomEntries:
         signature = rng.choice(self._centres) ^ sum(1 << bit for bit in flipped)
         status, scope = rng.choice(self._kinds), rng.choice(self._scopes)
         identity = f"article {rng.randrange(6)}" if rng.random() < 0.5 else None
-        margins, sketch = self._margins(flipped), self._sketch_near_the_usual()
+        margins, sketch = self._margins(flipped), self._sketch_near_the_usual() + self._form()
         return Entry(signature, margins, group_of(status, scope), status, identity, sketch)
 
     def fingerprint(self) -> int:
@@ -73,6 +77,11 @@ class RandomEntries:
         masks = bytes(rng.choice([0x0F, 0xF0, 0xFF]) if rng.random() < share else 0 for _ in self._sketch)
         others = rng.randbytes(len(masks))
         return bytes(own ^ other & mask for own, other, mask in zip(self._sketch, others, masks, strict=True))
+
+    def _form(self) -> bytes:
+        """Of few frames and numbers, so that many texts of one form differ in their numbers; frame 0 is none."""
+        halves = (self._sketch_rng.choice([0, 1, 2, 1 << 31]) for _ in range(2)) if self._half else ()
+        return b"".join(half.to_bytes(self._half, "little") for half in halves)
 
     def _flips(self) -> set[int]:
         """Bits that differ from a centre: anywhere, in the first word, or in one block; 0 is the lowest of the 256."""
@@ -114,7 +123,9 @@ class RandomLog:
     records: list[LogRecord] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._entries = RandomEntries(self.rng, self.centres, self.tables, self.scheme.sketch_bytes)
+        self._entries = RandomEntries(
+            self.rng, self.centres, self.tables, self.scheme.sketch_bytes, self.scheme.form_bytes
+        )
         self._offsets: dict[tuple[bytes, int], list[int]] = {source: [] for source in SOURCES}
         self._drawn: dict[tuple[bytes, int], list[Entry]] = {source: [] for source in SOURCES}
         self._logged = dict.fromkeys(SOURCES, 0)
@@ -265,6 +276,7 @@ class RandomSteps:
             "min_equal": self.bounds.choice(least),
             "short_min_equal": self.bounds.choice(least),
             "certain": self.bounds.choice([None, 0, 4, 20]),
+            "form_limit": self.bounds.choice([None, 0, 4, 12]) if self.log.scheme.form_bytes else None,
         }
 
     def _change_rules(self) -> None:
@@ -307,15 +319,22 @@ def random_log(
     tables, centres = rng.choice([4, 4, 8, 16]), rng.randint(1, 4)
     withdrawals = seed % 2 == 1
     bounds = random.Random(f"bounds of {seed}") if withdrawals else None
-    scheme = scheme_of(tables, bounds.choice([0, 8, 16, 32]) if bounds else 0)
+    sketch_bytes = bounds.choice([0, 8, 16, 32]) if bounds else 0
+    scheme = scheme_of(tables, sketch_bytes, form=sketch_bytes > FORM_BYTES and seed % 4 == 1)
     log = RandomLog(rng, tables, centres, most_rows=8, step=100, runs_back=runs_back, scheme=scheme, time=1_000_000)
     log.seeds = withdrawals
     return RandomSteps(log, trims, copies, shrinking, withdrawals, bounds).grow()
 
 
 def stepwise_log(
-    seed: int, *, tables: int | None = None, sketch_bytes: int = 0, centres: int = 6, most_rows: int = 12
+    seed: int,
+    *,
+    tables: int | None = None,
+    sketch_bytes: int = 0,
+    form: bool = False,
+    centres: int = 6,
+    most_rows: int = 12,
 ) -> RandomLog:
     """An empty log whose steps the test chooses; with a number of ``tables``, of a scheme that has them."""
-    scheme = SCHEME if tables is None else scheme_of(tables, sketch_bytes)
+    scheme = SCHEME if tables is None else scheme_of(tables, sketch_bytes, form=form)
     return RandomLog(random.Random(seed), tables or 4, centres, most_rows, scheme=scheme)

@@ -354,6 +354,36 @@ def test_sketches_must_have_enough_equal_values(status: Status, equal: int, lett
     assert [one[0] for one in said(log.plain())] == ["u", letter]
 
 
+@pytest.mark.parametrize(
+    ("form", "other", "limit", "letter"),
+    [
+        ("01000000 02000000", "01000000 03000000", 11, "u"),
+        ("01000000 02000000", "01000000 03000000", 12, "d"),
+        ("01000000 02000000", "01000000 03000000", None, "d"),
+        ("01000000 02000000", "01000000 02000000", 0, "d"),
+        ("01000000 02000000", "04000000 03000000", 0, "d"),
+        ("00000000 02000000", "00000000 03000000", 0, "d"),
+        ("00000000 00000000", "01000000 03000000", 0, "d"),
+        ("01000000 02000000", "00000000 00000000", 0, "d"),
+    ],
+)
+def test_one_form_with_other_numbers_has_a_limit_of_its_own(
+    form: str, other: str, limit: int | None, letter: str
+) -> None:
+    """At 12 bits; the same numbers, another frame and texts without a form (frame 0) have the limit of all texts."""
+    rules = directed_rules(scheme=scheme_of(4, 16, form=True), form_limit=limit, min_equal=16)
+    earlier, later = (bytes(8) + bytes.fromhex(one) for one in (form, other))
+    assert asked(rules, Entry(A ^ spread(0), sketch=earlier), Entry(A, "0" * 64, sketch=later))[0] == letter
+
+
+def test_a_form_counts_among_no_equal_values() -> None:
+    """Equal forms are no help to values that differ, and unequal ones do not hurt equal ones."""
+    rules = directed_rules(scheme=scheme_of(4, 16, form=True), min_equal=16)
+    values, form = bytes([7] * 8), bytes([1, 0, 0, 0, 2, 0, 0, 0])
+    assert asked(rules, Entry(A, sketch=bytes(8) + form), Entry(A, sketch=values + form))[0] == "u"
+    assert asked(rules, Entry(A, sketch=values + form), Entry(A, sketch=values + bytes(8)))[0] == "d"
+
+
 def test_exact_texts_need_no_sketch() -> None:
     """Equal texts are duplicates whatever their sketches."""
     log = log_with(directed_rules(scheme=scheme_of(4, 8), min_equal=16, short_min_equal=16))

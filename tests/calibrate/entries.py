@@ -13,7 +13,7 @@ SKETCH_BYTES = 16
 
 
 def directed_rules(tables: int = 4, **given: object) -> Rules:
-    scheme = scheme_of(tables, SKETCH_BYTES)
+    scheme = scheme_of(tables, SKETCH_BYTES, form=given.get("form_limit") is not None)
     values = {"search": DIRECTED, "distance": None, "probes": 16, "limit": 60, "short_limit": 60} | given
     return Rules(scheme, **values)  # type: ignore[arg-type]
 
@@ -23,7 +23,10 @@ def exact_rules(distance: int = 3, **given: object) -> Rules:
 
 
 def some_entries(seed: int, count: int, *, tables: int = 4, flips: int = 60) -> SignedEntries:
-    """Two of every three entries are copies of earlier ones with fewer than ``flips`` bits changed, in two groups."""
+    """Two of every three entries are copies of earlier ones with fewer than ``flips`` bits changed, in two groups.
+
+    The end of a sketch, its form under rules with a limit for forms, has one of a few frames and one of a few numbers.
+    """
     random = np.random.default_rng(seed)
     signatures = random.integers(0, 256, (count, 32), np.uint8)
     for at in range(1, count):
@@ -36,6 +39,7 @@ def some_entries(seed: int, count: int, *, tables: int = 4, flips: int = 60) -> 
     sketches = np.where(
         random.random((count, SKETCH_BYTES)) < random.random((count, 1)), 0xA7, margins[:, :SKETCH_BYTES]
     )
+    sketches[:, -8:] = random.choice([0, 1, 1, 2], (count, 2)).astype("<u4").view(np.uint8)
     return SignedEntries(np.full(count, Status.LONG, np.uint8), groups, signatures, margins, sketches)
 
 

@@ -35,11 +35,21 @@ def match_in(near: Nearest, article: int, step: int, limit: int) -> tuple[int, i
 
 
 @pytest.mark.parametrize("tables", sampled([4, 8, 16], 2))
-@pytest.mark.parametrize(("bucket_limit", "least"), [(1, None), (16_384, None), (16_384, 12)])
-def test_every_setting_matches_what_the_definition_matches(tables: int, bucket_limit: int, least: int | None) -> None:
+@pytest.mark.parametrize(
+    ("bucket_limit", "checks"),
+    [
+        (1, {}),
+        (16_384, {}),
+        (16_384, {"min_equal": 12}),
+        (16_384, {"min_equal": 6, "certain": 5, "form_limit": 9}),
+    ],
+)
+def test_every_setting_matches_what_the_definition_matches(
+    tables: int, bucket_limit: int, checks: dict[str, int]
+) -> None:
     """For each length of plan and each limit the match and its distance are those of the reference."""
     entries = some_entries(tables, 90 if FULL else 45, tables=tables)
-    rules = directed_rules(tables, bucket_limit=bucket_limit, min_equal=least)
+    rules = directed_rules(tables, bucket_limit=bucket_limit, **checks)
     near = measured(entries, DirectedSearch(entries, rules, LENGTHS), 96)
     found = 0
     for step, probes in enumerate(LENGTHS):

@@ -53,12 +53,23 @@ def test_a_topic_has_one_role(tmp_path: Path, role: str) -> None:
         assert repr(name) in problems_of(tmp_path, f'[topics]\n{role} = "{name}"\n')[0]
 
 
-@pytest.mark.parametrize("key", ["probes", "limit", "short_limit", "min_equal", "short_min_equal", "certain"])
+@pytest.mark.parametrize(
+    "key", ["probes", "limit", "short_limit", "min_equal", "short_min_equal", "certain", "form_limit"]
+)
 def test_limits_of_signatures_in_exact_search_name_the_distance(tmp_path: Path, key: str) -> None:
     """And the other way round in profile simhash."""
     (told,) = problems_of(tmp_path, f'[match]\nprofile = "simhash"\n{key} = 9\n')
     assert told.startswith(f"match.{key}, ")
     assert "match.distance (--distance)" in told
+
+
+def test_a_limit_of_forms_where_there_are_none(tmp_path: Path) -> None:
+    """Comments have no form; articles have one."""
+    text = '[match]\nprofile = "{}"\nform_limit = 9\n'
+    assert load_config(write(tmp_path, text.format("article"))).match.form_limit == 9
+    assert problems_of(tmp_path, text.format("comment")) == [
+        "match.form_limit, match.profile: articles of profile comment have no form; remove match.form_limit"
+    ]
 
 
 @pytest.mark.parametrize("key", ["min_equal", "short_min_equal"])

@@ -10,10 +10,12 @@ import pytest
 from stream_dedup.core.model import Status
 from stream_dedup.core.rules import DIRECTED, MAX_MASKS, Rules, Scheme
 from stream_dedup.errors import CorruptError
+from tests.logs import scheme_of
 
 SCHEME = Scheme("simhash", 1, '{"tables":4}')
 WIDE = Scheme("article", 3, '{"fields":{"text":1,"title":3},"tables":8}')
 SKETCHED = Scheme("article", 3, '{"sketch":["minhash/1",16],"tables":8}')
+FORMED = scheme_of(8, 16, form=True)
 EXACT_RULES = Rules(SCHEME, distance=5, window_ms=1000)
 DIRECTED_RULES = Rules(WIDE, search=DIRECTED, distance=None, probes=64, limit=52, short_limit=44)
 
@@ -30,6 +32,7 @@ def raw(rules: Rules, **changes: object) -> bytes:
         DIRECTED_RULES,
         replace(EXACT_RULES, candidates=1024, copies=5),
         replace(DIRECTED_RULES, scheme=SKETCHED, min_equal=14, short_min_equal=0),
+        replace(DIRECTED_RULES, scheme=FORMED, min_equal=14, form_limit=0),
         replace(DIRECTED_RULES, recrawl="update", observe=True, featureless="rejected"),
     ],
 )
@@ -86,6 +89,11 @@ def test_the_widths_of_a_scheme() -> None:
         (EXACT_RULES, {"short_limit": 44}, "short_limit 44: says nothing in exact search"),
         (EXACT_RULES, {"min_equal": 9}, "min_equal 9: says nothing in exact search"),
         (EXACT_RULES, {"short_min_equal": 0}, "short_min_equal 0: says nothing in exact search"),
+        (EXACT_RULES, {"form_limit": 9}, "form_limit 9: says nothing in exact search"),
+        (DIRECTED_RULES, {"form_limit": 9}, "form_limit 9: the scheme has no forms"),
+        (DIRECTED_RULES, {"scheme": asdict(FORMED), "form_limit": 257}, "form_limit 257: .* from 0 to 256"),
+        (DIRECTED_RULES, {"scheme": asdict(FORMED), "min_equal": 17}, "min_equal 17: .* from 0 to 16"),
+        (DIRECTED_RULES, {"scheme": asdict(scheme_of(4, 8, form=True))}, "must have more than the 8 bytes of a form"),
         (DIRECTED_RULES, {"min_equal": 9}, "min_equal 9: the scheme has no sketches"),
         (DIRECTED_RULES, {"short_min_equal": 9}, "short_min_equal 9: the scheme has no sketches"),
         (DIRECTED_RULES, {"min_equal": True}, "min_equal true: "),

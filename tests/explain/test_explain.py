@@ -181,6 +181,36 @@ def test_too_few_equal_values_in_the_sketches() -> None:
     assert enough.reason.endswith("of the 32 values of their sketches 13 are equal, 13 are enough")
 
 
+FORM = (0x1234).to_bytes(4, "little") + (0x56).to_bytes(4, "little")
+OTHER_NUMBERS = FORM[:4] + (0x57).to_bytes(4, "little")
+OTHER_FRAME = (0x1235).to_bytes(4, "little") + OTHER_NUMBERS[4:]
+
+
+@pytest.mark.parametrize(("limit", "verdict"), [(1, Verdict.UNIQUE), (2, Verdict.DUPLICATE)])
+def test_one_form_with_other_numbers(limit: int, verdict: Verdict) -> None:
+    """The reason names the form and its limit where that decides; the form counts among no equal values."""
+    b = replace(side("B", WORDS), sketch=bytes(8) + FORM)
+    a = replace(changed(b, [200, 201]), name="A", sketch=bytes(8) + OTHER_NUMBERS)
+    explanation = explain(a, b, directed_rules(form_limit=limit))
+    assert (explanation.verdict, explanation.equal_values) == (verdict, 16)
+    reason = "; but the texts have the same form with other numbers: of these 1 bit may differ at most"
+    assert explanation.reason.endswith(reason) is (verdict is Verdict.UNIQUE)
+    said = as_json(explanation)
+    assert (said["form"], said["rules"]["form_limit"]) == ("other numbers", limit)
+    assert f"forms         the same, with other numbers: the limit is {limit}" in list(lines(explanation, 120))
+
+
+@pytest.mark.parametrize(
+    ("form", "said"), [(FORM, "same"), (OTHER_FRAME, "other"), (bytes(8), "none"), (bytes(4) + FORM[4:], "none")]
+)
+def test_forms_that_do_not_decide(form: bytes, said: str) -> None:
+    """The same numbers, another frame, a text without a form."""
+    b = replace(side("B", WORDS), sketch=bytes(8) + FORM)
+    a = replace(changed(b, [200]), name="A", sketch=bytes(8) + form)
+    explanation = explain(a, b, directed_rules(form_limit=0))
+    assert (explanation.verdict, explanation.forms) == (Verdict.DUPLICATE, said)
+
+
 def test_sketches_that_are_not_compared() -> None:
     """Short text has its own number, and rules without one name what is equal and do not ask for it."""
     b = replace(side("B", WORDS, Status.SHORT), sketch=bytes(16))
@@ -191,11 +221,11 @@ def test_sketches_that_are_not_compared() -> None:
 
 
 @pytest.mark.parametrize("tables", [4, 16])
-@pytest.mark.parametrize("least", [None, 9])
-def test_verdicts_are_those_of_the_definition(tables: int, least: int | None) -> None:
+@pytest.mark.parametrize("checks", [{}, {"min_equal": 9}, {"form_limit": 5}])
+def test_verdicts_are_those_of_the_definition(tables: int, checks: dict[str, int]) -> None:
     """For pairs of entries at many distances, the verdict is that of the reference over a log of the two."""
     entries = some_entries(17, 40 if FULL else 18, tables=tables, flips=90)
-    rules = directed_rules(tables, probes=32, min_equal=least)
+    rules = directed_rules(tables, probes=32, **checks)
     sides = [
         Side(
             str(row),

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from stream_dedup.core.arrays import I64, U8, U32, U64
-from stream_dedup.core.model import DocNumber
+from stream_dedup.core.model import FORM_BYTES, DocNumber
 from stream_dedup.core.probes import directed, exact_plan, keys, sketch_words, sure_masks, words
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules
 from stream_dedup.index.layout import RowArray, row_type
@@ -42,7 +42,9 @@ class World:
         return _block(self.keys, table)
 
 
-def make_world(rng: np.random.Generator, n: int, tables: int, flips: int, sketch_bytes: int = 0) -> World:
+def make_world(
+    rng: np.random.Generator, n: int, tables: int, flips: int, sketch_bytes: int = 0, *, form: bool = False
+) -> World:
     """Entries around a few centres, in a few groups, some of them random; their sketches share some values."""
     centres = rng.integers(0, 2, (max(1, n // 20), 256), dtype=np.uint8)
     bits = centres[rng.integers(0, len(centres), n)]
@@ -59,6 +61,9 @@ def make_world(rng: np.random.Generator, n: int, tables: int, flips: int, sketch
             rng.random((n, 2 * sketch_bytes)) < rng.random((n, 1)), rng.integers(0, 16, 2 * sketch_bytes), 0
         )
         rows["sketch"] = sketch_words((values[:, ::2] << 4 | values[:, 1::2]).astype(np.uint8))
+    if form:  # few frames and numbers, in the two halves of the last word; frame 0 is none
+        frames, numbers = rng.choice(np.array([0, 1, 2, 1 << 31], np.uint64), (2, n))
+        rows["sketch"][:, -1] = frames | numbers << np.uint64(32)
     rows["group"] = groups
     rows["id_hash"] = rng.integers(0, 5, n)
     rows["position"] = np.arange(n) * 1000
@@ -142,13 +147,15 @@ def by_definition(case: Case) -> Found:
 
 def rules_for(query: Query, tables: int, probes: int | None, k: int) -> list[Rules]:
     """The rules that each article's query follows: exact search of k bits where ``probes`` is None."""
+    has_form = query.form_words > 0
     rules = Rules(
-        scheme_of(tables, 0 if query.sketches is None else query.sketches.shape[1] * 8),
+        scheme_of(tables, 0 if query.sketches is None else query.sketches.shape[1] * 8, form=has_form),
         search=EXACT if probes is None else DIRECTED,
         distance=k if probes is None else None,
         probes=probes,
         bucket_limit=query.bucket_limit,
         candidates=query.candidates,
+        form_limit=query.form_limit if has_form else None,
     )
     oldest = [None] * len(query) if query.oldest is None else query.oldest.tolist()
     least = [None] * len(query) if query.least_equal is None else query.least_equal.tolist()
@@ -194,7 +201,8 @@ def cases(draw: st.DrawFn) -> Case:
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     tables = draw(st.sampled_from([4, 8, 16]))
     sketch_bytes = draw(st.sampled_from([0, 8, 16, 32]))
-    world = make_world(rng, draw(st.integers(1, 120)), tables, draw(st.integers(0, 40)), sketch_bytes)
+    form = sketch_bytes > FORM_BYTES and draw(st.booleans())
+    world = make_world(rng, draw(st.integers(1, 120)), tables, draw(st.integers(0, 40)), sketch_bytes, form=form)
     n = len(world.rows)
     lists = make_lists(world, tables, rng.integers(0, n + 1, (tables, PARTS)), draw(st.integers(0, n)))
     articles = rng.integers(0, n, draw(st.integers(0, 12)))
@@ -214,6 +222,8 @@ def cases(draw: st.DrawFn) -> Case:
         sketches=np.ascontiguousarray(world.rows["sketch"])[articles] if compared else None,
         least_equal=least_equal if compared else None,
         sure=sure_masks(world.margins[articles]) if compared else None,
+        form_words=int(form and compared),
+        form_limit=draw(st.sampled_from([0, 3, 11, 256])),
         bucket_limit=draw(st.sampled_from([1, 2, 5, 1000])),
         candidates=draw(st.sampled_from([None, 1, 3, 20, 1024])),
         oldest=rng.integers(-40, 40, len(articles)) if draw(st.booleans()) else None,

@@ -37,6 +37,8 @@ KINDS = {(Verdict.UNIQUE, False), (Verdict.UNIQUE, True), (Verdict.DUPLICATE, Tr
 
 SKETCH_BYTES = {4: 0, 8: 16, 16: 24}
 """Of the schemes of so many tables."""
+WITH_FORMS = {16}
+"""Tables of the schemes that have forms."""
 
 
 @cache
@@ -59,7 +61,7 @@ def kinds_of(writer: RandomLog) -> set[tuple[Verdict, bool]]:
 
 def random_log(seed: int, tables: int) -> RandomLog:
     """Batches with copies under changing rules of directed search, of exact search too where there are four tables."""
-    writer = stepwise_log(seed, tables=tables, sketch_bytes=SKETCH_BYTES[tables])
+    writer = stepwise_log(seed, tables=tables, sketch_bytes=SKETCH_BYTES[tables], form=tables in WITH_FORMS)
     rng = writer.rng
     for revision in range(1, 4):
         if tables == 4 and revision == 2:
@@ -74,6 +76,8 @@ def random_log(seed: int, tables: int) -> RandomLog:
             if SKETCH_BYTES[tables]:
                 changes |= {"min_equal": rng.choice([0, 8, 16]), "short_min_equal": rng.choice([0, 12])}
                 changes["certain"] = rng.choice([None, 3, 12])
+            if tables in WITH_FORMS:
+                changes["form_limit"] = rng.choice([0, 3, 12])
         changes |= {"window_ms": rng.choice([None, 9_000]), "bucket_limit": rng.choice([1, 3, 16_384])}
         writer.append_rules(revision=revision, recrawl=rng.choice(["duplicate", "update"]), **changes)
         for _ in range(8):
@@ -83,7 +87,8 @@ def random_log(seed: int, tables: int) -> RandomLog:
 
 def open_index(path: Path, tables: int, rng: random.Random, image: str) -> LogIndex:
     settings = IndexSettings(fold_entries=rng.choice([12 * tables, 10_000]), image_mib=IMAGES[image])
-    return LogIndex.open(path, scheme=scheme_of(tables, SKETCH_BYTES[tables]), settings=settings)
+    scheme = scheme_of(tables, SKETCH_BYTES[tables], form=tables in WITH_FORMS)
+    return LogIndex.open(path, scheme=scheme, settings=settings)
 
 
 @pytest.mark.slow

@@ -47,6 +47,7 @@ WAYS = {
     "directed, sketches, few candidates, a window": directed_rules(
         scheme=scheme_of(8, 16), min_equal=12, short_min_equal=3, certain=2, candidates=4, window_ms=60_000
     ),
+    "directed, forms": directed_rules(scheme=scheme_of(4, 24, form=True), min_equal=6, certain=2, form_limit=4),
 }
 SENTENCES = (
     "渡口的船今天早上开了，",
@@ -92,7 +93,7 @@ def found_in(rows: Sequence[object]) -> dict[int, Found]:
 
 
 def random_entries(rng: random.Random, which: Rules) -> Columns:
-    draw = RandomEntries(rng, 12, *which.scheme.widths)
+    draw = RandomEntries(rng, 12, *which.scheme.widths, which.scheme.form_bytes)
     return entries_batch(range(ARTICLES), [draw.draw() for _ in range(ARTICLES)], *which.scheme.widths)
 
 
