@@ -59,7 +59,7 @@ and hardly (one in fifty) within names of people, places and organisations."""
 _NAMES = "al da de del di dos du el la las le les li lo los ma may su van von will"
 """Common words that names have too: Las Vegas, Li Na, the month of May."""
 
-_NUMBER = re.compile(r"\d+")
+_NO_DIGITS = re.compile(r"\D+")
 _LETTERS = re.compile(f"[^\\W_{''.join(TOKENS.values())}]+")
 _WORD = re.compile(f"[{''.join(sorted(GRAMMAR))}]|[^\\W\\d_\u4e00-\u9fd5]{{{SHORTEST_WORD},}}")
 _LOW = 0xFFFFFFFF
@@ -79,8 +79,8 @@ NO_FORM = Form()
 
 def form_of(normalised: str) -> Form:
     """Return the form of a text that is normalised as short text up to NFKC."""
-    numbers = "".join(_NUMBER.findall(normalised))
-    if not numbers or sum(map(len, _LETTERS.findall(normalised))) > MOST_LETTERS:
+    numbers = _NO_DIGITS.sub("", normalised)
+    if not numbers or _has_more_letters(normalised):
         return NO_FORM
     words = _words_of_grammar()
     frame = [word for word in _WORD.findall(normalised) if word in words]
@@ -95,6 +95,10 @@ def packed(forms: Iterable[Form], seed: int) -> U8:
     """
     halves = [_hash(part, seed) for form in forms for part in form]
     return np.array(halves, "<u4").view(np.uint8).reshape(-1, FORM_BYTES)
+
+
+def _has_more_letters(normalised: str) -> bool:
+    return len(normalised) > MOST_LETTERS and sum(map(len, _LETTERS.findall(normalised))) > MOST_LETTERS
 
 
 def _hash(part: str, seed: int) -> int:

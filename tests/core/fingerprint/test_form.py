@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
-import numpy as np
 import pytest
 import xxhash
 from hypothesis import given
@@ -117,12 +116,14 @@ def test_forms_of_a_batch_are_those_of_the_definition(texts: list[str]) -> None:
         assert (text, form) == (text, fingerprinter().features(text).sketch[-FORM_BYTES:])
 
 
+@pytest.mark.parametrize("article_size", [0, 40, 250, 2000])
 @pytest.mark.parametrize("letters", [20, 60, 124, 126, 300, MOST_LETTERS])
-def test_texts_of_every_size_have_the_form_of_one_definition(letters: int) -> None:
+def test_texts_of_every_size_have_the_form_of_one_definition(letters: int, article_size: int) -> None:
     """Short text, text between, and what either reader of these leaves to the other: the form is that of the text."""
     texts = [f"{of_letters(letters - 1)}{end}" for end in ("3", "3。", "3 📖", "3 http://e.cn/9")]
     expected = packed([form_of(normalise(texts[0]))] * len(texts), 0)
-    assert np.frombuffer(b"".join(forms(texts)), np.uint8).tolist() == expected.reshape(-1).tolist()
+    settings = replace(ARTICLE, article_size=article_size)
+    assert b"".join(forms(texts, settings)) == expected.tobytes()
     assert letters == len(texts[0])
     assert all(map(has_form, texts))
 
