@@ -7,7 +7,7 @@ Ordinary comments are those of the folder ``STREAM_DEDUP_DATA``, or made ones, w
 enough. Each run is a process of its own with a new index. A row has the comments that took a second of processor time
 of all its processes, that speed as a share of the one of as many ordinary comments, the comments that took a second
 of time (of a worker from the first output to the last, of ``filter`` with its start), and the memory of the largest
-process. A worker reads a topic that was filled beforehand. What is written is deleted.
+process (of a worker's own). A worker reads a topic that was filled beforehand. What is written is deleted.
 """
 
 from __future__ import annotations
@@ -110,13 +110,20 @@ def through_worker(bootstrap: str, texts: Sequence[str], settings: dict[str, str
     with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, settings):
         worker = pipeline.start_worker(bench, Path(folder), pipeline.PARTITIONS)
         records = bench.drain(len(texts))
+        memory = _peak_kib(worker.pid)
         worker.send_signal(signal.SIGTERM)
         used = _used("the worker", worker)
     if len(records) < len(texts):
         msg = f"{len(records):,} of {len(texts):,} comments came through in {pipeline.PATIENCE_S:g} s"
         raise SystemExit(msg)
     verdicts = Counter(dict(record.headers)["dedup.verdict"].decode() for record in records)
-    return Took(used.ru_utime + used.ru_stime, pipeline.rate_of(records), used.ru_maxrss, verdicts)
+    return Took(used.ru_utime + used.ru_stime, pipeline.rate_of(records), memory, verdicts)
+
+
+def _peak_kib(pid: int) -> int:
+    """Return the most memory that a running process had; ``wait4`` counts that of its parent at the start too."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(status.split("VmHWM:")[1].split()[0])
 
 
 def _used(name: str, process: subprocess.Popen[bytes]) -> resource.struct_rusage:
