@@ -64,6 +64,9 @@ def _distances(explanation: Explanation, width: int) -> Iterator[str]:
         ("signatures", f"differ in {explanation.distance} of 256 bits: similarity {explanation.similarity:.3f}"),
         ("fingerprints", f"differ in {explanation.fingerprint_distance} of 64 bits"),
     ]
+    differing = _differing(explanation)
+    if differing:
+        said.append(("", differing))
     if explanation.b.sketch:
         values = f"{explanation.equal_values} of {explanation.rules.scheme.sketch_values} values are equal"
         least = explanation.least_equal
@@ -73,9 +76,6 @@ def _distances(explanation: Explanation, width: int) -> Iterator[str]:
         said.append(("forms", _forms(explanation)))
     if explanation.cosine is not None:
         said.insert(0, ("cosine", f"{explanation.cosine:.3f}, of the weights of the features themselves"))
-    differing = _differing(explanation)
-    if differing:
-        said.append(("", differing))
     for name, value in said:
         yield shorten_line(f"{name:<14}", value, width)
     yield from _shared(explanation, width)

@@ -56,13 +56,13 @@ def test_letters_of_all_words_and_ideographs_count() -> None:
         assert (kind(text) is Status.LONG) == (size >= ARTICLE_SIZE)
 
 
-def test_of_a_link_alone_what_follows_the_host_is_compared() -> None:
-    """The same article on two hosts is near, another one on the same host is not; with text beside, no link counts."""
-    one, moved, other = (
-        f"https://{rest}" for rest in ("a.com/x/riverside", "www.b.org/x/riverside", "a.com/y/harbour")
-    )
-    assert apart(COMMENT, one, moved) == 0
+def test_a_link_alone_is_near_the_same_link() -> None:
+    """Whatever its scheme is; with words beside, no link counts."""
+    one, same, other = "https://www.a.com/x/8812", "http://a.com/x/8812", "https://a.com/x/8813"
+    assert apart(COMMENT, one, same) == 0
+    assert apart(COMMENT, f"看 {one}", f"看 {same}") == 0
     assert apart(COMMENT, one, other) > 80
+    assert apart(COMMENT, one, f"看 {one}") > 80
     assert apart(COMMENT, f"一起来看看吧 {one}", f"一起来看看吧 {other}") == 0
 
 
@@ -81,9 +81,9 @@ def test_of_a_link_alone_what_follows_the_host_is_compared() -> None:
         ("👍", Status.EXACT),
         ("👍❤😀☀👍😀❤☀", Status.SHORT),
         ("@somebody", Status.FEATURELESS),
-        ("https://example.org/videos/8812", Status.SHORT),
-        ("https://example.org/", Status.SHORT),
-        ("看 https://example.org/videos/8812", Status.SHORT),
+        ("https://example.org/videos/8812", Status.EXACT),
+        ("看 https://example.org/videos/8812", Status.EXACT),
+        ("哈哈哈哈哈哈 https://example.org/videos/8812", Status.EXACT),
         ("看一下吧 https://a.cn", Status.SHORT),
     ],
 )

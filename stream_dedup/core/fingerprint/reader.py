@@ -9,8 +9,8 @@ that count, and an exact text is these alone: "Nice" and "nice!!" are equal.
 
 In short text letters and digits count. In a text of almost nothing but symbols (drawings, a row of emoji with a word)
 all visible characters count, each run of one symbol once. A text without a letter, a digit or such a symbol has no
-features, and a token for an address is none of these. A field with fewer than ``LEAST_LETTERS`` letters beside its
-addresses is read as what follows the hosts of these: one link is near itself alone, and not near every other link.
+features, and a token for an address is none of these. Of an exact text with addresses all characters are compared, the
+addresses as they stand but for their schemes: a link alone is near the same link, and near no other.
 
 Key sentences are the first and the last sentence of each paragraph (a line) and the longest sentence of a field. Words
 of long text in key sentences count ``key_sentences`` more times.
@@ -116,7 +116,10 @@ class Reader:
         letters = sum(len(unit) for one in units for unit in one if unit not in clean.TOKEN_NAMES)
         exact = letters if self._settings.exact == "letters" else characters
         if exact < self._settings.exact_size or (self._settings.exact_size and letters < LEAST_LETTERS):
-            return self._exact(short, units) if letters else Counted(Status.FEATURELESS)
+            if not letters and not has_address(short):
+                return Counted(Status.FEATURELESS)
+            whole = Counter((self._exact(fields, short, units),))
+            return Counted(Status.EXACT, short=whole, share=WHOLE)
         if not self._settings.has_long:
             return self._short(fields, short, units)
         share = share_of_short(size, self._article_size)
@@ -151,8 +154,10 @@ class Reader:
         if status is Status.LONG:
             return "\n".join(normalise_by(field, self._settings.long.normalisation) for field in fields)
         short = self._as_short(self._before_tricks(fields))
-        whole = status is Status.EXACT and self._settings.exact == "characters"
-        return "\n".join(short if whole else (" ".join(units_that_count(one)) for one in short))
+        units = [units_that_count(one) for one in short]
+        if status is Status.EXACT and (has_address(short) or self._settings.exact == "characters"):
+            return self._exact(fields, short, units)
+        return "\n".join(map(" ".join, units))
 
     def _warm(self, treatment: Treatment) -> None:
         steps = treatment.normalisation
@@ -214,10 +219,11 @@ class Reader:
         """Return the words of each field; none where no text is long."""
         return [words_in(field, self._settings.long) for field in fields] if self._settings.has_long else []
 
-    def _exact(self, normalised: Sequence[str], units: Sequence[list[str]]) -> Counted:
-        whole = map("".join, units) if self._settings.exact == "letters" else normalised
-        counts = Counter(("\n".join(whole),))
-        return Counted(Status.EXACT, short=counts, share=WHOLE)
+    def _exact(self, fields: Sequence[str], short: Sequence[str], units: Sequence[list[str]]) -> str:
+        """Return what is compared of an exact text; ``short``: its fields as short text, ``units``: what counts."""
+        if has_address(short):
+            return "\n".join(with_addresses(field, self._settings.short.normalisation) for field in fields)
+        return "\n".join(map("".join, units) if self._settings.exact == "letters" else short)
 
     def _sketched(self, fields: Sequence[str], letters: Callable[[], Iterable[str]]) -> str:
         """Return what the sketch of a text is made of; empty if the scheme has no sketch."""
@@ -256,12 +262,18 @@ def words_in(one: str, treatment: Treatment) -> Runs:
 
 def before_tricks(field: str, steps: Normalisation) -> str:
     """Take the steps of short text up to NFKC and case folding."""
-    normalised = normalise(clean.before_nfkc(field, steps))
-    if clean.TOKENS["url"] in normalised:
-        letters = sum(one.isalnum() and one not in clean.TOKEN_NAMES for one in normalised)
-        if letters < LEAST_LETTERS:
-            return normalise(clean.drop_hosts(clean.before_nfkc(field, replace(steps, urls="keep"))))
-    return normalised
+    return normalise(clean.before_nfkc(field, steps))
+
+
+def has_address(short: Iterable[str]) -> bool:
+    """Whether a text that is normalised as short text has a token for an address."""
+    return any(clean.TOKENS["url"] in one for one in short)
+
+
+def with_addresses(field: str, steps: Normalisation) -> str:
+    """Return the characters of a field but white space, its addresses without schemes."""
+    kept = before_tricks(field, replace(steps, urls="keep"))
+    return clean.drop_schemes(kept).replace(" ", "")
 
 
 def normalise_short(normalised: str, steps: Normalisation) -> str:

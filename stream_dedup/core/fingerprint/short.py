@@ -58,6 +58,7 @@ MAX_CHARACTERS = 1 << 16
 
 _FIRST_IDEOGRAPH, _LAST_IDEOGRAPH = ord(HAN_FIRST), ord(HAN_LAST)
 _SPACE, _DOT, _SLASH, _OPEN, _CLOSE, _W = map(ord, " ./(]w")
+_ADDRESS = ord(clean.TOKENS["url"])
 _FIRST_OF_DOMAINS = np.array([ord(domain[0]) for domain in clean.TOP_DOMAINS])
 _GRAM_BITS = np.uint64(GRAM_BITS)
 
@@ -214,6 +215,12 @@ class ShortReader:
         if self._settings.exact_size:
             statuses[(sizes < self._settings.exact_size) | (found < LEAST_LETTERS)] = Status.EXACT
         statuses[found == 0] = Status.FEATURELESS
+        if self._settings.exact_size:
+            # The reader knows what is compared of addresses; until then such a text has nothing.
+            linked = np.unique(whole.texts[whole.points == _ADDRESS])
+            rows = linked[statuses[linked] != Status.SHORT]
+            deferred += rows.tolist()
+            statuses[rows] = Status.FEATURELESS
         exact = statuses == Status.EXACT
         grams = self._grams(units.where((statuses == Status.SHORT).take(units.texts)))
         sketched: dict[int, str] = {}

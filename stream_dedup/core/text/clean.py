@@ -81,7 +81,7 @@ _URL_SCHEME = re.compile(r"[a-z][a-z0-9+-]{1,9}[:：]\Z", re.IGNORECASE)
 _URL_HOST = re.compile(r"[a-z0-9][a-z0-9.-]*\Z", re.IGNORECASE)
 _URL_BODY = re.compile(r"[!#-'*-;=?-Z_a-z~]+")
 _URL_TAIL = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)*(?::\d+)?(?:[/?#][!#-'*-;=?-Z_a-z~]*)?", re.IGNORECASE | re.ASCII)
-_HOST = re.compile(r"(?<!\S)(?:\S*?//)?[^\s/?#]+[/?#]+(?=\S)")
+_SCHEME = re.compile(r"(?:[a-z][a-z0-9+-]{1,9}:)?//(?:www\.)?|(?<![a-z0-9.])www\.", re.IGNORECASE)
 _MAIL_LOCAL = re.compile(r"[a-z0-9._%+-]+\Z", re.IGNORECASE)
 _MAIL_HOST = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+", re.IGNORECASE)
 _USER = re.compile(r"[\w-]{1,30}")
@@ -215,9 +215,9 @@ def replace_urls(text: str, stand_in: str) -> str:
     return _replace(text, _HOST_LANDMARK, _host_at, stand_in) if "." in text else text
 
 
-def drop_hosts(text: str) -> str:
-    """Drop scheme and host of each address that has more than these. The words of the text are addresses."""
-    return _HOST.sub("", text)
+def drop_schemes(text: str) -> str:
+    """Drop ``https://``, ``www.`` and the like before hosts."""
+    return _SCHEME.sub("", text)
 
 
 def replace_emails(text: str, stand_in: str) -> str:
