@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import LogRecord, encode, make_batch
 from stream_dedup.core.fingerprint import simhash
+from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import SIGNATURE_BITS
-from stream_dedup.core.rules import Rules, Scheme
+from stream_dedup.core.rules import Rules
 
 SEED = 20
 FLIPS = 20

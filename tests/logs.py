@@ -11,6 +11,7 @@ import numpy as np
 from stream_dedup.audit.reference import PlainLog, plain_log
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, LogRecord, Payload, Trim, encode, make_batch
+from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import (
     FINGERPRINT_BITS,
     SIGNATURE_BITS,
@@ -21,7 +22,7 @@ from stream_dedup.core.model import (
     SourceOffset,
     Status,
 )
-from stream_dedup.core.rules import DIRECTED, Rules, Scheme
+from stream_dedup.core.rules import DIRECTED, Rules
 
 SCHEME = Scheme("simhash", 1, '{"words":true}')
 OTHER_SCHEME = Scheme("simhash", 2, '{"words":true}')

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stream_dedup.core.entry import Basis, Forgotten, LogRecord, Payload, Trim, Withdrawal
+from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import (
     FINGERPRINT_BITS,
     FORM_BYTES,
@@ -25,7 +26,7 @@ from stream_dedup.core.model import (
     group_of,
     log_position,
 )
-from stream_dedup.core.rules import DIRECTED, Rules, Scheme
+from stream_dedup.core.rules import DIRECTED, Rules
 from tests.logs import OTHER_TOPIC, SCHEME, START_TIME, TOPIC, Entry, entries_batch, record, scheme_of
 
 SOURCES = [(TOPIC, 0), (TOPIC, 1), (OTHER_TOPIC, 0), (OTHER_TOPIC, 1)]

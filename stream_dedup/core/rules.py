@@ -14,23 +14,15 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, fields, replace
-from functools import cache
 from typing import Any
 
-import xxhash
-
+from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import (
     BLOCK_BITS,
     FINGERPRINT_BITS,
-    FORM_BYTES,
     SIGNATURE_BITS,
-    SKETCH_SIZES,
-    SKETCH_WORD_VALUES,
-    TABLE_COUNTS,
     Status,
-    TableCount,
     Verdict,
-    Widths,
 )
 from stream_dedup.errors import CorruptError
 
@@ -74,53 +66,6 @@ LATER_FIELDS: dict[str, Any] = {
 }
 """Fields of a rules record that the first releases did not have, with their defaults: an absent field has its default,
 and a field with its default is absent, so that rules of these releases keep their bytes."""
-
-_NO_SKETCH = ["", 0]
-
-
-@dataclass(frozen=True, slots=True)
-class Scheme:
-    """Everything that a log entry depends on, as names and versions."""
-
-    name: str
-    version: int
-    parameters: str
-    """Canonical JSON (sorted keys, no spaces) of the parameters that make the entry."""
-
-    @property
-    def tables(self) -> TableCount:
-        """Number of block tables."""
-        return self.widths.tables
-
-    @property
-    def sketch_bytes(self) -> int:
-        """Bytes of an entry's sketch: the second item of the parameter; 0 of a scheme without it."""
-        return self.widths.sketch_bytes
-
-    @property
-    def form_bytes(self) -> int:
-        """Bytes of the form at the end of a sketch: ``FORM_BYTES``, or 0 of a scheme without forms."""
-        return FORM_BYTES if "form" in json.loads(self.parameters) else 0
-
-    @property
-    def sketch_values(self) -> int:
-        """Values of an entry's sketch."""
-        return (self.sketch_bytes - self.form_bytes) * SKETCH_WORD_VALUES // 8
-
-    @property
-    def widths(self) -> Widths:
-        """Widths of the columns of its entries."""
-        return _widths(self.parameters)
-
-    def flat(self) -> dict[str, object]:
-        """Return the parameters under dotted names (``fields.title``), in their order."""
-        return dict(_flattened("", json.loads(self.parameters)))
-
-    @property
-    def id(self) -> str:
-        """Short name: ``name/version-hash of everything``, as in the header ``dedup.scheme``."""
-        whole = f"{self.name}/{self.version}/{self.parameters}"
-        return f"{self.name}/{self.version}-{xxhash.xxh3_64_hexdigest(whole.encode())[:8]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +150,7 @@ class Rules:
 
     def problems(self) -> list[str]:
         """Return why these rules are invalid, each as ``name value: reason``; nothing if they are valid."""
-        scheme = _scheme_problems(self.scheme)
+        scheme = self.scheme.problems()
         if scheme:
             return scheme
         kinds = {EXACT: self._exact_problems, DIRECTED: self._directed_problems}
@@ -339,13 +284,6 @@ def _word(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _flattened(name: str, value: object) -> list[tuple[str, object]]:
-    if not isinstance(value, dict) or (name and not value):
-        return [(name, value)]
-    inner = ((f"{name}.{key}" if name else str(key), below) for key, below in value.items())
-    return [pair for path, below in inner for pair in _flattened(path, below)]
-
-
 def _values_of(one: Rules | Scheme) -> dict[str, object]:
     return {name: getattr(one, name) for name in one.__slots__}
 
@@ -355,46 +293,6 @@ def _refuse_other_fields(what: str, values: dict[str, Any], kind: type[Rules | S
     if set(values) != known:
         msg = f"{what} with fields {sorted(values)}: expected {sorted(known)}"
         raise CorruptError(msg)
-
-
-@cache
-def _widths(parameters: str) -> Widths:
-    given = json.loads(parameters)
-    return Widths(given.get("tables", TABLE_COUNTS[0]), given.get("sketch", _NO_SKETCH)[1])
-
-
-def _scheme_problems(scheme: Scheme) -> list[str]:
-    if not _text(scheme.name):
-        return [f"scheme.name {scheme.name!r}: must be a name"]
-    if not _whole(scheme.version):
-        return [f"scheme.version {scheme.version!r}: must be a whole number"]
-    try:
-        parameters = json.loads(scheme.parameters)
-    except (ValueError, TypeError):
-        parameters = None
-    if not isinstance(parameters, dict):
-        return [f"scheme.parameters {scheme.parameters!r}: must be a JSON object, as text"]
-    tables = parameters.get("tables", TABLE_COUNTS[0])
-    if not _whole(tables) or tables not in TABLE_COUNTS:
-        return [f"scheme.parameters: tables {tables!r}: must be one of {', '.join(map(str, TABLE_COUNTS))}"]
-    return _sketch_problems(parameters.get("sketch", _NO_SKETCH), "form" in parameters)
-
-
-def _sketch_problems(sketch: object, has_form: bool) -> list[str]:  # noqa: FBT001 - read from the parameters
-    if not isinstance(sketch, list) or len(sketch) < len(_NO_SKETCH) or not _is_size(sketch[1]):
-        sizes = ", ".join(map(str, SKETCH_SIZES))
-        return [f"scheme.parameters: sketch {sketch!r}: must be a list whose second item is its bytes, one of {sizes}"]
-    if has_form and sketch[1] <= FORM_BYTES:
-        return [f"scheme.parameters: sketch {sketch!r}: must have more than the {FORM_BYTES} bytes of a form"]
-    return []
-
-
-def _is_size(value: object) -> bool:
-    return _whole(value) and value in SKETCH_SIZES
-
-
-def _text(value: object) -> bool:
-    return isinstance(value, str) and value != ""
 
 
 def _whole(value: object) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 
-from stream_dedup.core.rules import Rules, Scheme
+from stream_dedup.core.logged_scheme import Scheme
+from stream_dedup.core.rules import Rules
 
 NONE = "none"
 """A rule without a value: it belongs to the other kind of search."""

@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 import xxhash
 
+from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import FORM_BYTES, SIGNATURE_BITS, SKETCH_WORD_VALUES, TABLE_COUNTS, TableCount, Widths
-from stream_dedup.core.rules import Scheme
 from stream_dedup.errors import UserError
 
 Treat = Literal["keep", "drop", "token"]

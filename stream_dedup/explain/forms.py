@@ -8,8 +8,8 @@ import numpy as np
 
 from stream_dedup.core.arrays import U64
 from stream_dedup.core.fingerprint.sketch import equal_values, have_other_numbers, split
+from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import FRAME_MASK
-from stream_dedup.core.rules import Scheme
 from stream_dedup.explain.side import Side
 
 

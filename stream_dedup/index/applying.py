@@ -12,9 +12,10 @@ import numpy as np
 import xxhash
 
 from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
+from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import DocNumber, LogOffset, Widths
 from stream_dedup.core.progress import ReportProgress
-from stream_dedup.core.rules import Rules, Scheme
+from stream_dedup.core.rules import Rules
 from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index.history import History, Mark

@@ -25,8 +25,9 @@ from stream_dedup.core.arrays import U8, U64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, LogRecord, Payload, encode, make_batch
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
+from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import LIBRARY_LOG_PREFIX, SIGNATURE_BYTES, DocNumber, Status, Widths
-from stream_dedup.core.rules import DIRECTED, Rules, Scheme
+from stream_dedup.core.rules import DIRECTED, Rules
 from stream_dedup.errors import UserError
 from stream_dedup.index.folder import TABLES_KIND, Folder, kind_of
 from stream_dedup.index.layout import RowArray, offset_key

@@ -23,6 +23,7 @@ import numpy as np
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.entry import LogRecord, Trim
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
+from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import (
     MAX_ROWS,
     ROW_BITS,
@@ -35,7 +36,7 @@ from stream_dedup.core.model import (
     log_position,
     row_of,
 )
-from stream_dedup.core.rules import Rules, Scheme
+from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.data_folders import remove_data

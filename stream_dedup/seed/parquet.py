@@ -19,7 +19,7 @@ from stream_dedup.files.inputs import STDIN, Progress, printable
 from stream_dedup.seed.articles import SeedSource, StoredBatch, identity_of, replaced
 
 if TYPE_CHECKING:
-    from stream_dedup.core.rules import Scheme
+    from stream_dedup.core.logged_scheme import Scheme
 
 PARQUET_MAGIC = b"PAR1"
 """The first bytes of a Parquet file."""

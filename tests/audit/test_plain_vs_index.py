@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 
 from stream_dedup.audit.reference import PlainLog, plain_log
 from stream_dedup.core.entry import LogRecord, Payload, Trim, Withdrawal, encode
+from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import Judgement, LogOffset, LogPosition, log_offset_of, log_position, row_of
-from stream_dedup.core.rules import Rules, Scheme
+from stream_dedup.core.rules import Rules
 from stream_dedup.index import IndexSettings, LogIndex
 from tests.amount import FULL, examples
 from tests.index.checks import check_standing

@@ -4,8 +4,9 @@ import numpy as np
 
 from stream_dedup.audit.plain_near import PlainQuery, PlainSearch
 from stream_dedup.calibrate.nearest import SignedEntries
+from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import LogOffset, Status
-from stream_dedup.core.rules import DIRECTED, Rules, Scheme
+from stream_dedup.core.rules import DIRECTED, Rules
 from tests.definition import plain_entries
 from tests.logs import scheme_of
 

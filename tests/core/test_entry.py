@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import MAX_WITHDRAWN, Basis, Batch, Forgotten, Trim, Withdrawal, decode, encode, make_batch
+from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import (
     SIGNATURE_BYTES,
     SKETCH_SIZES,
@@ -25,7 +26,7 @@ from stream_dedup.core.model import (
     TableCount,
     log_position,
 )
-from stream_dedup.core.rules import Rules, Scheme
+from stream_dedup.core.rules import Rules
 from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import CorruptError
 from tests.amount import sampled

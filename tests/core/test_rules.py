@@ -7,8 +7,9 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import Status
-from stream_dedup.core.rules import DIRECTED, MAX_MASKS, Rules, Scheme
+from stream_dedup.core.rules import DIRECTED, MAX_MASKS, Rules
 from stream_dedup.errors import CorruptError
 from tests.logs import scheme_of
 

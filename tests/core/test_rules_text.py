@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stream_dedup.core.rules import Rules, Scheme
+from stream_dedup.core.logged_scheme import Scheme
+from stream_dedup.core.rules import Rules
 from stream_dedup.core.rules_text import SHOWN_PARAMETERS, rule_changes, scheme_mismatch
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
 

@@ -21,9 +21,10 @@ from stream_dedup import Index
 from stream_dedup.core.entry import LogRecord, decode
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
 from stream_dedup.core.fingerprint.simhash import similarity
+from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, Status, group_of
 from stream_dedup.core.probes import words
-from stream_dedup.core.rules import CLASSIC_DISTANCE, DIRECTED, EXACT, Rules, Scheme
+from stream_dedup.core.rules import CLASSIC_DISTANCE, DIRECTED, EXACT, Rules
 from stream_dedup.index import IndexSettings, LogIndex
 from stream_dedup.index.layout import INDEX_FORMAT_VERSION
 from stream_dedup.index.library import article_ids, open_library, signatures_of

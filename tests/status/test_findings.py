@@ -9,8 +9,9 @@ import pytest
 
 from stream_dedup.broker.group_state import Member
 from stream_dedup.broker.replication import TopicProblem
+from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import LogOffset
-from stream_dedup.core.rules import Rules, Scheme
+from stream_dedup.core.rules import Rules
 from stream_dedup.ports import Partition
 from stream_dedup.status.findings import find
 from stream_dedup.status.snapshot import LogState, PartitionState, Rates, Snapshot

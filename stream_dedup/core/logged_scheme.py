@@ -1,0 +1,109 @@
+"""The scheme of a log, as its rules records have it: the name of everything that an entry depends on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+
+import xxhash
+
+from stream_dedup.core.model import FORM_BYTES, SKETCH_SIZES, SKETCH_WORD_VALUES, TABLE_COUNTS, TableCount, Widths
+
+_NO_SKETCH = ["", 0]
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """Everything that a log entry depends on, as names and versions."""
+
+    name: str
+    version: int
+    parameters: str
+    """Canonical JSON (sorted keys, no spaces) of the parameters that make the entry."""
+
+    @property
+    def tables(self) -> TableCount:
+        """Number of block tables."""
+        return self.widths.tables
+
+    @property
+    def sketch_bytes(self) -> int:
+        """Bytes of an entry's sketch: the second item of the parameter; 0 of a scheme without it."""
+        return self.widths.sketch_bytes
+
+    @property
+    def form_bytes(self) -> int:
+        """Bytes of the form at the end of a sketch: ``FORM_BYTES``, or 0 of a scheme without forms."""
+        return FORM_BYTES if "form" in json.loads(self.parameters) else 0
+
+    @property
+    def sketch_values(self) -> int:
+        """Values of an entry's sketch."""
+        return (self.sketch_bytes - self.form_bytes) * SKETCH_WORD_VALUES // 8
+
+    @property
+    def widths(self) -> Widths:
+        """Widths of the columns of its entries."""
+        return _widths(self.parameters)
+
+    def flat(self) -> dict[str, object]:
+        """Return the parameters under dotted names (``fields.title``), in their order."""
+        return dict(_flattened("", json.loads(self.parameters)))
+
+    @property
+    def id(self) -> str:
+        """Short name: ``name/version-hash of everything``, as in the header ``dedup.scheme``."""
+        whole = f"{self.name}/{self.version}/{self.parameters}"
+        return f"{self.name}/{self.version}-{xxhash.xxh3_64_hexdigest(whole.encode())[:8]}"
+
+    def problems(self) -> list[str]:
+        """Return why this is no scheme; nothing if it is one."""
+        if not _text(self.name):
+            return [f"scheme.name {self.name!r}: must be a name"]
+        if not _whole(self.version):
+            return [f"scheme.version {self.version!r}: must be a whole number"]
+        try:
+            parameters = json.loads(self.parameters)
+        except (ValueError, TypeError):
+            parameters = None
+        if not isinstance(parameters, dict):
+            return [f"scheme.parameters {self.parameters!r}: must be a JSON object, as text"]
+        tables = parameters.get("tables", TABLE_COUNTS[0])
+        if not _whole(tables) or tables not in TABLE_COUNTS:
+            return [f"scheme.parameters: tables {tables!r}: must be one of {', '.join(map(str, TABLE_COUNTS))}"]
+        return _sketch_problems(parameters.get("sketch", _NO_SKETCH), "form" in parameters)
+
+
+@cache
+def _widths(parameters: str) -> Widths:
+    given = json.loads(parameters)
+    return Widths(given.get("tables", TABLE_COUNTS[0]), given.get("sketch", _NO_SKETCH)[1])
+
+
+def _flattened(name: str, value: object) -> list[tuple[str, object]]:
+    if not isinstance(value, dict) or (name and not value):
+        return [(name, value)]
+    inner = ((f"{name}.{key}" if name else str(key), below) for key, below in value.items())
+    return [pair for path, below in inner for pair in _flattened(path, below)]
+
+
+def _sketch_problems(sketch: object, has_form: bool) -> list[str]:  # noqa: FBT001 - read from the parameters
+    if not isinstance(sketch, list) or len(sketch) < len(_NO_SKETCH) or not _is_size(sketch[1]):
+        sizes = ", ".join(map(str, SKETCH_SIZES))
+        return [f"scheme.parameters: sketch {sketch!r}: must be a list whose second item is its bytes, one of {sizes}"]
+    if has_form and sketch[1] <= FORM_BYTES:
+        return [f"scheme.parameters: sketch {sketch!r}: must have more than the {FORM_BYTES} bytes of a form"]
+    return []
+
+
+def _is_size(value: object) -> bool:
+    return _whole(value) and value in SKETCH_SIZES
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
