@@ -39,6 +39,8 @@ AHEAD = 4
 """Posting lists whose keys are prefetched before they are compared."""
 AHEAD_LINES = 8
 """Most cache lines of one posting list that are prefetched; the processor itself foresees the rest."""
+LEAST_AT_ONCE = 256
+"""Candidates of an article collected at once even where its bound has less room: many may turn out not to count."""
 
 LINE = 64
 """Bytes of a cache line."""
@@ -157,8 +159,8 @@ def collect(
 ) -> int:
     """Step 1: fill ``waiting``, the newest entries of each list first; the cursor says where to go on.
 
-    It stops where ``waiting`` is full, or has as many candidates of an article as there is room for. An article without
-    room is done.
+    It stops where ``waiting`` is full, or has as many candidates of an article as there is room for, but not for fewer
+    than ``LEAST_AT_ONCE``: to go on, the lists are found anew. An article without room is done.
     """
     waits, cursor = 0, cursors[0]
     while cursor.article < len(articles):
@@ -166,7 +168,7 @@ def collect(
         article, lookups = articles[number], plan[min(number, len(plan) - 1)]
         key, sure, sieve = article.keys, article.sure, article.sieve
         count = _spans(article, lookups, directory, spans) if article.room else 0
-        begin, most = cursor.span, min(waits + article.room, len(waiting))
+        begin, most = cursor.span, min(waits + max(article.room, LEAST_AT_ONCE), len(waiting))
         for part in range(begin, begin + AHEAD):
             _prefetch(spans, part, count)
         for part in range(begin, count):

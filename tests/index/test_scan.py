@@ -19,6 +19,7 @@ from stream_dedup.index.layout import ROW, RowArray, row_type
 from stream_dedup.index.posting_lists import LISTS, PART_LISTS, PARTS, Level, PostingLists, Source
 from stream_dedup.index.row_chunks import RowChunks
 from stream_dedup.index.scan import FETCH_ROWS, WAITING_ROWS, scan, warm
+from stream_dedup.index.scan_kernel import LEAST_AT_ONCE
 from stream_dedup.index.scan_records import WAITING
 from tests.amount import FULL, examples
 from tests.index.scan_cases import (
@@ -164,6 +165,25 @@ def test_candidates_of_an_article_are_counted_once_and_not_in_each_list() -> Non
     assert numbered(scan(query, lists, world.rows), 1) == [[(0, at) for at in range(19, 39)]]
     every = replace(query, candidates=39)
     assert numbered(scan(every, lists, world.rows), 1) == [[(0, at) for at in range(39)]]
+
+
+@pytest.mark.parametrize("bound", [16, 1024])
+def test_candidates_that_do_not_count_are_checked_many_at_once(bound: int) -> None:
+    """There is room for one more, and thousands have expired: to collect these one by one took a second."""
+    expired = 5000
+    world, lists = flood(expired + bound)
+    world.rows["time"] = np.where(np.arange(len(world.rows)) < expired, -1, 0)
+    article = np.array([len(world.rows) - 1])
+    plan = directed(world.margins[article], 64)
+    calls: list[int] = []
+
+    def fetch(doc_numbers: I64) -> RowArray:
+        calls.append(len(doc_numbers))
+        return world.rows[doc_numbers]
+
+    query = ask(world, article, plan, bucket_limit=10**6, candidates=bound, oldest=np.array([0]))
+    assert numbered(scan(query, lists, fetch), 1) == [[(0, expired + at) for at in range(8)]]
+    assert len(calls) < 4 * len(world.rows) / LEAST_AT_ONCE + 4
 
 
 @pytest.mark.parametrize("is_directed", [True, False])
