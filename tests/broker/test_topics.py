@@ -20,6 +20,7 @@ from stream_dedup.dev.broker import DevCluster
 from stream_dedup.errors import UserError
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
 from tests.broker.deleting import delete_topic
+from tests.waiting import wait_until
 
 WORKERS = 4
 LIMIT_S = 60
@@ -137,7 +138,8 @@ def test_the_command_mends_what_is_wrong(config: Config, admin: KafkaAdminClient
         topic = words[words.index("--entity-name") + 1]
         changes = dict(pair.split("=") for pair in words[words.index("--add-config") + 1].split(","))
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, changes)])
-    assert check_topics(admin, config) == []
+    # The broker answers before it has applied the change to itself.
+    wait_until(lambda: not check_topics(admin, config), 30.0, "the topics are right")
 
 
 def test_a_replication_that_the_cluster_cannot_give(config: Config, admin: KafkaAdminClient) -> None:
