@@ -247,7 +247,7 @@ class DirectedSearch:
         self._rank[tables, masks] = UNREACHED
         return least
 
-    def _held(self, query: int, differing: U64, word: int) -> NDArray[np.bool_]:
+    def _held(self, query: int, differing: U64, word: int) -> Bools:
         """Return which of these differing words the sieve holds."""
         if query not in self._sure:
             return np.asarray(np.bitwise_count(differing) > WORD_SIEVE_BITS)

@@ -12,11 +12,10 @@ from itertools import chain
 import pytest
 
 from stream_dedup.core.costs import COSTS
-from stream_dedup.core.model import Status, Widths, group_of
+from stream_dedup.core.model import Status, group_of
 from stream_dedup.core.probes import KEY_FACTORS, SURE_BITS, SUREST_BITS, WORD_SIEVE_BITS
 from stream_dedup.core.rules import MAX_MASKS, Rules
-from stream_dedup.errors import CorruptError
-from tests.logs import Entry, LogOfTest, batch, directed_rules, entries_batch, judged, said, scheme_of
+from tests.logs import Entry, LogOfTest, directed_rules, entries_batch, judged, said, scheme_of
 
 A = 0x0123_4567_89AB_CDEF_1122_3344_5566_7788_99AA_BBCC_DDEE_FF00_0F1E_2D3C_4B5A_6978
 FAR_BITS = 0xF
@@ -391,14 +390,3 @@ def test_exact_texts_need_no_sketch() -> None:
     entries = [Entry(A, "f" * 64, group, Status.EXACT, sketch=bytes([first] * 8)) for first in (0, 0xFF)]
     log.add(entries_batch(range(2), entries, 4, 8))
     assert [one[0] for one in said(log.plain())] == ["u", "d"]
-
-
-@pytest.mark.parametrize(
-    ("widths", "scheme_has"), [(Widths(8), "8 tables and no sketches"), (Widths(4, 16), "4 tables and sketches of 16")]
-)
-def test_batch_of_other_widths(widths: Widths, scheme_has: str) -> None:
-    """Margins of other tables than the scheme's, or other sketches, are no log of it."""
-    log = log_with(directed_rules(scheme=scheme_of(*widths)))
-    log.add(batch([0], [1]))
-    with pytest.raises(CorruptError, match=f"entries of 4 tables and no sketches, the log's scheme has {scheme_has}"):
-        log.plain()
