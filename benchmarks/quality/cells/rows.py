@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -23,6 +24,7 @@ WITHOUT_SPACES = {"th": "Thai", "lo": "Lao", "km": "Khmer", "my": "Burmese"}
 SITES = 20
 NEWS = 120
 """Articles of a set."""
+_LINK_ALONE = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
 
 
 def rows() -> Iterator[Cell]:
@@ -151,7 +153,10 @@ def _edited_paragraph(language: str, share: float, rng: Random) -> Pair:
 
 
 def _one_letter(least: int, most: int, rng: Random) -> Pair:
-    one = rng.choice([one for one in data.comments("en") if least <= len(one) <= most])
+    """A comment and the same with a wrong letter; no link alone, which is another link with another letter."""
+    one = rng.choice(
+        [one for one in data.comments("en") if least <= len(one) <= most and not _LINK_ALONE.fullmatch(one)]
+    )
     return one, edits.one_letter(one, rng, "en")
 
 
