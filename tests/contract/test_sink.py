@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -25,9 +26,12 @@ from tests.contract.members import join, start_at, values, wait_for_members
 from tests.contract.world import World
 from tests.memory.sink import LONGEST_TRANSACTION_S
 
+WRITTEN_MS = time.time_ns() // 1_000_000
+"""Not a fixed day: of a topic that keeps seven days, the broker deletes older records, whenever it comes round."""
+
 
 def output(topic: str, value: bytes) -> Output:
-    return Output(topic, b"key", value, [("dedup.verdict", b"unique")], 1_700_000_000_000)
+    return Output(topic, b"key", value, [("dedup.verdict", b"unique")], WRITTEN_MS)
 
 
 def begun(sink: VerdictSink) -> VerdictSink:
