@@ -29,7 +29,7 @@ from statistics import median
 import rjieba
 
 from benchmarks.texts import articles, described
-from benchmarks.turns import CHUNK_TEXTS, Work, microseconds
+from benchmarks.turns import Work, in_chunks, microseconds
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.profiles import PROFILES
 
@@ -86,8 +86,8 @@ def _each(work: Callable[[str], object]) -> Work:
 
 def _in_chunks(fingerprinter: Fingerprinter) -> Work:
     def run(texts: Sequence[str]) -> None:
-        for start in range(0, len(texts), CHUNK_TEXTS):
-            fingerprinter.fingerprint(texts[start : start + CHUNK_TEXTS])
+        for chunk in in_chunks(texts):
+            fingerprinter.fingerprint(chunk)
 
     return run
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-CHUNK_TEXTS = 64
-"""Texts in one call: what the worker hands to a process at once."""
+from stream_dedup.worker.fingerprinting import chunks
 
 Work = Callable[[Sequence[str]], None]
+
+
+def in_chunks(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the texts as a worker hands them to a process."""
+    for part in chunks([len(text.encode("utf-8", "surrogatepass")) for text in texts]):
+        yield texts[part]
 
 
 def microseconds(contenders: dict[str, Work], texts: Sequence[str], turns: int) -> dict[str, list[float]]:

@@ -19,7 +19,7 @@ from datasketch import MinHash
 from benchmarks.quality import data, lsh, peers, report
 from benchmarks.quality.report import Aim
 from benchmarks.quality.seeds import alone
-from benchmarks.turns import CHUNK_TEXTS, Work, microseconds
+from benchmarks.turns import Work, in_chunks, microseconds
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.profiles import PROFILES
@@ -107,8 +107,8 @@ def _fingerprints(settings: FingerprintSettings) -> Work:
     fingerprinter = Fingerprinter(settings)
 
     def run(texts: Sequence[str]) -> None:
-        for start in range(0, len(texts), CHUNK_TEXTS):
-            fingerprinter.fingerprint(texts[start : start + CHUNK_TEXTS])
+        for chunk in in_chunks(texts):
+            fingerprinter.fingerprint(chunk)
 
     return run
 
@@ -117,9 +117,8 @@ def _records(profile: str) -> Work:
     maker = EntryMaker(PROFILES[profile].settings, InputFormat())
 
     def run(texts: Sequence[str]) -> None:
-        records = [RawRecord(None, orjson.dumps({"id": "a", "text": text}), "") for text in texts]
-        for start in range(0, len(records), CHUNK_TEXTS):
-            maker(records[start : start + CHUNK_TEXTS])
+        for chunk in in_chunks(texts):
+            maker([RawRecord(None, orjson.dumps({"id": "a", "text": text}), "") for text in chunk])
 
     return run
 

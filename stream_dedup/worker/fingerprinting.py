@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from stream_dedup.ports import SourceRecord
     from stream_dedup.worker.batches import PolledBatch
 
-CHUNK_RECORDS = 64
-"""Records in one task of the pool: few enough to share a batch out, enough for one matrix product."""
+CHUNK_RECORDS = 256
+"""Most records in one task of the pool: short texts are then read together, which costs a third less than by 64."""
+CHUNK_BYTES = 256 << 10
+"""Most bytes of values in one task of several records: large records are shared out among the processes."""
 MIN_CHUNK_RECORDS = 8
 """Fewer records (4 ms of work) are not worth sharing out."""
 
@@ -38,12 +40,9 @@ class BatchFingerprinter:
         """Return futures of the columns of these rows, in order. Does not block, except in a pool of 0 processes."""
         records = batch.records[rows]
         share = -(-len(records) // self._processes)
-        size = min(max(share, MIN_CHUNK_RECORDS), CHUNK_RECORDS)
-        return [
-            future
-            for start in range(0, len(records), size)
-            for future in self._submit_chunk(batch, records[start : start + size])
-        ]
+        most = min(max(share, MIN_CHUNK_RECORDS), CHUNK_RECORDS)
+        parts = chunks([len(record.value or b"") for record in records], most)
+        return [future for part in parts for future in self._submit_chunk(batch, records[part])]
 
     def _submit_chunk(self, batch: PolledBatch, records: Sequence[SourceRecord]) -> Iterator[Future[Columns]]:
         """Yield futures of the columns of these records; records that no output topic can hold are rejected here."""
@@ -60,6 +59,18 @@ class BatchFingerprinter:
             yield _completed(rejected_columns(raw, reason, self._widths))
         if fitting:
             yield self._pool.submit(fitting, lane=batch.partition)
+
+
+def chunks(sizes: Sequence[int], most: int = CHUNK_RECORDS) -> Iterator[slice]:
+    """Yield the slices of records that make one task each; ``sizes``: bytes of each value, ``most``: records."""
+    start, taken = 0, 0
+    for at, size in enumerate(sizes):
+        if at > start and (at - start == most or taken + size > CHUNK_BYTES):
+            yield slice(start, at)
+            start, taken = at, 0
+        taken += size
+    if start < len(sizes):
+        yield slice(start, len(sizes))
 
 
 def _raw(batch: PolledBatch, record: SourceRecord) -> RawRecord:
