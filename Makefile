@@ -13,6 +13,7 @@
 # make soak   kills of workers and brokers at random on three nodes (ARGS="--minutes 30 --write"): benchmarks/reliability.md
 # make alerts  the harm of each alert done for real, and each board's queries asked, on a broker with Prometheus
 #             (ARGS="--factor 20 --only StreamDedupLate")
+# make docs   the documentation as a site, build/site/index.html; every link checked
 # make boards  the Grafana boards in deploy/grafana, from boards/
 # make image  the worker's container image; make check-image: it runs read-only and without rights; make kafka-image: Kafka's, where apache/kafka cannot be pulled
 
@@ -32,7 +33,7 @@ PROMETHEUS_IMAGE ?= stream-dedup/prometheus
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-full test-cluster test-spark lint bench quality fuzz simulate soak alerts boards image check-image kafka-image prometheus-image clean
+.PHONY: help setup run test test-full test-cluster test-spark lint bench quality fuzz simulate soak alerts boards docs image check-image kafka-image prometheus-image clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -44,11 +45,11 @@ $(VENV)/.dev: pyproject.toml
 	  || { echo 'Python 3.11 or later is needed; $(PYTHON) is older: make PYTHON=/path/to/python3.11'; exit 1; }
 	@echo 'Setting up $(VENV) (the first time takes a minute)'
 	@$(PYTHON) -m venv $(VENV) || { echo 'Python cannot make environments here: apt install python3-venv'; exit 1; }
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,spark]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,docs,spark]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,bench,spark]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,docs,bench,spark]'
 	@touch $@
 
 run: setup
@@ -90,6 +91,10 @@ alerts: setup
 
 boards: setup
 	@$(BIN)/python -m boards
+
+docs: setup
+	@$(BIN)/mkdocs build --strict --quiet
+	@echo 'build/site/index.html'
 
 soak: setup
 	@$(BIN)/python -m benchmarks.soak $(ARGS)

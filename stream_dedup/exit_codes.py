@@ -1,6 +1,6 @@
 """The exit codes of the program, each declared once with its meaning.
 
-``MEANINGS`` is the list: the README's table is generated from it.
+``MEANINGS`` is the list: the table of the reference is generated from it.
 """
 
 from __future__ import annotations

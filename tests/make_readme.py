@@ -1,9 +1,10 @@
-"""Writes the generated parts of the README (commands, flags, keys, profiles, metrics, findings, exit codes) and docs/.
+"""Writes the generated parts of the pages in docs/, those of the reference among others.
 
     python -m tests.make_readme
 
-A part stands between ``<!-- generated: NAME -->`` and ``<!-- end of NAME -->``. Its content is declared once in the
-program and derived here. ``tests/test_docs.py`` fails where the README differs.
+``PARTS`` says which page has which part. A part stands between ``<!-- generated: NAME -->`` and
+``<!-- end of NAME -->``. Its content is declared once in the program and derived here. ``tests/test_docs.py`` fails
+where a page differs.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -22,13 +24,16 @@ from stream_dedup.config.effective import of_profile
 from stream_dedup.config.keys import accepted_values, all_keys, default_value
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
+from stream_dedup.core import columns, entry, headers, reasons, rules
+from stream_dedup.core.model import MAX_ROWS
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.exit_codes import MEANINGS
 from stream_dedup.metrics.metrics import DECLARATIONS
 from tests.broker.rights import acls_part
 
-README = Path(__file__).resolve().parents[1] / "README.md"
-ACLS = README.parent / "docs" / "acls.md"
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+DOCS = ROOT / "docs"
 EVERYWHERE = ("--config", "--log-level")
 """Flags that are described once, before the commands."""
 
@@ -131,15 +136,80 @@ def exit_codes_part() -> str:
     return table(("code", "meaning"), ((str(int(code)), meaning) for code, meaning in MEANINGS.items()))
 
 
-PARTS: dict[str, Callable[[], str]] = {
-    "profiles": profiles_part,
-    "commands": commands_part,
-    "audit findings": audit_findings_part,
-    "exit codes": exit_codes_part,
-    "keys": keys_part,
-    "metrics": metrics_part,
+def headers_part() -> str:
+    """Returns the table of the headers of output records."""
+    rows = ((f"`{header.name}`", header.on, header.value) for header in headers.HEADERS)
+    return table(("header", "on", "value"), rows)
+
+
+def reasons_part() -> str:
+    """Returns the table of the codes of rejections, with the texts that each stands for."""
+    texts: dict[str, list[str]] = {code: [] for code in reasons.CODES}
+    for text, code in reasons._CODES.items():
+        shown = re.sub(r"{(\w+)[^}]*}", r"<\1>", text)
+        texts[code].append(f"`{shown}`")
+    return table(("code", "texts of `dedup.reason`"), ((f"`{code}`", ", ".join(of)) for code, of in texts.items()))
+
+
+def records_part() -> str:
+    """Returns the drawing of the log records, as ``entry`` has it."""
+    return _drawing(entry.__doc__, "The value of every record", "Decoding raises")
+
+
+def columns_part() -> str:
+    """Returns the drawing of the columns of a batch."""
+    return _drawing(columns.__doc__, "Each column has a kind", "")
+
+
+def rules_part() -> str:
+    """Returns which rules record takes effect, and what its fields mean."""
+    return f"{_drawing(rules.__doc__, 'Every rules record', '')}\n\n{_markdown(_described(rules.Rules))}"
+
+
+def _drawing(doc: str | None, begin: str, end: str) -> str:
+    """Returns the paragraphs of a docstring from one that begins so to before one that begins so."""
+    assert doc is not None
+    text = doc[doc.index(begin) :]
+    text = text[: text.index(end)] if end else text
+    return _markdown(text.replace("MAX_ROWS", str(MAX_ROWS)).replace("MAX_WITHDRAWN", str(entry.MAX_WITHDRAWN)))
+
+
+def _markdown(text: str) -> str:
+    """Returns a text of our docstrings in Markdown: what is indented by four spaces is a drawing in both."""
+    paragraphs = (part if part.startswith("    ") else inspect.cleandoc(part) for part in text.rstrip().split("\n\n"))
+    return re.sub(r"``(.+?)``", r"`\1`", "\n\n".join(paragraphs))
+
+
+def _described(kind: type) -> str:
+    return inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[2]
+
+
+class Part(NamedTuple):
+    """A generated part: the page that has it, and its content."""
+
+    page: Path
+    make: Callable[[], str]
+
+
+PARTS = {
+    "profiles": Part(DOCS / "reference/profiles.md", profiles_part),
+    "commands": Part(DOCS / "reference/commands.md", commands_part),
+    "audit findings": Part(DOCS / "audit.md", audit_findings_part),
+    "exit codes": Part(DOCS / "reference/exit-codes.md", exit_codes_part),
+    "keys": Part(DOCS / "reference/configuration.md", keys_part),
+    "metrics": Part(DOCS / "reference/metrics.md", metrics_part),
+    "headers": Part(DOCS / "reference/records.md", headers_part),
+    "reasons": Part(DOCS / "reference/records.md", reasons_part),
+    "log records": Part(DOCS / "reference/log-format.md", records_part),
+    "log columns": Part(DOCS / "reference/log-format.md", columns_part),
+    "log rules": Part(DOCS / "reference/log-format.md", rules_part),
+    "acls": Part(DOCS / "acls.md", acls_part),
 }
-ACL_PARTS = {"acls": acls_part}
+
+
+def written(name: str) -> str:
+    """Returns a part as its page has it."""
+    return part_of(PARTS[name].page.read_text("utf-8"), name)[2]
 
 
 def part_of(text: str, name: str) -> re.Match[str]:
@@ -152,17 +222,10 @@ def part_of(text: str, name: str) -> re.Match[str]:
 
 def main() -> None:
     """Writes every part anew."""
-    write(README, PARTS)
-    write(ACLS, ACL_PARTS)
-
-
-def write(page: Path, parts: dict[str, Callable[[], str]]) -> None:
-    """Writes the parts of one page anew."""
-    text = page.read_text("utf-8")
-    for name, make in parts.items():
+    for name, (page, make) in PARTS.items():
+        text = page.read_text("utf-8")
         found = part_of(text, name)
-        text = f"{text[: found.start(2)]}{make()}{text[found.end(2) :]}"
-    page.write_text(text, "utf-8")
+        page.write_text(f"{text[: found.start(2)]}{make()}{text[found.end(2) :]}", "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The README is tested against the program: its tables are generated from the declarations, its examples run."""
+"""The documentation is tested against the program: its tables are generated from the declarations."""
 
 from __future__ import annotations
 
@@ -15,50 +15,38 @@ from pydantic.fields import FieldInfo
 from stream_dedup.cli import COMMANDS, EXIT_CODES
 from stream_dedup.config.keys import accepted_values, all_keys
 from stream_dedup.config.model import Config
+from stream_dedup.core import headers
 from stream_dedup.exit_codes import MEANINGS
 from stream_dedup.metrics.metrics import DECLARATIONS
-from tests.make_readme import ACL_PARTS, ACLS, EVERYWHERE, PARTS, README, all_commands, flags_of, part_of
+from tests.make_readme import EVERYWHERE, PARTS, README, all_commands, flags_of, written
 
 ALL = dict(all_commands())
 LEAVES = {name: command for name, command in ALL.items() if not isinstance(command, click.Group)}
 
 
-def readme() -> str:
-    return README.read_text("utf-8")
-
-
-def part(name: str) -> str:
-    return part_of(readme(), name)[2]
-
-
 def first_cells(name: str) -> list[str]:
     """The first cell of each row of a generated table, without its head."""
-    return [cell.strip("`") for cell in re.findall(r"^\| (.+?) \|", part(name), re.MULTILINE)][2:]
+    return [cell.strip("`") for cell in re.findall(r"^\| (.+?) \|", written(name), re.MULTILINE)][2:]
 
 
 @pytest.mark.parametrize("name", PARTS)
 def test_a_generated_part_is_that_of_the_program(name: str) -> None:
-    """Every table and every help text in the README equals the declarations in the code."""
-    assert part(name) == PARTS[name](), "README.md differs from the program; write it with: python -m tests.make_readme"
-
-
-def test_the_page_of_rights_is_that_of_their_test() -> None:
-    """The rights that the page lists are those with which every command is tested."""
-    assert part_of(ACLS.read_text("utf-8"), "acls")[2] == ACL_PARTS["acls"](), (
-        "write it with: python -m tests.make_readme"
+    """Every generated table and text in docs/ equals the declarations in the code; that of rights equals their test."""
+    assert written(name) == PARTS[name].make(), (
+        f"{PARTS[name].page.name} differs from the program; write it with: python -m tests.make_readme"
     )
 
 
-def test_the_readme_has_every_command() -> None:
+def test_the_reference_has_every_command() -> None:
     """A section for each command, in the order of the program, and none for a command that does not exist."""
-    assert re.findall(r"^### `(.+)`$", part("commands"), re.MULTILINE) == list(ALL)
+    assert re.findall(r"^### `(.+)`$", written("commands"), re.MULTILINE) == list(ALL)
     assert {name.split(" ")[0] for name in ALL} == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", LEAVES)
-def test_the_readme_has_every_flag(name: str) -> None:
+def test_the_reference_has_every_flag(name: str) -> None:
     """The section of a command names each of its flags, and no other."""
-    text = re.split(rf"^### `{name}`$", part("commands"), flags=re.MULTILINE)[1].partition("\n### ")[0]
+    text = re.split(rf"^### `{name}`$", written("commands"), flags=re.MULTILINE)[1].partition("\n### ")[0]
     listed = re.findall(r"^\| `(--[a-z-]+)", text, re.MULTILINE)
     for line in re.findall(r"^Configuration flags: (.*)$", text, re.MULTILINE):
         listed += re.findall(r"--[a-z-]+", line)
@@ -67,7 +55,7 @@ def test_the_readme_has_every_flag(name: str) -> None:
 
 def test_flags_of_every_command_are_described_once() -> None:
     """Before the first command. Completion and broker do not have them."""
-    intro = readme().partition("## Commands")[2].partition("<!-- generated")[0]
+    intro = PARTS["commands"].page.read_text("utf-8").partition("<!-- generated")[0]
     assert all(f"`{flag} " in intro for flag in EVERYWHERE)
     assert [name for name, command in LEAVES.items() if not flags_of(command).keys() >= set(EVERYWHERE)] == [
         "completion",
@@ -75,12 +63,17 @@ def test_flags_of_every_command_are_described_once() -> None:
     ]
 
 
-def test_the_readme_has_every_key_metric_and_exit_code() -> None:
+def test_the_reference_has_every_key_metric_header_and_exit_code() -> None:
     """A row for each, and none for one that does not exist."""
     assert first_cells("keys") == [name for name, _ in all_keys(Config)]
     assert first_cells("metrics") == [declared.full_name for declared in DECLARATIONS]
+    assert set(first_cells("headers")) == {value for name, value in vars(headers).items() if _is_header(name, value)}
     assert first_cells("exit codes") == [str(code) for code in MEANINGS]
     assert set(EXIT_CODES.values()) <= set(MEANINGS)
+
+
+def _is_header(name: str, value: object) -> bool:
+    return name.isupper() and isinstance(value, str) and value.startswith(headers.PREFIX) and value != headers.PREFIX
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -110,18 +103,17 @@ def test_the_architecture_names_files_that_exist() -> None:
 @pytest.mark.slow
 def test_the_example_without_kafka_says_what_comes_out() -> None:
     """The command of the README writes the lines that the README shows."""
-    block = re.search(r"^```sh\n\$ (printf.*?filter)\n(.*?)```$", readme(), re.MULTILINE | re.DOTALL)
+    block = re.search(r"^\$ (printf.*?filter)\n(.*?)```$", README.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     assert block is not None
-    command = block[1].replace(".venv/bin/stream-dedup", f"{sys.executable} -m stream_dedup")
+    command = block[1].replace("stream-dedup", f"{sys.executable} -m stream_dedup")
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, cwd=README.parent)
     assert (done.stdout, done.returncode) == (block[2], 0), done.stderr
 
 
 def test_the_example_from_python_runs() -> None:
     """The example adds an article and finds it."""
-    block = re.search(r"^## From Python$.*?^```python\n(.*?)```$", readme(), re.MULTILINE | re.DOTALL)
+    block = re.search(r"^## From Python$.*?^```python\n(.*?)```$", README.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     assert block is not None
-    script = re.sub(r"^    index\.search\((.*)\)$", r"    print(index.search(\1)[0].id)", block[1], flags=re.MULTILINE)
     with redirect_stdout(StringIO()) as out:
-        exec(script, {})  # noqa: S102 - the README's own example
-    assert out.getvalue() == "a\n"
+        exec(block[1], {})  # noqa: S102 - the README's own example
+    assert out.getvalue().startswith("[Found(id='a', ")

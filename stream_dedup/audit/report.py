@@ -1,6 +1,6 @@
 """The findings of an audit, each declared once, and the report that counts them.
 
-The README's table of findings is generated from ``FAULTS`` and ``COUNTS``.
+The table of findings in docs/audit.md is generated from ``FAULTS`` and ``COUNTS``.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def command(
     """Recompute every verdict from the log, and compare it with the output topics.
 
     A plain loop over the log, which shares no code with the index, recomputes the verdicts. Exit code 0: no
-    fault was found; 3: one was (README, "The audit", describes each kind). The audit can run beside workers:
+    fault was found; 3: one was (docs/audit.md describes each kind). The audit can run beside workers:
     articles that they have not committed are counted as pending.
 
     The time grows with the square of the log: an article is compared with all articles before it, which takes about

@@ -1,7 +1,7 @@
 """A key of the configuration: its default, its meaning, its unit and its range are declared once.
 
 ``key`` declares one in ``sections``. Everything that a person reads about a key is derived here: the values that an
-error message offers, the help of its flag, the comment in ``config show``, the row of the README's table.
+error message offers, the help of its flag, the comment in ``config show``, the row of the reference's table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The configuration as plain data: every section with its keys.
 
 The name of a key ends with its unit (``_s``, ``_mib``, ``_bytes``); a duration contains it ("24h"). Each key is
-declared once, in ``sections``: error messages, the help of flags, ``config show`` and the README's tables are derived
+declared once, in ``sections``: error messages, the help of flags, ``config show`` and the reference are derived
 from the declaration. ``load`` makes a configuration; ``effective`` derives the values in force with its profile.
 
 This module contains no algorithm and has no effects.

@@ -1,26 +1,6 @@
 """Headers of an output record, and the metadata of a committed offset: this file owns both.
 
-An output record is the input record plus these headers, all of them UTF-8 text:
-
-    dedup.verdict            unique | duplicate | rejected
-    dedup.scheme             id of the scheme that the log is about
-    dedup.fingerprint        16 hex digits; 16 zeros for text without features; not on rejected ones
-    dedup.source             topic-partition-offset
-    dedup.source.topic_id    UUID
-    dedup.source.timestamp   ms since 1970, copied from the source record
-    dedup.match.id           article id of the match; all dedup.match.* headers are on duplicates, and on unique
-                             records that are updates, where they name the earlier version
-    dedup.match.distance     bits: of the fingerprint in exact search, of the signature in directed search
-    dedup.match.similarity   4 decimals
-    dedup.match.source       topic-partition-offset
-    dedup.match.topic_id     UUID
-    dedup.match.time         log time, ms since 1970
-    dedup.copies             how many earlier articles are near, at most ``rules.COPIES_LIMIT``; on unique records and
-                             duplicates, where there are any; not in outputs of releases before it was introduced
-    dedup.reason             why, as text; rejected only
-    dedup.reason.code        the code of the reason (``reasons``); not in outputs of releases before it was introduced
-    dedup.value.length       only on a record too large for any output topic, whose value is left empty:
-    dedup.value.xxh3         length of the omitted value in bytes, and its xxh3-64 in 16 hex digits
+An output record is the input record plus the headers of ``HEADERS``, all of them UTF-8 text.
 
 The header, not the topic, states the verdict: under the rule ``observe`` every record is
 written to the topic of unique records.
@@ -37,6 +17,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from stream_dedup.core.model import Coordinates, Judgement, Match, SourceOffset, Verdict
 from stream_dedup.core.reasons import code_of
@@ -62,27 +43,48 @@ REASON_CODE = "dedup.reason.code"
 VALUE_LENGTH = "dedup.value.length"
 VALUE_XXH3 = "dedup.value.xxh3"
 
-_NAMES = frozenset(
-    {
-        VERDICT,
-        SCHEME,
-        FINGERPRINT,
-        SOURCE,
-        SOURCE_TOPIC_ID,
-        SOURCE_TIMESTAMP,
-        MATCH_ID,
-        MATCH_DISTANCE,
-        MATCH_SIMILARITY,
-        MATCH_SOURCE,
-        MATCH_TOPIC_ID,
-        MATCH_TIME,
-        COPIES,
-        REASON,
-        REASON_CODE,
-        VALUE_LENGTH,
-        VALUE_XXH3,
-    }
+_ALL = "all records"
+_JUDGED = "unique, duplicate"
+_MATCHED = "duplicate, update"
+_REJECTED = "rejected"
+_OMITTED = "rejected, where the value is too large for any output topic and was left empty"
+
+
+class DeclaredHeader(NamedTuple):
+    """The meaning of a header, for the reference."""
+
+    name: str
+    on: str
+    """The verdicts of the records that have it; an update is a unique record with a match."""
+    value: str
+
+
+HEADERS = (
+    DeclaredHeader(VERDICT, _ALL, "`unique`, `duplicate` or `rejected`"),
+    DeclaredHeader(SCHEME, _ALL, "id of the scheme of the log"),
+    DeclaredHeader(FINGERPRINT, _JUDGED, "16 hex digits; 16 zeros for text without words"),
+    DeclaredHeader(SOURCE, _ALL, "the source record: topic-partition-offset"),
+    DeclaredHeader(SOURCE_TOPIC_ID, _ALL, "id of its topic, a UUID"),
+    DeclaredHeader(SOURCE_TIMESTAMP, _ALL, "its timestamp, ms since 1970"),
+    DeclaredHeader(MATCH_ID, _MATCHED, "article id of the match; of an update, of the earlier version"),
+    DeclaredHeader(
+        MATCH_DISTANCE, _MATCHED, "differing bits: of the signature's 256; in exact search, of the fingerprint's 64"
+    ),
+    DeclaredHeader(MATCH_SIMILARITY, _MATCHED, "estimated cosine, 4 decimals"),
+    DeclaredHeader(MATCH_SOURCE, _MATCHED, "the source record of the match: topic-partition-offset"),
+    DeclaredHeader(MATCH_TOPIC_ID, _MATCHED, "id of its topic, a UUID"),
+    DeclaredHeader(MATCH_TIME, _MATCHED, "log time of the match, ms since 1970"),
+    DeclaredHeader(
+        COPIES, _JUDGED, f"how many earlier articles are near, up to {COPIES_LIMIT}; absent where there is none"
+    ),
+    DeclaredHeader(REASON, _REJECTED, "the reason, for people"),
+    DeclaredHeader(REASON_CODE, _REJECTED, "the kind of the reason, for counting"),
+    DeclaredHeader(VALUE_LENGTH, _OMITTED, "length of the value, bytes"),
+    DeclaredHeader(VALUE_XXH3, _OMITTED, "xxh3-64 of the value, 16 hex digits"),
 )
+"""Every header. Outputs of releases before ``COPIES`` and ``REASON_CODE`` were introduced do not have these two."""
+
+_NAMES = frozenset(header.name for header in HEADERS)
 _METADATA = "topic_id="
 
 Headers = list[tuple[str, bytes]]

@@ -385,4 +385,4 @@ def _disk(folder: Path) -> tuple[float, float]:
 DECLARATIONS: tuple[
     Declaration[Counter] | Declaration[Gauge] | Declaration[Histogram] | Declaration[BatchHistogram], ...
 ] = tuple(declared for declared in vars(Metrics).values() if isinstance(declared, Declaration))
-"""Every metric, in the order of declaration: the README's table is generated from it."""
+"""Every metric, in the order of declaration: the table of the reference is generated from it."""

@@ -55,7 +55,7 @@ def _log(now: Snapshot) -> Iterator[GroupFinding]:
     if now.lost is not None:
         yield GroupFinding(
             now.lost,
-            "restore the topic, or accept the log without its history: stream-dedup run --new-log (README, The log)",
+            "restore the topic, or accept the log without its history: stream-dedup run --new-log",
         )
     elif not now.log.exists:
         yield GroupFinding(f"log {now.log.topic} does not exist", "start a worker: stream-dedup run")

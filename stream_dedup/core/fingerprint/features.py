@@ -152,7 +152,7 @@ def segmenter(name: str, user_dictionary: Path | None = None, *, simplified: boo
     cut: Segmenter = loaded.lcut if name == "jieba" else loaded.cut
     words = " ".join(word for word in cut(WITNESS) if word != " ")
     if words != WITNESS_WORDS:
-        msg = f"segmenter {name} cuts {words!r} where {WITNESS_WORDS!r} is expected: install the version in the README"
+        msg = f"segmenter {name} cuts {words!r} where {WITNESS_WORDS!r} is expected: install the one of pyproject.toml"
         raise UserError(msg)
     if user_dictionary is not None:
         for word, frequency in user_words(user_dictionary).items():
