@@ -7,6 +7,7 @@ Owns which settings a topic must have, and why:
   of it.
 * An output topic holds the largest source record and its headers, and deletes nothing by key:
   an article's output must not replace another's.
+* The topic of groups is compacted: it has the last record of each group, and none of them is deleted by age.
 * An input topic takes no record larger than ``kafka.max_record_bytes``, else outputs could not hold it.
 
 The program never changes a topic that exists: the error for a wrong setting names the command that corrects it.
@@ -74,7 +75,7 @@ class _Wanted:
 
     name: str
     partitions: int
-    role: Literal["log", "output", "input"]
+    role: Literal["log", "output", "input", "groups"]
     settings: tuple[_Setting, ...]
 
 
@@ -180,7 +181,12 @@ def _wanted(config: Config) -> list[_Wanted]:
     input_settings: tuple[_Setting, ...] = (_at_most(largest + MESSAGE_FRAME_BYTES),)
     partitions = config.topics.partitions
     inputs = [_Wanted(name, partitions, "input", input_settings) for name in dict.fromkeys(config.topics.input)]
-    return [log, *inputs, *(_Wanted(name, partitions, "output", output_settings) for name in outputs)]
+    groups = (
+        []
+        if config.topics.groups is None
+        else [_Wanted(config.topics.groups, partitions, "groups", _groups_settings())]
+    )
+    return [log, *inputs, *(_Wanted(name, partitions, "output", output_settings) for name in outputs), *groups]
 
 
 def _log_settings() -> tuple[_Setting, ...]:
@@ -194,6 +200,10 @@ def _log_settings() -> tuple[_Setting, ...]:
         _exactly("retention.bytes", "-1", "nothing in the log may be deleted by size"),
         _at_least(LOG_MESSAGE_BYTES),
     )
+
+
+def _groups_settings() -> tuple[_Setting, ...]:
+    return (_exactly("cleanup.policy", "compact", "the last record of each group must be kept, and no more than that"),)
 
 
 def _exactly(name: str, value: str, reason: str) -> _Setting:

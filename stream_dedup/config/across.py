@@ -18,6 +18,8 @@ from stream_dedup.core.rules import EXACT, MAX_MASKS
 
 OAUTHBEARER = "OAUTHBEARER"
 """The mechanism that takes a token in place of name and password."""
+LEAST_KEEP_MS = 7 * 24 * 3_600_000
+"""The longest window in which groups are counted, ms."""
 EXACT_TABLES = 4
 """Number of tables that cover the fingerprint."""
 
@@ -32,7 +34,20 @@ def across(config: Config) -> list[ConfigProblem]:
         *_size_problems(config),
         *_feature_problems(config),
         *_search_problems(config),
+        *_keep_problems(config),
     ]
+
+
+def _keep_problems(config: Config) -> Iterator[ConfigProblem]:
+    keep = config.groups.keep_ms
+    if keep is not None and keep < LEAST_KEEP_MS:
+        yield ConfigProblem(("groups.keep",), "groups are counted in windows of up to a week", "set at least 7d")
+    if keep is not None and keep < (config.match.window_ms or 0):
+        yield ConfigProblem(
+            ("groups.keep", "match.window"),
+            "an article that can still be matched would be in no group any more",
+            "set groups.keep to more than the window",
+        )
 
 
 def _security_problems(kafka: KafkaConfig) -> list[ConfigProblem]:
@@ -110,6 +125,8 @@ def _file_problems(config: Config) -> Iterator[ConfigProblem]:
 def _topic_problems(config: Config) -> list[ConfigProblem]:
     roles = [(name, f"topics.input[{at}]") for at, name in enumerate(config.topics.input)]
     roles += [(getattr(config.topics, role), f"topics.{role}") for role in ("unique", "duplicate", "rejected")]
+    if config.topics.groups is not None:
+        roles.append((config.topics.groups, "topics.groups"))
     roles.append((config.log_topic, "the log of kafka.group"))
     first: dict[str, str] = {}
     problems = []

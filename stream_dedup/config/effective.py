@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 ARTICLE_ALL = "every text is short"
 """Shown for an article size that no text reaches."""
 
+KEEP_DEFAULT_MS = 8 * 24 * 3_600_000
+"""The least default of ``groups.keep``, ms: the longest window in which groups are counted is a week."""
+
 SEARCH_KEYS = ("distance", "probes", "limit", "short_limit", "min_equal", "short_min_equal", "certain", "form_limit")
 """Keys of the section ``match`` for which a profile may have a default."""
 
@@ -115,6 +118,17 @@ def rules_of(config: Config) -> Rules:
         recrawl=config.match.recrawl,
         observe=config.match.observe,
     )
+
+
+def groups_keep_ms(config: Config) -> int | None:
+    """Return the time for which an article stays in its group, ms; None: for ever.
+
+    While an article can still be matched, its group must be known; so it is kept longer than the window.
+    """
+    window = config.match.window_ms
+    if config.groups.keep_ms is not None or window is None:
+        return config.groups.keep_ms
+    return max(2 * window, KEEP_DEFAULT_MS)
 
 
 def index_settings_of(config: Config) -> IndexSettings:

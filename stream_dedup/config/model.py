@@ -18,6 +18,7 @@ from stream_dedup.config.keys import key
 from stream_dedup.config.match_section import MatchConfig
 from stream_dedup.config.sections import (
     FeaturesConfig,
+    GroupsConfig,
     IndexConfig,
     InputConfig,
     KafkaConfig,
@@ -31,6 +32,8 @@ __all__ = ["Config", "KafkaConfig"]
 
 LOG_SUFFIX = ".fingerprints"
 """The log topic is the group's name followed by this suffix."""
+MARK_SUFFIX = ".groups"
+"""The consumer group that says how far ``topics.groups`` is written is the group's name followed by this suffix."""
 
 
 class Config(BaseModel):
@@ -46,6 +49,7 @@ class Config(BaseModel):
     match: MatchConfig = MatchConfig()
     index: IndexConfig = IndexConfig()
     worker: WorkerConfig = WorkerConfig()
+    groups: GroupsConfig = GroupsConfig()
     metrics: MetricsConfig = MetricsConfig()
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(checks.lower)] = key(
         "info", "lowest severity that is written to standard error"
@@ -55,3 +59,8 @@ class Config(BaseModel):
     def log_topic(self) -> str:
         """The topic of the fingerprint log."""
         return f"{self.kafka.group}{LOG_SUFFIX}"
+
+    @property
+    def mark_group(self) -> str:
+        """The consumer group, without members, whose offset says how far ``topics.groups`` is written."""
+        return f"{self.kafka.group}{MARK_SUFFIX}"

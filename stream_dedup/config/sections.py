@@ -133,6 +133,12 @@ class TopicsConfig(Section):
     unique: _Topic = key("unique", "output topic of unique articles", form="a topic name")
     duplicate: _Topic = key("duplicate", "output topic of duplicates", form="a topic name")
     rejected: _Topic = key("rejected", "output topic of unreadable records", form="a topic name")
+    groups: _Topic | None = key(
+        None,
+        "compacted topic with one record for each group of articles, which stream-dedup serve writes",
+        form="a topic name",
+        unset="none",
+    )
     create: bool = key(default=True, meaning="create missing topics at the start")
     partitions: int = key(1, "partitions of the input and output topics that are created", ge=1, le=10_000)
     replication: int | None = key(
@@ -312,6 +318,23 @@ class WorkerConfig(Section):
     watchdog_s: _Seconds = key(
         60, "time limit of a call to the broker, and of no progress; a longer call stops the worker", form="seconds"
     )
+
+
+class GroupsConfig(Section):
+    """The groups of articles that ``stream-dedup serve`` keeps."""
+
+    keep: Annotated[str, AfterValidator(checks.duration)] | None = key(
+        None,
+        "time for which an article stays in its group, counted from its output",
+        form="a duration such as 90d",
+        note="at least 7d, and at least match.window",
+        unset="twice match.window, at least 8d; for ever without a window",
+    )
+
+    @property
+    def keep_ms(self) -> int | None:
+        """The time in milliseconds; None if it is not set."""
+        return None if self.keep is None else checks.parse_duration_ms(self.keep)
 
 
 class MetricsConfig(Section):

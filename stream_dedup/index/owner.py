@@ -22,16 +22,17 @@ _PID = re.compile(rb"[0-9]{0,19}\n?")
 
 
 class Owner:
-    """A lock on an index folder, held until ``release``."""
+    """A lock on an index folder, or on another folder of this program, held until ``release``."""
 
-    def __init__(self, path: Path, handle: int | None) -> None:
+    def __init__(self, path: Path, handle: int | None, kind: str = "index") -> None:
         self._path = path
         self._handle = handle
+        self._name = f"{kind} {path}"
         self._pid = os.getpid()
 
     @classmethod
-    def write(cls, path: Path) -> Owner:
-        """Own an existing folder alone.
+    def write(cls, path: Path, kind: str = "index") -> Owner:
+        """Own an existing folder alone; ``kind`` is what an error calls it.
 
         Raises:
             UserError: another process has it open, or the folder cannot be written.
@@ -40,7 +41,7 @@ class Owner:
         """
         with writing(path):
             handle = open_file(path / FILE, os.O_RDWR | os.O_CREAT)
-        owner = cls(path, handle)
+        owner = cls(path, handle, kind)
         try:
             owner._lock(handle, fcntl.LOCK_EX)
             with writing(path):
@@ -95,15 +96,15 @@ class Owner:
         except BlockingIOError as error:
             raise self._in_use(handle, kind) from error
         except OSError as error:
-            msg = f"index {self._path} cannot be locked: {error.strerror}; put it on a local file system"
+            msg = f"{self._name} cannot be locked: {error.strerror}; put it on a local file system"
             raise UnavailableError(msg) from error
 
     def _in_use(self, handle: int, kind: int) -> StreamDedupError:
         if kind == fcntl.LOCK_EX and _is_only_read(handle):
-            return UserError(f"index {self._path} is in use by a process that reads it: wait for it to end")
+            return UserError(f"{self._name} is in use by a process that reads it: wait for it to end")
         pid = os.pread(handle, _PID_BYTES, 0).decode("ascii", "replace").strip()
         return UserError(
-            f"index {self._path} is in use by process {pid if pid.isdigit() else '?'}: "
+            f"{self._name} is in use by process {pid if pid.isdigit() else '?'}: "
             "stop that process or name another folder"
         )
 

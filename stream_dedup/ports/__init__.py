@@ -1,4 +1,4 @@
-"""The interfaces of worker and audit to Kafka, time and threads: protocols with their contracts, a module for each.
+"""The interfaces of worker, audit and groups to Kafka, time and threads: protocols with their contracts.
 
 Two adapters exist: one on kafka-python (``broker.adapter``), one in memory (``tests.memory``). One contract suite
 (``tests/contract``) runs on both; where the broker does something else, the memory adapter is wrong.
@@ -29,6 +29,7 @@ from stream_dedup.ports.errors import (
     UnreadableError,
 )
 from stream_dedup.ports.fingerprint_log import Append, FingerprintLog
+from stream_dedup.ports.following import FollowPorts, MarkedSink, PublishedMark, TopicFollower
 from stream_dedup.ports.records import CommittedOffset, Partition, SourceRecord
 from stream_dedup.ports.sink import Output, VerdictSink
 from stream_dedup.ports.source import ArticleSource, Membership
@@ -43,7 +44,9 @@ __all__ = [
     "Event",
     "FencedError",
     "FingerprintLog",
+    "FollowPorts",
     "GroupOffsets",
+    "MarkedSink",
     "Membership",
     "NotAMemberError",
     "OffsetGoneError",
@@ -51,11 +54,13 @@ __all__ = [
     "Partition",
     "PassingError",
     "PortError",
+    "PublishedMark",
     "RecordTooLargeError",
     "RefusedByBrokerError",
     "SourceChangedError",
     "SourceRecord",
     "Thread",
+    "TopicFollower",
     "TopicReader",
     "UnreadableError",
     "VerdictSink",

@@ -15,6 +15,9 @@ from stream_dedup.config.model import Config
 
 INPUT, OUTPUT, LOG, GROUP, WORKERS = "input topics", "output topics", "GROUP.fingerprints", "GROUP", "GROUP-*"
 """Resources; the last is a prefix."""
+GROUPS, MARK = "topic of groups", "GROUP.groups"
+"""Resources of ``topics.groups``: the topic, and the consumer group that says how far it is written."""
+GROUPS_SET = "`topics.groups` is set"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +33,8 @@ class Right:
     @property
     def kind(self) -> ResourceType:
         """Type of the resource."""
-        return {GROUP: ResourceType.GROUP, WORKERS: ResourceType.TRANSACTIONAL_ID}.get(
-            self.resource, ResourceType.TOPIC
-        )
+        kinds = {GROUP: ResourceType.GROUP, MARK: ResourceType.GROUP, WORKERS: ResourceType.TRANSACTIONAL_ID}
+        return kinds.get(self.resource, ResourceType.TOPIC)
 
     def acls(self, principal: str, config: Config) -> list[ACL]:
         """Return the right as ACLs of a principal."""
@@ -43,6 +45,8 @@ class Right:
             LOG: [config.log_topic],
             GROUP: [config.kafka.group],
             WORKERS: [f"{config.kafka.group}-"],
+            GROUPS: [] if topics.groups is None else [topics.groups],
+            MARK: [config.mark_group],
         }[self.resource]
         pattern = PatternType.PREFIXED if self.resource == WORKERS else PatternType.LITERAL
         return [
@@ -57,10 +61,26 @@ CREATE, DELETE, DESCRIBE_CONFIGS = ACLOperation.CREATE, ACLOperation.DELETE, ACL
 _EXISTS = Right(DESCRIBE, INPUT, "see whether the topics exist")
 _READ_LOG = Right(READ, LOG, "read the log")
 _OFFSETS = Right(DESCRIBE, GROUP, "read the committed offsets")
-_CHECK = tuple(Right(DESCRIBE_CONFIGS, of, "check the settings of the topics") for of in (INPUT, OUTPUT, LOG))
-_CREATE = tuple(
-    Right(CREATE, of, "create missing topics", "the topics do not exist yet") for of in (INPUT, OUTPUT, LOG)
+_CHECK = (
+    *(Right(DESCRIBE_CONFIGS, of, "check the settings of the topics") for of in (INPUT, OUTPUT, LOG)),
+    *(
+        Right(operation, GROUPS, "check the settings of the topics", GROUPS_SET)
+        for operation in (DESCRIBE, DESCRIBE_CONFIGS)
+    ),
 )
+_CREATE = (
+    *(Right(CREATE, of, "create missing topics", "the topics do not exist yet") for of in (INPUT, OUTPUT, LOG)),
+    Right(CREATE, GROUPS, "create missing topics", f"{GROUPS_SET}, and it does not exist yet"),
+)
+FOLLOW_GROUPS = (
+    Right(READ, OUTPUT, "follow the verdicts for the groups"),
+    Right(DESCRIBE, LOG, "see whether it is the log of the groups"),
+    Right(READ, GROUPS, "find what an earlier store has published", GROUPS_SET),
+    Right(WRITE, GROUPS, "publish the groups", GROUPS_SET),
+    Right(READ, MARK, "commit how far the groups are published", GROUPS_SET),
+    Right(WRITE, WORKERS, "transactions that publish the groups", GROUPS_SET),
+)
+"""What ``groups.follow`` needs."""
 
 RIGHTS: dict[str, tuple[Right, ...]] = {
     "run": (

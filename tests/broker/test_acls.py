@@ -22,7 +22,7 @@ from tests.broker.rights import GROUP, INPUT, LOG, OUTPUT, RIGHTS, WORKERS, Righ
 from tests.secured import DENIED, USERS, Secured, login
 from tests.waiting import wait_until
 from tests.worker.mixture import records
-from tests.worker.pipeline import Pipeline, Value, toml_of
+from tests.worker.pipeline import Keys, Pipeline, Value, toml_of
 
 REFUSED_S = 60
 """For a command that lacks a right to end, however busy the machine is; it waits for nothing."""
@@ -48,7 +48,8 @@ class SecuredGroup:
     def __init__(self, secured: Secured, folder: Path) -> None:
         self._users = secured.users
         self._folder = folder
-        self.made = Pipeline(secured.plain, folder, f"acl-{uuid.uuid4().hex[:12]}")
+        name = f"acl-{uuid.uuid4().hex[:12]}"
+        self.made = Pipeline(secured.plain, folder, name, topics={"groups": f"{name}-groups"})
 
     def allow(self, user: str, rights: tuple[Right, ...]) -> None:
         """Give a user these rights on the group's names, and wait until the broker knows them."""
@@ -72,7 +73,8 @@ class SecuredGroup:
 
     def worker(self, user: str, **kafka: Value) -> Pipeline:
         """The same group, its worker as a user."""
-        return Pipeline(self._users, self._folder, self.made.name, kafka=login(user) | kafka)
+        groups: Keys = {"groups": f"{self.made.name}-groups"}
+        return Pipeline(self._users, self._folder, self.made.name, kafka=login(user) | kafka, topics=groups)
 
 
 @pytest.fixture
@@ -121,7 +123,8 @@ def test_every_command_with_its_rights(group: SecuredGroup, tmp_path: Path, caps
 
 def outputs(made: Pipeline) -> list[str]:
     topics = made.config().topics
-    return [topics.unique, topics.duplicate, topics.rejected]
+    assert topics.groups is not None
+    return [topics.unique, topics.duplicate, topics.rejected, topics.groups]
 
 
 MISSING: list[tuple[str, str, str, tuple[str, ...]]] = [

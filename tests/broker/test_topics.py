@@ -52,6 +52,22 @@ def test_missing_topics_are_made_with_the_right_settings(config: Config, admin: 
     assert check_topics(admin, config) == []
 
 
+def test_the_topic_of_groups_is_made_compacted_and_nothing_else(config: Config, admin: KafkaAdminClient) -> None:
+    """Where it is set; one that deletes by age as well is refused with the command that mends it."""
+    named = with_topics(config, groups=f"{config.topics.unique}-groups")
+    assert create_topics(admin, named)[-1] == named.topics.groups
+    assert settings_of(admin, named.topics.groups or "")["cleanup.policy"] == "compact"
+    assert check_topics(admin, named) == []
+    resource = ConfigResource(
+        ConfigResourceType.TOPIC, named.topics.groups, configs={"cleanup.policy": "compact,delete"}
+    )
+    admin.alter_configs([resource])
+    wait_until(lambda: bool(check_topics(admin, named)), LIMIT_S, "the broker has applied the change")
+    problem = str(check_topics(admin, named)[0])
+    assert "cleanup.policy is compact,delete" in problem
+    assert "cleanup.policy=compact" in problem
+
+
 def test_several_workers_make_the_topics_at_once(config: Config, admin: KafkaAdminClient) -> None:
     """Each topic is made by one of them, the others find it there, and all are right."""
     together = Barrier(WORKERS)

@@ -11,6 +11,7 @@ from stream_dedup.config.effective import (
     NORMALISATION,
     PROFILE_FEATURES,
     fingerprint_settings_of,
+    groups_keep_ms,
     index_settings_of,
     input_format_of,
     rules_of,
@@ -118,6 +119,16 @@ def test_weights_of_fields_come_from_the_environment_too() -> None:
     )
     assert config.input.fields == {"title": 3, "text": 1}
     assert config.features.tables == 8
+
+
+@pytest.mark.parametrize(
+    ("keep", "window", "days"),
+    [(None, None, None), (None, "1h", 8), (None, "5d", 10), ("9d", None, 9), ("9d", "5d", 9)],
+)
+def test_how_long_an_article_stays_in_its_group(keep: str | None, window: str | None, days: int | None) -> None:
+    """As it is set; else twice the window, at least 8 days; without a window for ever."""
+    config = load_config(None, {"groups": {"keep": keep}, "match": {"window": window}}, {})
+    assert groups_keep_ms(config) == (None if days is None else days * 24 * 3_600_000)
 
 
 @pytest.mark.parametrize("window", ["104249991d", "999999999h"])

@@ -12,7 +12,15 @@ from unittest.mock import patch
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.errors import InvalidReplicationFactorError, KafkaTimeoutError
 
-from stream_dedup.broker.adapter import KafkaLog, KafkaOffsets, KafkaSink, KafkaTopicReader, kafka_ports
+from stream_dedup.broker.adapter import (
+    KafkaLog,
+    KafkaMarkedSink,
+    KafkaOffsets,
+    KafkaSink,
+    KafkaTopicFollower,
+    KafkaTopicReader,
+    kafka_ports,
+)
 from stream_dedup.broker.adapter.group import offset_and_metadata
 from stream_dedup.broker.client import make_admin, make_consumer, make_producer
 from stream_dedup.broker.retry import patiently
@@ -25,7 +33,17 @@ from tests.contract.world import BROKER_WAIT_S, SESSION_S, TRANSACTION_S
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from stream_dedup.ports import CommittedOffset, SourceRecord, TopicReader, VerdictSink, WorkerPorts
+    from stream_dedup.ports import (
+        CommittedOffset,
+        MarkedSink,
+        Output,
+        PublishedMark,
+        SourceRecord,
+        TopicFollower,
+        TopicReader,
+        VerdictSink,
+        WorkerPorts,
+    )
 
 WAIT_LIMIT_S = 60.0
 """A busy machine takes seconds for what takes milliseconds otherwise."""
@@ -136,6 +154,21 @@ class KafkaWorld:
 
     def topic_reader(self) -> TopicReader:
         return KafkaTopicReader(self._config("world").kafka)
+
+    def topic_follower(self) -> TopicFollower:
+        made = KafkaTopicFollower(self._config("world").kafka)
+        self._stack.callback(made.close)
+        return made
+
+    def marked_sink(self, topic: str, group: str, transactional_id: str) -> MarkedSink:
+        config = self._config("world", transaction_timeout_s=TRANSACTION_S)
+        made = KafkaMarkedSink(config, topic, group, transactional_id)
+        self._stack.callback(made.close)
+        return made
+
+    def publish_without_answer(self, sink: MarkedSink, outputs: Sequence[Output], mark: PublishedMark) -> None:
+        with _lost_answers():
+            sink.publish(outputs, mark)
 
     def commit_without_answer(self, sink: VerdictSink) -> None:
         assert isinstance(sink, KafkaSink)

@@ -11,7 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from stream_dedup.ports import CommittedOffset, Partition, SourceRecord, TopicReader, VerdictSink, WorkerPorts
+from stream_dedup.ports import (
+    CommittedOffset,
+    MarkedSink,
+    Output,
+    Partition,
+    PublishedMark,
+    SourceRecord,
+    TopicFollower,
+    TopicReader,
+    VerdictSink,
+    WorkerPorts,
+)
 
 BROKER_WAIT_S = 10.0
 """``kafka.broker_wait_s`` of every member."""
@@ -93,6 +104,19 @@ class World(Protocol):
 
     def topic_reader(self) -> TopicReader:
         """Make a reader of topics outside any group."""
+
+    def topic_follower(self) -> TopicFollower:
+        """Make a follower of topics outside any group."""
+
+    def marked_sink(self, topic: str, group: str, transactional_id: str) -> MarkedSink:
+        """Make a sink whose mark is kept by a group without members; the world closes it when the test ends."""
+
+    def publish_without_answer(self, sink: MarkedSink, outputs: Sequence[Output], mark: PublishedMark) -> None:
+        """Publish; the broker carries it out, and its answer to the commit never arrives.
+
+        Raises:
+            PassingError: always.
+        """
 
     def commit_without_answer(self, sink: VerdictSink) -> None:
         """Commit the transaction of a sink: the broker carries it out, and its answer never arrives.

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import count
 from random import Random
 
-from stream_dedup.ports import CommittedOffset, Partition, PassingError, SourceRecord, VerdictSink, WorkerPorts
+from stream_dedup.ports import (
+    CommittedOffset,
+    MarkedSink,
+    Output,
+    Partition,
+    PassingError,
+    PublishedMark,
+    SourceRecord,
+    VerdictSink,
+    WorkerPorts,
+)
 from tests.contract.world import TRANSACTION_S
 from tests.memory.broker import Cluster
+from tests.memory.following import MemoryMarkedSink, MemoryTopicFollower
 from tests.memory.log import MemoryLog
 from tests.memory.offsets import MemoryOffsets, MemoryTopicReader
 from tests.memory.partition import Message
@@ -111,17 +123,34 @@ class MemoryWorld:
     def topic_reader(self) -> MemoryTopicReader:
         return MemoryTopicReader(self._cluster, Connection())
 
+    def topic_follower(self) -> MemoryTopicFollower:
+        return MemoryTopicFollower(self._cluster, Connection())
+
+    def marked_sink(self, topic: str, group: str, transactional_id: str) -> MemoryMarkedSink:
+        return MemoryMarkedSink(self._cluster, Connection(), topic, group, transactional_id)
+
+    def publish_without_answer(self, sink: MarkedSink, outputs: Sequence[Output], mark: PublishedMark) -> None:
+        assert isinstance(sink, MemoryMarkedSink)
+        with _lost_answer(sink.connection):
+            sink.publish(outputs, mark)
+
     def commit_without_answer(self, sink: VerdictSink) -> None:
         assert isinstance(sink, MemorySink)
-
-        def lose_answer(call: str, phase: Phase) -> None:
-            if (call, phase) == ("sink.commit", Phase.END):
-                msg = "the answer is lost"
-                raise PassingError(msg)
-
-        before = sink.connection.hook
-        sink.connection.hook = lose_answer
-        try:
+        with _lost_answer(sink.connection):
             sink.commit()
-        finally:
-            sink.connection.hook = before
+
+
+@contextmanager
+def _lost_answer(connection: Connection) -> Iterator[None]:
+    """Let the cluster carry out every commit in the block, and its answer be lost."""
+
+    def lose_answer(call: str, phase: Phase) -> None:
+        if (call, phase) == ("sink.commit", Phase.END):
+            msg = "the answer is lost"
+            raise PassingError(msg)
+
+    before, connection.hook = connection.hook, lose_answer
+    try:
+        yield
+    finally:
+        connection.hook = before

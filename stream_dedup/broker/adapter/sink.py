@@ -44,7 +44,9 @@ from stream_dedup.ports import (
 )
 
 if TYPE_CHECKING:
+    from kafka import OffsetAndMetadata
     from kafka.future import Future
+    from kafka.structs import ConsumerGroupMetadata
 
     from stream_dedup.config.model import Config
 
@@ -93,9 +95,15 @@ class KafkaSink:
             msg = "the membership has no generation: the group would not check the offsets"
             raise NotAMemberError(msg)
         committed = {TopicPartition(*at): offset_and_metadata(offset) for at, offset in offsets.items()}
+        self.send_client_offsets(committed, membership.proof)
+
+    def send_client_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], proof: ConsumerGroupMetadata
+    ) -> None:
+        """Add offsets in the client's terms, of the group that the proof names; as ``send_offsets``."""
         try:
             with self._failures():
-                send_offsets_within(self._connected(), committed, membership.proof, DELIVERY_MS / 1_000)
+                send_offsets_within(self._connected(), offsets, proof, DELIVERY_MS / 1_000)
         except NotAMemberError:
             drop_refused_offsets(self._connected())
             raise

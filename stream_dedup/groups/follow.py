@@ -1,0 +1,296 @@
+"""Reads the output topics on into a store, and lets the publisher write what changed.
+
+The order in one step, all on one thread:
+
+    1  Every ``TOPICS_LOOK_S`` the topics are looked up: which partitions there are, under which id. A partition that is
+       new, or whose topic was made again, is read from its first offset; any other from the position of the store.
+    2  The next committed outputs are read, and stored together with the positions behind them.
+    3  Now and then old articles are forgotten, and changed groups are published.
+
+What is read twice changes nothing, so every doubt is settled by reading again. Outputs that retention deleted before
+they were read are gone: the store remembers which, and a warning says so.
+
+Errors that pass (a broker that is away) are tried again without end. Every other error ends the follower, and ``error``
+has it: the log was made again, a missing right, a full disk, a damaged store.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stream_dedup.config.effective import groups_keep_ms, input_format_of
+from stream_dedup.core.model import SourceOffset
+from stream_dedup.errors import RefusedError, StreamDedupError, UserError
+from stream_dedup.groups.model import MissingOutputs
+from stream_dedup.groups.outputs import JudgedOutput, OutputReading
+from stream_dedup.groups.publish import PUBLISHED_AT_ONCE, GroupPublisher
+from stream_dedup.ports import (
+    CommittedOffset,
+    FencedError,
+    FollowPorts,
+    OffsetGoneError,
+    Partition,
+    PassingError,
+    PortError,
+    Thread,
+)
+
+if TYPE_CHECKING:
+    from stream_dedup.config.model import Config
+    from stream_dedup.groups.store import GroupStore
+
+log = logging.getLogger(__name__)
+
+TOPICS_LOOK_S = 5.0
+"""Seconds between two looks at the topics."""
+FOLLOW_WAIT_S = 0.5
+"""The longest wait for outputs, seconds; a stop is noticed after it."""
+PUBLISH_S = 1.0
+"""Seconds between two times of publishing: a group that grows fast gets one record in that time."""
+FORGET_S = 600.0
+"""Seconds between two times of forgetting."""
+PASSING_PAUSE_S = 1.0
+"""Seconds before a request that failed is tried again."""
+MOST_PUBLISHER_FENCINGS = 3
+"""Fencings in a row after which another process is taken to publish the same groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerState:
+    """How far a follower is."""
+
+    lag: int
+    """Outputs that were there at the last look and are not stored yet, markers of transactions among them."""
+    has_caught_up: bool
+    """Whether everything was read that was there when the follower started."""
+    unreadable: int
+    """Records of the output topics that are no outputs of this release, since the start."""
+    unpublished: int | None
+    """Groups that are to be published; None: nothing is published."""
+
+
+class GroupFollower:
+    """Follows the output topics of one group on a thread of its own, which is the one that writes the store."""
+
+    def __init__(self, config: Config, store: GroupStore, ports: FollowPorts, log_id: bytes) -> None:
+        """``log_id`` is that of the store; ``start`` begins."""
+        topics = config.topics
+        self._config = config
+        self._store = store
+        self._ports = ports
+        self._log_id = log_id
+        self._keep_ms = groups_keep_ms(config)
+        self._names = list(dict.fromkeys((topics.unique, topics.duplicate, topics.rejected)))
+        self._outputs = OutputReading(input_format_of(config))
+        self._publisher: GroupPublisher | None = None
+        if ports.sink is not None and topics.groups is not None:
+            self._publisher = GroupPublisher(store, ports, ports.sink, topics.groups)
+        self._positions = store.positions()
+        self._followed: Mapping[Partition, int] = {}
+        """The next offset of each partition that is read; it may be behind markers that the store's is before."""
+        self._ids: Mapping[str, bytes] = {}
+        self._ends: Mapping[Partition, int] = {}
+        self._targets: dict[Partition, int] | None = None
+        """Ends at the first look that are not reached yet."""
+        self._unpublished: int | None = None
+        self._due: dict[str, float] = {}
+        self._fencings = 0
+        self._is_waiting = False
+        self._stopping = ports.clock.event()
+        self._thread: Thread | None = None
+        self.error: BaseException | None = None
+        """Why the follower has ended by itself; None while it runs, and after ``stop``."""
+
+    def start(self) -> None:
+        """Begin to follow, on a new thread."""
+        self._thread = self._ports.clock.spawn("groups", self._run)
+
+    def stop(self, timeout_s: float) -> None:
+        """End the thread, and wait for it up to ``timeout_s``."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def state(self) -> FollowerState:
+        """Return how far it is. Any thread."""
+        ends, followed = self._ends, self._followed
+        lag = sum(max(0, end - followed.get(at, 0)) for at, end in ends.items())
+        return FollowerState(lag, self._targets == {}, self._outputs.unreadable, self._unpublished)
+
+    def step(self, wait_s: float = FOLLOW_WAIT_S) -> int:
+        """Do one step of the above; return the number of outputs that were read. Blocks up to ``wait_s`` for the first.
+
+        Raises:
+            PassingError: the next step may succeed.
+            StreamDedupError: no further step can succeed.
+        """
+        try:
+            return self._step(wait_s)
+        except OffsetGoneError as error:
+            self._due.pop("look", None)
+            self._followed = {at: offset for at, offset in self._followed.items() if at not in error.partitions}
+            msg = f"outputs that were to be read next are gone: {error}"
+            raise PassingError(msg) from error
+        except FencedError as error:
+            raise self._fenced(error) from error
+        except PassingError:
+            raise
+        except PortError as error:
+            brokers = self._config.kafka.brokers
+            msg = f"the broker at {brokers} refuses what groups need: {error}; see docs/groups.md and docs/acls.md"
+            raise UserError(msg) from error
+
+    def _step(self, wait_s: float) -> int:
+        if self._publisher is not None and not self._publisher.is_settled:
+            self._publisher.start()
+        # 1
+        if self._is_due("look", TOPICS_LOOK_S):
+            self._look()
+        # 2
+        count = self._read(wait_s)
+        # 3
+        if self._is_due("forget", FORGET_S):
+            self._store.forget(self._ports.clock.time_ms(), self._keep_ms)
+        if self._publisher is not None and self._targets == {} and self._is_due("publish", PUBLISH_S):
+            self._publish(self._publisher)
+        return count
+
+    # 1
+
+    def _look(self) -> None:
+        """Look the topics up, and read new partitions, and those whose topic was made again, from their beginning."""
+        topics = [*self._names, self._config.log_topic]
+        if self._config.topics.groups is not None:
+            topics.append(self._config.topics.groups)
+        ids = self._ports.offsets.topic_ids(topics)
+        if ids.get(self._config.log_topic, self._log_id) != self._log_id:
+            msg = f"the log {self._config.log_topic} was made again: its groups need another store; start again"
+            raise RefusedError(msg)
+        if self._publisher is not None and self._config.topics.groups is not None:
+            self._publisher.note_topic(ids.get(self._config.topics.groups))
+        partitions = [at for at in self._ports.reader.partitions(self._names) if at.topic in ids]
+        bounds = self._ports.reader.bounds(partitions)
+        starts = {at: self._start_of(at, ids[at.topic], *bounds[at]) for at in partitions}
+        is_same = starts.keys() == self._followed.keys() and all(
+            ids[at.topic] == self._ids.get(at.topic) for at in starts
+        )
+        if not is_same:
+            self._ports.follower.follow(starts)
+            self._followed = starts
+        self._ids = ids
+        self._ends = {at: end for at, (_, end) in bounds.items()}
+        if self._targets is None:
+            self._targets = dict(self._ends)
+        self._note_reached()
+
+    def _start_of(self, at: Partition, topic_id: bytes, begin: int, end: int) -> int:
+        """Return the offset from which a partition is read on."""
+        known = self._positions.get(at)
+        if known is not None and known.topic_id == topic_id and begin <= known.offset <= end:
+            return max(int(known.offset), self._followed.get(at, 0))
+        missing = None
+        if known is None or known.topic_id != topic_id:
+            if known is not None:
+                log.warning("topic %s was made again: %s is read from its beginning", at.topic, at)
+            if begin > 0:
+                missing = MissingOutputs(at, 0, begin)
+        elif known.offset < begin:
+            missing = MissingOutputs(at, int(known.offset), begin)
+        else:
+            log.warning("%s has lost its last outputs: it is read from its beginning", at)
+        if missing is not None:
+            log.warning(
+                "%s: the outputs from offset %d to %d were deleted before they were read, and are in no group: give "
+                "the topic a longer retention (retention.ms)",
+                at,
+                missing.first,
+                missing.end - 1,
+            )
+        self._store_positions([], {at: CommittedOffset(SourceOffset(begin), topic_id)}, missing)
+        return begin
+
+    # 2
+
+    def _read(self, wait_s: float) -> int:
+        polled = self._ports.follower.poll(wait_s)
+        records = [record for of_partition in polled.values() for record in of_partition]
+        if records:
+            positions = {
+                at: CommittedOffset(SourceOffset(of_partition[-1].offset + 1), self._ids[at.topic])
+                for at, of_partition in polled.items()
+            }
+            self._store_positions(self._outputs.read(records), positions)
+        self._followed = dict(self._ports.follower.positions())
+        self._note_reached()
+        return len(records)
+
+    def _store_positions(
+        self,
+        outputs: Sequence[JudgedOutput],
+        positions: Mapping[Partition, CommittedOffset],
+        missing: MissingOutputs | None = None,
+    ) -> None:
+        self._store.apply(outputs, positions, missing)
+        self._positions |= positions
+
+    def _note_reached(self) -> None:
+        """Drop the targets that are reached, or whose partition is gone."""
+        left = self._targets or {}
+        if left:
+            self._targets = {
+                at: end for at, end in left.items() if at in self._ends and self._followed.get(at, 0) < end
+            }
+
+    # 3
+
+    def _publish(self, publisher: GroupPublisher) -> None:
+        if publisher.publish() == PUBLISHED_AT_ONCE:
+            self._due.pop("publish", None)
+        self._fencings = 0
+        self._unpublished = publisher.left()
+
+    def _fenced(self, error: FencedError) -> Exception:
+        """Return what another producer under the same transactional id means."""
+        self._fencings += 1
+        if self._fencings < MOST_PUBLISHER_FENCINGS:
+            return PassingError(str(error))
+        return RefusedError(
+            f"another process publishes the groups of {self._config.kafka.group}, too: let only one of them have "
+            "topics.groups in its configuration"
+        )
+
+    def _is_due(self, what: str, every_s: float) -> bool:
+        now = self._ports.clock.monotonic()
+        if now < self._due.get(what, now):
+            return False
+        self._due[what] = now + every_s
+        return True
+
+    # The thread.
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._step_patiently()
+        except StreamDedupError as error:
+            log.error("groups are not followed any more: %s", error)  # noqa: TRY400 - the message says all
+            self.error = error
+        except BaseException as error:
+            log.exception("groups are not followed any more")
+            self.error = error
+            raise
+
+    def _step_patiently(self) -> None:
+        """Do one step; after an error that may pass, wait a moment."""
+        try:
+            self.step()
+        except PassingError as error:
+            if not self._is_waiting:
+                log.warning("groups wait for the broker: %s", error)
+            self._is_waiting = True
+            self._stopping.wait(PASSING_PAUSE_S)
+        else:
+            self._is_waiting = False

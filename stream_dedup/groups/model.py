@@ -1,0 +1,174 @@
+"""Groups, their articles, and the windows in which they are counted: frozen values.
+
+The time of an article is the timestamp of its output: when its verdict was written. It says what grows now. The source
+timestamp may be years old, and any producer may set it. Of an article that was written several times, the output that
+was read first counts.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+from stream_dedup.core.headers import StampedMatch
+from stream_dedup.core.model import Coordinates, SourceOffset, Verdict
+from stream_dedup.ports import Partition
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+MAX_OFFSET = (1 << 63) - 1
+"""Kafka's largest offset."""
+
+_GROUP_ID = re.compile(
+    r"(?P<topic>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-(?P<partition>0|[1-9]\d{0,9})-(?P<offset>0|[1-9]\d{0,18})",
+    re.ASCII,
+)
+
+
+class BucketWidth(IntEnum):
+    """Width of the buckets of time in which articles are counted, ms; a bucket begins at a multiple of it."""
+
+    MINUTE = MINUTE_MS
+    HOUR = HOUR_MS
+    DAY = DAY_MS
+
+    def start(self, time_ms: int) -> int:
+        """Return the beginning of the bucket of a time."""
+        return time_ms - time_ms % self
+
+
+class Window(StrEnum):
+    """A window of time up to now. It ends with the present bucket, which is not full yet."""
+
+    HOUR = "hour"
+    """60 buckets of a minute."""
+    DAY = "day"
+    """24 buckets of an hour."""
+    WEEK = "week"
+    """168 buckets of an hour."""
+    ALL = "all"
+    """Everything that the store holds; buckets of a day."""
+
+    @property
+    def width(self) -> BucketWidth:
+        """The width of its buckets."""
+        return _WIDTHS[self][0]
+
+    @property
+    def buckets(self) -> int | None:
+        """The number of its buckets; None: without limit."""
+        return _WIDTHS[self][1]
+
+    def begin(self, now_ms: int) -> int:
+        """Return the beginning of its first bucket, ms since 1970; 0 of ``all``."""
+        return 0 if self.buckets is None else self.width.start(now_ms) - (self.buckets - 1) * self.width
+
+
+_WIDTHS = {
+    Window.HOUR: (BucketWidth.MINUTE, 60),
+    Window.DAY: (BucketWidth.HOUR, 24),
+    Window.WEEK: (BucketWidth.HOUR, 168),
+    Window.ALL: (BucketWidth.DAY, None),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedArticle:
+    """An article as the store holds it; times are ms since 1970."""
+
+    coordinates: Coordinates
+    topic: str
+    """Name of the source topic."""
+    id: str
+    verdict: Verdict
+    group_id: str | None
+    """None of a rejected record, which belongs to no group."""
+    match: StampedMatch | None
+    copies: int | None
+    """How many earlier articles are near; None: none, or an older release wrote the output."""
+    reason_code: str | None
+    """Of a rejected record."""
+    source_ms: int
+    """Timestamp of the source record."""
+    written_ms: int
+    """Timestamp of the output."""
+    output: Partition
+    output_offset: int
+
+    @property
+    def update(self) -> bool:
+        """Whether it is a later version of its match."""
+        return self.verdict is Verdict.UNIQUE and self.match is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ArticleGroup:
+    """A group of articles."""
+
+    id: str
+    first: Coordinates
+    """The first article: the one without a match."""
+    first_topic: str
+    first_article_id: str
+    size: int
+    """Articles that the store holds. The first one is not among them while its output has not been read."""
+    first_ms: int
+    """The time of its earliest article."""
+    last_ms: int
+    counts: Mapping[Window, int]
+    """Articles in each window."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPage:
+    """Some articles of a group, oldest first."""
+
+    members: tuple[GroupedArticle, ...]
+    after: str | None
+    """Where the next page begins; None: this is the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictCounts:
+    """Articles in a window or a bucket, by verdict. Each article is counted once, however often it was written."""
+
+    unique: int = 0
+    """Without updates."""
+    updates: int = 0
+    duplicates: int = 0
+    rejected: Mapping[str, int] | None = None
+    """By reason code; None: none."""
+
+    @property
+    def articles(self) -> int:
+        """All of them, rejected records included."""
+        return self.unique + self.updates + self.duplicates + sum((self.rejected or {}).values())
+
+
+@dataclass(frozen=True, slots=True)
+class MissingOutputs:
+    """Outputs that were deleted before they were read; their articles are in no group."""
+
+    partition: Partition
+    first: int
+    """The first missing offset."""
+    end: int
+    """The offset after the last missing one."""
+
+
+def group_id_of(first: Coordinates) -> str:
+    """Return the id of the group that an article begins: topic id, partition and offset, joined by dashes."""
+    return str(first)
+
+
+def parse_group_id(text: str) -> Coordinates | None:
+    """Return the coordinates of the first article of the group with this id; None: the text is no such id."""
+    found = _GROUP_ID.fullmatch(text)
+    if found is None or int(found["offset"]) > MAX_OFFSET:
+        return None
+    topic_id = uuid.UUID(found["topic"]).bytes
+    return Coordinates(topic_id, int(found["partition"]), SourceOffset(int(found["offset"])))

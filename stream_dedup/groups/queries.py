@@ -1,0 +1,266 @@
+"""The questions that a groups store answers, each in one read transaction of one connection."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from stream_dedup.core.headers import StampedMatch
+from stream_dedup.core.model import Coordinates, SourceOffset, Verdict
+from stream_dedup.errors import UserError
+from stream_dedup.groups.model import (
+    ArticleGroup,
+    GroupedArticle,
+    MemberPage,
+    MissingOutputs,
+    VerdictCounts,
+    Window,
+    group_id_of,
+    parse_group_id,
+)
+from stream_dedup.groups.union import REJECTED_KIND, UPDATE_KIND
+from stream_dedup.ports import Partition
+
+_CURSOR = re.compile(r"(-?\d{1,18})\.(\d{1,18})", re.ASCII)
+_ARTICLE = """
+SELECT s.topic_id, a.partition, a.offset, s.name, a.id, a.verdict, gs.topic_id, g.partition, g.offset,
+       ms.topic_id, a.match_partition, a.match_offset, ms.name, a.match_id, a.match_distance, a.match_similarity,
+       a.match_ms, a.copies, a.reason_code, a.source_ms, a.written_ms, a.output, a.output_partition, a.output_offset,
+       a.number
+FROM article a
+JOIN source_topic s ON s.number = a.topic
+LEFT JOIN grp g ON g.number = a.grp
+LEFT JOIN source_topic gs ON gs.number = g.topic
+LEFT JOIN source_topic ms ON ms.number = a.match_topic
+"""
+_GROUP = """
+SELECT g.number, s.topic_id, g.partition, g.offset, s.name, a.id, g.size
+FROM grp g
+JOIN source_topic s ON s.number = g.topic
+JOIN article a ON a.topic = g.topic AND a.partition = g.partition AND a.offset = g.offset
+"""
+
+
+class GroupQueries:
+    """Answers from one connection. One thread at a time."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """Leave the connection to the caller, who closes it."""
+        self._connection = connection
+
+    def article(self, coordinates: Coordinates) -> GroupedArticle | None:
+        """Return an article whose output has been read."""
+        where = "WHERE s.topic_id = ? AND a.partition = ? AND a.offset = ? AND a.written_ms IS NOT NULL"
+        row = self._connection.execute(_ARTICLE + where, _bound(coordinates)).fetchone()
+        return None if row is None else _article(row)
+
+    def articles_by_id(self, article_id: str, limit: int) -> list[GroupedArticle]:
+        """Return the articles with an id, newest first."""
+        where = "WHERE a.id = ? AND a.written_ms IS NOT NULL ORDER BY a.written_ms DESC, a.number DESC LIMIT ?"
+        return _articles(self._connection.execute(_ARTICLE + where, (article_id, limit)))
+
+    def latest(self, limit: int) -> list[GroupedArticle]:
+        """Return the articles that were written last, newest first, rejected records among them."""
+        where = "WHERE a.written_ms IS NOT NULL ORDER BY a.written_ms DESC, a.number DESC LIMIT ?"
+        return _articles(self._connection.execute(_ARTICLE + where, (limit,)))
+
+    def group(self, group_id: str, now_ms: int) -> ArticleGroup | None:
+        """Return the group that an article belongs to, named by the id that a group would have that it begins.
+
+        So an id stays good where its group has become part of another one.
+        """
+        with self._snapshot():
+            number = self._group_number(group_id)
+            return None if number is None else self._group(number, now_ms)
+
+    def members(self, group_id: str, limit: int, after: str | None) -> MemberPage:
+        """Return a page of the articles of a group, oldest first; an empty one, if there is no such group.
+
+        Raises:
+            UserError: ``after`` is not what a page said.
+        """
+        time_ms, last = _cursor(after)
+        with self._snapshot():
+            number = self._group_number(group_id)
+            if number is None:
+                return MemberPage((), None)
+            where = (
+                "WHERE a.grp = ? AND a.written_ms IS NOT NULL AND (a.written_ms, a.number) > (?, ?) "
+                "ORDER BY a.written_ms, a.number LIMIT ?"
+            )
+            rows = self._connection.execute(_ARTICLE + where, (number, time_ms, last, limit + 1)).fetchall()
+        shown = rows[:limit]
+        further = f"{shown[-1][-5]}.{shown[-1][-1]}" if len(rows) > limit and shown else None
+        return MemberPage(tuple(map(_article, shown)), further)
+
+    def largest(self, window: Window, limit: int, now_ms: int) -> list[ArticleGroup]:
+        """Return the groups with most articles in a window, of those of more than one article; largest first."""
+        with self._snapshot():
+            if window is Window.ALL:
+                sql = "SELECT number FROM grp WHERE size > 1 ORDER BY size DESC, number LIMIT ?"
+                found = self._connection.execute(sql, (limit,)).fetchall()
+            else:
+                sql = (
+                    "SELECT grp, SUM(count) AS grown FROM bucket WHERE width = ? AND start >= ? AND start <= ? "
+                    "GROUP BY grp ORDER BY grown DESC, grp LIMIT ?"
+                )
+                values = (int(window.width), window.begin(now_ms), now_ms, limit)
+                found = self._connection.execute(sql, values).fetchall()
+            return [self._group(int(row[0]), now_ms) for row in found]
+
+    def growth(self, group_id: str, window: Window, now_ms: int) -> list[tuple[int, int]]:
+        """Return the beginning (ms) and the articles of each bucket of a window, empty ones included, oldest first.
+
+        Of ``all``, the first bucket is that of the group's earliest article. Empty, if there is no such group.
+        """
+        with self._snapshot():
+            number = self._group_number(group_id)
+            if number is None:
+                return []
+            counts = dict(self._buckets(number, window, now_ms))
+        begin = window.begin(now_ms) or min(counts, default=window.width.start(now_ms))
+        return [(start, counts.get(start, 0)) for start in range(begin, now_ms + 1, window.width)]
+
+    def totals(self, window: Window, now_ms: int) -> VerdictCounts:
+        """Return the articles of a window, by verdict."""
+        return _counts(self._totals(window, now_ms))
+
+    def history(self, window: Window, now_ms: int) -> list[tuple[int, VerdictCounts]]:
+        """Return the beginning (ms) and the articles of each bucket of a window, by verdict, oldest first."""
+        found: dict[int, list[tuple[int, str, int]]] = {}
+        for row in self._totals(window, now_ms):
+            found.setdefault(row[0], []).append(row)
+        begin = window.begin(now_ms) or min(found, default=window.width.start(now_ms))
+        return [(start, _counts(found.get(start, []))) for start in range(begin, now_ms + 1, window.width)]
+
+    def missing(self) -> list[MissingOutputs]:
+        """Return the outputs that were deleted before they were read."""
+        rows = self._connection.execute("SELECT topic, partition, first, past FROM missing ORDER BY 1, 2, 3")
+        return [MissingOutputs(Partition(row[0], row[1]), row[2], row[3]) for row in rows]
+
+    def size(self) -> tuple[int, int]:
+        """Return the number of articles and of groups. Takes time proportional to them."""
+        with self._snapshot():
+            articles = self._connection.execute("SELECT COUNT(*) FROM article WHERE written_ms IS NOT NULL").fetchone()
+            groups = self._connection.execute("SELECT COUNT(*) FROM grp").fetchone()
+        return int(articles[0]), int(groups[0])
+
+    def group_of_first(self, first: Coordinates, now_ms: int) -> ArticleGroup | None:
+        """Return the group that begins with this article; None: the article begins none, or none any more."""
+        with self._snapshot():
+            number = self._group_number(group_id_of(first))
+            group = None if number is None else self._group(number, now_ms)
+        return group if group is not None and group.first == first else None
+
+    def _group(self, number: int, now_ms: int) -> ArticleGroup:
+        row = self._connection.execute(_GROUP + "WHERE g.number = ?", (number,)).fetchone()
+        first = _coordinates(row[1:4])
+        first_ms, last_ms = self._connection.execute(
+            # SQLite finds one of each at an end of the index; together they would read all of it.
+            "SELECT (SELECT MIN(written_ms) FROM article WHERE grp = ?1), "
+            "(SELECT MAX(written_ms) FROM article WHERE grp = ?1)",
+            (number,),
+        ).fetchone()
+        size = int(row[6])
+        counts: dict[Window, int] = {
+            window: sum(count for _, count in self._buckets(number, window, now_ms))
+            for window in Window
+            if window is not Window.ALL
+        }
+        counts[Window.ALL] = size
+        return ArticleGroup(group_id_of(first), first, row[4], row[5], size, int(first_ms), int(last_ms), counts)
+
+    def _buckets(self, number: int, window: Window, now_ms: int) -> list[tuple[int, int]]:
+        """Return the buckets of a window that have articles."""
+        begin = window.begin(now_ms)
+        lone = self._connection.execute("SELECT lone_ms FROM grp WHERE number = ?", (number,)).fetchone()[0]
+        if lone is not None:
+            start = window.width.start(lone)
+            return [(start, 1)] if begin <= start <= now_ms else []
+        sql = "SELECT start, count FROM bucket WHERE width = ? AND grp = ? AND start >= ? AND start <= ?"
+        return self._connection.execute(sql, (int(window.width), number, begin, now_ms)).fetchall()
+
+    def _totals(self, window: Window, now_ms: int) -> list[tuple[int, str, int]]:
+        sql = "SELECT start, kind, count FROM total WHERE width = ? AND start >= ? AND start <= ?"
+        return self._connection.execute(sql, (int(window.width), window.begin(now_ms), now_ms)).fetchall()
+
+    def _group_number(self, group_id: str) -> int | None:
+        coordinates = parse_group_id(group_id)
+        if coordinates is None:
+            return None
+        sql = (
+            "SELECT a.grp FROM article a JOIN source_topic s ON s.number = a.topic "
+            "WHERE s.topic_id = ? AND a.partition = ? AND a.offset = ?"
+        )
+        row = self._connection.execute(sql, _bound(coordinates)).fetchone()
+        return None if row is None or row[0] is None else int(row[0])
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        """Let the questions of the block see one state of the store."""
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._connection.execute("COMMIT")
+
+
+def _bound(coordinates: Coordinates) -> tuple[bytes, int, int]:
+    return coordinates.topic_id, coordinates.partition, int(coordinates.offset)
+
+
+def _coordinates(row: Sequence[Any]) -> Coordinates:
+    topic_id, partition, offset = row
+    return Coordinates(bytes(topic_id), int(partition), SourceOffset(int(offset)))
+
+
+def _articles(rows: Iterable[Sequence[Any]]) -> list[GroupedArticle]:
+    return [_article(row) for row in rows]
+
+
+def _article(row: Sequence[Any]) -> GroupedArticle:
+    """Make an article of a row of ``_ARTICLE``."""
+    match = None
+    if row[9] is not None:
+        match = StampedMatch(row[13], row[14], row[15], row[12], _coordinates(row[9:12]), row[16])
+    return GroupedArticle(
+        coordinates=_coordinates(row[:3]),
+        topic=row[3],
+        id=row[4],
+        verdict=Verdict(row[5]),
+        group_id=None if row[6] is None else group_id_of(_coordinates(row[6:9])),
+        match=match,
+        copies=row[17],
+        reason_code=row[18],
+        source_ms=row[19],
+        written_ms=row[20],
+        output=Partition(row[21], row[22]),
+        output_offset=row[23],
+    )
+
+
+def _counts(rows: Iterable[tuple[int, str, int]]) -> VerdictCounts:
+    counts: Counter[str] = Counter()
+    for _, kind, count in rows:
+        counts[kind] += count
+    rejected = {
+        kind.removeprefix(REJECTED_KIND): count for kind, count in counts.items() if kind.startswith(REJECTED_KIND)
+    }
+    return VerdictCounts(
+        counts[str(Verdict.UNIQUE)], counts[UPDATE_KIND], counts[str(Verdict.DUPLICATE)], rejected or None
+    )
+
+
+def _cursor(after: str | None) -> tuple[int, int]:
+    """Read where a page begins."""
+    if after is None:
+        return -(1 << 62), 0
+    found = _CURSOR.fullmatch(after)
+    if found is None:
+        msg = f"{after!r} does not say where a page begins; take what the page before said"
+        raise UserError(msg)
+    return int(found[1]), int(found[2])

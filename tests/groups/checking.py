@@ -1,0 +1,118 @@
+"""Compares a store with the groups that the definition gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stream_dedup.core.model import Coordinates, Verdict
+from stream_dedup.core.reasons import EMPTY_TEXT, code_of
+from stream_dedup.groups import GroupStore, Window, group_id_of
+from stream_dedup.groups.model import BucketWidth, VerdictCounts
+from tests.groups.outputs import TIME_MS, LoggedArticle, groups_in_one_pass, members_of
+
+NOW_MS = TIME_MS + 30 * 60_000
+"""Within an hour of every article of a test that does not say otherwise."""
+PAGE = 7
+
+
+def stored_members(store: GroupStore, group_id: str) -> list[Coordinates]:
+    """All articles of a group, page by page."""
+    found: list[Coordinates] = []
+    after: str | None = None
+    while True:
+        page = store.members(group_id, PAGE, after)
+        found += [article.coordinates for article in page.members]
+        if page.after is None:
+            return found
+        after = page.after
+
+
+def stored_first(store: GroupStore) -> dict[Coordinates, Coordinates]:
+    """The first article of the group of each readable article, as the tables have it."""
+    rows = store.writer.execute(
+        "SELECT s.topic_id, a.partition, a.offset, f.topic_id, g.partition, g.offset FROM article a "
+        "JOIN grp g ON g.number = a.grp JOIN source_topic s ON s.number = a.topic "
+        "JOIN source_topic f ON f.number = g.topic WHERE a.written_ms IS NOT NULL"
+    )
+    return {Coordinates(*row[:3]): Coordinates(*row[3:]) for row in rows}
+
+
+def refuse_wrong_tables(store: GroupStore) -> None:
+    """What holds in every state: sizes, weights, buckets and totals are those of the articles."""
+    read = store.writer.execute
+    sizes = "SELECT grp, COUNT(written_ms), COUNT(*) FROM article WHERE grp IS NOT NULL GROUP BY grp ORDER BY grp"
+    assert read("SELECT number, size, weight FROM grp ORDER BY number").fetchall() == read(sizes).fetchall()
+    assert read("SELECT number FROM grp WHERE (size = 1) IS NOT (lone_ms IS NOT NULL)").fetchall() == []
+    assert (
+        read(
+            "SELECT number FROM grp g WHERE lone_ms IS NOT NULL "
+            "AND lone_ms IS NOT (SELECT MAX(written_ms) FROM article WHERE grp = g.number)"
+        ).fetchall()
+        == []
+    )
+    for width in BucketWidth:
+        counted = (
+            "SELECT a.grp, written_ms - written_ms % ? AS start, COUNT(*) FROM article a "
+            "JOIN grp g ON g.number = a.grp WHERE written_ms IS NOT NULL AND g.size > 1 GROUP BY 1, 2 ORDER BY 1, 2"
+        )
+        found = "SELECT grp, start, count FROM bucket WHERE width = ? ORDER BY 1, 2"
+        assert read(found, (int(width),)).fetchall() == read(counted, (int(width),)).fetchall()
+    assert (
+        read("SELECT COUNT(DISTINCT topic || '-' || partition || '-' || offset) FROM grp").fetchall()
+        == read("SELECT COUNT(*) FROM grp").fetchall()
+    )
+
+
+def refuse_other_groups(store: GroupStore, log: Sequence[LoggedArticle]) -> None:
+    """The store has the groups of the log, and nothing else."""
+    refuse_wrong_tables(store)
+    assert stored_first(store) == groups_in_one_pass(log)
+
+
+def refuse_other_answers(store: GroupStore, log: Sequence[LoggedArticle]) -> None:
+    """Every question is answered as the definition says, of a log whose articles are in the last hour."""
+    first = groups_in_one_pass(log)
+    groups = members_of(first)
+    written = {article.coordinates: article.written_ms for article in log}
+    for begins, members in groups.items():
+        group = store.group(group_id_of(begins), NOW_MS)
+        assert group is not None
+        times = sorted(written[member] for member in members)
+        assert (group.id, group.size, group.first_ms, group.last_ms) == (
+            group_id_of(begins),
+            len(members),
+            times[0],
+            times[-1],
+        )
+        assert set(group.counts.values()) == {len(members)}
+        assert [written[member] for member in stored_members(store, group.id)] == times
+        growth = store.growth(group.id, Window.HOUR, NOW_MS)
+        assert len(growth) == Window.HOUR.buckets
+        assert {start: count for start, count in growth if count} == {
+            start: sum(BucketWidth.MINUTE.start(time) == start for time in times)
+            for start in map(BucketWidth.MINUTE.start, times)
+        }
+    sizes = sorted((len(members) for members in groups.values() if len(members) > 1), reverse=True)
+    for window in Window:
+        assert [group.size for group in store.largest(window, 10, NOW_MS)] == sizes[:10]
+        assert store.totals(window, NOW_MS) == totals_of(log)
+    latest = store.latest(5)
+    assert [one.written_ms for one in latest] == sorted(written.values(), reverse=True)[:5]
+    for article in log:
+        found = store.article(article.coordinates)
+        assert found is not None
+        assert (found.id, found.verdict, found.written_ms) == (article.id, article.verdict, article.written_ms)
+        assert (None if found.match is None else found.match.coordinates) == article.match
+        own = first.get(article.coordinates)
+        assert found.group_id == (None if own is None else group_id_of(own))
+
+
+def totals_of(log: Sequence[LoggedArticle]) -> VerdictCounts:
+    kinds = [(article.verdict, article.match is not None) for article in log]
+    rejected = kinds.count((Verdict.REJECTED, False))
+    return VerdictCounts(
+        kinds.count((Verdict.UNIQUE, False)),
+        kinds.count((Verdict.UNIQUE, True)),
+        kinds.count((Verdict.DUPLICATE, True)),
+        {code_of(EMPTY_TEXT): rejected} if rejected else None,
+    )
