@@ -13,7 +13,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -29,6 +29,7 @@ from stream_dedup.core.model import MAX_ROWS
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.exit_codes import MEANINGS
 from stream_dedup.metrics.metrics import DECLARATIONS
+from stream_dedup.serve.serve_metrics import SERVE_DECLARATIONS
 from tests.broker.rights import acls_part
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -110,7 +111,16 @@ def profiles_part() -> str:
 
 
 def metrics_part() -> str:
-    """Returns the table of the metrics."""
+    """Returns the table of the metrics of a worker."""
+    return _metrics(DECLARATIONS)
+
+
+def serve_metrics_part() -> str:
+    """Returns the table of the metrics of the service."""
+    return _metrics(SERVE_DECLARATIONS)
+
+
+def _metrics(declarations: Iterable[Any]) -> str:
     rows = (
         (
             f"`{declared.full_name}`",
@@ -119,7 +129,7 @@ def metrics_part() -> str:
             f"{declared.meaning} ({declared.unit})",
             declared.when_it_moves,
         )
-        for declared in DECLARATIONS
+        for declared in declarations
     )
     return table(("metric", "kind", "labels", "meaning", "when it moves"), rows)
 
@@ -198,6 +208,7 @@ PARTS = {
     "exit codes": Part(DOCS / "reference/exit-codes.md", exit_codes_part),
     "keys": Part(DOCS / "reference/configuration.md", keys_part),
     "metrics": Part(DOCS / "reference/metrics.md", metrics_part),
+    "serve metrics": Part(DOCS / "http-api.md", serve_metrics_part),
     "headers": Part(DOCS / "reference/records.md", headers_part),
     "reasons": Part(DOCS / "reference/records.md", reasons_part),
     "log records": Part(DOCS / "reference/log-format.md", records_part),

@@ -91,6 +91,9 @@ FLAGS = {
     "processes": _Flag("worker.processes", "N"),
     "article_limit": _Flag("worker.article_limit_s", "SECONDS"),
     "metrics": _Flag("metrics.address", "ADDRESS"),
+    "address": _Flag("serve.address", "ADDRESS"),
+    "data_dir": _Flag("serve.data_dir", "DIR"),
+    "token_file": _Flag("serve.token_file", "FILE"),
 }
 _EVERYWHERE = {"log_level": _Flag("log_level", "LEVEL")}
 ALL_FLAGS = FLAGS | _EVERYWHERE

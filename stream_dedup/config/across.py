@@ -10,10 +10,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from stream_dedup.config.checks import ConfigProblem
+from stream_dedup.config.checks import ConfigProblem, is_loopback
 from stream_dedup.config.effective import PROFILE_FEATURES, SEARCH_KEYS, fingerprint_settings_of, search_of
 from stream_dedup.config.model import Config
 from stream_dedup.config.sections import KafkaConfig
+from stream_dedup.config.serve_section import SERVED_INDEX
 from stream_dedup.core.rules import EXACT, MAX_MASKS
 
 OAUTHBEARER = "OAUTHBEARER"
@@ -35,6 +36,7 @@ def across(config: Config) -> list[ConfigProblem]:
         *_feature_problems(config),
         *_search_problems(config),
         *_keep_problems(config),
+        *_serve_problems(config),
     ]
 
 
@@ -200,6 +202,25 @@ def _feature_problems(config: Config) -> Iterator[ConfigProblem]:
                 "it applies to words, and the features are characters",
                 f"remove features.{name}, or use profile article",
             )
+
+
+def _serve_problems(config: Config) -> Iterator[ConfigProblem]:
+    serve = config.serve
+    if (serve.tls_cert is None) is not (serve.tls_key is None):
+        keys = ("serve.tls_cert", "serve.tls_key")
+        yield ConfigProblem(keys, "a certificate and its private key go together", "set both, or none of them")
+    if serve.token_file is None and not is_loopback(serve.address):
+        yield ConfigProblem(
+            ("serve.address", "serve.token_file"),
+            f"{serve.address} can be reached from other machines",
+            "set serve.token_file, or a loopback address",
+        )
+    if serve.data_dir.absolute() / SERVED_INDEX == config.index.path.absolute():
+        yield ConfigProblem(
+            ("serve.data_dir", "index.path"),
+            "the service would use the folder of a worker's index",
+            "name another folder with serve.data_dir",
+        )
 
 
 def _search_problems(config: Config) -> Iterator[ConfigProblem]:

@@ -7,6 +7,7 @@ every problem at once. Never prints the value of a secret or of an unknown key, 
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, time
@@ -134,6 +135,12 @@ def metrics_address(text: str) -> str:
     return text
 
 
+def listening_address(text: str) -> str:
+    """Check an address and return it."""
+    split_address(text)
+    return text
+
+
 def split_address(text: str) -> tuple[str, int]:
     """Return host and port of ``host:port``. An IPv6 host is in brackets; an empty host means every address.
 
@@ -145,6 +152,15 @@ def split_address(text: str) -> tuple[str, int]:
         msg = f"{text!r} is not host:port"
         raise ValueError(msg)
     return match["host"].strip("[]"), int(match["port"])
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether only this machine reaches an address ``host:port``."""
+    host, _ = split_address(address)
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def split_list(value: object) -> object:

@@ -27,6 +27,7 @@ from stream_dedup.config.sections import (
     TopicsConfig,
     WorkerConfig,
 )
+from stream_dedup.config.serve_section import ServeConfig
 
 __all__ = ["Config", "KafkaConfig"]
 
@@ -51,6 +52,7 @@ class Config(BaseModel):
     worker: WorkerConfig = WorkerConfig()
     groups: GroupsConfig = GroupsConfig()
     metrics: MetricsConfig = MetricsConfig()
+    serve: ServeConfig = ServeConfig()
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(checks.lower)] = key(
         "info", "lowest severity that is written to standard error"
     )

@@ -1,28 +1,29 @@
-"""Verdicts of articles, each as of its own log position.
+"""Verdicts of articles, each as of its own log position, or as of the end of the log.
 
 ``scan`` defines near and returns the near entries of each article, nearest first, then earliest. This file makes the
 query of each article from the rules at its log position, sorts out the article itself and its earlier
-versions, and derives the verdict.
+versions, and derives the verdict. An article that is not logged (``judged``) takes the same way.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from stream_dedup.core import verdict
-from stream_dedup.core.arrays import I64
+from stream_dedup.core.arrays import I64, U8
+from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import (
     FINGERPRINT_BITS,
-    MAX_ROWS,
     ROW_BITS,
     SIGNATURE_BITS,
+    Coordinates,
     Judgement,
     LogOffset,
     LogPosition,
@@ -36,7 +37,8 @@ from stream_dedup.core.model import (
 from stream_dedup.core.rules import COPIES_LIMIT, UPDATE, Rules
 from stream_dedup.errors import RefusedError
 from stream_dedup.index.applying import Applied
-from stream_dedup.index.query import BEST, Articles, Near, Query, query_of
+from stream_dedup.index.judged import JudgedArticles, logged_articles, unlogged_articles
+from stream_dedup.index.query import BEST, Near, Query, query_of
 from stream_dedup.index.records import StoredRecord, id_hash
 
 _REST_BITS = SIGNATURE_BITS - FINGERPRINT_BITS
@@ -48,29 +50,25 @@ Accept = Callable[[int, LogPosition], bool]
 """Given the number of a query and the log position of a near entry, returns whether the entry may be the match."""
 
 
-class _Found(NamedTuple):
-    """The entry chosen for a query."""
+class CheckedArticle(NamedTuple):
+    """The verdict on an article if it were logged next, and the nearest entries, nearest first."""
+
+    judgement: Judgement
+    nearest: tuple[Match, ...] = ()
+
+
+class _NearEntry(NamedTuple):
+    """An entry that is near an article."""
 
     position: LogPosition
     distance: int
+
+
+class _Found(NamedTuple):
+    """The near entries of an article: the first of them, at least one, and how many there are."""
+
+    entries: list[_NearEntry]
     copies: int
-    """Acceptable near entries that the query has."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Own:
-    """The articles to judge."""
-
-    positions: I64
-    articles: Articles
-
-    def position(self, number: int) -> LogPosition:
-        """Return the log position of one of them."""
-        return LogPosition(int(self.positions[number]))
-
-    def of(self, chosen: I64) -> _Own:
-        """Return some of them."""
-        return _Own(self.positions[chosen], self.articles.of(chosen))
 
 
 class Judge:
@@ -83,34 +81,65 @@ class Judge:
         """Return one judgement for each log position; ``rules_at`` returns the rules at a log offset."""
         if not len(positions):
             return []
-        own = self._own(positions)
+        own = logged_articles(positions, self._applied.rows.get)
         judged: list[Judgement] = [_UNIQUE] * len(positions)
         for rules, here in _by_rules(positions >> ROW_BITS, rules_at):
-            for at in here[~signed(own.articles.statuses[here])].tolist():
-                judged[at] = self._without_signature(rules, own.position(at), Status(own.articles.statuses[at]))
-            signed_here = here[signed(own.articles.statuses[here])]
-            if len(signed_here):
-                for number, judgement in self._judge_signed(rules, own.of(signed_here)):
-                    judged[int(signed_here[number])] = judgement
+            for number, one in self._judge_all(rules, own, here, 1):
+                judged[number] = one.judgement
         return judged
 
-    def _without_signature(self, rules: Rules, position: LogPosition, status: Status) -> Judgement:
-        reason = self._row(position).batch.reason(row_of(position))
-        return verdict.judge(status, rules, None, reason)
+    def check(self, columns: Columns, time_ms: int, rules: Rules | None, most: int) -> list[CheckedArticle]:
+        """Return the verdict of each unlogged article as if it were logged next, under these rules.
 
-    def _judge_signed(self, rules: Rules, own: _Own) -> Iterator[tuple[int, Judgement]]:
+        Args:
+            columns: the articles.
+            time_ms: the log time that they would have.
+            rules: the rules in force at the end of the log.
+            most: near entries that are returned of each, at most ``COPIES_LIMIT``.
+
+        Raises:
+            RefusedError: the log has no rules yet, or its entries have other widths.
+        """
+        if rules is None or columns.widths != rules.scheme.widths:
+            widths = "no rules" if rules is None else rules.scheme.widths
+            msg = f"articles of {columns.widths} cannot be checked: the log has {widths}"
+            raise RefusedError(msg)
+        checked = [CheckedArticle(_UNIQUE)] * len(columns)
+        own = unlogged_articles(columns, self._applied.state.next_doc_number, time_ms)
+        for number, one in self._judge_all(rules, own, np.arange(len(columns)), most):
+            checked[number] = one
+        return checked
+
+    def _judge_all(
+        self, rules: Rules, own: JudgedArticles, here: I64, most: int
+    ) -> Iterator[tuple[int, CheckedArticle]]:
+        """Yield the judgement of each of the articles ``here`` but those that are unique without a copy."""
+        has_signature = signed(own.articles.statuses[here])
+        for at in here[~has_signature].tolist():
+            status = Status(own.articles.statuses[at])
+            yield at, CheckedArticle(verdict.judge(status, rules, None, own.reason(at)))
+        signed_here = here[has_signature]
+        if len(signed_here):
+            for number, one in self._judge_signed(rules, own.of(signed_here), most):
+                yield int(signed_here[number]), one
+
+    def _judge_signed(self, rules: Rules, own: JudgedArticles, most: int) -> Iterator[tuple[int, CheckedArticle]]:
         """Yield the judgement of each article that is near another, by its number."""
         query = query_of(own.articles, rules, self._applied.tables.low_watermark, self._applied.withdrawn.entries)
-        found = self._nearest(query, self._is_other(own), COPIES_LIMIT)
+        found = self._nearest(query, self._is_other(own), COPIES_LIMIT, max(most, 1))
         again = self._versions(query, own, found) if rules.recrawl == UPDATE else {}
         for number, nearest in found.items():
             version = again.get(number)
-            match = self._match(own.position(number), version or nearest)
+            signature = own.articles.signatures[number]
+            match = self._match(signature, (version or nearest).entries[0])
             near = verdict.NearEntries(match, nearest.copies, update=version is not None)
-            yield number, verdict.judge(Status(own.articles.statuses[number]), rules, near, "")
+            judgement = verdict.judge(Status(own.articles.statuses[number]), rules, near, "")
+            others = nearest.entries[1:most] if version is None else nearest.entries[:most]
+            shown = [match] * (version is None and most > 0) + [self._match(signature, one) for one in others]
+            yield number, CheckedArticle(judgement, tuple(shown))
 
-    def _nearest(self, query: Query, accept: Accept | None, most: int) -> dict[int, _Found]:
-        """Return the first acceptable near entry of each query, however many are not acceptable.
+    def _nearest(self, query: Query, accept: Accept | None, most: int, shown: int = 1) -> dict[int, _Found]:
+        """Return the first ``shown`` acceptable near entries of each query, however many are not acceptable.
 
         Counts the acceptable ones, up to ``most``.
         """
@@ -120,65 +149,59 @@ class Judge:
         while len(waiting):
             near = self._applied.tables.near(query)
             again = []
-            for number, candidates in self._candidates(near, first_only=accept is None):
+            for number, candidates, count in self._candidates(near, shown if accept is None else query.best):
                 article = int(waiting[number])
                 if accept is None:
-                    found[article] = candidates[0]
+                    found[article] = _Found(candidates, count)
                     continue
                 acceptable = [one for one in candidates if accept(article, one.position)]
                 if acceptable:
-                    found[article] = acceptable[0]._replace(copies=min(len(acceptable), most))
-                if len(acceptable) < most and len(candidates) == query.best:
+                    found[article] = _Found(acceptable[:shown], min(len(acceptable), most))
+                if len(acceptable) < most and count == query.best:
                     again.append(number)
             waiting, query = waiting[again], replace(query.part(np.array(again, np.int64)), best=query.best * BEST)
         return found
 
-    def _candidates(self, near: Near, *, first_only: bool) -> Iterator[tuple[int, list[_Found]]]:
-        """Yield the near entries of each query that has any; with ``first_only`` the first one of each."""
+    def _candidates(self, near: Near, most: int) -> Iterator[tuple[int, list[_NearEntry], int]]:
+        """Yield the first near entries of each query that has any, up to ``most``, and how many it has."""
         firsts = np.flatnonzero(np.diff(near.queries, prepend=-1))
-        counts = np.diff(firsts, append=len(near.queries)).tolist()
-        wanted = firsts if first_only else np.arange(len(near.queries))
+        counts = np.diff(firsts, append=len(near.queries))
+        wanted = firsts if most == 1 else np.flatnonzero(np.arange(len(near.queries)) - firsts.repeat(counts) < most)
         positions = self._applied.tables.rows.rows_of(near.doc_numbers[wanted])["position"].tolist()
         columns = zip(positions, near.distances[wanted].tolist(), strict=True)
-        for number, count in zip(near.queries[firsts].tolist(), counts, strict=True):
-            yield number, [_Found(*one, count) for one in islice(columns, 1 if first_only else count)]
+        for number, count in zip(near.queries[firsts].tolist(), counts.tolist(), strict=True):
+            yield number, [_NearEntry(*one) for one in islice(columns, min(count, most))], count
 
-    def _versions(self, query: Query, own: _Own, found: dict[int, _Found]) -> dict[int, _Found]:
+    def _versions(self, query: Query, own: JudgedArticles, found: dict[int, _Found]) -> dict[int, _Found]:
         """Return, for articles that are near another, the nearest entry of the same article id."""
         numbers = np.array(list(found), np.int64)
         if not len(numbers):
             return {}
         near = own.of(numbers)
-        ids = np.array([id_hash(self._id(position)) for position in near.positions.tolist()], np.uint64)
+        ids = np.array([id_hash(near.id(number)) for number in range(len(numbers))], np.uint64)
         versions = self._nearest(replace(query.part(numbers), own_ids=ids), self._is_version(near), 1)
         return {int(numbers[at]): version for at, version in versions.items()}
 
-    def _is_other(self, own: _Own) -> Accept | None:
+    def _is_other(self, own: JudgedArticles) -> Accept | None:
         """Return a check that an entry is not the article itself, which only a trim of coordinates makes possible."""
         if self._applied.state.horizon is None:
             return None
-        return lambda query, position: not self._is_itself(own.position(query), position)
+        return lambda query, position: own.coordinates(query) != self._coordinates(position)
 
-    def _is_itself(self, own: LogPosition, position: LogPosition) -> bool:
-        return self._row(own).batch.coordinates(row_of(own)) == self._listed(position).batch.coordinates(
-            row_of(position)
-        )
-
-    def _is_version(self, own: _Own) -> Accept:
+    def _is_version(self, own: JudgedArticles) -> Accept:
         """Return a check that an entry has the article's id: equal hashes of ids are not enough."""
         is_other = self._is_other(own)
 
         def accept(query: int, position: LogPosition) -> bool:
-            same = self._id(own.position(query)) == self._id(position)
+            same = own.id(query) == self._listed(position).batch.id(row_of(position))
             return same and (is_other is None or is_other(query, position))
 
         return accept
 
-    def _id(self, position: LogPosition) -> str:
-        return self._listed(position).batch.id(row_of(position))
+    def _coordinates(self, position: LogPosition) -> Coordinates:
+        return self._listed(position).batch.coordinates(row_of(position))
 
-    def _match(self, own_position: LogPosition, found: _Found) -> Match:
-        own = self._row(own_position).batch.signatures[row_of(own_position)]
+    def _match(self, own: U8, found: _NearEntry) -> Match:
         row, at = self._listed(found.position), row_of(found.position)
         differing = int.from_bytes((own ^ row.batch.signatures[at]).tobytes())
         bits = differing.bit_count()
@@ -195,56 +218,16 @@ class Judge:
             similarity=similarity(bits),
         )
 
-    def _row(self, position: LogPosition) -> StoredRecord:
-        return self._applied.rows.get(log_offset_of(position))
-
     def _listed(self, position: LogPosition) -> StoredRecord:
         """Return the record of an entry that was found; a missing record is damage."""
         row = None
         if position >= 0:
             with contextlib.suppress(RefusedError):
-                row = self._row(position)
+                row = self._applied.rows.get(log_offset_of(position))
         if row is None or row_of(position) >= len(row.batch):
             reason = f"a row names log position {position}, where no log record has an entry"
             raise self._applied.store.corrupt(reason)
         return row
-
-    def _own(self, positions: I64) -> _Own:
-        offsets = positions >> ROW_BITS
-        distinct, inverse = np.unique(offsets, return_inverse=True)
-        if len(distinct) == 1:
-            return _Own(positions, self._articles(LogOffset(int(distinct[0])), positions))
-        order = np.argsort(inverse, kind="stable")
-        parts = np.split(positions[order], np.cumsum(np.bincount(inverse))[:-1])
-        each = [self._articles(offset, part) for offset, part in zip(distinct.tolist(), parts, strict=True)]
-        columns = (np.concatenate([getattr(one, name) for one in each]) for name in Articles.__slots__)
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        return _Own(positions, Articles(*columns).of(back))
-
-    def _articles(self, offset: LogOffset, positions: I64) -> Articles:
-        row = self._applied.rows.get(offset)
-        at = _rows_of(row, positions)
-        batch = row.batch
-        return Articles(
-            statuses=batch.statuses[at],
-            groups=batch.groups[at],
-            signatures=batch.signatures[at],
-            margins=batch.margins[at],
-            sketches=batch.sketches[at],
-            before=row.doc_numbers[at],
-            times=row.head.times_of(at),
-        )
-
-
-def _rows_of(row: StoredRecord, positions: I64) -> I64:
-    rows = positions & (MAX_ROWS - 1)
-    if rows.max() >= len(row.batch):
-        msg = (
-            f"log position {int(positions[rows.argmax()])} does not exist: its log record has {len(row.batch)} entries"
-        )
-        raise RefusedError(msg)
-    return rows
 
 
 def _by_rules(offsets: I64, rules_at: Callable[[LogOffset], Rules]) -> Iterator[tuple[Rules, I64]]:

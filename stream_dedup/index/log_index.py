@@ -21,6 +21,7 @@ from typing import Self
 import numpy as np
 
 from stream_dedup.core.arrays import I64, U64
+from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import LogRecord, Trim
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
 from stream_dedup.core.logged_scheme import Scheme
@@ -41,7 +42,7 @@ from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.data_folders import remove_data
 from stream_dedup.index.folder import Folder
-from stream_dedup.index.judge import Judge
+from stream_dedup.index.judge import CheckedArticle, Judge
 from stream_dedup.index.layout import RowArray
 from stream_dedup.index.open_data import open_data
 from stream_dedup.index.query import Articles, Near, query_of
@@ -239,6 +240,13 @@ class LogIndex:
     def judge(self, positions: I64) -> list[Judgement]:
         """Return the verdicts of logged originals, each as of its own log position."""
         return self._judge.judge(positions, self._rules_at_offset)
+
+    def check(self, columns: Columns, time_ms: int, most: int = 1) -> list[CheckedArticle]:
+        """Return the verdict that each article would have if it were logged next, at this log time.
+
+        Changes nothing; raises as ``Judge.check``.
+        """
+        return self._judge.check(columns, time_ms, self.rules, most)
 
     @property
     def next_doc_number(self) -> DocNumber:

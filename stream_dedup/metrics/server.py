@@ -110,9 +110,12 @@ class MetricsServer:
 class Faults:
     """Logs one line for each kind of fault in a period. Thread-safe."""
 
-    def __init__(self, quiet_s: float, now: Callable[[], float] = time.monotonic) -> None:
-        """``now`` returns seconds."""
+    def __init__(
+        self, quiet_s: float, now: Callable[[], float] = time.monotonic, *, name: str = "metrics server"
+    ) -> None:
+        """``now`` returns seconds; ``name`` begins each line."""
         self._quiet_s = quiet_s
+        self._name = name
         self._now = now
         self._lock = Lock()
         self._last: dict[str, float] = {}
@@ -127,7 +130,7 @@ class Faults:
                 return
             self._last[kind], self._unsaid[kind] = now, 0
         more = f" ({unsaid} more since the last such line)" if unsaid else ""
-        _log.log(level, "metrics server: %s: %s%s", kind, detail, more)
+        _log.log(level, "%s: %s: %s%s", self._name, kind, detail, more)
 
 
 class _Server(ThreadingHTTPServer):
@@ -217,17 +220,16 @@ def _bind(address: str, handler: type[BaseHTTPRequestHandler]) -> _Server:
         )[0]
         return _Server(family, target, handler)
     except (OSError, ValueError) as error:
-        raise UserError(_refusal(address, error)) from error
+        remedy = "set another address with --metrics or metrics.address (port 0: any free port; off: no server)"
+        raise UserError(bind_refusal("metrics", address, error, remedy)) from error
 
 
-def _refusal(address: str, error: Exception) -> str:
+def bind_refusal(server: str, address: str, error: OSError | ValueError, remedy: str) -> str:
+    """Return why a server cannot listen on an address, and the remedy."""
     reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
         reason = "another program listens on it"
-    return (
-        f"metrics address {address}: {reason}; set another address with --metrics or metrics.address "
-        f"(port 0: any free port; off: no server)"
-    )
+    return f"{server} address {address}: {reason}; {remedy}"
 
 
 class _Head:

@@ -59,7 +59,7 @@ def run_worker(
     """
     stop = threading.Event()
     with ExitStack() as stack:
-        running = stack.enter_context(_signals(stop))
+        running = stack.enter_context(stopping_signals(stop))
         stack.enter_context(unavailable_on_kafka_error(config.kafka))
         try:
             worker = _start(config, stack, stop, on_step, new_log=new_log)
@@ -171,7 +171,7 @@ def _version() -> str:
 
 
 @contextmanager
-def _signals(stop: threading.Event) -> Iterator[Callable[[], None]]:
+def stopping_signals(stop: threading.Event) -> Iterator[Callable[[], None]]:
     """Stop the program on SIGTERM and SIGINT: at once until the yielded function is called, in order afterwards."""
     is_running = threading.Event()
 

@@ -142,7 +142,8 @@ class Engine:
             unlogged = self._positions(batch) == UNLOGGED
             now = self._parts.clock.monotonic()
             spans = [
-                UnloggedSpan(rows, self._parts.fingerprinter.submit(batch, rows), now) for rows in spans_of(unlogged)
+                UnloggedSpan(rows, self._parts.fingerprinter.submit(batch.records[rows], batch.partition), now)
+                for rows in spans_of(unlogged)
             ]
             for span in spans:
                 for part in span.columns:

@@ -1,7 +1,8 @@
-"""Decodes and fingerprints the records of a polled batch in the pool (steps 2 and 3)."""
+"""Decodes and fingerprints records in the pool (steps 2 and 3): those of a polled batch, or of a request to check."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     from stream_dedup.pool import FingerprintPool
     from stream_dedup.ports import SourceRecord
-    from stream_dedup.worker.batches import PolledBatch
 
 CHUNK_RECORDS = 256
 """Most records in one task of the pool: short texts are then read together, which costs a third less than by 64."""
@@ -27,7 +27,7 @@ MIN_CHUNK_RECORDS = 8
 
 
 class BatchFingerprinter:
-    """Shares the rows of a batch out among the processes of the pool."""
+    """Shares records out among the processes of the pool."""
 
     def __init__(self, pool: FingerprintPool, processes: int, max_record_bytes: int, widths: Widths) -> None:
         """Reject records larger than ``max_record_bytes``; ``widths`` are those of their columns."""
@@ -36,29 +36,31 @@ class BatchFingerprinter:
         self._max_record_bytes = max_record_bytes
         self._widths = widths
 
-    def submit(self, batch: PolledBatch, rows: slice) -> list[Future[Columns]]:
-        """Return futures of the columns of these rows, in order. Does not block, except in a pool of 0 processes."""
-        records = batch.records[rows]
+    def submit(self, records: Sequence[SourceRecord], lane: Hashable = None) -> list[Future[Columns]]:
+        """Return futures of the columns of these records, in order. Does not block, except in a pool of 0 processes.
+
+        ``lane`` is the source partition that they are in order with, None of none (``pool.tasks``).
+        """
         share = -(-len(records) // self._processes)
         most = min(max(share, MIN_CHUNK_RECORDS), CHUNK_RECORDS)
         parts = chunks([len(record.value or b"") for record in records], most)
-        return [future for part in parts for future in self._submit_chunk(batch, records[part])]
+        return [future for part in parts for future in self._submit_chunk(records[part], lane)]
 
-    def _submit_chunk(self, batch: PolledBatch, records: Sequence[SourceRecord]) -> Iterator[Future[Columns]]:
+    def _submit_chunk(self, records: Sequence[SourceRecord], lane: Hashable) -> Iterator[Future[Columns]]:
         """Yield futures of the columns of these records; records that no output topic can hold are rejected here."""
         fitting: list[RawRecord] = []
         for record in records:
             reason = too_large_reason(record, self._max_record_bytes)
-            raw = _raw(batch, record)
+            raw = _raw(record)
             if reason is None:
                 fitting.append(raw)
                 continue
             if fitting:
-                yield self._pool.submit(fitting, lane=batch.partition)
+                yield self._pool.submit(fitting, lane)
                 fitting = []
             yield _completed(rejected_columns(raw, reason, self._widths))
         if fitting:
-            yield self._pool.submit(fitting, lane=batch.partition)
+            yield self._pool.submit(fitting, lane)
 
 
 def chunks(sizes: Sequence[int], most: int = CHUNK_RECORDS) -> Iterator[slice]:
@@ -73,9 +75,8 @@ def chunks(sizes: Sequence[int], most: int = CHUNK_RECORDS) -> Iterator[slice]:
         yield slice(start, len(sizes))
 
 
-def _raw(batch: PolledBatch, record: SourceRecord) -> RawRecord:
-    topic, partition = batch.partition
-    return RawRecord(record.key, record.value, f"{topic}-{partition}-{record.offset}")
+def _raw(record: SourceRecord) -> RawRecord:
+    return RawRecord(record.key, record.value, f"{record.topic}-{record.partition}-{record.offset}")
 
 
 def _completed(columns: Columns) -> Future[Columns]:

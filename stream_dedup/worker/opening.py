@@ -29,17 +29,15 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import xxhash
-
 from stream_dedup.broker.log import WaitingLog
 from stream_dedup.broker.lost_log import FoundLog, lost_log_error, offsets_without_log
 from stream_dedup.broker.rules_log import RulesHistory, read_rules_on, refuse_other_rules
 from stream_dedup.config.effective import index_settings_of, rules_of
-from stream_dedup.core.entry import Trim
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.errors import CorruptError, UnavailableError, UserError
 from stream_dedup.index import LogIndex, keep_aside, only_copy_in
+from stream_dedup.worker.agreement import Disagreement, disagreement_of, is_last_copy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,15 +70,6 @@ class RebuildPlan:
     """Of the index that would be emptied; None if it is damaged."""
     first: LogOffset
     end: LogOffset
-
-
-@dataclass(frozen=True, slots=True)
-class _Disagreement:
-    """Why an index does not agree with its log."""
-
-    reason: str
-    lost: bool
-    """Whether the index has a history that the log has not: it is no cache then."""
 
 
 def open_log(
@@ -228,7 +217,7 @@ class _Opening:
         reason = offsets_without_log(self._config, found)
         if self._damage is not None:
             self._lose(reason or f"{self._damage}, and {found.absence}")
-        elif self._is_last_copy(found.log_id):
+        elif is_last_copy(self.index, found.log_id, self._topic):
             self._lose(reason or f"{self._read_so_far()}, but {found.absence}")
         elif reason is not None and not self._new_log:
             raise lost_log_error(reason)
@@ -283,50 +272,8 @@ class _Opening:
         """Refuse a configuration that differs from the rules in force (step 8)."""
         refuse_other_rules(self._config, in_force)
 
-    def _disagreement(self, log_id: bytes) -> _Disagreement | None:
-        """Return why the index does not agree with this log; None if it does."""
-        index = self.index
-        if index.log_id is None:
-            return None
-        if index.log_id != str(uuid.UUID(bytes=log_id)):
-            lost = self._is_last_copy(log_id)
-            return _Disagreement(f"{self._config.log_topic} is another log{' and that one is gone' * lost}", lost)
-        first, end = self.waiting.bounds()
-        if index.next_offset > end:
-            return _Disagreement(f"the log ends at {end}", lost=True)
-        if index.next_offset < first:
-            return self._behind(log_id, first, end)
-        if index.last_checksum is None or index.next_offset == first or self._has_last_record():
-            return None
-        return _Disagreement(f"the log has another record at offset {index.next_offset - 1}", lost=True)
-
-    def _behind(self, log_id: bytes, first: LogOffset, end: LogOffset) -> _Disagreement:
-        """Return whether a log that begins behind what the index has read was trimmed, or lost its history.
-
-        A trim that names the log's first offset follows within the part that the log still has.
-        """
-        trimmed = any(
-            isinstance(record.payload, Trim) and record.payload.before == first
-            for records in self.waiting.read(first, end)
-            for record in records
-        )
-        if trimmed or not self._is_last_copy(log_id):
-            return _Disagreement(f"the log begins at {first} now", lost=False)
-        reason = f"the log begins at {first} now, and none of its trims permits that: something else deleted records"
-        return _Disagreement(reason, lost=True)
-
-    def _has_last_record(self) -> bool:
-        end = self.index.next_offset
-        read = [record.raw for records in self.waiting.read(LogOffset(end - 1), end) for record in records]
-        return [xxhash.xxh3_64_intdigest(raw) for raw in read] == [self.index.last_checksum]
-
-    def _is_last_copy(self, log_id: bytes | None) -> bool:
-        """Whether the index has articles of a log that cannot be read any more."""
-        index = self.index
-        if index.log_id is None or not (index.partitions() or index.low_watermark):
-            return False
-        its_log = uuid.UUID(index.log_id)
-        return its_log.bytes == log_id or not self._topic.exists(its_log)
+    def _disagreement(self, log_id: bytes) -> Disagreement | None:
+        return disagreement_of(self.index, log_id, self.waiting, self._topic, self._config.log_topic)
 
     def _read_so_far(self) -> str:
         return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,6 +26,7 @@ from stream_dedup.ports import (
     Partition,
     PassingError,
     PortError,
+    SourceRecord,
 )
 from stream_dedup.worker.assignments import Assignment, AssignmentOwner
 from stream_dedup.worker.batches import JudgedBatch, PolledBatch
@@ -106,9 +108,9 @@ class World:
     def _renew(self) -> None:
         self.renewed += 1
 
-    def _submit(self, batch: PolledBatch, rows: slice) -> list[Future[Columns]]:
+    def _submit(self, records: Sequence[SourceRecord], _lane: Partition) -> list[Future[Columns]]:
         future: Future[Columns] = Future()
-        self.columns[int(batch.offsets[rows][0])] = future
+        self.columns[records[0].offset] = future
         return [future]
 
     def begin(self) -> Assignment:
@@ -117,7 +119,7 @@ class World:
 
     def poll(self, assignment: Assignment, first: int, *values: bytes, partition: int = 0) -> PolledBatch:
         offsets = np.arange(first, first + len(values))
-        records: Any = [SimpleNamespace(value=value, offset=first) for value in values]
+        records: Any = [SimpleNamespace(value=value, offset=first + at) for at, value in enumerate(values)]
         at = Partition("articles", partition)
         batch = PolledBatch(assignment, at, TOPIC_ID, records, offsets, 100, 0.0)
         assert self.assignments.reserve(batch)

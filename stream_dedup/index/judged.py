@@ -1,0 +1,161 @@
+"""Articles that are judged: logged ones, each as of its log position, and unlogged ones, as of the end of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+
+from stream_dedup.core.arrays import I64
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.model import (
+    MAX_ROWS,
+    ROW_BITS,
+    Coordinates,
+    DocNumber,
+    LogOffset,
+    LogPosition,
+    log_offset_of,
+    row_of,
+)
+from stream_dedup.errors import RefusedError
+from stream_dedup.index.query import Articles
+from stream_dedup.index.records import StoredRecord
+
+ReadRecord = Callable[[LogOffset], StoredRecord]
+"""Returns the log record at a log offset; RefusedError where the index does not hold it."""
+
+
+class JudgedArticles(Protocol):
+    """Articles as columns, and what few of them are asked for, by their numbers."""
+
+    @property
+    def articles(self) -> Articles:
+        """What a query takes of them."""
+
+    def of(self, chosen: I64) -> Self:
+        """Return some of them."""
+
+    def id(self, number: int) -> str:
+        """Return the article id of one."""
+
+    def reason(self, number: int) -> str:
+        """Return why one was rejected; empty if it was not."""
+
+    def coordinates(self, number: int) -> Coordinates | None:
+        """Return the coordinates of one; None of an unlogged article."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoggedArticles:
+    """Articles at log positions."""
+
+    positions: I64
+    articles: Articles
+    read: ReadRecord
+
+    def of(self, chosen: I64) -> LoggedArticles:
+        """Return some of them."""
+        return LoggedArticles(self.positions[chosen], self.articles.of(chosen), self.read)
+
+    def id(self, number: int) -> str:
+        """Return the article id of one."""
+        row, at = self._row(number)
+        return row.batch.id(at)
+
+    def reason(self, number: int) -> str:
+        """Return why one was rejected."""
+        row, at = self._row(number)
+        return row.batch.reason(at)
+
+    def coordinates(self, number: int) -> Coordinates:
+        """Return the coordinates of one."""
+        row, at = self._row(number)
+        return row.batch.coordinates(at)
+
+    def _row(self, number: int) -> tuple[StoredRecord, int]:
+        position = LogPosition(int(self.positions[number]))
+        return self.read(log_offset_of(position)), row_of(position)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnloggedArticles:
+    """Articles that are in no log, as if they were logged next."""
+
+    columns: Columns
+    articles: Articles
+
+    def of(self, chosen: I64) -> UnloggedArticles:
+        """Return some of them."""
+        return UnloggedArticles(self.columns.rows(chosen), self.articles.of(chosen))
+
+    def id(self, number: int) -> str:
+        """Return the article id of one."""
+        return self.columns.ids[number]
+
+    def reason(self, number: int) -> str:
+        """Return why one was rejected."""
+        return self.columns.reasons[number]
+
+    def coordinates(self, number: int) -> None:
+        """Return None: it comes from no source partition."""
+
+
+def logged_articles(positions: I64, read: ReadRecord) -> LoggedArticles:
+    """Return the articles at these log positions.
+
+    Raises:
+        RefusedError: a log position is not held, or does not exist.
+    """
+    offsets = positions >> ROW_BITS
+    distinct, inverse = np.unique(offsets, return_inverse=True)
+    if len(distinct) == 1:
+        return LoggedArticles(positions, _articles(read(LogOffset(int(distinct[0]))), positions), read)
+    order = np.argsort(inverse, kind="stable")
+    parts = np.split(positions[order], np.cumsum(np.bincount(inverse))[:-1])
+    each = [_articles(read(LogOffset(offset)), part) for offset, part in zip(distinct.tolist(), parts, strict=True)]
+    columns = (np.concatenate([getattr(one, name) for one in each]) for name in Articles.__slots__)
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    return LoggedArticles(positions, Articles(*columns).of(back), read)
+
+
+def unlogged_articles(columns: Columns, before: DocNumber, time_ms: int) -> UnloggedArticles:
+    """Return articles as if they were logged next, with document number ``before`` and log time ``time_ms``."""
+    n = len(columns)
+    articles = Articles(
+        statuses=columns.statuses,
+        groups=columns.groups,
+        signatures=columns.signatures,
+        margins=columns.margins,
+        sketches=columns.sketches,
+        before=np.full(n, before, np.int64),
+        times=np.full(n, time_ms, np.int64),
+    )
+    return UnloggedArticles(columns, articles)
+
+
+def _articles(row: StoredRecord, positions: I64) -> Articles:
+    at = _rows_of(row, positions)
+    batch = row.batch
+    return Articles(
+        statuses=batch.statuses[at],
+        groups=batch.groups[at],
+        signatures=batch.signatures[at],
+        margins=batch.margins[at],
+        sketches=batch.sketches[at],
+        before=row.doc_numbers[at],
+        times=row.head.times_of(at),
+    )
+
+
+def _rows_of(row: StoredRecord, positions: I64) -> I64:
+    rows = positions & (MAX_ROWS - 1)
+    if rows.max() >= len(row.batch):
+        msg = (
+            f"log position {int(positions[rows.argmax()])} does not exist: its log record has {len(row.batch)} entries"
+        )
+        raise RefusedError(msg)
+    return rows

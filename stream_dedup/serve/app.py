@@ -1,0 +1,54 @@
+"""The application: every route of the service, and the layer of limits around them.
+
+``make_app`` makes an ASGI application from a ``Service``. How pages are added:
+
+* A module of pages has a function ``add_pages(app: FastAPI, service: Service) -> None``, which adds its routes with
+  ``app.add_api_route(path, endpoint, include_in_schema=False)`` and mounts its static files. ``make_app`` calls it
+  after ``add_api``.
+* A page reads through ``Service`` only: ``service.checker``, ``service.follower.position`` and so on, or its script
+  calls the routes under ``/v1``.
+* ``limits.Gate`` is around pages, too: the token (a browser asks for it, and sends it as the password of ``Basic``),
+  the host, the size of bodies, problems for errors. It sets ``Content-Security-Policy: default-src 'none'`` where the
+  answer has none; a page sets its own, with ``'self'`` for its script, style and images, and never ``'unsafe-inline'``.
+* An endpoint that may block (SQLite, Kafka) is a plain ``def``: the framework runs it in a thread.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from stream_dedup import __version__
+from stream_dedup.serve.api import add_api
+from stream_dedup.serve.bodies import JsonRoute
+from stream_dedup.serve.limits import Gate
+from stream_dedup.serve.problems import ProblemError, on_failure, on_http_error, on_invalid, on_problem
+
+if TYPE_CHECKING:
+    from stream_dedup.serve.secrets import Token
+    from stream_dedup.serve.service import Service
+
+OPENAPI = "/v1/openapi.json"
+
+
+def make_app(service: Service, token: Token | None) -> Gate:
+    """Return the application; with a token, every request but those for health needs it."""
+    app = FastAPI(
+        title="stream-dedup",
+        summary="Near-duplicate articles of a stream: what an article would be, as of now, and why.",
+        version=__version__,
+        openapi_url=OPENAPI,
+        docs_url=None,  # its page loads scripts from a stranger's server
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.router.route_class = JsonRoute
+    app.add_exception_handler(ProblemError, on_problem)
+    app.add_exception_handler(HTTPException, on_http_error)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(Exception, on_failure)
+    add_api(app, service)
+    return Gate(app, service.config.serve, token, service.metrics)

@@ -1,0 +1,116 @@
+"""What requests give: articles to check, as they would be in the source topic.
+
+An article is made into the value of a source record and decoded as a worker decodes one, so it is rejected for the
+same reasons. A text may therefore be any JSON value here: what is no text is rejected by the decoder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema, model_validator
+from pydantic.config import JsonDict
+
+from stream_dedup.core.rules import COPIES_LIMIT
+from stream_dedup.core.text.decode import InputFormat
+
+MAX_ARTICLES = 500
+"""Articles of one request."""
+TOP = 5
+"""Nearest entries that an answer has where the request does not say how many."""
+
+_Text = Annotated[Any, WithJsonSchema({"type": "string"})]
+_IdOrScope = str | int | None
+_Fields = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}})]
+
+_EXAMPLE: JsonDict = {"text": "渡口的船今天早上开了。", "id": "4711"}
+_EXAMPLES: list[JsonValue] = [
+    _EXAMPLE,
+    {"articles": [_EXAMPLE, {"fields": {"title": "The ferry", "text": "It left this morning."}}], "top": 3},
+]
+
+
+class GivenArticle(BaseModel):
+    """An article: its text, or its fields by name, as they are in a source record."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: _Text = Field(None, description="The text, for input.text_field.")
+    fields: _Fields | None = Field(None, description="Other fields of the record, for input.fields.")
+    id: _IdOrScope = Field(None, description="The article id; an earlier version of it is an update under recrawl.")
+    scope: _IdOrScope = Field(None, description="The scope, for input.scope_field.")
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is an article at all."""
+        return bool({"text", "fields"} & self.model_fields_set)
+
+
+class CheckRequest(GivenArticle):
+    """One article, or several."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": _EXAMPLES})
+
+    articles: list[GivenArticle] | None = Field(None, min_length=1, max_length=MAX_ARTICLES)
+    top: int = Field(TOP, ge=0, le=COPIES_LIMIT, description="Nearest entries in the answer, for each article.")
+
+    @model_validator(mode="after")
+    def _has_one_form(self) -> CheckRequest:
+        own = {"text", "fields", "id", "scope"} & self.model_fields_set
+        if bool(own) == (self.articles is not None):
+            msg = "give one article (text or fields), or articles"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def given(self) -> Sequence[GivenArticle]:
+        """The articles, in order."""
+        return [self] if self.articles is None else self.articles
+
+
+@dataclass(frozen=True, slots=True)
+class GivenRecord:
+    """An article as the source record that it would be; implements ``ports.SourceRecord``."""
+
+    key: bytes | None
+    value: bytes | None
+    topic: str = "unlogged"
+    partition: int = 0
+    offset: int = 0
+    leader_epoch: int = -1
+    timestamp: int = 0
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+def unused_member(article: GivenArticle, fmt: InputFormat) -> str | None:
+    """Return what an article has that the records of the source topic do not have; None of nothing."""
+    given = article.model_fields_set
+    if "scope" in given and fmt.scope_field is None:
+        return "scope: the configuration has no input.scope_field"
+    if "fields" in given and fmt.kind == "text":
+        return "fields: the records are plain text (input.format)"
+    return None
+
+
+def record_of(article: GivenArticle, fmt: InputFormat) -> GivenRecord:
+    """Return the source record of an article."""
+    if fmt.kind == "text":
+        text = article.text if isinstance(article.text, str) else None
+        key = None if article.id is None else str(article.id).encode("utf-8", "backslashreplace")
+        return GivenRecord(key, None if text is None else text.encode("utf-8", "surrogatepass"))
+    values = dict(article.fields or {})
+    fields = {"text": fmt.text_field, "id": fmt.id_field, "scope": fmt.scope_field}
+    given = {name: field for name, field in fields.items() if name in article.model_fields_set and field is not None}
+    return GivenRecord(None, _as_json(values | {field: getattr(article, name) for name, field in given.items()}))
+
+
+def _as_json(values: dict[str, Any]) -> bytes:
+    """Return JSON; half surrogates, which orjson refuses, stay as escapes, and the decoder reads them."""
+    try:
+        return orjson.dumps(values)
+    except TypeError:  # orjson.JSONEncodeError
+        return json.dumps(values).encode()

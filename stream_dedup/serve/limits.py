@@ -1,0 +1,197 @@
+"""What a client may use: the outermost layer of the application.
+
+In this order, for every request:
+
+1. The token. Without it the answer is 401, except for the open pages. A service without a token answers only requests
+   that name a loopback host: a page of a stranger that a browser was made to load from this address names its own.
+2. The body: at most ``serve.max_body_bytes``, complete within ``serve.client_s``, and all bodies under way together at
+   most ``BODIES`` times as large. It is read before the application is called, and no further than its limit.
+3. The application. Whatever it raises becomes a problem, and the log has the traceback.
+
+Every answer gets ``HEADERS``, unless the application has set them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from starlette.datastructures import Headers, MutableHeaders
+
+from stream_dedup.serve.problems import FAILED, ProblemError, busy, problem_response
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from stream_dedup.config.serve_section import ServeConfig
+    from stream_dedup.serve.secrets import Token
+    from stream_dedup.serve.serve_metrics import ServeMetrics
+
+BODIES = 8
+"""Bodies of the largest size that fit into memory at once."""
+OPEN_PAGES = ("/healthz", "/readyz")
+"""Pages that need no token: probes have none."""
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+OTHER_ROUTE = "other"
+"""Label of requests that took no route."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What is known of the answer to one request."""
+
+    status: int = 0
+    """0 before it begins."""
+
+
+class Gate:
+    """The ASGI application around the routes. One event loop."""
+
+    def __init__(self, app: ASGIApp, serve: ServeConfig, token: Token | None, metrics: ServeMetrics) -> None:
+        """``app`` has the routes."""
+        self._app = app
+        self._serve = serve
+        self._token = token
+        self._metrics = metrics
+        self._buffered = 0
+        self._hosts = _hosts(serve.address)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        begun, answer = time.perf_counter(), _Answer()
+        guarded = self._guarded(send, answer)
+        try:
+            await self._answered(scope, receive, guarded, answer)
+        finally:
+            self._metrics.count_request(route_of(scope), answer.status, time.perf_counter() - begun)
+
+    async def _answered(self, scope: Scope, receive: Receive, send: Send, answer: _Answer) -> None:
+        try:
+            self._check_client(scope)
+            body = await self._body(scope, receive)
+            try:
+                await self._app(scope, _replayed(body, receive), send)
+            finally:
+                self._buffered -= len(body)
+        except ProblemError as problem:
+            if problem.status is HTTPStatus.SERVICE_UNAVAILABLE:
+                self._metrics.serve_refused.inc()
+            await problem.response()(scope, receive, send)
+        except _ClientGoneError:
+            answer.status = answer.status or 499
+        except Exception:
+            log.exception("a request for %s failed", route_of(scope))
+            if not answer.status:
+                failed = problem_response(HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", FAILED)
+                await failed(scope, receive, send)
+
+    # 1
+
+    def _check_client(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        if scope["path"] in OPEN_PAGES:
+            return
+        if self._token is None:
+            _check_host(headers.get("host", ""), self._hosts)
+        elif not self._token.allows(headers.get("authorization", "").encode("latin-1")):
+            detail = "this service needs its token: Authorization: Bearer TOKEN, or as a password with any user name"
+            wanted = 'Bearer realm="stream-dedup", Basic realm="stream-dedup", charset="UTF-8"'
+            raise ProblemError(HTTPStatus.UNAUTHORIZED, "unauthorized", detail, {"WWW-Authenticate": wanted})
+
+    # 2
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        """Read the body; its length counts as buffered until the request is answered."""
+        declared = Headers(scope=scope).get("content-length", "0")
+        if not declared.isdecimal() or int(declared) > self._serve.max_body_bytes:
+            raise self._too_large()
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._serve.client_s):
+                await self._receive(receive, body)
+        except TimeoutError:
+            self._buffered -= len(body)
+            detail = f"the request was not complete within {self._serve.client_s:g} s"
+            raise ProblemError(HTTPStatus.REQUEST_TIMEOUT, "timeout", detail, {"Connection": "close"}) from None
+        except BaseException:
+            self._buffered -= len(body)
+            raise
+        return bytes(body)
+
+    async def _receive(self, receive: Receive, body: bytearray) -> None:
+        """Append the body as it arrives."""
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _ClientGoneError
+            part = message.get("body", b"")
+            body += part
+            self._buffered += len(part)
+            if len(body) > self._serve.max_body_bytes:
+                raise self._too_large()
+            if self._buffered > BODIES * self._serve.max_body_bytes:
+                msg = "too many large requests are under way"
+                raise busy(msg)
+            more = message.get("more_body", False)
+
+    def _too_large(self) -> ProblemError:
+        detail = f"a request may have {self._serve.max_body_bytes} bytes (serve.max_body_bytes)"
+        return ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail)
+
+    # 3
+
+    def _guarded(self, send: Send, answer: _Answer) -> Send:
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                answer.status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        return guarded
+
+
+def route_of(scope: Scope) -> str:
+    """Return the path of the route that a request took, as it is declared: a label that clients cannot multiply."""
+    return str(getattr(scope.get("route"), "path", "") or OTHER_ROUTE)
+
+
+class _ClientGoneError(Exception):
+    """The client has closed the connection."""
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Return a ``receive`` that yields a body that was read already."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replayed() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return replayed
+
+
+def _hosts(address: str) -> Collection[str]:
+    """Return the hosts by which a service without a token may be addressed."""
+    return {*LOOPBACK_HOSTS, address.rpartition(":")[0].lower()}
+
+
+def _check_host(host: str, hosts: Collection[str]) -> None:
+    name = host.lower()
+    if name not in hosts and name.rpartition(":")[0] not in hosts:
+        detail = "without serve.token_file this service answers requests for a loopback address only"
+        raise ProblemError(HTTPStatus.MISDIRECTED_REQUEST, "wrong-host", detail)

@@ -1,0 +1,120 @@
+"""Builds the service from a configuration and runs it.
+
+In this order: secrets, address, broker; then the follower opens the log, and the processes that fingerprint are loaded
+when its scheme is known. The service answers from the beginning: with 503 and the reason while the log is read.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from prometheus_client import CollectorRegistry
+
+from stream_dedup.broker.adapter import SystemClock
+from stream_dedup.broker.client import unavailable_on_kafka_error, wait_for_broker
+from stream_dedup.index.scan import warm as warm_search
+from stream_dedup.serve.app import make_app
+from stream_dedup.serve.checking import Checker
+from stream_dedup.serve.connections import HttpServer
+from stream_dedup.serve.follower import LogFollower
+from stream_dedup.serve.schemes import SchemeFingerprinter
+from stream_dedup.serve.secrets import read_token, tls_context
+from stream_dedup.serve.serve_metrics import ServeMetrics
+from stream_dedup.serve.service import ServePorts, Service
+from stream_dedup.worker.app import stopping_signals
+from stream_dedup.worker.log_topic import KafkaLogTopic
+
+if TYPE_CHECKING:
+    from stream_dedup.config.model import Config
+    from stream_dedup.core.rules import Rules
+
+log = logging.getLogger(__name__)
+
+WATCH_S = 0.2
+"""Seconds between two looks whether a thread has failed."""
+
+
+def run_service(config: Config) -> int:
+    """Run the service until SIGTERM or SIGINT; return the exit code.
+
+    Raises:
+        StreamDedupError: the error that ended the service.
+    """
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # faults of clients are logged by ``connections``
+    stop = threading.Event()
+    with ExitStack() as stack:
+        running = stack.enter_context(stopping_signals(stop))
+        stack.enter_context(unavailable_on_kafka_error(config.kafka))
+        running()
+        service = stack.enter_context(RunningService(config, ServePorts(KafkaLogTopic(config), SystemClock())))
+        print(f"serve: {service.url}/", file=sys.stderr, flush=True)  # noqa: T201 - asked for by a port of 0
+        wait_for_broker(config.kafka, stop.is_set)
+        if not stop.is_set():
+            service.follow()
+        while not stop.wait(WATCH_S):
+            service.raise_failure()
+    log.info("stopped")
+    return 0
+
+
+class RunningService:
+    """The service with its threads. As a context manager, it ends them; then it raises what one of them failed with."""
+
+    def __init__(self, config: Config, ports: ServePorts) -> None:
+        """Listen; the log is not read before ``follow``.
+
+        Raises:
+            UserError: a secret cannot be used, or the address not be bound.
+        """
+        token, context = read_token(config.serve.token_file), tls_context(config.serve)
+        metrics = ServeMetrics(CollectorRegistry())
+        self._fingerprinter = SchemeFingerprinter(config)
+        self.follower = LogFollower(config, ports.topic, ports.clock, metrics, self._on_open)
+        checker = Checker(config, self.follower, self._fingerprinter, metrics)
+        app = make_app(Service(config, self.follower, checker, metrics), token)
+        self._server = HttpServer(app, config.serve, context)
+        self.url, self.port = self._server.url, self._server.port
+        metrics.watch_connections(lambda: self._server.connections)
+        self._failures: list[BaseException] = []
+        self._thread = threading.Thread(target=self._follow, name="follower", daemon=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.follower.stop()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._server.close()
+        self._fingerprinter.close()
+        if error is None:
+            self.raise_failure()
+
+    def follow(self) -> None:
+        """Begin to follow the log."""
+        self._thread.start()
+
+    def raise_failure(self) -> None:
+        """Raise what a thread failed with, if one did."""
+        failures = [*self._failures, self._server.failure]
+        for failure in failures:
+            if failure is not None:
+                raise failure
+
+    def _follow(self) -> None:
+        try:
+            self.follower.run()
+        except BaseException as error:  # noqa: BLE001 - raised by ``raise_failure``
+            self._failures.append(error)
+
+    def _on_open(self, rules: Rules) -> None:
+        """Load what the log needs."""
+        warm_search()
+        self._fingerprinter.use(rules.scheme)

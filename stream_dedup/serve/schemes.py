@@ -1,0 +1,100 @@
+"""Fingerprints texts under the scheme of the log.
+
+A scheme names what entries depend on, by hashes and versions; the settings cannot be read back from it. So the
+configuration's settings are tried, then the same with each other profile. If none has the log's scheme, texts cannot be
+fingerprinted here, and the error says in what the configuration differs.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
+from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.rules_text import scheme_mismatch
+from stream_dedup.core.scheme import scheme_of
+from stream_dedup.pool import FingerprintPool
+from stream_dedup.worker.fingerprinting import BatchFingerprinter
+
+if TYPE_CHECKING:
+    from stream_dedup.config.model import Config
+    from stream_dedup.core.logged_scheme import Scheme
+    from stream_dedup.core.scheme import FingerprintSettings
+
+
+class OtherSchemeError(Exception):
+    """The configuration has no settings for the log's scheme; the message names the difference."""
+
+
+def settings_for(config: Config, scheme: Scheme) -> FingerprintSettings | None:
+    """Return the settings that make entries of this scheme: the configuration's, or with another profile; or None."""
+    for profile in (config.match.profile, *PROFILES):
+        match = config.match.model_copy(update={"profile": profile})
+        settings = fingerprint_settings_of(config.model_copy(update={"match": match}))
+        if scheme_of(settings) == scheme:
+            return settings
+    return None
+
+
+class SchemeFingerprinter:
+    """The fingerprinting processes for the scheme of the log. Any thread."""
+
+    def __init__(self, config: Config) -> None:
+        """Start nothing yet."""
+        self._config = config
+        self._lock = threading.Lock()
+        self._scheme: Scheme | None = None
+        self._pool: FingerprintPool | None = None
+        self._fingerprinter: BatchFingerprinter | None = None
+        self.settings: FingerprintSettings | None = None
+        """Those of the scheme, once it is known."""
+
+    def use(self, scheme: Scheme) -> None:
+        """Load what the scheme of the log needs; return when the processes are ready.
+
+        Raises:
+            UserError: a package or its data are missing.
+            UnavailableError: no process could be started.
+        """
+        with self._lock:
+            if scheme == self._scheme:
+                return
+            self._end()
+            config, self._scheme = self._config, scheme
+            self.settings = settings_for(config, scheme)
+            if self.settings is None:
+                return
+            processes = config.serve.processes
+            self._pool = FingerprintPool(
+                processes, self.settings, input_format_of(config), config.worker.article_limit_s
+            )
+            self._pool.warm()
+            self._fingerprinter = BatchFingerprinter(
+                self._pool, processes, config.kafka.max_record_bytes, self.settings.widths
+            )
+
+    def get(self) -> BatchFingerprinter:
+        """Return what fingerprints records.
+
+        Raises:
+            OtherSchemeError: the configuration has no settings for the log's scheme, or the log was not read yet.
+        """
+        fingerprinter, scheme = self._fingerprinter, self._scheme
+        if fingerprinter is not None:
+            return fingerprinter
+        if scheme is None:
+            msg = "the log was not read yet"
+            raise OtherSchemeError(msg)
+        configured = scheme_of(fingerprint_settings_of(self._config))
+        raise OtherSchemeError(scheme_mismatch(scheme, configured, "the log", "configure the log's scheme"))
+
+    def close(self) -> None:
+        """End the processes."""
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        pool, self._pool, self._fingerprinter = self._pool, None, None
+        if pool is not None:
+            pool.close()

@@ -1,0 +1,150 @@
+"""A service over a cluster in memory, a log that a test appends to, and a client."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stream_dedup.broker.adapter import SystemClock
+from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
+from stream_dedup.config.load import load_config
+from stream_dedup.config.model import Config
+from stream_dedup.core.entry import LogRecord, Payload, make_batch
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.ports import Partition
+from stream_dedup.serve.run import RunningService
+from stream_dedup.serve.service import ServePorts
+from tests.memory.broker import Cluster
+from tests.memory.log import MemoryLog
+from tests.memory.log_topic import MemoryLogTopic
+from tests.memory.partition import Message
+from tests.memory.runtime import Connection
+from tests.memory.threads import ThreadRuntime
+from tests.waiting import wait_until
+
+TOPIC = "articles"
+READY_S = 60.0
+ANSWER_S = 30.0
+"""Seconds that a client of a test waits for an answer."""
+
+
+class Answer(NamedTuple):
+    """An HTTP answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - JSON values
+        return json.loads(self.body)
+
+
+class MemoryService:
+    """A group in memory: its source topic and log, and the service over them while it runs."""
+
+    def __init__(self, folder: Path, **sections: dict[str, Any]) -> None:
+        values: dict[str, dict[str, Any]] = {
+            "kafka": {"group": "group", "broker_wait_s": 5},
+            "topics": {"input": [TOPIC]},
+            "serve": {"address": "127.0.0.1:0", "data_dir": str(folder / "serve")},
+            "index": {"path": str(folder / "index"), "fold_entries": 1000, "image_mib": 8},
+        }
+        for section, keys in sections.items():
+            values.setdefault(section, {}).update(keys)
+        self.config: Config = load_config(None, values, {})
+        self.cluster = Cluster(ThreadRuntime())
+        self.connection = Connection()
+        self.topic_id = self.cluster.make_topic(TOPIC)
+        self.maker = EntryMaker(fingerprint_settings_of(self.config), input_format_of(self.config))
+        self.running: RunningService | None = None
+        self._writer: MemoryLog | None = None
+
+    # the log
+
+    def begin_log(self) -> None:
+        """Make the log, with its rules."""
+        self.cluster.make_topic(self.config.log_topic, has_append_time=True)
+        self._writer = None
+        self.append(replace(rules_of(self.config), revision=1))
+
+    def append(self, payload: Payload) -> int:
+        if self._writer is None:
+            self._writer = MemoryLog(self.cluster, Connection(), self.config.log_topic)
+        return self._writer.append(payload).wait(10)
+
+    def log_articles(self, values: Sequence[bytes]) -> int:
+        """Write records to the source topic and their entries to the log; return the log offset."""
+        source = self.cluster.partition(Partition(TOPIC, 0))
+        offsets = [self.cluster.append(source, Message(None, value, (), self.cluster.time_ms())) for value in values]
+        raw = [RawRecord(None, value, f"{TOPIC}-0-{offset}") for value, offset in zip(values, offsets, strict=True)]
+        return self.append(make_batch(self.maker(raw), self.topic_id, TOPIC, 0, offsets))
+
+    def records(self) -> list[LogRecord]:
+        """Every record of the log."""
+        reader = MemoryLog(self.cluster, Connection(), self.config.log_topic)
+        first, end = reader.bounds()
+        reader.seek(first)
+        records: list[LogRecord] = []
+        while not records or records[-1].offset + 1 < end:
+            records += reader.poll(1)
+        return records
+
+    # the service
+
+    @contextmanager
+    def serve(self, *, until_ready: bool = True) -> Iterator[RunningService]:
+        """Run the service."""
+        topic = MemoryLogTopic(self.cluster, self.connection, self.config.kafka.group, self.config.log_topic)
+        with RunningService(self.config, ServePorts(topic, SystemClock())) as running:
+            self.running = running
+            running.follow()
+            if until_ready:
+                self.wait_ready()
+            yield running
+
+    def wait_ready(self) -> None:
+        """Wait until the service is at the end of the log."""
+        running = self.running
+        assert running is not None
+        log = self.cluster.partition(Partition(self.config.log_topic, 0))
+
+        def is_ready() -> bool:
+            running.raise_failure()
+            position = running.follower.position
+            return position.up_to_date and position.offset >= log.end
+
+        wait_until(is_ready, READY_S, "the service has read the log")
+
+    # a client
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,  # noqa: ANN401 - JSON values, or bytes as they are
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send a request and return the answer."""
+        assert self.running is not None
+        connection = http.client.HTTPConnection("127.0.0.1", self.running.port, timeout=ANSWER_S)
+        given = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        json_type = {} if given is None else {"Content-Type": "application/json"}
+        try:
+            connection.request(method, path, given, json_type | dict(headers or {}))
+            got = connection.getresponse()
+            return Answer(got.status, {name.lower(): value for name, value in got.getheaders()}, got.read())
+        finally:
+            connection.close()
+
+    def connect(self) -> socket.socket:
+        """Open a connection for bytes as the test has them."""
+        assert self.running is not None
+        return socket.create_connection(("127.0.0.1", self.running.port), timeout=ANSWER_S)

@@ -1,0 +1,154 @@
+"""POST /v1/check: the verdict that an article would have, its nearest articles, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.serve.served import MemoryService
+
+STORY = "渡口的船今天早上开了，船上有三十二名乘客，他们大多去对岸的市场卖菜，傍晚再坐同一条船回来。"
+EDITED = STORY.replace("三十二", "三十三")
+OTHER = "The council approved the new bridge after a long debate, and the works will begin in the spring of next year."
+
+
+def value(article_id: str, text: str) -> bytes:
+    return json.dumps({"id": article_id, "text": text}).encode()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemoryService]:
+    """A service whose log has a story, a copy of it, and another one."""
+    made = MemoryService(tmp_path_factory.mktemp("serve"))
+    made.begin_log()
+    made.log_articles([value("a", STORY), value("b", STORY), value("c", OTHER)])
+    with made.serve():
+        yield made
+
+
+@pytest.mark.slow
+def test_a_known_text_is_a_duplicate(service: MemoryService) -> None:
+    """The answer has the match, every near article, and the log offset that it holds for."""
+    answer = service.call("POST", "/v1/check", {"text": EDITED})
+    assert answer.status == 200
+    assert answer.json["log"]["offset"] == 2
+    (result,) = answer.json["results"]
+    assert (result["verdict"], result["copies"], result["match"]["id"]) == ("duplicate", 2, "a")
+    assert [near["id"] for near in result["nearest"]] == ["a", "b"]
+    assert result["match"]["source"] == {
+        "topic": "articles",
+        "topic_id": "746f7069-632d-6964-0000-000000000001",
+        "partition": 0,
+        "offset": 0,
+    }
+
+
+def test_the_answer_has_as_many_near_articles_as_asked_for(service: MemoryService) -> None:
+    """``top`` is a limit, 0 included; the verdict is the same."""
+    answers = [service.call("POST", "/v1/check", {"text": STORY, "top": top}).json["results"][0] for top in (0, 1, 9)]
+    assert [len(one["nearest"]) for one in answers] == [0, 1, 2]
+    assert len({json.dumps(one | {"nearest": None}) for one in answers}) == 1
+
+
+def test_nothing_is_inserted(service: MemoryService) -> None:
+    """A new text is unique however often it is checked."""
+    new = {"text": "A text that nobody has sent before, about the history of lighthouses on the western coast."}
+    assert {service.call("POST", "/v1/check", new).json["results"][0]["verdict"] for _ in range(3)} == {"unique"}
+
+
+def test_many_articles_are_checked_in_their_order(service: MemoryService) -> None:
+    """Each is judged for itself: two equal new texts are both unique; the unreadable is rejected with its reason."""
+    new = "Eine Nachricht, die noch niemand gesendet hat, über die Geschichte der Leuchttürme an der Küste."
+    articles = [{"text": new}, {"text": STORY}, {"text": new}, {"text": " "}, {"text": 7}, {"fields": {"title": "x"}}]
+    results = service.call("POST", "/v1/check", {"articles": articles}).json["results"]
+    assert [one["verdict"] for one in results] == ["unique", "duplicate", "unique", *["rejected"] * 3]
+    assert [one["reason"] for one in results[3:]] == [
+        "empty text",
+        "text field text is no text but a number",
+        "text field text is missing",
+    ]
+    assert [one["reason_code"] for one in results[3:]] == ["empty_text", "invalid_field", "missing_field"]
+
+
+def test_an_article_that_is_logged_is_known_at_once(service: MemoryService) -> None:
+    """The service follows the log."""
+    text = "Le pont sera fermé pendant trois semaines pour des travaux, annonce la mairie dans un communiqué."
+    assert service.call("POST", "/v1/check", {"text": text}).json["results"][0]["verdict"] == "unique"
+    offset = service.log_articles([value("d", text)])
+    service.wait_ready()
+    answer = service.call("POST", "/v1/check", {"text": text}).json
+    assert (answer["log"]["offset"], answer["results"][0]["match"]["id"]) == (offset + 1, "d")
+
+
+def test_half_of_an_emoji_is_read_as_a_worker_reads_it(service: MemoryService) -> None:
+    """A crawler cut a text in two: the JSON grammar allows it, and the worker too."""
+    (result,) = service.call("POST", "/v1/check", b'{"text": "a cut emoji \\ud83d in a text of several words"}').json[
+        "results"
+    ]
+    assert result["verdict"] == "unique"
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        (b"", "body"),
+        (b"[]", "body"),
+        (b"{", "body"),
+        (b'{"text": "\xff"}', "body"),
+        (b'{"text": ' + b"[" * 600 + b"]" * 600 + b"}", "body"),
+        (b"{}", "body"),
+        (b'{"text": "a", "articles": [{"text": "b"}]}', "body"),
+        (b'{"articles": []}', "body#/articles"),
+        (b'{"articles": [{"txt": "b"}]}', "body#/articles/0/txt"),
+        (b'{"text": "a", "top": 33}', "body#/top"),
+        (b'{"text": "a", "top": "many"}', "body#/top"),
+        (b'{"text": "a", "id": {}}', "body#/id/str"),
+    ],
+)
+def test_a_request_of_another_form_is_refused(service: MemoryService, body: bytes, pointer: str) -> None:
+    """With a problem that names the place."""
+    answer = service.call("POST", "/v1/check", body)
+    assert (answer.status, answer.headers["content-type"]) == (422, "application/problem+json")
+    assert answer.json["errors"][0]["pointer"] == pointer
+    assert answer.json["type"] == "urn:stream-dedup:problem:invalid-request"
+
+
+def test_too_many_articles_are_refused(service: MemoryService) -> None:
+    """501 are one too many; 500 are not."""
+    assert service.call("POST", "/v1/check", {"articles": [{"text": "a"}] * 501}).status == 422
+    assert len(service.call("POST", "/v1/check", {"articles": [{"text": "a"}] * 500}).json["results"]) == 500
+
+
+def test_a_scope_that_the_records_do_not_have_is_refused(service: MemoryService) -> None:
+    """It would be ignored, and the article be compared with all others."""
+    answer = service.call("POST", "/v1/check", {"text": "a", "scope": "site"})
+    assert (answer.status, answer.json["detail"]) == (
+        422,
+        "article 0: scope: the configuration has no input.scope_field",
+    )
+
+
+def test_what_a_request_may_be_is_described(service: MemoryService) -> None:
+    """The description has every route of programs, and examples that are answered."""
+    described = service.call("GET", "/v1/openapi.json").json
+    assert set(described["paths"]) >= {"/v1/check", "/metrics", "/healthz", "/readyz"}
+    for example in described["components"]["schemas"]["CheckRequest"]["examples"]:
+        assert service.call("POST", "/v1/check", example).status == 200
+
+
+@pytest.mark.slow
+def test_there_is_no_answer_before_the_log_is_read(tmp_path: Path) -> None:
+    """No log yet: the service says so, and waits; when there is one, it answers."""
+    made = MemoryService(tmp_path)
+    with made.serve(until_ready=False):
+        answer = made.call("POST", "/v1/check", {"text": STORY})
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        assert "there is no log yet" in answer.json["detail"] or answer.json["detail"] == "starting"
+        assert (made.call("GET", "/readyz").status, made.call("GET", "/healthz").status) == (503, 200)
+        made.begin_log()
+        made.wait_ready()
+        assert made.call("POST", "/v1/check", {"text": STORY}).json["results"][0]["verdict"] == "unique"
+        assert made.call("GET", "/readyz").status == 200
