@@ -93,7 +93,7 @@ boards: setup
 	@$(BIN)/python -m boards
 
 docs: setup
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo 'build/site/index.html'
 
 soak: setup

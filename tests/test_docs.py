@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from contextlib import redirect_stdout
-from io import StringIO
 
 import click
 import pytest
@@ -100,22 +96,3 @@ def test_the_architecture_names_files_that_exist() -> None:
     places = ("", "stream_dedup", "stream_dedup/core/fingerprint", "stream_dedup/index")
     assert len(paths) > 20
     assert [path for path in paths if not any((root / place / path).exists() for place in places)] == []
-
-
-@pytest.mark.slow
-def test_the_example_without_kafka_says_what_comes_out() -> None:
-    """The command of the README writes the lines that the README shows."""
-    block = re.search(r"^\$ (printf.*?filter)\n(.*?)```$", README.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-    assert block is not None
-    command = block[1].replace("stream-dedup", f"{sys.executable} -m stream_dedup")
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, cwd=README.parent)
-    assert (done.stdout, done.returncode) == (block[2], 0), done.stderr
-
-
-def test_the_example_from_python_runs() -> None:
-    """The example adds an article and finds it."""
-    block = re.search(r"^## From Python$.*?^```python\n(.*?)```$", README.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-    assert block is not None
-    with redirect_stdout(StringIO()) as out:
-        exec(block[1], {})  # noqa: S102 - the README's own example
-    assert out.getvalue().startswith("[Found(id='a', ")
