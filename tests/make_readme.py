@@ -148,7 +148,7 @@ def exit_codes_part() -> str:
 
 def headers_part() -> str:
     """Returns the table of the headers of output records."""
-    rows = ((f"`{header.name}`", header.on, header.value) for header in headers.HEADERS)
+    rows = ((f"`{header.name}`", header.on, header.value) for header in headers.OUTPUT_HEADERS)
     return table(("header", "on", "value"), rows)
 
 

@@ -1,6 +1,6 @@
 """Headers of an output record, and the metadata of a committed offset: this file owns both.
 
-An output record is the input record plus the headers of ``HEADERS``, all of them UTF-8 text.
+An output record is the input record plus the headers of ``OUTPUT_HEADERS``, all of them UTF-8 text.
 
 The header, not the topic, states the verdict: under the rule ``observe`` every record is
 written to the topic of unique records.
@@ -59,7 +59,7 @@ class DeclaredHeader(NamedTuple):
     value: str
 
 
-HEADERS = (
+OUTPUT_HEADERS = (
     DeclaredHeader(VERDICT, _ALL, "`unique`, `duplicate` or `rejected`"),
     DeclaredHeader(SCHEME, _ALL, "id of the scheme of the log"),
     DeclaredHeader(FINGERPRINT, _JUDGED, "16 hex digits; 16 zeros for text without words"),
@@ -84,7 +84,7 @@ HEADERS = (
 )
 """Every header. Outputs of releases before ``COPIES`` and ``REASON_CODE`` were introduced do not have these two."""
 
-_NAMES = frozenset(header.name for header in HEADERS)
+_NAMES = frozenset(header.name for header in OUTPUT_HEADERS)
 _METADATA = "topic_id="
 
 Headers = list[tuple[str, bytes]]
