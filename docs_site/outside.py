@@ -5,6 +5,8 @@ project, so that they work where a file is. Here they become those of the site:
 
 * ``PAGES`` names the files outside of docs/ that are pages too.
 * A link to any other file or folder of the project becomes its text, with the path.
+* Comments, which are for the tests, are left out.
+* A page of ``WIDE`` has no table of contents.
 * A link to a file that does not exist is left as it is: MkDocs reports it, and a strict build fails.
 """
 
@@ -30,8 +32,11 @@ PAGES = {
     "benchmarks/reliability.md": "benchmarks/reliability.md",
 }
 """Files of the project, and the pages of the site that they are."""
+WIDE = {"reference/configuration.md", "reference/metrics.md"}
+"""Pages that are one wide table: they have the room of the table of contents too."""
 _SOURCES = {page: source for source, page in PAGES.items()}
 _FENCE = re.compile(r"^ *(```+)")
+_COMMENT = re.compile(r"^ *<!-- .* -->$")
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 
 
@@ -44,6 +49,8 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - the hook's arguments
     """Turn the links of a page from those of the project into those of the site."""
+    if page.file.src_uri in WIDE:
+        page.meta["hide"] = ["toc"]
     return "".join(_with_site_links(markdown, page.file.src_uri))
 
 
@@ -53,7 +60,10 @@ def _with_site_links(markdown: str, page: str) -> Iterator[str]:
         mark = _FENCE.match(line)
         if mark and (not fence or mark[1].startswith(fence)):
             fence = "" if fence else mark[1]
-        yield line if fence or mark else _LINK.sub(lambda found: _site_link(found, page), line)
+        if fence or mark:
+            yield line
+        elif not _COMMENT.match(line):
+            yield _LINK.sub(lambda found: _site_link(found, page), line)
 
 
 def _site_link(found: re.Match[str], page: str) -> str:

@@ -91,14 +91,18 @@ def _with_value(flag: str, option: click.Option) -> str:
 
 
 def keys_part() -> str:
-    """Returns the table of the keys of the configuration."""
+    """Returns the tables of the keys of the configuration, one for each section."""
     flags = {flag.key: f"`--{name.replace('_', '-')}`" for name, flag in ALL_FLAGS.items()}
-    return table(
-        ("key", "flag", "default", "meaning", "values"),
+    sections: dict[str, list[tuple[str, ...]]] = {}
+    for name, field in all_keys(Config):
+        row = (f"`{name}`", flags.get(name, ""), default_value(field), field.description or "", accepted_values(field))
+        sections.setdefault(name.partition(".")[0], []).append(row)
+    head = ("key", "flag", "default", "meaning", "values")
+    return "\n\n".join(
         (
-            (f"`{name}`", flags.get(name, ""), default_value(field), field.description or "", accepted_values(field))
-            for name, field in all_keys(Config)
-        ),
+            "Sections: " + ", ".join(f"[{section}](#{section})" for section in sections) + ".",
+            *(f"## {section}\n\n{table(head, rows)}" for section, rows in sections.items()),
+        )
     )
 
 

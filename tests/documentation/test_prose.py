@@ -84,6 +84,15 @@ def test_addresses_are_well_formed(page: Path) -> None:
         assert urlsplit(url).hostname, url
 
 
+@pytest.mark.parametrize("page", all_pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_lists_are_the_same_in_both_readers(page: Path) -> None:
+    """What follows a blank line inside of a list is indented by four: the site ends the list at less."""
+    text = page.read_text("utf-8")
+    assert (
+        re.findall(r"(?<=\n\n) {1,3}(?:\S.*)", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)) == []
+    )
+
+
 def test_the_readme_is_short() -> None:
     """What does not fit is in docs/."""
     assert len(README.read_text("utf-8").splitlines()) <= README_LINES

@@ -54,6 +54,20 @@ def test_the_site_has_every_page(site: Path) -> None:
         assert (site / name).with_suffix(".html").exists(), name
 
 
+def test_marks_are_not_shown(site: Path) -> None:
+    """They are for the tests."""
+    for page in site.rglob("*.html"):
+        shown = re.sub(r"<!--.*?-->", "", page.read_text("utf-8"), flags=re.DOTALL)
+        assert not re.search(r"not run:|&lt;!--|background until:|<!--", shown), page
+
+
+def test_lists_are_lists(site: Path) -> None:
+    """No paragraph of the site swallows the next item of a list."""
+    for page in site.rglob("*.html"):
+        for paragraph in re.findall(r"<p>.*?</p>", page.read_text("utf-8"), flags=re.DOTALL):
+            assert not re.search(r"\n(?:\d+\.|\*) ", paragraph), (page, paragraph)
+
+
 def test_nothing_comes_from_another_host(site: Path) -> None:
     """No script, style, font or image has the address of a host."""
     for page in site.rglob("*.html"):
