@@ -144,11 +144,11 @@ class GroupFollower:
             raise UserError(msg) from error
 
     def _step(self, wait_s: float) -> int:
-        if self._publisher is not None and not self._publisher.is_settled:
-            self._publisher.start()
         # 1
         if self._is_due("look", TOPICS_LOOK_S):
             self._look()
+        if self._publisher is not None and not self._publisher.is_settled:
+            self._publisher.start()
         # 2
         count = self._read(wait_s)
         # 3

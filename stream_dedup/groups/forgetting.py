@@ -43,7 +43,7 @@ class Forgetting:
         for width in BucketWidth:
             shown = _SHOWN[width] or keep_ms
             if shown is not None:
-                # The bucket in which it began is shown as well.
+                # One bucket more than is shown now: who asks may have an earlier time.
                 before = width.start(now_ms - shown)
                 with transaction(self._connection):
                     for table in ("bucket", "total"):

@@ -5,29 +5,18 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.core.model import Verdict
-from stream_dedup.groups import GroupStore, group_id_of
+from stream_dedup.core.model import SourceOffset, Verdict
+from stream_dedup.groups import GroupStore, Window, group_id_of, parse_group_id
+from stream_dedup.ports import CommittedOffset, Partition
 from tests.amount import FULL
-from tests.groups.checking import NOW_MS, refuse_other_answers, refuse_other_groups, refuse_wrong_tables
-from tests.groups.outputs import (
-    LOG_ID,
-    LoggedArticle,
-    at,
-    outputs_of,
-    random_log,
-)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[GroupStore]:
-    with closing(GroupStore.open(tmp_path / "groups", LOG_ID, publishes=True)) as opened:
-        yield opened
+from tests.groups.checking import NOW_MS, refuse_other_answers, refuse_other_groups, refuse_wrong_tables, stored_first
+from tests.groups.outputs import LOG_ID, TIME_MS, LoggedArticle, at, outputs_of, random_log
 
 
 def batches(rng: random.Random, articles: Sequence[LoggedArticle]) -> Iterator[Sequence[LoggedArticle]]:
@@ -89,3 +78,88 @@ def test_a_long_chain_is_one_group(store: GroupStore, order: str) -> None:
     assert group is not None
     assert (group.id, group.size) == (group_id_of(at(0)), length)
     refuse_other_groups(store, log)
+
+
+def test_a_group_keeps_its_ids(store: GroupStore) -> None:
+    """An article that looked like the first one names the group still when its own match has arrived."""
+    one, two, three = LoggedArticle(at(0)), *(LoggedArticle(at(n), at(n - 1), Verdict.DUPLICATE) for n in (1, 2))
+    store.apply(outputs_of([three]), {})
+    early = store.group(group_id_of(at(1)), NOW_MS)
+    assert early is not None
+    assert (early.id, early.size, early.first_article_id) == (group_id_of(at(1)), 1, two.id)
+    store.apply(outputs_of([two]), {})
+    store.apply(outputs_of([one]), {})
+    found = store.group(early.id, NOW_MS)
+    assert found is not None
+    assert (found.id, found.first, found.first_topic, found.size) == (group_id_of(at(0)), at(0), "articles", 3)
+    assert store.largest(Window.HOUR, 5, NOW_MS) == [found]
+
+
+@pytest.mark.expect_log("follows from itself", "has an impossible match")
+def test_outputs_that_contradict_the_log_end_nothing(store: GroupStore, caplog: pytest.LogCaptureFixture) -> None:
+    """A match that is the article itself, a rejected record, or a later article: a warning, and a group of its own."""
+    rejected = LoggedArticle(at(9), None, Verdict.REJECTED)
+    loop = [LoggedArticle(at(1), at(2), Verdict.DUPLICATE), LoggedArticle(at(2), at(1), Verdict.DUPLICATE)]
+    itself = LoggedArticle(at(3), at(3), Verdict.DUPLICATE)
+    of_rejected = LoggedArticle(at(4), at(9), Verdict.DUPLICATE)
+    for article in (rejected, *loop, itself, of_rejected):
+        store.apply(outputs_of([article]), {})
+        refuse_wrong_tables(store)
+    assert [record.getMessage().split(",")[0].split(":")[0] for record in caplog.records] == [
+        f"article {at(2)} follows from itself",
+        f"article {at(3)} has an impossible match",
+        f"article {at(4)} has an impossible match",
+    ]
+    assert len({*stored_first(store).values()}) == 3
+
+
+def test_a_match_without_an_output_begins_the_group(store: GroupStore) -> None:
+    """One that was seeded, or whose output is gone: it names the group, and is not counted."""
+    store.apply(outputs_of([LoggedArticle(at(n), at(0), Verdict.DUPLICATE) for n in (1, 2)]), {})
+    group = store.group(group_id_of(at(0)), NOW_MS)
+    assert group is not None
+    assert (group.first, group.first_article_id, group.size) == (at(0), "id of 0-0", 2)
+    assert store.article(at(0)) is None
+
+
+def test_articles_of_one_id_are_found_newest_first(store: GroupStore) -> None:
+    """Versions of one article; at most as many as asked for."""
+    log = [LoggedArticle(at(7, partition), None, Verdict.UNIQUE, TIME_MS + partition) for partition in range(2)]
+    store.apply(outputs_of(log), {})
+    assert [one.coordinates for one in store.articles_by_id("id of 1-7", 5)] == [at(7, 1)]
+    store.apply(outputs_of([LoggedArticle(at(8), at(7), Verdict.UNIQUE)]), {})
+    found = store.article(at(8))
+    assert found is not None
+    assert found.update
+    assert store.articles_by_id("nobody's", 5) == []
+
+
+def test_positions_are_those_of_the_last_batch(store: GroupStore) -> None:
+    """Of each partition, with the id of its topic."""
+    one, other = Partition("unique", 0), Partition("unique", 1)
+    first = {one: CommittedOffset(SourceOffset(4), b"a" * 16), other: CommittedOffset(SourceOffset(9), b"a" * 16)}
+    store.apply([], first)
+    second = {one: CommittedOffset(SourceOffset(2), b"b" * 16)}
+    store.apply([], second)
+    assert store.positions() == first | second
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "0-0", f"{at(1)}-", f"{at(1)}0 ", str(at(1)).upper(), str(at(1)).replace("-1", "-01"), f"{at(0)}\n",
+     f"{str(at(1))[:-1]}99999999999999999999", str(at(1)).replace("-0-", "--1-")],
+)  # fmt: skip
+def test_what_is_no_group_id(store: GroupStore, text: str) -> None:
+    """It names no group; each group has one id only."""
+    assert parse_group_id(text) is None
+    assert store.group(text, NOW_MS) is None
+    assert store.members(text, 5).members == ()
+    assert store.growth(text, Window.DAY, NOW_MS) == []
+
+
+@given(st.binary(min_size=16, max_size=16), st.integers(0, (1 << 31) - 1), st.integers(0, (1 << 63) - 1))
+def test_a_group_id_is_its_first_article(topic_id: bytes, partition: int, offset: int) -> None:
+    """There and back; it needs no escapes in a URL."""
+    first = at(offset, partition, topic_id)
+    assert parse_group_id(group_id_of(first)) == first
+    assert quote(group_id_of(first), safe="") == group_id_of(first)

@@ -1,0 +1,195 @@
+"""The follower in memory and on a broker: what it reads, where it begins again, and what it says is missing."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.core.model import Verdict
+from stream_dedup.errors import RefusedError
+from stream_dedup.groups import MissingOutputs, Window
+from stream_dedup.groups.publish import PUBLISHED_AT_ONCE
+from stream_dedup.ports import Partition
+from tests.contract.world import World
+from tests.groups.checking import refuse_other_groups, totals_of
+from tests.groups.following import GroupWorld, refuse_other_values, refuse_repeated
+from tests.groups.outputs import LoggedArticle, at
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at the topics, and publish, in every step."""
+    monkeypatch.setattr("stream_dedup.groups.follow.TOPICS_LOOK_S", 0.0)
+    monkeypatch.setattr("stream_dedup.groups.follow.PUBLISH_S", 0.0)
+
+
+@pytest.fixture
+def group(world: World, tmp_path: Path) -> GroupWorld:
+    return GroupWorld(world, tmp_path)
+
+
+def test_the_groups_of_the_outputs_are_stored_and_published(group: GroupWorld) -> None:
+    """Verdicts of all topics, before the start and after it, in several processes; each group once for each change."""
+    log = group.random_log(1, 120)
+    group.write(log[:50])
+    for part in (log[50:80], log[80:], []):
+        with closing(group.open()) as process:
+            process.run()
+            group.write(part)
+            process.run()
+    with closing(group.open()) as process:
+        refuse_other_groups(process.store, log)
+        assert process.store.totals(Window.DAY, group.world.time_ms() + 60_000) == totals_of(log)
+    refuse_other_values(group, log)
+    refuse_repeated(group.published())
+
+
+def test_a_change_is_one_record(group: GroupWorld) -> None:
+    """A group that did not change is not written again; one that became part of another one is a tombstone."""
+    first, second, third = LoggedArticle(at(0)), *(
+        LoggedArticle(at(n), at(n - 1), Verdict.DUPLICATE) for n in (1, 2)
+    )  # fmt: skip
+    with closing(group.open()) as process:
+        for article in (third, second, first):
+            group.write(group.dated([article]))
+            process.run()
+    keys = [(record.key or b"").decode() for record in group.published()]
+    sizes = [record.value is None for record in group.published()]
+    assert sorted(zip(keys, sizes, strict=True)) == sorted(
+        [(str(at(1)), False), (str(at(1)), True), (str(at(0)), False), (str(at(0)), False)]
+    )
+
+
+def test_under_observe_the_headers_say_the_verdict(world: World, tmp_path: Path) -> None:
+    """Everything is in the topic of unique records."""
+    group = GroupWorld(world, tmp_path, publishes=False)
+    log = group.random_log(2, 60)
+    group.write(log, observed=True)
+    with closing(group.open()) as process:
+        process.run()
+        refuse_other_groups(process.store, log)
+        assert process.store.totals(Window.DAY, group.world.time_ms() + 60_000) == totals_of(log)
+        assert {one.output.topic for one in process.store.latest(60)} == {group.topic()}
+
+
+def test_outputs_of_an_open_transaction_wait(group: GroupWorld, world: World) -> None:
+    """Nothing behind it is read, and nothing is published before it has ended: groups may still grow together."""
+    open_one = [world.open_transaction(Partition(group.topic(), number), [b"not an output"]) for number in range(2)]
+    group.write(group.dated([LoggedArticle(at(0))]))
+    with closing(group.open()) as process:
+        for _ in range(10):
+            process.follower.step(0.05)
+        assert not process.follower.state().has_caught_up
+        assert (process.store.size(), group.published()) == ((0, 0), [])
+        for transaction in open_one:
+            transaction.abort()
+        process.run()
+        assert process.store.size() == (1, 1)
+
+
+@pytest.mark.expect_log("records that are no outputs")
+def test_records_of_another_program_are_left_out(group: GroupWorld, world: World) -> None:
+    """They are counted, and the first one of a topic is a warning."""
+    world.write(Partition(group.topic(), 0), [b"mine", b"mine"])
+    group.write(group.dated([LoggedArticle(at(0))]))
+    with closing(group.open()) as process:
+        process.run()
+        assert process.store.size() == (1, 1)
+        assert process.follower.state().unreadable == 2
+
+
+@pytest.mark.expect_log("were deleted before they were read")
+def test_outputs_that_retention_deleted_are_named(group: GroupWorld, world: World) -> None:
+    """Those before the first start, and those between two; what is left is read."""
+    partitions = [Partition(group.topic(), number) for number in range(2)]
+    log = group.dated([LoggedArticle(at(number)) for number in range(40)])
+
+    def cut() -> list[MissingOutputs]:
+        """Delete everything but the last output of each partition."""
+        records = world.committed_records(group.topic())
+        last = {at: max(one.offset for one in records if one.partition == at.number) for at in partitions}
+        with closing(world.topic_reader()) as reader:
+            first = {at: begin for at, (begin, _) in reader.bounds(partitions).items()}
+        for partition, offset in last.items():
+            world.delete_records(partition, offset)
+        return [MissingOutputs(at, first[at], last[at]) for at in partitions]
+
+    group.write(log[:20])
+    missing = cut()
+    with closing(group.open()) as process:
+        process.run()
+        assert process.store.missing() == missing
+        assert process.store.size()[0] == 2
+        positions = {at: int(offset.offset) for at, offset in process.store.positions().items()}
+    group.write(log[20:])
+    missing += [MissingOutputs(one.partition, positions[one.partition], one.end) for one in cut()]
+    with closing(group.open()) as process:
+        process.run()
+        assert process.store.missing() == sorted(missing, key=lambda one: (one.partition, one.first))
+        assert process.store.size()[0] == 4
+
+
+@pytest.mark.expect_log("was made again")
+def test_an_output_topic_that_is_made_again_is_read_from_its_beginning(group: GroupWorld, world: World) -> None:
+    """While the follower runs, and shorter or longer than it was; what was read of the other one stays."""
+    log = group.dated([LoggedArticle(at(number)) for number in range(30)])
+    group.write(log[:10])
+    with closing(group.open()) as process:
+        process.run()
+        for part in (log[10:13], log[13:]):
+            world.delete_topic(group.topic())
+            world.make_topic(group.topic(), 2)
+            group.write(part)
+            process.run()
+        assert process.store.size()[0] == len(log)
+        assert process.store.missing() == []
+
+
+def test_an_offset_that_is_read_again_changes_nothing(group: GroupWorld) -> None:
+    """All outputs, by a process whose store has lost its positions; nothing is published again either."""
+    log = group.random_log(3, 60)
+    group.write(log)
+    with closing(group.open()) as process:
+        process.run()
+        published = len(group.published())
+        process.store.writer.execute("DELETE FROM position")
+    with closing(group.open()) as process:
+        process.run()
+        refuse_other_groups(process.store, log)
+    assert len(group.published()) == published
+
+
+def test_a_log_that_is_made_again_ends_the_follower(group: GroupWorld, world: World) -> None:
+    """Its groups would be mixed with those of the log before."""
+    group.write(group.dated([LoggedArticle(at(0))]))
+    with closing(group.open()) as process:
+        process.run()
+        world.delete_topic(group.config.log_topic)
+        process.run()  # it may come back
+        world.make_log(group.config.kafka.group)
+        with pytest.raises(RefusedError, match="was made again"):
+            process.run()
+
+
+@pytest.mark.expect_log("there is no topic")
+def test_a_topic_of_groups_that_comes_later_gets_every_group(group: GroupWorld, world: World) -> None:
+    """It was not made yet, or was made again: groups are stored meanwhile, and all are published then."""
+    log = group.random_log(4, 80)
+    world.delete_topic(group.groups_topic)
+    group.write(log[:40])
+    with closing(group.open()) as process:
+        for _ in range(10):
+            process.follower.step(0.05)
+        assert process.store.size()[0] == 40
+        world.make_topic(group.groups_topic, 2)
+        process.run()
+        refuse_other_values(group, log[:40])
+        group.write(log[40:])
+        process.run()
+        world.delete_topic(group.groups_topic)
+        world.make_topic(group.groups_topic, 2)
+        process.run()
+        refuse_other_values(group, log)
+    assert len(group.published()) < PUBLISHED_AT_ONCE
