@@ -55,7 +55,9 @@ FORGET_S = 600.0
 PASSING_PAUSE_S = 1.0
 """Seconds before a request that failed is tried again."""
 MOST_PUBLISHER_FENCINGS = 3
-"""Fencings in a row after which another process is taken to publish the same groups."""
+"""Fencings within ``FENCINGS_S`` after which another process is taken to publish the same groups."""
+FENCINGS_S = 600.0
+"""Seconds: the broker also fences a publisher whose transaction was open for too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ class GroupFollower:
         """Ends at the first look that are not reached yet."""
         self._unpublished: int | None = None
         self._due: dict[str, float] = {}
-        self._fencings = 0
+        self._fencings: list[float] = []
         self._is_waiting = False
         self._stopping = ports.clock.event()
         self._thread: Thread | None = None
@@ -249,13 +251,13 @@ class GroupFollower:
     def _publish(self, publisher: GroupPublisher) -> None:
         if publisher.publish() == PUBLISHED_AT_ONCE:
             self._due.pop("publish", None)
-        self._fencings = 0
         self._unpublished = publisher.left()
 
     def _fenced(self, error: FencedError) -> Exception:
         """Return what another producer under the same transactional id means."""
-        self._fencings += 1
-        if self._fencings < MOST_PUBLISHER_FENCINGS:
+        now = self._ports.clock.monotonic()
+        self._fencings = [*(then for then in self._fencings if now - then < FENCINGS_S), now]
+        if len(self._fencings) < MOST_PUBLISHER_FENCINGS:
             return PassingError(str(error))
         return RefusedError(
             f"another process publishes the groups of {self._config.kafka.group}, too: let only one of them have "
