@@ -31,6 +31,8 @@ from stream_dedup.exit_codes import MEANINGS
 from stream_dedup.metrics.metrics import DECLARATIONS
 from stream_dedup.serve.serve_metrics import SERVE_DECLARATIONS
 from tests.broker.rights import acls_part
+from tests.code_reference import http_part, python_part
+from tests.markdown import table
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -54,13 +56,6 @@ def flags_of(command: click.Command) -> dict[str, click.Option]:
     """Returns the flags of a command by their names."""
     options = (parameter for parameter in command.params if isinstance(parameter, click.Option))
     return {name: option for option in options for name in option.opts if name.startswith("--")}
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Returns a table in Markdown."""
-    head = list(head)
-    lines = (f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
-    return "\n".join(lines)
 
 
 def commands_part() -> str:
@@ -219,6 +214,8 @@ PARTS = {
     "log columns": Part(DOCS / "reference/log-format.md", columns_part),
     "log rules": Part(DOCS / "reference/log-format.md", rules_part),
     "acls": Part(DOCS / "acls.md", acls_part),
+    "requests": Part(DOCS / "reference/http.md", http_part),
+    "python": Part(DOCS / "reference/python.md", python_part),
 }
 
 

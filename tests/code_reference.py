@@ -1,0 +1,122 @@
+"""Generated parts of the reference that are no tables of declarations: the HTTP service, the Python API."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from fastapi import FastAPI
+
+import stream_dedup
+from stream_dedup import Index
+from stream_dedup.serve.api import add_api
+from stream_dedup.serve.service import Service
+from tests.markdown import table
+
+Schema = Mapping[str, Any]
+
+
+def http_part() -> str:
+    """Returns a section for each request of the HTTP service, from its description by OpenAPI."""
+    app = FastAPI()
+    add_api(app, cast("Service", None))  # a route asks the service when it is called only
+    described = app.openapi()
+    parts = [
+        part
+        for path, methods in described["paths"].items()
+        for method, operation in methods.items()
+        for part in _operation(f"{method.upper()} {path}", operation, described)
+    ]
+    return "\n\n".join(parts)
+
+
+def _operation(name: str, operation: Schema, described: Schema) -> Iterator[str]:
+    yield f"## `{name}`"
+    yield f"{operation['summary'].rstrip('.?')}{'?' if operation['summary'].endswith('?') else '.'}"
+    if "description" in operation:
+        yield inspect.cleandoc(operation["description"]).replace("``", "`")
+    parameters = operation.get("parameters", [])
+    if parameters:
+        rows = (
+            (f"`{one['name']}`", one["in"], _type(one["schema"], described), one.get("description", ""))
+            for one in parameters
+        )
+        yield table(("parameter", "in", "type", "meaning"), rows)
+    if "requestBody" in operation:
+        yield from _body(operation["requestBody"], described)
+    answers = (f"`{status}` {answer['description']}" for status, answer in operation["responses"].items())
+    yield f"Answers: {', '.join(answers)}."
+
+
+def _body(body: Schema, described: Schema) -> Iterator[str]:
+    for content in body["content"].values():
+        schema = _resolved(content["schema"], described)
+        yield "The body is JSON:"
+        rows = (
+            (f"`{name}`", _type(member, described), member.get("description", _of(member, described)))
+            for name, member in schema["properties"].items()
+        )
+        yield table(("member", "type", "meaning"), rows)
+        for example in schema.get("examples", []):
+            yield f"```json\n{json.dumps(example, ensure_ascii=False)}\n```"
+
+
+def _of(member: Schema, described: Schema) -> str:
+    """Returns what the parts of a list are."""
+    for one in member.get("anyOf", [member]):
+        if "items" in one:
+            return str(_resolved(one["items"], described).get("description", ""))
+    return ""
+
+
+def _type(schema: Schema, described: Schema) -> str:
+    schema = _resolved(schema, described)
+    if "anyOf" in schema:
+        return " or ".join(_type(one, described) for one in schema["anyOf"] if one.get("type") != "null")
+    if "enum" in schema:
+        return ", ".join(f"`{one}`" for one in schema["enum"])
+    kind = str(schema.get("type", "any"))
+    if kind == "array":
+        kind = f"list of {_type(schema['items'], described)}s"
+    bounds = [schema.get(low, schema.get(short)) for low, short in (("minimum", "minItems"), ("maximum", "maxItems"))]
+    limits = [f"{bound:g}" for bound in bounds if bound is not None]
+    default = f"; {schema['default']} without it" if schema.get("default") is not None else ""
+    return f"{kind}{', ' + ' to '.join(limits) if len(limits) > 1 else ''}{default}"
+
+
+def _resolved(schema: Schema, described: Schema) -> Schema:
+    if "$ref" not in schema:
+        return schema
+    found: Schema = described["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    return found
+
+
+def python_part() -> str:
+    """Returns a section for each name that the package exports, with the methods of ``Index``."""
+    exported = [name for name in stream_dedup.__all__ if not name.startswith("_")]
+    parts: list[str] = []
+    for name in exported:
+        value = getattr(stream_dedup, name)
+        parts += _described(name, value, "##")
+        if value is Index:
+            methods = {method: vars(Index)[method] for method in vars(Index) if not method.startswith("_")}
+            for method, function in {"__len__": Index.__len__, **methods}.items():
+                parts += _described(f"Index.{method}", function, "###")
+    return "\n\n".join(parts)
+
+
+def _described(name: str, value: object, heading: str) -> Iterator[str]:
+    yield f"{heading} `{name}`"
+    if callable(value):
+        signature = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(value)))  # annotations are text
+        signature = re.sub(r"ForwardRef\('?(\w+)'?\)", r"\1", signature).replace("self, ", "").replace("self", "")
+        yield f"```text\n{name}{signature}\n```"
+    doc = inspect.cleandoc(getattr(value, "__doc__", None) or "")
+    text, _, raises = doc.partition("\n\nRaises:\n")
+    yield text.replace("``", "`")
+    for line in inspect.cleandoc(raises).replace("\n    ", " ").splitlines():
+        error, _, reason = line.partition(": ")
+        yield f"Raises `{error}`: {reason.replace('``', '`')}"
