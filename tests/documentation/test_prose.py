@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -28,6 +31,7 @@ _FENCED = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
 _SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _URL = re.compile(r"https?:[^\s)>\"'`|]*")
 _FILE_NAME = re.compile(r"\.(py|toml|md|yml|yaml|jsonl)$")
+_QUERY = re.compile(r"(sum|count|avg|max|min|rate|histogram_quantile)\b.*\(")
 _FOLDERS = "benchmarks|boards|deploy|docs|docs_site|stream_dedup|tests"
 
 KEYS = {name for name, _ in all_keys(Config)}
@@ -75,6 +79,19 @@ def test_what_a_page_names_exists(page: Path) -> None:
     unknown = [(span, name) for span in _SPAN.findall(text) for name in unknown_names(span)]
     assert unknown == []
     assert set(re.findall(r"\bStreamDedup\w+", text)) <= ALERTS
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool here (Debian's package prometheus)")
+def test_queries_are_those_of_prometheus(tmp_path: Path) -> None:
+    """Each query that a sentence names is read by promtool."""
+    queries = {span for page in PAGES for span in _SPAN.findall(sentences(page)) if _QUERY.match(span)}
+    assert queries
+    rules = [{"record": f"query_{number}", "expr": query} for number, query in enumerate(sorted(queries))]
+    file = tmp_path / "rules.json"  # JSON is YAML
+    file.write_text(json.dumps({"groups": [{"name": "documentation", "rules": rules}]}), "utf-8")
+    done = subprocess.run(["promtool", "check", "rules", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("page", all_pages(), ids=lambda page: str(page.relative_to(ROOT)))
