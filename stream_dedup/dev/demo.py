@@ -54,8 +54,9 @@ recrawl = "update"
 """The settings that differ from the defaults: pages are HTML, and an article crawled again is an update."""
 PAUSE_S = 0.12
 """Between two records, seconds: a person can follow, and the whole sample takes seven seconds."""
-WORKER_READY_LIMIT_S = 60.0
-"""Seconds for the worker to be ready: it loads its dictionary and joins the group, usually within four."""
+WORKER_READY_LIMIT_S = 300.0
+"""Seconds for the worker to be ready: it loads its dictionary and joins the group, usually within four. The very first
+start compiles the search as well, which took more than a minute on a busy machine."""
 READY_POLL_S = 0.1
 VERDICT_LIMIT_S = 30.0
 """Seconds for the next verdict: some tens of milliseconds are usual."""
