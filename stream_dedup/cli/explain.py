@@ -20,7 +20,7 @@ from stream_dedup.files.output_file import STDOUT
 from stream_dedup.files.same_file import refuse_inputs_as_outputs
 
 if TYPE_CHECKING:
-    from stream_dedup.core.fingerprint.fingerprinter import Explained, Fingerprinter
+    from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
     from stream_dedup.core.rules import Rules
     from stream_dedup.explain.side import Side
 
@@ -159,15 +159,15 @@ def _held(config: Config, arguments: _Arguments, rules: Rules) -> list[Side]:
 
 
 def _side_of_words(maker: Fingerprinter, name: str, words: str, text: str | None) -> Side:
-    from stream_dedup.explain.side import side_of  # noqa: PLC0415 - loads numpy
+    from stream_dedup.explain.side import side_of, unit_of  # noqa: PLC0415 - loads numpy
 
     counts = Counter(word for word in _BETWEEN_WORDS.split(words) if word)
     made = maker.features_of(counts)
-    return side_of(name, text, made, _unit(maker, made))
+    return side_of(name, text, made, unit_of(maker.settings, made))
 
 
 def _side_of_text(config: Config, arguments: _Arguments, maker: Fingerprinter, name: str, given: str) -> Side:
-    from stream_dedup.explain.side import side_of  # noqa: PLC0415 - loads numpy
+    from stream_dedup.explain.side import side_of_texts  # noqa: PLC0415 - loads numpy
 
     text = _content(given)
     scope = arguments.scope
@@ -177,9 +177,7 @@ def _side_of_text(config: Config, arguments: _Arguments, maker: Fingerprinter, n
     elif config.input.fields:
         msg = f"input.fields: an article has {len(config.input.fields)} fields; give JSON objects, with --records"
         raise UserError(msg)
-    made = maker.features(parts)
-    shown = parts if isinstance(parts, str) else "\n".join(parts)
-    return side_of(name, shown, made, _unit(maker, made), scope)
+    return side_of_texts(maker, name, parts, scope)
 
 
 def _record(config: Config, text: str, name: str) -> tuple[tuple[str, ...], str | None]:
@@ -191,17 +189,6 @@ def _record(config: Config, text: str, name: str) -> tuple[tuple[str, ...], str 
         msg = f"{name}: {article.reason}; give a JSON object as filter reads them"
         raise UserError(msg)
     return tuple(article.texts), article.scope
-
-
-def _unit(maker: Fingerprinter, made: Explained) -> int:
-    """Return the unit in which weights of this kind of text are whole numbers."""
-    from stream_dedup.core.fingerprint.weights import DAMP_UNIT, IDF_UNIT, TFIDF_SHIFT  # noqa: PLC0415 - loads the core
-    from stream_dedup.core.model import Status  # noqa: PLC0415 - loads the core
-
-    treatment = {Status.LONG: maker.settings.long, Status.SHORT: maker.settings.short}.get(made.status)
-    if treatment is None or treatment.features.weights != "tfidf":
-        return 1
-    return IDF_UNIT * DAMP_UNIT >> TFIDF_SHIFT
 
 
 def _content(given: str) -> str:

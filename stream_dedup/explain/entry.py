@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from stream_dedup.core.entry import Batch, LogRecord
-from stream_dedup.core.model import LogOffset, Status, log_position, signed
+from stream_dedup.core.model import LogOffset, LogPosition, Status, log_position, signed
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.explain.side import Side
 from stream_dedup.index import LogIndex
@@ -25,7 +25,7 @@ def side_of_id(index: LogIndex, article_id: str, where: object) -> Side:
         batch = record.payload if record is not None else None
         row = _row_of(batch, article_id) if isinstance(batch, Batch) else None
         if isinstance(batch, Batch) and row is not None:
-            return _side(batch, row, index.withdrawn_at(log_position(offset, row)))
+            return side_at(index, log_position(offset, row))
     msg = f"index {where}: no article has the id {article_id}; give an id as `filter` or the worker's output names it"
     raise UserError(msg)
 
@@ -47,7 +47,11 @@ def _row_of(batch: Batch, article_id: str) -> int | None:
     return next((row for row in reversed(rows) if batch.id(row) == article_id), None)
 
 
-def _side(batch: Batch, row: int, withdrawn_at: LogOffset | None) -> Side:
+def side_at(index: LogIndex, position: LogPosition) -> Side:
+    """Return the entry at a log position; RefusedError where the index does not hold it."""
+    record, row = index.entry(position)
+    batch = record.payload
+    assert isinstance(batch, Batch)  # noqa: S101 - an entry is one of a batch
     return Side(
         name=batch.id(row),
         status=Status(batch.statuses[row]),
@@ -55,5 +59,5 @@ def _side(batch: Batch, row: int, withdrawn_at: LogOffset | None) -> Side:
         signature=batch.signatures[row].tobytes(),
         margins=batch.margins[row],
         sketch=batch.sketches[row].tobytes(),
-        withdrawn_at=withdrawn_at,
+        withdrawn_at=index.withdrawn_at(position),
     )

@@ -8,9 +8,11 @@ import numpy as np
 
 from stream_dedup.core.arrays import U8
 from stream_dedup.core.fingerprint import simhash
-from stream_dedup.core.fingerprint.fingerprinter import Explained
+from stream_dedup.core.fingerprint.fingerprinter import Explained, Fingerprinter
 from stream_dedup.core.fingerprint.weigher import Feature
+from stream_dedup.core.fingerprint.weights import DAMP_UNIT, IDF_UNIT, TFIDF_SHIFT
 from stream_dedup.core.model import LogOffset, Status, group_of, signed
+from stream_dedup.core.scheme import FingerprintSettings
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +67,21 @@ def side_of(name: str, text: str | None, made: Explained, unit: int, scope: str 
         sums=tuple(made.sums.tolist()),
         unit=unit,
     )
+
+
+def side_of_texts(maker: Fingerprinter, name: str, texts: str | tuple[str, ...], scope: str | None = None) -> Side:
+    """Fingerprint a text, or the texts of an article's fields, as a side."""
+    made = maker.features(texts)
+    shown = texts if isinstance(texts, str) else "\n".join(texts)
+    return side_of(name, shown, made, unit_of(maker.settings, made), scope)
+
+
+def unit_of(settings: FingerprintSettings, made: Explained) -> int:
+    """Return the unit in which weights of this kind of text are whole numbers."""
+    treatment = {Status.LONG: settings.long, Status.SHORT: settings.short}.get(made.status)
+    if treatment is None or treatment.features.weights != "tfidf":
+        return 1
+    return IDF_UNIT * DAMP_UNIT >> TFIDF_SHIFT
 
 
 def kind(side: Side) -> str:

@@ -22,10 +22,18 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from stream_dedup import __version__
+from stream_dedup.errors import StreamDedupError
 from stream_dedup.serve.api import add_api
 from stream_dedup.serve.bodies import JsonRoute
 from stream_dedup.serve.limits import Gate
-from stream_dedup.serve.problems import ProblemError, on_failure, on_http_error, on_invalid, on_problem
+from stream_dedup.serve.problems import (
+    ProblemError,
+    on_failure,
+    on_http_error,
+    on_invalid,
+    on_problem,
+    on_program_error,
+)
 
 if TYPE_CHECKING:
     from stream_dedup.serve.secrets import Token
@@ -49,6 +57,7 @@ def make_app(service: Service, token: Token | None) -> Gate:
     app.add_exception_handler(ProblemError, on_problem)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(StreamDedupError, on_program_error)
     app.add_exception_handler(Exception, on_failure)
     add_api(app, service)
     return Gate(app, service.config.serve, token, service.metrics)

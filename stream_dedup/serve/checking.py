@@ -10,40 +10,43 @@ At most ``serve.queue_articles`` articles are under way; a request beyond it is 
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stream_dedup.config.effective import input_format_of
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.model import Match, Status, signed
-from stream_dedup.core.reasons import code_of
+from stream_dedup.core.model import Coordinates
 from stream_dedup.serve.follower import Checked, LogFollower, NotReadyError
 from stream_dedup.serve.given import GivenArticle, record_of, unused_member
 from stream_dedup.serve.problems import ProblemError, busy, not_ready
-from stream_dedup.serve.schemes import OtherSchemeError, SchemeFingerprinter
+from stream_dedup.serve.schemes import SchemeFingerprinter
+from stream_dedup.serve.values import Json, check_values, group_ids, matches_of
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
-    from stream_dedup.index.judge import CheckedArticle
+    from stream_dedup.serve.kept_groups import KeptGroups
     from stream_dedup.serve.serve_metrics import ServeMetrics
 
 CHECK_S = 30.0
 """Longest time of a check: an article that is slow to fingerprint may take ``worker.article_limit_s`` of it."""
-
-Json = dict[str, Any]
 
 
 class Checker:
     """Checks the articles of requests. One event loop."""
 
     def __init__(
-        self, config: Config, follower: LogFollower, fingerprinter: SchemeFingerprinter, metrics: ServeMetrics
+        self,
+        config: Config,
+        follower: LogFollower,
+        fingerprinter: SchemeFingerprinter,
+        groups: KeptGroups,
+        metrics: ServeMetrics,
     ) -> None:
-        """``follower`` and ``fingerprinter`` are those of the service."""
+        """Take the parts of the service."""
         self._follower = follower
         self._fingerprinter = fingerprinter
+        self._groups = groups
         self._metrics = metrics
         self._format = input_format_of(config)
         self._limit = config.serve.queue_articles
@@ -72,7 +75,16 @@ class Checker:
             self._count(-len(articles))
         for one in checked.articles:
             self._metrics.serve_checked.labels(str(one.judgement.verdict)).inc()
-        return answer_of(columns, checked)
+        groups = await self._groups_of(checked)
+        return check_values(columns, checked, groups)
+
+    async def _groups_of(self, checked: Checked) -> dict[Coordinates, str | None]:
+        """Return the groups of all entries of the answer, as far as their outputs were read."""
+        store = self._groups.store
+        found = {match.coordinates for one in checked.articles for match in matches_of(one)}
+        if store is None or not found:
+            return {}
+        return await asyncio.to_thread(group_ids, store, found)
 
     async def fingerprint(self, articles: Sequence[GivenArticle]) -> Columns:
         """Return the entries that these articles would have.
@@ -84,10 +96,7 @@ class Checker:
             if (unused := unused_member(article, self._format)) is not None:
                 raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", f"article {at}: {unused}")
         records = [record_of(article, self._format) for article in articles]
-        try:
-            parts = self._fingerprinter.get().submit(records)
-        except OtherSchemeError as error:
-            raise ProblemError(HTTPStatus.CONFLICT, "other-scheme", str(error)) from error
+        parts = self._fingerprinter.get().submit(records)
         return Columns.concat(await asyncio.gather(*map(asyncio.wrap_future, parts)))
 
     def _count(self, articles: int) -> None:
@@ -105,54 +114,3 @@ async def judged(follower: LogFollower, columns: Columns, top: int) -> Checked:
         return await asyncio.wrap_future(follower.check(columns, top))
     except NotReadyError as error:
         raise not_ready(str(error)) from error
-
-
-def answer_of(columns: Columns, checked: Checked) -> Json:
-    """Return the answer as JSON values."""
-    return {
-        "log": {"id": checked.log_id, "offset": checked.offset, "time_ms": checked.time_ms},
-        "rules": rules_values(checked),
-        "results": [_result(columns, row, one) for row, one in enumerate(checked.articles)],
-    }
-
-
-def rules_values(checked: Checked) -> Json:
-    """Return what an answer says of the rules in force."""
-    rules = checked.rules
-    return {"revision": rules.revision, "scheme": rules.scheme.id, "observe": rules.observe}
-
-
-def match_values(match: Match) -> Json:
-    """Return an entry that is near an article."""
-    topic_id, partition, offset = match.coordinates
-    return {
-        "id": match.id,
-        "source": {
-            "topic": match.topic,
-            "topic_id": str(uuid.UUID(bytes=topic_id)),
-            "partition": partition,
-            "offset": offset,
-        },
-        "time_ms": match.time,
-        "distance": match.distance,
-        "similarity": round(match.similarity, 4),
-    }
-
-
-def _result(columns: Columns, row: int, one: CheckedArticle) -> Json:
-    judgement = one.judgement
-    status = Status(columns.statuses[row])
-    is_signed = bool(signed(columns.statuses[row : row + 1])[0])
-    unreadable = status is Status.REJECTED
-    return {
-        "verdict": str(judgement.verdict),
-        "update": judgement.reason is None and str(judgement.verdict) == "unique" and judgement.match is not None,
-        "kind": status.name.lower(),
-        "fingerprint": None if unreadable else columns.signatures[row, :8].tobytes().hex(),
-        "signature": columns.signatures[row].tobytes().hex() if is_signed else None,
-        "copies": judgement.copies,
-        "reason": judgement.reason,
-        "reason_code": None if judgement.reason is None else code_of(judgement.reason),
-        "match": None if judgement.match is None else match_values(judgement.match),
-        "nearest": [match_values(match) for match in one.nearest],
-    }

@@ -124,9 +124,9 @@ class LogFollower:
         topic: LogTopic,
         clock: Clock,
         metrics: ServeMetrics,
-        on_open: Callable[[Rules], None] = lambda rules: None,  # noqa: ARG005
+        on_open: Callable[[str, Rules], None] = lambda log_id, rules: None,  # noqa: ARG005
     ) -> None:
-        """``on_open`` is called with the log's rules each time it was opened, before anything is answered."""
+        """``on_open`` is called with the log's id and rules each time it was opened, before anything is answered."""
         self._config = config
         self._topic = topic
         self._clock = clock
@@ -201,7 +201,7 @@ class LogFollower:
             if opened.index.rules is None:
                 return
             self._say("loading the dictionaries")
-            self._on_open(opened.index.rules)
+            self._on_open(opened.log_id, opened.index.rules)
             self._follow_opened(opened)
 
     def _found_log(self) -> bytes:

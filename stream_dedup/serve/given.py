@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema, mo
 from pydantic.config import JsonDict
 
 from stream_dedup.core.rules import COPIES_LIMIT
-from stream_dedup.core.text.decode import InputFormat
+from stream_dedup.core.text.decode import InputFormat, RawRecord
 
 MAX_ARTICLES = 500
 """Articles of one request."""
@@ -94,6 +94,12 @@ def unused_member(article: GivenArticle, fmt: InputFormat) -> str | None:
     if "fields" in given and fmt.kind == "text":
         return "fields: the records are plain text (input.format)"
     return None
+
+
+def raw_of(article: GivenArticle, fmt: InputFormat) -> RawRecord:
+    """Return what the decoder gets of an article."""
+    record = record_of(article, fmt)
+    return RawRecord(record.key, record.value, "unlogged")
 
 
 def record_of(article: GivenArticle, fmt: InputFormat) -> GivenRecord:

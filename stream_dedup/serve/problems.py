@@ -6,6 +6,7 @@ people. Details never repeat what the client sent.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -15,6 +16,10 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+
+from stream_dedup.errors import UserError
+
+log = logging.getLogger(__name__)
 
 PROBLEM_TYPE = "urn:stream-dedup:problem:"
 PROBLEM_JSON = "application/problem+json"
@@ -90,6 +95,14 @@ async def on_invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this class
     found = [{"pointer": _pointer(one["loc"]), "detail": str(one["msg"])} for one in error.errors()]
     return _invalid(found)
+
+
+async def on_program_error(_: Request, error: Exception) -> Response:
+    """Answer an error of the program: a store that cannot be read, or a place in a list that no answer named."""
+    if isinstance(error, UserError):
+        return problem_response(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", "no answer named this place")
+    log.warning("a request cannot be answered: %s", error)
+    return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", FAILED)
 
 
 async def on_failure(_: Request, __: Exception) -> Response:

@@ -15,17 +15,21 @@ from typing import TYPE_CHECKING, Self
 
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.broker.adapter import SystemClock
+from stream_dedup.broker.adapter import KafkaOffsets, KafkaTopicReader, SystemClock, kafka_follow_ports
 from stream_dedup.broker.client import unavailable_on_kafka_error, wait_for_broker
 from stream_dedup.index.scan import warm as warm_search
 from stream_dedup.serve.app import make_app
 from stream_dedup.serve.checking import Checker
 from stream_dedup.serve.connections import HttpServer
+from stream_dedup.serve.explaining import Explainer
 from stream_dedup.serve.follower import LogFollower
+from stream_dedup.serve.kept_groups import KeptGroups
 from stream_dedup.serve.schemes import SchemeFingerprinter
 from stream_dedup.serve.secrets import read_token, tls_context
 from stream_dedup.serve.serve_metrics import ServeMetrics
 from stream_dedup.serve.service import ServePorts, Service
+from stream_dedup.serve.standing import GroupStanding
+from stream_dedup.serve.texts import SourceTexts, TextPorts
 from stream_dedup.worker.app import stopping_signals
 from stream_dedup.worker.log_topic import KafkaLogTopic
 
@@ -51,7 +55,7 @@ def run_service(config: Config) -> int:
         running = stack.enter_context(stopping_signals(stop))
         stack.enter_context(unavailable_on_kafka_error(config.kafka))
         running()
-        service = stack.enter_context(RunningService(config, ServePorts(KafkaLogTopic(config), SystemClock())))
+        service = stack.enter_context(RunningService(config, _kafka_ports(config)))
         print(f"serve: {service.url}/", file=sys.stderr, flush=True)  # noqa: T201 - asked for by a port of 0
         wait_for_broker(config.kafka, stop.is_set)
         if not stop.is_set():
@@ -60,6 +64,15 @@ def run_service(config: Config) -> int:
             service.raise_failure()
     log.info("stopped")
     return 0
+
+
+def _kafka_ports(config: Config) -> ServePorts:
+    return ServePorts(
+        topic=KafkaLogTopic(config),
+        clock=SystemClock(),
+        connect_texts=lambda: TextPorts(KafkaTopicReader(config.kafka), KafkaOffsets(config.kafka)),
+        connect_outputs=lambda: kafka_follow_ports(config),
+    )
 
 
 class RunningService:
@@ -75,8 +88,22 @@ class RunningService:
         metrics = ServeMetrics(CollectorRegistry())
         self._fingerprinter = SchemeFingerprinter(config)
         self.follower = LogFollower(config, ports.topic, ports.clock, metrics, self._on_open)
-        checker = Checker(config, self.follower, self._fingerprinter, metrics)
-        app = make_app(Service(config, self.follower, checker, metrics), token)
+        self._groups = KeptGroups(config, ports.connect_outputs)
+        texts = SourceTexts(config, ports.connect_texts)
+        follower, fingerprinter, groups = self.follower, self._fingerprinter, self._groups
+        service = Service(
+            config=config,
+            clock=ports.clock,
+            follower=follower,
+            checker=Checker(config, follower, fingerprinter, groups, metrics),
+            explainer=Explainer(config, follower, fingerprinter, groups, texts),
+            groups=groups,
+            texts=texts,
+            standing=GroupStanding(config, follower, ports.clock),
+            metrics=metrics,
+        )
+        self._closing = (service.explainer, service.texts, service.standing, self._fingerprinter, self._groups)
+        app = make_app(service, token)
         self._server = HttpServer(app, config.serve, context)
         self.url, self.port = self._server.url, self._server.port
         metrics.watch_connections(lambda: self._server.connections)
@@ -93,7 +120,8 @@ class RunningService:
         if self._thread.ident is not None:
             self._thread.join()
         self._server.close()
-        self._fingerprinter.close()
+        for part in self._closing:
+            part.close()
         if error is None:
             self.raise_failure()
 
@@ -114,7 +142,8 @@ class RunningService:
         except BaseException as error:  # noqa: BLE001 - raised by ``raise_failure``
             self._failures.append(error)
 
-    def _on_open(self, rules: Rules) -> None:
+    def _on_open(self, log_id: str, rules: Rules) -> None:
         """Load what the log needs."""
         warm_search()
+        self._groups.open(log_id)
         self._fingerprinter.use(rules.scheme)

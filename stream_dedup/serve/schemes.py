@@ -8,6 +8,7 @@ fingerprinted here, and the error says in what the configuration differs.
 from __future__ import annotations
 
 import threading
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
@@ -15,16 +16,13 @@ from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.core.scheme import scheme_of
 from stream_dedup.pool import FingerprintPool
+from stream_dedup.serve.problems import ProblemError, not_ready
 from stream_dedup.worker.fingerprinting import BatchFingerprinter
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
     from stream_dedup.core.logged_scheme import Scheme
     from stream_dedup.core.scheme import FingerprintSettings
-
-
-class OtherSchemeError(Exception):
-    """The configuration has no settings for the log's scheme; the message names the difference."""
 
 
 def settings_for(config: Config, scheme: Scheme) -> FingerprintSettings | None:
@@ -78,16 +76,29 @@ class SchemeFingerprinter:
         """Return what fingerprints records.
 
         Raises:
-            OtherSchemeError: the configuration has no settings for the log's scheme, or the log was not read yet.
+            ProblemError: the configuration has no settings for the log's scheme, or the log was not read yet.
         """
-        fingerprinter, scheme = self._fingerprinter, self._scheme
-        if fingerprinter is not None:
-            return fingerprinter
+        fingerprinter = self._fingerprinter
+        if fingerprinter is None:
+            raise self._problem()
+        return fingerprinter
+
+    def needed_settings(self) -> FingerprintSettings:
+        """Return the settings of the log's scheme; raises as ``get``."""
+        settings = self.settings
+        if settings is None:
+            raise self._problem()
+        return settings
+
+    def _problem(self) -> ProblemError:
+        scheme = self._scheme
         if scheme is None:
-            msg = "the log was not read yet"
-            raise OtherSchemeError(msg)
+            return not_ready("the log was not read yet")
         configured = scheme_of(fingerprint_settings_of(self._config))
-        raise OtherSchemeError(scheme_mismatch(scheme, configured, "the log", "configure the log's scheme"))
+        detail = scheme_mismatch(
+            scheme, configured, "the log", "configure the log's scheme, and start the service again"
+        )
+        return ProblemError(HTTPStatus.CONFLICT, "other-scheme", detail)
 
     def close(self) -> None:
         """End the processes."""

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
-    from stream_dedup.ports import Clock
+    from stream_dedup.ports import Clock, FollowPorts
     from stream_dedup.serve.checking import Checker
+    from stream_dedup.serve.explaining import Explainer
     from stream_dedup.serve.follower import LogFollower
+    from stream_dedup.serve.kept_groups import KeptGroups
     from stream_dedup.serve.serve_metrics import ServeMetrics
+    from stream_dedup.serve.standing import GroupStanding
+    from stream_dedup.serve.texts import SourceTexts, TextPorts
     from stream_dedup.worker.log_topic import LogTopic
 
 
@@ -20,6 +26,8 @@ class ServePorts:
 
     topic: LogTopic
     clock: Clock
+    connect_texts: Callable[[], TextPorts]
+    connect_outputs: Callable[[], AbstractContextManager[FollowPorts]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +35,11 @@ class Service:
     """The parts of a running service."""
 
     config: Config
+    clock: Clock
     follower: LogFollower
     checker: Checker
+    explainer: Explainer
+    groups: KeptGroups
+    texts: SourceTexts
+    standing: GroupStanding
     metrics: ServeMetrics

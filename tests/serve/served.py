@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from stream_dedup.broker.adapter import SystemClock
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
@@ -18,33 +16,23 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.entry import LogRecord, Payload, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.text.decode import RawRecord
-from stream_dedup.ports import Partition
+from stream_dedup.ports import FollowPorts, Partition
 from stream_dedup.serve.run import RunningService
 from stream_dedup.serve.service import ServePorts
+from stream_dedup.serve.texts import TextPorts
 from tests.memory.broker import Cluster
+from tests.memory.following import MemoryTopicFollower
 from tests.memory.log import MemoryLog
 from tests.memory.log_topic import MemoryLogTopic
+from tests.memory.offsets import MemoryOffsets, MemoryTopicReader
 from tests.memory.partition import Message
 from tests.memory.runtime import Connection
 from tests.memory.threads import ThreadRuntime
+from tests.serve.clients import ANSWER_S, Answer, Client
 from tests.waiting import wait_until
 
 TOPIC = "articles"
 READY_S = 60.0
-ANSWER_S = 30.0
-"""Seconds that a client of a test waits for an answer."""
-
-
-class Answer(NamedTuple):
-    """An HTTP answer."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:  # noqa: ANN401 - JSON values
-        return json.loads(self.body)
 
 
 class MemoryService:
@@ -103,12 +91,29 @@ class MemoryService:
     def serve(self, *, until_ready: bool = True) -> Iterator[RunningService]:
         """Run the service."""
         topic = MemoryLogTopic(self.cluster, self.connection, self.config.kafka.group, self.config.log_topic)
-        with RunningService(self.config, ServePorts(topic, SystemClock())) as running:
+        ports = ServePorts(topic, SystemClock(), self._connect_texts, self._connect_outputs)
+        with RunningService(self.config, ports) as running:
             self.running = running
             running.follow()
             if until_ready:
                 self.wait_ready()
             yield running
+
+    def _connect_texts(self) -> TextPorts:
+        return TextPorts(
+            MemoryTopicReader(self.cluster, self.connection), MemoryOffsets(self.cluster, self.connection, "group")
+        )
+
+    @contextmanager
+    def _connect_outputs(self) -> Iterator[FollowPorts]:
+        cluster, connection = self.cluster, self.connection
+        yield FollowPorts(
+            follower=MemoryTopicFollower(cluster, connection),
+            reader=MemoryTopicReader(cluster, connection),
+            offsets=MemoryOffsets(cluster, connection, "group"),
+            sink=None,
+            clock=SystemClock(),
+        )
 
     def wait_ready(self) -> None:
         """Wait until the service is at the end of the log."""
@@ -132,19 +137,15 @@ class MemoryService:
         body: Any = None,  # noqa: ANN401 - JSON values, or bytes as they are
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send a request and return the answer."""
+        """Send a request on a connection of its own, and return the answer."""
+        with Client(self.port) as client:
+            return client.call(method, path, body, headers)
+
+    @property
+    def port(self) -> int:
         assert self.running is not None
-        connection = http.client.HTTPConnection("127.0.0.1", self.running.port, timeout=ANSWER_S)
-        given = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        json_type = {} if given is None else {"Content-Type": "application/json"}
-        try:
-            connection.request(method, path, given, json_type | dict(headers or {}))
-            got = connection.getresponse()
-            return Answer(got.status, {name.lower(): value for name, value in got.getheaders()}, got.read())
-        finally:
-            connection.close()
+        return self.running.port
 
     def connect(self) -> socket.socket:
         """Open a connection for bytes as the test has them."""
-        assert self.running is not None
-        return socket.create_connection(("127.0.0.1", self.running.port), timeout=ANSWER_S)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=ANSWER_S)

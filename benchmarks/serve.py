@@ -1,0 +1,228 @@
+"""The HTTP service under load, beside a bare look-up; and its checks beside the verdicts of a worker.
+
+    python -m benchmarks.serve [--articles 1000000] [--clients 16] [--seconds 20] [--agree 3000]
+
+A log of made articles (``benchmarks.stream``) is appended to a broker of its own, and the service builds its index from
+it. Then clients in another process, each with one connection, send one text after the other (``benchmarks.texts``,
+real ones with STREAM_DEDUP_DATA), first one in each request, then a hundred. When the service has ended, its index is
+opened and asked the same, without HTTP, pool and threads: one article at a time, and as many as there are clients.
+
+With ``--agree`` so many real articles are checked one by one, each before it is logged, and compared with what a worker
+then says. Ends with exit code 1 where one differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from itertools import cycle, islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import orjson
+
+from benchmarks.stream import Stream
+from benchmarks.texts import articles
+from stream_dedup.broker.adapter import connect_log
+from stream_dedup.config.effective import fingerprint_settings_of, rules_of
+from stream_dedup.config.model import Config
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.entry import Batch
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.dev.broker import BrokerSettings, find_broker
+from stream_dedup.index import IndexSettings, LogIndex
+from tests.serve.clients import Client
+from tests.serve.comparing import checked_and_judged, served
+from tests.worker.mixture import records
+from tests.worker.pipeline import pipeline
+
+BATCH = 500
+TEXTS = 2_000
+MANY = 100
+"""Articles of a large request."""
+BARE_SECONDS = 5
+IMAGE_MIB = 1024
+
+
+class Load(NamedTuple):
+    """What clients saw."""
+
+    times: list[float]
+    """Seconds of each request."""
+    seconds: float
+    articles: int
+
+
+def main() -> int:
+    options = _options()
+    with (
+        tempfile.TemporaryDirectory(prefix="stream-dedup-serve-") as folder,
+        find_broker(BrokerSettings(), own=True) as broker,
+    ):
+        if options.articles:
+            _load(broker.bootstrap, Path(folder), options)
+        return _agree(broker.bootstrap, Path(folder), options.agree) if options.agree else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--articles", type=int, default=1_000_000, help="articles in the index; 0: no load")
+    parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each load")
+    parser.add_argument("--agree", type=int, default=0, help="articles that are compared with a worker")
+    return parser.parse_args()
+
+
+def _load(bootstrap: str, folder: Path, options: argparse.Namespace) -> None:
+    """Fill a log, serve it, load the service, and ask its index without it."""
+    with pipeline(bootstrap, folder, "load", index={"image_mib": IMAGE_MIB, "fold_entries": 131_072}) as made:
+        config = made.config()
+        _fill(config, options.articles)
+        texts = [text for _, text in articles(TEXTS)]
+        began = time.monotonic()
+        with served(made) as service:
+            print(f"{options.articles:,} articles; index built in {time.monotonic() - began:.0f} s", flush=True)
+            print("\n| request | clients | answers/s | articles/s | p50, ms | p99, ms | processor ms an article |")
+            print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |", flush=True)
+            assert service.process is not None
+            for clients, many in ((1, 1), (options.clients, 1), (options.clients, MANY)):
+                before = _processor_s(service.process.pid)
+                load = _loaded(service.port, texts, clients, many, options.seconds)
+                used = _processor_s(service.process.pid) - before
+                _print_load(f"{many} texts", clients, load, used)
+        _print_bare(made.folder / "served" / "index", config, texts, options.clients)
+
+
+def _fill(config: Config, count: int) -> None:
+    """Append rules and made articles to the log."""
+    rules = rules_of(config)
+    stream = Stream(BATCH, rules.scheme.tables, rules.scheme.sketch_bytes)
+    with closing(connect_log(config)) as log:
+        log.append_now(replace(rules, revision=1))
+        for _ in range(-(-count // BATCH)):
+            payload = stream.record()[0].payload
+            assert isinstance(payload, Batch)
+            log.append_soon(payload)
+        log.wait_for_appends()
+
+
+def _loaded(port: int, texts: Sequence[str], clients: int, many: int, seconds: float) -> Load:
+    """Let clients in a process of their own send requests."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as process:
+        return process.apply(_clients, (port, texts, clients, many, seconds))
+
+
+def _clients(port: int, texts: Sequence[str], clients: int, many: int, seconds: float) -> Load:
+    times: list[list[float]] = [[] for _ in range(clients)]
+    until = time.monotonic() + seconds
+
+    def run(number: int) -> None:
+        own = cycle(texts[number::clients])
+        with Client(port) as client:
+            while time.monotonic() < until:
+                body = {"articles": [{"text": text} for text in islice(own, many)], "top": 5}
+                began = time.perf_counter()
+                answer = client.call("POST", "/v1/check", body)
+                times[number].append(time.perf_counter() - began)
+                assert answer.status == 200, answer.body
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(clients)]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    every = [one for own in times for one in own]
+    return Load(every, time.monotonic() - began, many * len(every))
+
+
+def _processor_s(pid: int) -> float:
+    """Processor time of a process and its children that live, in seconds."""
+    total = 0.0
+    for one in (pid, *_children(pid)):
+        fields = Path(f"/proc/{one}/stat").read_text().rpartition(") ")[2].split()
+        total += (int(fields[11]) + int(fields[12])) / 100
+    return total
+
+
+def _children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
+def _print_load(request: str, clients: int, load: Load, used_s: float) -> None:
+    p50, p99 = np.percentile(load.times, [50, 99]) * 1e3
+    print(
+        f"| {request} | {clients} | {len(load.times) / load.seconds:,.0f} | {load.articles / load.seconds:,.0f} "
+        f"| {p50:.1f} | {p99:.1f} | {used_s / load.articles * 1e3:.2f} |",
+        flush=True,
+    )
+
+
+def _print_bare(path: Path, config: Config, texts: Sequence[str], clients: int) -> None:
+    """Ask the index itself."""
+    maker = EntryMaker(fingerprint_settings_of(config))
+    maker.warm()
+    raw = [RawRecord(None, b'{"text": %s}' % orjson.dumps(text), "x") for text in texts]
+    made: list[Columns] = []
+    fingerprinting = _each_s(lambda at: made.append(maker([raw[at % len(raw)]])), BARE_SECONDS)
+    columns = Columns.concat(made[: len(texts)])
+    with LogIndex.read(path, scheme=None, settings=IndexSettings(image_mib=IMAGE_MIB)) as index:
+        now = time.time_ns() // 1_000_000
+        print("\n| without HTTP, pool and threads | p50, ms | p99, ms |\n| --- | ---: | ---: |")
+        _print_each("fingerprint one text", fingerprinting)
+        for many in (1, clients):
+            parts = [columns.rows(slice(at, at + many)) for at in range(0, len(columns) - many, many)]
+            times = _each_s(lambda at, parts=parts: index.check(parts[at % len(parts)], now, 5), BARE_SECONDS)  # type: ignore[misc] # the parts of this round
+            _print_each(f"look up {many}, for each", [one / many for one in times])
+
+
+def _each_s(work: Callable[[int], object], seconds: float) -> list[float]:
+    times: list[float] = []
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        began = time.perf_counter()
+        work(len(times))
+        times.append(time.perf_counter() - began)
+    return times
+
+
+def _print_each(what: str, times: Sequence[float]) -> None:
+    p50, p99 = np.percentile(times, [50, 99]) * 1e3
+    print(f"| {what} | {p50:.2f} | {p99:.2f} |", flush=True)
+
+
+def _agree(bootstrap: str, folder: Path, count: int) -> int:
+    """Check each article before it is logged; return the exit code."""
+    with pipeline(bootstrap, folder, "agree") as made:
+        worker = made.start()
+        began = time.monotonic()
+        with served(made) as service:
+            pairs = checked_and_judged(made, service, [value for _, value in records(count, 7)][:count])
+        made.stop(worker)
+    differing = [pair for pair in pairs if pair[0] != pair[1]]
+    verdicts = {
+        verdict: sum(judged.verdict == verdict for _, judged in pairs)
+        for verdict in ("unique", "duplicate", "rejected")
+    }
+    print(
+        f"\n{len(pairs):,} articles in {time.monotonic() - began:.0f} s: {verdicts}; {len(differing)} differ",
+        flush=True,
+    )
+    for checked, judged in differing[:10]:
+        print(f"checked {checked}\njudged  {judged}")
+    return bool(differing)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""Explains why two articles match or do not: two texts, or a text and a logged article.
+
+A logged article is named by its source coordinates, or by its article id, which the groups know. Its text is read from
+the source topic; if it is not there any more, only what the log holds of it is explained: signature, blocks, distances.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import uuid
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from stream_dedup.config.effective import input_format_of
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from stream_dedup.core.model import Coordinates, LogPosition, SourceOffset
+from stream_dedup.core.text.decode import Rejection, decode
+from stream_dedup.explain.entry import side_at
+from stream_dedup.explain.explain import as_json, explain
+from stream_dedup.explain.side import Side, side_of_texts
+from stream_dedup.serve.follower import LogFollower, NotReadyError
+from stream_dedup.serve.given import GivenArticle, raw_of, unused_member
+from stream_dedup.serve.lanes import Lane
+from stream_dedup.serve.problems import ProblemError, not_found, not_ready
+
+if TYPE_CHECKING:
+    from stream_dedup.config.model import Config
+    from stream_dedup.core.text.decode import Article
+    from stream_dedup.serve.kept_groups import KeptGroups
+    from stream_dedup.serve.schemes import SchemeFingerprinter
+    from stream_dedup.serve.texts import SourceTexts
+
+EXPLAIN_S = 30.0
+"""Longest wait for an explanation."""
+MAX_EXPLAINED = 100_000
+"""Characters of a text that is explained: its explanation has every feature, and is some times as long."""
+
+
+class SourcePlace(BaseModel):
+    """Where a logged article is in its source topic, as answers name it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    topic_id: uuid.UUID
+    partition: int = Field(ge=0, le=(1 << 31) - 1)
+    offset: int = Field(ge=0, le=(1 << 63) - 1)
+    topic: str | None = Field(None, description="Taken as answers have it; the id decides.")
+
+
+class ExplainedArticle(GivenArticle):
+    """An article: a text or fields, or a logged one by its ``id`` alone or by its ``source``."""
+
+    source: SourcePlace | None = None
+
+    @model_validator(mode="after")
+    def _is_one(self) -> ExplainedArticle:
+        named = self.source is not None or (self.id is not None and not self.is_given)
+        if named == self.is_given or (self.source is not None and self.id is not None):
+            msg = "give a text or fields, or an id or a source of a logged article"
+            raise ValueError(msg)
+        return self
+
+
+class ExplainRequest(BaseModel):
+    """Two articles: is B, coming after A, a duplicate of A?"""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"a": {"text": "今天天气很好，我们去公园"}, "b": {"text": "今天天气真好，我们去公园"}}]
+        },
+    )
+
+    a: ExplainedArticle
+    b: ExplainedArticle
+
+
+class Explainer:
+    """Explains. ``explain`` belongs to the event loop."""
+
+    def __init__(
+        self,
+        config: Config,
+        follower: LogFollower,
+        fingerprinter: SchemeFingerprinter,
+        groups: KeptGroups,
+        texts: SourceTexts,
+    ) -> None:
+        """Take the parts of the service."""
+        self._format = input_format_of(config)
+        self._follower = follower
+        self._fingerprinter = fingerprinter
+        self._groups = groups
+        self._texts = texts
+        self._lane = Lane("explain", EXPLAIN_S)
+        self._made: Fingerprinter | None = None
+        self._making = threading.Lock()
+
+    async def explain(self, request: ExplainRequest) -> dict[str, Any]:
+        """Return the explanation, as ``stream-dedup explain --json`` writes it.
+
+        Raises:
+            ProblemError: an article is not known or cannot be read, or the log is not read yet.
+        """
+        position = self._follower.position
+        if not position.ready or position.rules is None:
+            raise not_ready(position.detail)
+        rules = position.rules
+        a, b = [await self._found(name, one) for name, one in (("A", request.a), ("B", request.b))]
+        return await self._lane.run(lambda: as_json(explain(self._side("A", a), self._side("B", b), rules)))
+
+    def close(self) -> None:
+        """End the thread."""
+        self._lane.close()
+
+    async def _found(self, name: str, given: ExplainedArticle) -> Article | Side:
+        """Return an article with its text, or the entry of a logged one whose text is gone."""
+        if given.is_given:
+            return self._given(name, given)
+        topic, at = await asyncio.to_thread(self._named, name, given)
+        positions = await self._ask(
+            lambda index: index.logged_positions(at.topic_id, at.partition, np.array([at.offset], np.int64))
+        )
+        if positions[0] < 0:
+            msg = f"{name}: the log has no such article, or has forgotten it"
+            raise not_found(msg)
+        if topic is not None:
+            found = (await self._texts.read([(topic, at)]))[at]
+            if found.article is not None:
+                return found.article
+        side: Side = await self._ask(lambda index: side_at(index, LogPosition(int(positions[0]))))
+        return side
+
+    def _given(self, name: str, given: ExplainedArticle) -> Article:
+        unused = unused_member(given, self._format)
+        article = decode(raw_of(given, self._format), self._format)
+        reason = unused if unused is not None else article.reason if isinstance(article, Rejection) else None
+        if reason is not None or isinstance(article, Rejection):
+            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", f"{name}: {reason}")
+        return article
+
+    def _named(self, name: str, given: ExplainedArticle) -> tuple[str | None, Coordinates]:
+        """Return the topic name, if it is known, and the coordinates of a logged article."""
+        if given.source is not None:
+            source = given.source
+            at = Coordinates(source.topic_id.bytes, source.partition, SourceOffset(source.offset))
+            known = self._groups.store.article(at) if self._groups.store is not None else None
+            return (source.topic if known is None else known.topic), at
+        found = self._groups.needed().articles_by_id(str(given.id), 1)
+        if not found:
+            msg = f"{name}: no output has an article with this id"
+            raise not_found(msg)
+        return found[0].topic, found[0].coordinates
+
+    async def _ask(self, do: Any) -> Any:  # noqa: ANN401 - whatever is asked of the index
+        try:
+            return await asyncio.wrap_future(self._follower.ask(do))
+        except NotReadyError as error:
+            raise not_ready(str(error)) from error
+
+    def _side(self, name: str, article: Article | Side) -> Side:
+        """Return an article as a side of the explanation; in the thread of explanations."""
+        if isinstance(article, Side):
+            return article
+        characters = sum(map(len, article.texts))
+        if characters > MAX_EXPLAINED:
+            detail = f"{name}: {characters} characters; at most {MAX_EXPLAINED} are explained"
+            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail)
+        return side_of_texts(self._maker(), name, article.texts, article.scope)
+
+    def _maker(self) -> Fingerprinter:
+        """Return what takes features of texts under the log's scheme; its dictionaries are loaded at the first use."""
+        settings = self._fingerprinter.needed_settings()
+        with self._making:
+            if self._made is None or self._made.settings != settings:
+                self._made = Fingerprinter(settings)
+            return self._made

@@ -1,0 +1,101 @@
+"""The groups of the service: a store for the log that is followed, and what follows the output topics into it.
+
+Each log has a folder of its own under ``serve.data_dir``, so another log begins with an empty store, and nothing is
+deleted. An error of the groups ends none of the other answers: requests for groups are told what it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from stream_dedup.errors import StreamDedupError
+from stream_dedup.groups import GroupStore
+from stream_dedup.groups.follow import FollowerState, GroupFollower
+from stream_dedup.serve.problems import not_ready
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from stream_dedup.config.model import Config
+    from stream_dedup.ports import FollowPorts
+
+log = logging.getLogger(__name__)
+
+END_S = 10.0
+"""Longest wait for the thread that follows the outputs."""
+
+
+class KeptGroups:
+    """Opens the store of a log and closes it. ``open`` belongs to one thread, ``store`` and ``state`` to any."""
+
+    def __init__(self, config: Config, connect: Callable[[], AbstractContextManager[FollowPorts]]) -> None:
+        """``connect`` makes the ports of a follower, and closes them."""
+        self._config = config
+        self._connect = connect
+        self._log_id: str | None = None
+        self._store: GroupStore | None = None
+        self._follower: GroupFollower | None = None
+        self._stack = ExitStack()
+        self._problem = "the log is not read yet"
+
+    def open(self, log_id: str) -> None:
+        """Keep the groups of this log, and of no other; follow its outputs."""
+        if log_id == self._log_id and self._follower is not None and self._follower.error is None:
+            return
+        self.close()
+        self._log_id = log_id
+        key, path = uuid.UUID(log_id).bytes, self._config.serve.data_dir / f"groups-{log_id}"
+        with ExitStack() as stack:
+            try:
+                store = GroupStore.open(path, key, publishes=self._config.topics.groups is not None)
+                stack.callback(store.close)
+                follower = GroupFollower(self._config, store, stack.enter_context(self._connect()), key)
+                stack.callback(follower.stop, END_S)
+                follower.start()
+            except StreamDedupError as error:
+                log.error("groups are not kept: %s", error)  # noqa: TRY400 - the message says all
+                self._problem = str(error)
+                return
+            self._store, self._follower = store, follower
+            self._stack = stack.pop_all()
+
+    @property
+    def store(self) -> GroupStore | None:
+        """The store; None while there is none."""
+        return self._store
+
+    @property
+    def state(self) -> FollowerState | None:
+        """How far the outputs are read; None while they are not."""
+        follower = self._follower
+        return None if follower is None or follower.error is not None else follower.state()
+
+    @property
+    def problem(self) -> str | None:
+        """Why groups are not kept, or not followed any more; None if they are."""
+        follower = self._follower
+        if follower is None:
+            return self._problem
+        return None if follower.error is None else str(follower.error)
+
+    def needed(self) -> GroupStore:
+        """Return the store.
+
+        Raises:
+            ProblemError: there is none.
+        """
+        store = self._store
+        if store is None:
+            msg = f"groups are not kept: {self._problem}"
+            raise not_ready(msg)
+        return store
+
+    def close(self) -> None:
+        """End the follower, and close the store."""
+        self._store, self._follower = None, None
+        self._stack.close()
+        self._stack = ExitStack()
