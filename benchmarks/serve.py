@@ -40,6 +40,7 @@ from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.index import IndexSettings, LogIndex
+from stream_dedup.index.scan import warm
 from tests.serve.clients import Client
 from tests.serve.comparing import checked_and_judged, served
 from tests.worker.mixture import records
@@ -87,7 +88,7 @@ def _load(bootstrap: str, folder: Path, options: argparse.Namespace) -> None:
     with pipeline(bootstrap, folder, "load", index={"image_mib": IMAGE_MIB, "fold_entries": 131_072}) as made:
         config = made.config()
         _fill(config, options.articles)
-        texts = [text for _, text in articles(TEXTS)]
+        texts = articles(TEXTS)
         began = time.monotonic()
         with served(made) as service:
             print(f"{options.articles:,} articles; index built in {time.monotonic() - began:.0f} s", flush=True)
@@ -98,7 +99,8 @@ def _load(bootstrap: str, folder: Path, options: argparse.Namespace) -> None:
                 before = _processor_s(service.process.pid)
                 load = _loaded(service.port, texts, clients, many, options.seconds)
                 used = _processor_s(service.process.pid) - before
-                _print_load(f"{many} texts", clients, load, used)
+                _print_load(f"{many} text{'s' * (many > 1)}", clients, load, used)
+            service.stop()
         _print_bare(made.folder / "served" / "index", config, texts, options.clients)
 
 
@@ -177,6 +179,7 @@ def _print_bare(path: Path, config: Config, texts: Sequence[str], clients: int) 
     made: list[Columns] = []
     fingerprinting = _each_s(lambda at: made.append(maker([raw[at % len(raw)]])), BARE_SECONDS)
     columns = Columns.concat(made[: len(texts)])
+    warm()
     with LogIndex.read(path, scheme=None, settings=IndexSettings(image_mib=IMAGE_MIB)) as index:
         now = time.time_ns() // 1_000_000
         print("\n| without HTTP, pool and threads | p50, ms | p99, ms |\n| --- | ---: | ---: |")

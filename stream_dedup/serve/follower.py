@@ -329,7 +329,10 @@ class LogFollower:
         )
 
     def _set(self, **values: Any) -> None:  # noqa: ANN401 - fields of Position
-        position = self.position = replace(self.position, **values)
+        position = replace(self.position, **values)
+        if position == self.position:
+            return
+        self.position = position
         self._metrics.serve_log_offset.set(position.offset)
         self._metrics.serve_log_lag.set(position.lag)
         self._metrics.serve_up_to_date.set(position.up_to_date)

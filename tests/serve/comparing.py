@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from tests.worker.pipeline import Pipeline, toml_of
 
 START_S = 90.0
 """For the service to be at the end of the log."""
+END_S = 60.0
 LOGGED_S = 60.0
 """For a worker to log an article, and the service to apply it."""
 APPLIED_POLL_S = 0.002
@@ -85,6 +87,12 @@ class Served:
                 return log_offset(client) >= offset
 
             wait_until(is_ready, START_S, f"the service is ready: {self.log()}")
+
+    def stop(self) -> None:
+        """End it in order."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(END_S) == 0, self.log()
 
     def kill(self) -> None:
         if self.process is not None:

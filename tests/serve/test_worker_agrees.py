@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import signal
 import time
 
 import pytest
@@ -29,9 +28,7 @@ def test_a_check_says_what_a_worker_then_says(make_pipeline: MakePipeline, match
     values += [b'{"id": "empty", "text": "   "}', b'{"id": "dots", "text": "..."}', *values[5:9]]
     with served(made) as service:
         pairs = checked_and_judged(made, service, values)
-        assert service.process is not None
-        service.process.send_signal(signal.SIGTERM)
-        assert service.process.wait(30) == 0, service.log()
+        service.stop()
     made.stop(worker)
     assert len(pairs) > ARTICLES
     assert {judged.verdict for _, judged in pairs} == {"unique", "duplicate", "rejected"}
