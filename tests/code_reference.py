@@ -47,7 +47,7 @@ def _operation(name: str, operation: Schema, described: Schema) -> Iterator[str]
         yield table(("parameter", "in", "type", "meaning"), rows)
     if "requestBody" in operation:
         yield from _body(operation["requestBody"], described)
-    answers = (f"`{status}` {answer['description']}" for status, answer in operation["responses"].items())
+    answers = (f"{status} {answer['description']}" for status, answer in operation["responses"].items())
     yield f"Answers: {', '.join(answers)}."
 
 
@@ -55,20 +55,32 @@ def _body(body: Schema, described: Schema) -> Iterator[str]:
     for content in body["content"].values():
         schema = _resolved(content["schema"], described)
         yield "The body is JSON:"
-        rows = (
-            (f"`{name}`", _type(member, described), member.get("description", _of(member, described)))
-            for name, member in schema["properties"].items()
-        )
-        yield table(("member", "type", "meaning"), rows)
+        yield _members(schema, described)
+        parts: dict[str, list[str]] = {}
+        for name, one in schema["properties"].items():
+            if "$ref" in one:
+                parts.setdefault(one["$ref"], []).append(f"`{name}`")
+        for part, names in parts.items():
+            yield f"The members of {' and '.join(names)}:"
+            yield _members(_resolved({"$ref": part}, described), described)
         for example in schema.get("examples", []):
             yield f"```json\n{json.dumps(example, ensure_ascii=False)}\n```"
 
 
+def _members(schema: Schema, described: Schema) -> str:
+    rows = (
+        (f"`{name}`", _type(member, described), member.get("description") or _of(member, described))
+        for name, member in schema["properties"].items()
+    )
+    return table(("member", "type", "meaning"), rows)
+
+
 def _of(member: Schema, described: Schema) -> str:
-    """Returns what the parts of a list are."""
+    """Returns what an object is, or the parts of a list."""
     for one in member.get("anyOf", [member]):
-        if "items" in one:
-            return str(_resolved(one["items"], described).get("description", ""))
+        found = _resolved(one.get("items", one), described).get("description")
+        if found:
+            return str(found).replace("``", "`")
     return ""
 
 
@@ -83,7 +95,7 @@ def _type(schema: Schema, described: Schema) -> str:
         kind = f"list of {_type(schema['items'], described)}s"
     bounds = [schema.get(low, schema.get(short)) for low, short in (("minimum", "minItems"), ("maximum", "maxItems"))]
     limits = [f"{bound:g}" for bound in bounds if bound is not None]
-    default = f"; {schema['default']} without it" if schema.get("default") is not None else ""
+    default = f"; {json.dumps(schema['default'])} without it" if schema.get("default") is not None else ""
     return f"{kind}{', ' + ' to '.join(limits) if len(limits) > 1 else ''}{default}"
 
 
