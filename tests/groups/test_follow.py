@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,11 +13,12 @@ from stream_dedup.core.model import Verdict
 from stream_dedup.errors import RefusedError
 from stream_dedup.groups import MissingOutputs, Window
 from stream_dedup.groups.publish import PUBLISHED_AT_ONCE
-from stream_dedup.ports import Partition
+from stream_dedup.ports import Partition, PassingError
 from tests.contract.world import World
 from tests.groups.checking import refuse_other_groups, totals_of
-from tests.groups.following import GroupWorld, refuse_other_values, refuse_repeated
+from tests.groups.following import Following, GroupWorld, refuse_other_values, refuse_repeated
 from tests.groups.outputs import LoggedArticle, at
+from tests.memory.runtime import Phase
 
 
 @pytest.fixture(autouse=True)
@@ -193,3 +196,61 @@ def test_a_topic_of_groups_that_comes_later_gets_every_group(group: GroupWorld, 
         process.run()
         refuse_other_values(group, log)
     assert len(group.published()) < PUBLISHED_AT_ONCE
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_calls_that_fail_now_and_then(memory_world: World, tmp_path: Path, seed: int) -> None:
+    """Before their effect, or with their answer lost: the next step goes on, and each change is published once."""
+    rng = random.Random(seed)
+    group = GroupWorld(memory_world, tmp_path)
+    log = group.random_log(seed, 100)
+
+    def fail(_call: str, _phase: Phase) -> None:
+        if rng.random() < 0.05:
+            msg = "the broker is away"
+            raise PassingError(msg)
+
+    with closing(group.open()) as process:
+        for port in (process.ports.follower, process.ports.reader, process.ports.offsets, process.ports.sink):
+            port.connection.hook = fail  # type: ignore[union-attr]
+        for begin in range(0, len(log), 10):
+            group.write(log[begin : begin + 10])
+            process.run()
+        refuse_other_groups(process.store, log)
+    refuse_other_values(group, log)
+    refuse_repeated(group.published())
+
+
+@pytest.mark.expect_log("groups wait for the broker", "groups are not followed any more")
+def test_the_thread_waits_and_ends(memory_world: World, tmp_path: Path) -> None:
+    """While calls fail it tries again and says so once; an error that does not pass is kept; a stop ends it."""
+    group = GroupWorld(memory_world, tmp_path)
+    group.write(group.dated([LoggedArticle(at(0))]))
+    with closing(group.open()) as process:
+        offsets: Any = process.ports.offsets
+        works = offsets.connection.hook
+
+        def fail(_call: str, _phase: Phase) -> None:
+            msg = "no broker"
+            raise PassingError(msg)
+
+        offsets.connection.hook = fail
+        process.follower.start()
+        memory_world.wait_until(lambda: process.follower._is_waiting, "it waits")
+        assert error_of(process) is None
+        offsets.connection.hook = works
+        memory_world.wait_until(lambda: process.store.size() == (1, 1), "it goes on")
+        memory_world.delete_topic(group.config.log_topic)
+        memory_world.make_log(group.config.kafka.group)
+        memory_world.wait_until(lambda: isinstance(error_of(process), RefusedError), "it ends")
+    with closing(GroupWorld(memory_world, tmp_path / "other").open()) as process:
+        process.follower.start()
+        memory_world.wait_until(lambda: process.follower.state().has_caught_up, "it follows")
+        process.follower.stop(5.0)
+        assert error_of(process) is None
+        assert process.follower._thread is not None
+        assert not process.follower._thread.is_alive()
+
+
+def error_of(process: Following) -> BaseException | None:
+    return process.follower.error
