@@ -14,7 +14,7 @@ import pytest
 
 from stream_dedup.core.model import SourceOffset, Verdict
 from stream_dedup.errors import RefusedError
-from stream_dedup.groups import publish
+from stream_dedup.groups import parse_group_id, publish
 from stream_dedup.groups.schema import transaction
 from stream_dedup.ports import CommittedOffset, FencedError, Output, Partition, PassingError
 from tests.contract.world import World
@@ -333,3 +333,20 @@ def test_a_publisher_is_fenced_by_the_next_one(group: GroupWorld) -> None:
         process.follower._read(1.0)
         with pytest.raises(FencedError):
             publisher.publish()
+
+
+def test_the_page_shows_a_record_as_it_is(group: GroupWorld) -> None:
+    """``docs/groups.md``: the fields of the example, their types, and the form of the id."""
+    page = (Path(__file__).parents[2] / "docs" / "groups.md").read_text("utf-8")
+    shown = orjson.loads(page.partition("```json\n")[2].partition("```")[0])
+    group.write(group.dated([LoggedArticle(at(0))]))
+    with closing(group.open()) as process:
+        process.run()
+    found = orjson.loads(group.published()[0].value or b"")
+
+    def form(value: dict[str, Any]) -> dict[str, Any]:
+        return {key: form(one) if isinstance(one, dict) else type(one) for key, one in value.items()}
+
+    assert form(shown) == form(found)
+    assert parse_group_id(shown["group_id"]) is not None
+    assert shown["group_id"] in page.partition("```json")[0]
