@@ -243,7 +243,7 @@ class GroupStore:
         for lost, number in batch.merged():
             if lost.is_stored:
                 write.execute("UPDATE article SET grp = ? WHERE grp = ?", (number, lost.number))
-                for width in BucketWidth:
+                for width in BucketWidth if lost.has_buckets else ():
                     write.execute(_MOVE_BUCKETS, (number, int(width), lost.number))
                     write.execute("DELETE FROM bucket WHERE width = ? AND grp = ?", (int(width), lost.number))
                 write.execute("DELETE FROM grp WHERE number = ?", (lost.number,))
@@ -275,8 +275,16 @@ class GroupStore:
         row = self._connection.execute(
             "SELECT topic, partition, offset, size, weight, lone_ms, published FROM grp WHERE number = ?", (number,)
         ).fetchone()
-        times = [] if row[5] is None else [row[5]]
-        return Grouping(number, StoredAt(*row[:3]), row[3], row[4], published=bool(row[6]), is_stored=True, times=times)
+        return Grouping(
+            number,
+            StoredAt(*row[:3]),
+            size=row[3],
+            weight=row[4],
+            published=bool(row[6]),
+            is_stored=True,
+            has_buckets=row[3] > 1,
+            times=[] if row[5] is None else [row[5]],
+        )
 
     def _topic_number(self, topic_id: bytes, name: str) -> int:
         number = self._topics.get(topic_id)

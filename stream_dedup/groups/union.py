@@ -63,6 +63,8 @@ class Grouping:
     published: bool = False
     is_stored: bool = False
     """Whether the store has it from before this batch."""
+    has_buckets: bool = False
+    """Whether it had buckets before this batch."""
     times: list[int] = field(default_factory=list)
     """Times of articles that are in no bucket."""
 
