@@ -6,7 +6,7 @@ is not shown:
     <!-- not run: REASON -->             checked, but not run; REASON says why
     <!-- broker -->                      needs Kafka: 127.0.0.1:9092 is the address of the tests' broker
     <!-- background until: TEXT -->      runs until the end of the page; the next block waits for TEXT in its output
-    <!-- kill -->                        before this block the last background program is killed
+    <!-- kill: TEXT -->                  before this block the background program with TEXT in its command is killed
     <!-- repeated -->                    run again until it writes what stands in the block
     <!-- exit code: N -->                ends with N; without this mark, with 0
 

@@ -60,9 +60,7 @@ class Session:
             AssertionError: a command ends with another code, or writes something else, than the page says.
         """
         if "kill" in block.marks:
-            killed = self._background.pop()
-            os.killpg(killed.pid, signal.SIGKILL)
-            killed.wait(timeout=STEP_LIMIT_S)
+            self._kill(block.marks["kill"])
         if block.file is not None:
             with (self._folder / block.file).open(
                 "a" if "append" in block.attributes else "w", encoding="utf-8"
@@ -76,6 +74,14 @@ class Session:
                     self._start(block, command)
                 else:
                     self._step(block, command, output)
+
+    def _kill(self, text: str) -> None:
+        killed = [program for program in self._background if text in str(program.args)]
+        assert killed, f"no background program has {text} in its command"
+        for program in killed:
+            os.killpg(program.pid, signal.SIGKILL)
+            program.wait(timeout=STEP_LIMIT_S)
+            self._background.remove(program)
 
     def _here(self, text: str) -> str:
         """The text with addresses of this machine: that of the broker, and free ports for the others."""
@@ -100,7 +106,7 @@ class Session:
             told = f"{block}: {command}\nexit code {done.returncode}\n{done.stdout}{done.stderr}"
             right = done.returncode == int(block.marks.get("exit code", "0"))
             if output is not None:
-                right = right and pattern_of(output).fullmatch(done.stdout) is not None
+                right = right and pattern_of(output).fullmatch(done.stdout.rstrip() + "\n") is not None
             if right:
                 return
             assert "repeated" in block.marks and time.monotonic() < deadline, told  # noqa: PT018 - one reason
