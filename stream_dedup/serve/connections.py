@@ -19,6 +19,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from stream_dedup.config.checks import split_address
 from stream_dedup.errors import UserError
 from stream_dedup.metrics.server import ACCEPT_PAUSE_S, Faults, bind_refusal
+from stream_dedup.serve.limits import MAX_HEAD
 from stream_dedup.serve.problems import PROBLEM_JSON, problem_body
 
 if TYPE_CHECKING:
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
 
     from stream_dedup.config.serve_section import ServeConfig
 
-MAX_HEAD = 32 << 10
-"""Bytes of a request's line and headers."""
 BACKLOG = 256
 """Connections that the kernel keeps until they are accepted."""
 DRAIN_S = 5
@@ -100,7 +100,8 @@ class TimedProtocol(H11Protocol):
         """Answer a request that is no HTTP with a problem."""
         self.faults.note("malformed request", self._peer)
         body = problem_body(HTTPStatus.BAD_REQUEST, "malformed-request", "the request is not valid HTTP/1.1")
-        headers = [(b"content-type", PROBLEM_JSON.encode()), (b"connection", b"close")]
+        length = str(len(body)).encode()
+        headers = [(b"content-type", PROBLEM_JSON.encode()), (b"content-length", length), (b"connection", b"close")]
         for event in (h11.Response(status_code=400, headers=headers), h11.Data(data=body), h11.EndOfMessage()):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
@@ -185,7 +186,8 @@ class _LimitedServer(uvicorn.Server):
             accepted.setblocking(False)  # noqa: FBT003 - the standard library's own parameter
             task = asyncio.create_task(self._open(accepted))
             self._opening[task] = loop.time()
-            task.add_done_callback(self._opening.pop)
+            task.add_done_callback(partial(self._opened, accepted))
+            await asyncio.sleep(0)  # connections that were ended close before the next one is accepted
 
     async def _open(self, accepted: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -196,6 +198,12 @@ class _LimitedServer(uvicorn.Server):
             )
         except OSError as error:  # a handshake that failed or took too long
             self._faults.note("no connection", str(error) or type(error).__name__)
+
+    def _opened(self, accepted: socket.socket, task: asyncio.Task[None]) -> None:
+        """Note that a connection is open, or was given up: then nobody else closes its socket."""
+        del self._opening[task]
+        if task.cancelled() or task.exception() is not None:
+            accepted.close()
 
     def _make_protocol(self) -> asyncio.Protocol:
         protocol: asyncio.Protocol = self._protocol(

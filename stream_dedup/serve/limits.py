@@ -2,7 +2,8 @@
 
 In this order, for every request:
 
-1. The token. Without it the answer is 401, except for the open pages. A service without a token answers only requests
+1. The head: at most ``MAX_HEAD`` bytes.
+   The token. Without it the answer is 401, except for the open pages. A service without a token answers only requests
    that name a loopback host: a page of a stranger that a browser was made to load from this address names its own.
 2. The body: at most ``serve.max_body_bytes``, complete within ``serve.client_s``, and all bodies under way together at
    most ``BODIES`` times as large. It is read before the application is called, and no further than its limit.
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 BODIES = 8
 """Bodies of the largest size that fit into memory at once."""
+MAX_HEAD = 32 << 10
+"""Bytes of a request's line and headers."""
 OPEN_PAGES = ("/healthz", "/readyz")
 """Pages that need no token: probes have none."""
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
@@ -80,6 +83,7 @@ class Gate:
 
     async def _answered(self, scope: Scope, receive: Receive, send: Send, answer: _Answer) -> None:
         try:
+            _check_head(scope)
             self._check_client(scope)
             body = await self._body(scope, receive)
             try:
@@ -183,6 +187,15 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
         return messages.pop() if messages else await receive()
 
     return replayed
+
+
+def _check_head(scope: Scope) -> None:
+    """Refuse a head that is too large; one that arrives in parts is refused before it is whole (``connections``)."""
+    size = len(scope["raw_path"]) + len(scope["query_string"])
+    size += sum(len(name) + len(value) for name, value in scope["headers"])
+    if size > MAX_HEAD:
+        detail = f"the line and the headers of a request may have {MAX_HEAD} bytes"
+        raise ProblemError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", detail)
 
 
 def _hosts(address: str) -> Collection[str]:

@@ -1,0 +1,199 @@
+"""The service beside a log that changes: trimmed, replaced, damaged, unreachable; and an index of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.errors import UserError
+from stream_dedup.index import LogIndex, mark_corrupt
+from stream_dedup.ports import Partition, PassingError
+from tests.memory.runtime import Phase
+from tests.serve.served import MemoryService
+from tests.waiting import wait_until
+
+STORIES = [
+    "渡口的船今天早上开了，船上有三十二名乘客，他们大多去对岸的市场卖菜，傍晚再坐同一条船回来。",
+    "The council approved the new bridge after a long debate, and the works will begin in the spring of next year.",
+    "Die Bibliothek bleibt im Winter länger geöffnet, damit Schüler sich auf ihre Prüfungen vorbereiten können.",
+]
+WAIT_S = 60.0
+
+
+def value(number: int) -> bytes:
+    return json.dumps({"id": f"story {number}", "text": STORIES[number]}).encode()
+
+
+def verdicts(made: MemoryService) -> list[str]:
+    """The verdict of each story."""
+    answer = made.call("POST", "/v1/check", {"articles": [{"text": text} for text in STORIES]})
+    assert answer.status == 200, answer.body
+    return [one["verdict"] for one in answer.json["results"]]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> MemoryService:
+    """A log with the first story."""
+    service = MemoryService(tmp_path)
+    service.begin_log()
+    service.log_articles([value(0)])
+    return service
+
+
+@pytest.mark.slow
+def test_a_restarted_service_goes_on_where_it_was(made: MemoryService) -> None:
+    """Its index is kept; what was logged meanwhile is applied."""
+    with made.serve():
+        assert verdicts(made) == ["duplicate", "unique", "unique"]
+    made.log_articles([value(1)])
+    with made.serve():
+        assert verdicts(made) == ["duplicate", "duplicate", "unique"]
+
+
+@pytest.mark.slow
+@pytest.mark.expect_log("is damaged .* it is built from the log again")
+def test_a_damaged_index_is_built_again(made: MemoryService) -> None:
+    """It is a cache of the log."""
+    with made.serve():
+        pass
+    mark_corrupt(made.config.serve.data_dir / "index")
+    with made.serve():
+        assert verdicts(made) == ["duplicate", "unique", "unique"]
+
+
+@pytest.mark.slow
+@pytest.mark.expect_log("is another log and that one is gone.*what it had is kept in .*kept-1")
+def test_the_index_of_a_log_that_is_gone_is_kept_aside(made: MemoryService) -> None:
+    """It may be the last copy of a history: the service follows the new log, and deletes nothing."""
+    with made.serve():
+        pass
+    made.cluster.delete_topic(made.config.log_topic)
+    made.begin_log()
+    made.log_articles([value(2)])
+    with made.serve():
+        assert verdicts(made) == ["unique", "unique", "duplicate"]
+    with LogIndex.read(made.config.serve.data_dir / "index" / "kept-1", scheme=None) as kept:
+        assert kept.stats().articles == 1
+
+
+@pytest.mark.slow
+@pytest.mark.expect_log(
+    "the log is opened again", "is another log", "topic .* was made again", "groups are not followed"
+)
+def test_a_log_that_is_made_again_under_a_running_service_is_followed(made: MemoryService) -> None:
+    """Nobody starts the service again."""
+    made.log_articles([value(1)])
+    made.connection.notices = lambda: True
+    with made.serve():
+        assert verdicts(made) == ["duplicate", "duplicate", "unique"]
+        made.cluster.delete_topic(made.config.log_topic)
+        made.begin_log()
+        made.log_articles([value(2)])
+
+        def follows() -> bool:
+            answer = made.call("POST", "/v1/check", {"text": STORIES[2]})
+            return answer.status == 200 and answer.json["results"][0]["verdict"] == "duplicate"
+
+        wait_until(follows, WAIT_S, "the new log is followed")
+        assert verdicts(made) == ["unique", "unique", "duplicate"]
+
+
+@pytest.mark.slow
+@pytest.mark.expect_log("groups wait for the broker")
+def test_answers_go_on_while_no_broker_answers(made: MemoryService) -> None:
+    """As of the offset that was read; /readyz says that they are not up to date, and when they are again."""
+    with made.serve():
+
+        def away(_call: str, phase: Phase) -> None:
+            if phase is Phase.BEGIN:
+                msg = "the broker is away"
+                raise PassingError(msg)
+
+        before, made.connection.hook = made.connection.hook, away
+        wait_until(lambda: made.call("GET", "/readyz").status == 503, WAIT_S, "the service notices")
+        assert made.call("GET", "/readyz").body == b"no broker answers\n"
+        assert made.call("GET", "/healthz").status == 200
+        assert verdicts(made) == ["duplicate", "unique", "unique"]
+        made.log_articles([value(1)])
+        made.connection.hook = before
+        made.wait_ready()
+        assert verdicts(made) == ["duplicate", "duplicate", "unique"]
+
+
+@pytest.mark.slow
+def test_the_rules_are_those_of_the_log(tmp_path: Path) -> None:
+    """A configuration with another profile or other rules is no reason to stop: the log's scheme is found."""
+    made = MemoryService(tmp_path, match={"profile": "comment"})
+    made.begin_log()
+    made.log_articles([value(0)])
+    other = MemoryService(tmp_path / "other", match={"profile": "article", "limit": 3, "window": "1m"})
+    other.cluster, other.config = made.cluster, other.config
+    with other.serve():
+        answer = other.call("POST", "/v1/check", {"text": STORIES[0]}).json
+    assert answer["results"][0]["match"]["id"] == "story 0"
+    assert answer["rules"]["scheme"].startswith("comment/")
+
+
+@pytest.mark.slow
+def test_texts_of_another_scheme_cannot_be_checked(tmp_path: Path) -> None:
+    """The answer names the difference; the rest of the service works."""
+    made = MemoryService(tmp_path, features={"seed": 7})
+    made.begin_log()
+    made.log_articles([value(0)])
+    other = MemoryService(tmp_path / "other")
+    other.cluster = made.cluster
+    with other.serve():
+        answer = other.call("POST", "/v1/check", {"text": STORIES[0]})
+        assert (answer.status, answer.json["type"]) == (409, "urn:stream-dedup:problem:other-scheme")
+        assert "seed" in answer.json["detail"]
+        assert other.call("GET", "/readyz").status == 200
+
+
+def test_a_folder_of_filter_is_not_touched(tmp_path: Path, fill: Callable[[Path], None]) -> None:
+    """Its index is the only copy of what it holds."""
+    made = MemoryService(tmp_path)
+    made.begin_log()
+    fill(made.config.serve.data_dir / "index")
+    with pytest.raises(UserError, match="is the only place of what it holds"), made.serve():
+        pass
+
+
+@pytest.fixture
+def fill() -> Callable[[Path], None]:
+    """Makes an index as the Python API keeps it."""
+
+    def make(path: Path) -> None:
+        from stream_dedup import Index  # noqa: PLC0415 - loads RocksDB
+
+        path.parent.mkdir(parents=True)
+        with Index(path) as index:
+            index.add("a", STORIES[0])
+
+    return make
+
+
+def test_an_index_that_another_process_uses_is_refused(made: MemoryService) -> None:
+    """Two services need two folders."""
+    with made.serve(), pytest.raises(UserError, match="index"), made.serve():
+        pass
+
+
+def test_a_log_is_only_read(made: MemoryService) -> None:
+    """The service appends nothing, cuts nothing, and commits no offset."""
+    partition = made.cluster.partition(Partition(made.config.log_topic, 0))
+    before = (partition.start, partition.end, dict(made.cluster.group("group").committed))
+    calls: set[str] = set()
+    hook = made.connection.hook
+
+    def note(call: str, phase: Phase) -> None:
+        calls.add(call)
+        hook(call, phase)
+
+    made.connection.hook = note
+    with made.serve():
+        assert verdicts(made) == ["duplicate", "unique", "unique"]
+    assert (partition.start, partition.end, dict(made.cluster.group("group").committed)) == before
+    assert calls.isdisjoint({"log.append", "log.cut", "log-topic.prepare"})

@@ -1,0 +1,389 @@
+"""What hostile clients try, and what they are answered; afterwards the service answers as before.
+
+Each test has its own claim; the tables name what is sent. An answer is a problem, or the connection is closed.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.serve.clients import Client
+from tests.serve.served import MemoryService
+from tests.waiting import wait_until
+
+CLIENT_S = 1.0
+"""``serve.client_s`` of these tests."""
+CUT_S = 20.0
+"""A client that must be cut off is cut off within this time on a busy machine."""
+BODY = 64 << 10
+CONNECTIONS = 32
+MARKUP = '<script>alert(1)</script><img src=x onerror="alert(2)"> a story about markup, told at some length here'
+PROBLEM = "application/problem+json"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemoryService]:
+    """A service with small limits, whose log has an article full of markup."""
+    limits = {"client_s": CLIENT_S, "max_body_bytes": BODY, "connections": CONNECTIONS, "queue_articles": 500}
+    made = MemoryService(tmp_path_factory.mktemp("hostile"), serve=limits)
+    made.begin_log()
+    made.log_articles([json.dumps({"id": MARKUP, "text": MARKUP}).encode()])
+    with made.serve():
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def answers_afterwards(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After each test the service answers a new client."""
+    yield
+    if "service" in request.fixturenames:
+        made: MemoryService = request.getfixturevalue("service")
+        result = made.call("POST", "/v1/check", {"text": MARKUP})
+        assert (result.status, result.json["results"][0]["verdict"]) == (200, "duplicate")
+
+
+def everything(connection: socket.socket) -> bytes:
+    """All that the server sends before it closes the connection."""
+    parts = []
+    with connection:
+        try:
+            while part := connection.recv(65_536):
+                parts.append(part)
+        except ConnectionError:
+            pass
+    return b"".join(parts)
+
+
+def raw(service: MemoryService, sent: bytes) -> tuple[int, str, bytes]:
+    """Status, type and body of the first answer to these bytes; status 0 if there is none."""
+    connection = service.connect()
+    connection.sendall(sent)
+    connection.shutdown(socket.SHUT_WR)
+    head, _, body = everything(connection).partition(b"\r\n\r\n")
+    lines = head.decode("latin-1").split("\r\n")
+    kind = next((line.partition(": ")[2] for line in lines if line.lower().startswith("content-type:")), "")
+    return (int(lines[0].split(" ")[1]) if lines[0] else 0), kind, body
+
+
+HOST = b"Host: 127.0.0.1\r\n"
+JSON_TYPE = b"Content-Type: application/json\r\n"
+MALFORMED: dict[str, tuple[bytes, int]] = {
+    "a TLS hello": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(64) + b"\r\n\r\n", 400),
+    "no HTTP": (b"hello there\r\n\r\n", 400),
+    "HTTP/0.9": (b"GET /healthz\r\n\r\n", 400),
+    "no Host": (b"GET /healthz HTTP/1.1\r\n\r\n", 400),
+    "two hosts": (b"GET /v1/status HTTP/1.1\r\n" + HOST + b"Host: evil.example\r\n\r\n", 400),
+    "a head of 40 KiB": (b"GET /healthz HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 40_960 + b"\r\n\r\n", 431),
+    "a head of 400 KiB": (b"GET /healthz HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 409_600 + b"\r\n\r\n", 400),
+    "a target of 40 KiB": (b"GET /" + b"a" * 40_960 + b" HTTP/1.1\r\n" + HOST + b"\r\n", 431),
+    "a zero byte in a header": (b"GET /healthz HTTP/1.1\r\n" + HOST + b"X: a\x00b\r\n\r\n", 400),
+    "a folded header name": (b"GET /healthz HTTP/1.1\r\n" + HOST + b"X y: z\r\n\r\n", 400),
+    "two lengths": (
+        b"POST /v1/check HTTP/1.1\r\n" + HOST + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+        400,
+    ),
+    "a negative length": (b"POST /v1/check HTTP/1.1\r\n" + HOST + b"Content-Length: -1\r\n\r\n", 400),
+    "a length that is no number": (b"POST /v1/check HTTP/1.1\r\n" + HOST + b"Content-Length: 0x10\r\n\r\n", 400),
+    "a length of 31 digits": (
+        b"POST /v1/check HTTP/1.1\r\n" + HOST + b"Content-Length: 1" + b"0" * 30 + b"\r\n\r\n",
+        400,
+    ),
+    "a length beyond the limit": (b"POST /v1/check HTTP/1.1\r\n" + HOST + b"Content-Length: 999999999\r\n\r\n", 413),
+    "an unknown encoding": (b"POST /v1/check HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: brotli\r\n\r\n", 400),
+    "a chunk without a size": (
+        b"POST /v1/check HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n",
+        400,
+    ),
+    "an unknown method": (b"BREW /v1/check HTTP/1.1\r\n" + HOST + b"\r\n", 405),
+    "another method": (b"DELETE /v1/check HTTP/1.1\r\n" + HOST + b"\r\n", 405),
+    "TRACE": (b"TRACE /v1/status HTTP/1.1\r\n" + HOST + b"\r\n", 405),
+    "an upgrade": (
+        b"GET /v1/verdicts2 HTTP/1.1\r\n" + HOST + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        404,
+    ),
+    "a form": (
+        b"POST /v1/check HTTP/1.1\r\n" + HOST + b'Content-Type: text/plain\r\nContent-Length: 12\r\n\r\n{"text":"a"}',
+        422,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_malformed_request_is_refused(service: MemoryService, name: str) -> None:
+    """With a problem, or by the end of the connection."""
+    sent, expected = MALFORMED[name]
+    status, kind, body = raw(service, sent)
+    assert status == expected, body
+    if status:
+        assert kind == PROBLEM
+        assert json.loads(body)["status"] == status
+
+
+PATHS = (
+    "/../../etc/passwd",
+    "/%2e%2e/%2e%2e/etc/passwd",
+    "/..%2f..%2fetc%2fpasswd",
+    "//etc/passwd",
+    "/v1/../../etc/passwd",
+    "/v1/check/",
+    "/v1%2fcheck%00",
+    "/v1/groups/../status",
+    "/v1/groups/%3Cscript%3Ealert(1)%3C/script%3E",
+    "/v1/articles/..%2f..%2fetc%2fpasswd",
+    "/v1/articles/%F0%9F%98%80%00%0d%0aX-Injected:%201",
+    "/docs",
+    "/redoc",
+    "/openapi.json",
+    "/static/../app.py",
+    "/.git/config",
+)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_tricky_path_is_not_found(service: MemoryService, path: str) -> None:
+    """It names no file, and the answer does not repeat it."""
+    answer = service.call("GET", path)
+    assert (answer.status, answer.headers["content-type"]) == (404, PROBLEM)
+    assert "x-injected" not in answer.headers
+    assert all(part not in answer.body.decode() for part in ("passwd", "script", "app.py", ".git"))
+
+
+def test_paths_do_not_become_labels_of_metrics(service: MemoryService) -> None:
+    """A client that asks for a thousand paths makes no thousand series."""
+    for number in range(30):
+        service.call("GET", f"/secret-{number}")
+        service.call("GET", f"/v1/articles/secret-{number}")
+    metrics = service.call("GET", "/metrics").body.decode()
+    assert "secret" not in metrics
+    assert 'route="other",status="404"' in metrics
+    assert 'route="/v1/articles/{article_id:path}",status="404"' in metrics
+
+
+def test_markup_is_data(service: MemoryService) -> None:
+    """Ids and texts with scripts are JSON that no browser takes for a page, and scripts may not run anyhow."""
+    answer = service.call("POST", "/v1/check", {"text": MARKUP})
+    assert answer.json["results"][0]["match"]["id"] == MARKUP
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil"])
+def test_a_page_of_a_stranger_is_refused(service: MemoryService, host: str) -> None:
+    """DNS rebinding: its browser names the stranger's host, though it reaches this one."""
+    answer = service.call("POST", "/v1/check", {"text": "a"}, {"Host": host})
+    assert (answer.status, answer.json["type"]) == (421, "urn:stream-dedup:problem:wrong-host")
+    assert "evil" not in answer.body.decode()
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:80"])
+def test_loopback_hosts_are_answered(service: MemoryService, host: str) -> None:
+    """Whatever the port is."""
+    assert service.call("GET", "/v1/openapi.json", headers={"Host": host}).status == 200
+
+
+# Oversized.
+
+
+def test_a_body_beyond_the_limit_is_refused_before_it_is_sent(service: MemoryService) -> None:
+    """The announced length is enough: nothing of the body is waited for."""
+    connection = service.connect()
+    connection.sendall(b"POST /v1/check HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n" % (BODY + 1))
+    assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
+    connection.close()
+
+
+def test_a_body_at_the_limit_is_read(service: MemoryService) -> None:
+    """The limit is the largest body that is allowed."""
+    fill = json.dumps({"text": ""}).encode()
+    text = "a" * (BODY - len(fill))
+    answer = service.call("POST", "/v1/check", {"text": text})
+    assert (answer.status, answer.json["results"][0]["verdict"]) == (200, "unique")
+    assert service.call("POST", "/v1/check", {"text": text + "a"}).status == 413
+
+
+def test_an_endless_body_is_refused_at_the_limit(service: MemoryService) -> None:
+    """Sent in chunks without an end: the answer comes at the limit, and the connection ends soon afterwards."""
+    connection = service.connect()
+    connection.sendall(b"POST /v1/check HTTP/1.1\r\n" + HOST + JSON_TYPE + b"Transfer-Encoding: chunked\r\n\r\n")
+    sent = 0
+    began = time.monotonic()
+    with pytest.raises(ConnectionError):  # noqa: PT012 - until the server closes
+        while time.monotonic() - began < CUT_S:
+            connection.sendall(b"1000\r\n" + b"a" * 4096 + b"\r\n")
+            sent += 4096
+    assert sent > BODY
+    connection.close()
+
+
+def test_deep_nesting_is_refused(service: MemoryService) -> None:
+    """Nobody's stack is used up."""
+    answer = service.call("POST", "/v1/check", b'{"articles":' * 5000 + b"1" + b"}" * 5000)
+    assert (answer.status, answer.json["errors"][0]["detail"]) == (422, "JSON nested deeper than 512")
+
+
+def test_a_number_without_an_end_is_refused(service: MemoryService) -> None:
+    """Python would take quadratic time for its digits."""
+    began = time.process_time()
+    assert service.call("POST", "/v1/check", b'{"text": "a", "top": %s}' % (b"9" * 60_000)).status == 422
+    assert time.process_time() - began < 2
+
+
+# Slow.
+
+
+def trickle(connection: socket.socket, content: bytes, every_s: float) -> float:
+    """Send a byte at a time until the server closes the connection; return the seconds that it took."""
+    began = time.monotonic()
+    try:
+        for byte in content:
+            connection.sendall(bytes([byte]))
+            time.sleep(every_s)  # a slow client is what this is about
+            connection.setblocking(False)
+            try:
+                if connection.recv(10_000) == b"":
+                    break
+            except BlockingIOError:
+                pass
+            finally:
+                connection.setblocking(True)
+    except ConnectionError:
+        pass
+    return time.monotonic() - began
+
+
+def test_a_head_that_trickles_in_is_cut_off(service: MemoryService) -> None:
+    """Each byte restarts nothing: the whole head has ``serve.client_s``."""
+    with closing(service.connect()) as connection:
+        took = trickle(connection, b"GET /healthz HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 1000, 0.05)
+    assert CLIENT_S * 0.9 < took < CUT_S
+
+
+def test_a_connection_without_a_request_is_cut_off(service: MemoryService) -> None:
+    """The first one, and the next one on a connection that is kept open."""
+    for first in (b"", b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n"):
+        began = time.monotonic()
+        connection = service.connect()
+        connection.sendall(first)
+        got = everything(connection)
+        assert got.startswith(b"HTTP/1.1 200") is bool(first)
+        assert CLIENT_S * 0.9 < time.monotonic() - began < CUT_S
+
+
+def test_a_body_that_trickles_in_is_cut_off(service: MemoryService) -> None:
+    """The answer is 408, and the connection is closed."""
+    connection = service.connect()
+    connection.sendall(b"POST /v1/check HTTP/1.1\r\n" + HOST + JSON_TYPE + b"Content-Length: 1000\r\n\r\n{")
+    got = everything(connection)
+    assert got.startswith(b"HTTP/1.1 408 ")
+    assert b'"type":"urn:stream-dedup:problem:timeout"' in got
+
+
+def test_a_client_that_does_not_read_is_cut_off(service: MemoryService) -> None:
+    """It sends requests and takes no answer: its connection does not stay open."""
+    assert service.running is not None
+    server = service.running._server
+    before = server.connections
+    with closing(service.connect()) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(0.2)
+        request = b"GET /v1/openapi.json HTTP/1.1\r\n" + HOST + b"\r\n"
+        try:
+            for _ in range(2000):
+                connection.sendall(request)
+        except (TimeoutError, ConnectionError):
+            pass
+        wait_until(lambda: server.connections <= before, CUT_S, "the connection is closed")
+
+
+# Many.
+
+
+def test_a_thousand_connections_shut_nobody_out(service: MemoryService) -> None:
+    """Idle ones are closed for new ones: a client with a request is answered at once, and few connections are open."""
+    assert service.running is not None
+    with ExitStack() as stack:
+        for _ in range(1000):
+            stack.enter_context(closing(service.connect()))
+        began = time.monotonic()
+        assert service.call("GET", "/healthz").status == 200
+        assert service.call("POST", "/v1/check", {"text": MARKUP}).status == 200
+        assert time.monotonic() - began < CUT_S
+        assert service.running._server.connections <= CONNECTIONS
+
+
+def test_a_full_queue_refuses_at_once(service: MemoryService) -> None:
+    """While 500 articles wait, the next one is answered with 503 and the time to try again."""
+    assert service.running is not None
+    held = threading.Event()
+    answers: list[Any] = []
+    service.running.follower.ask(lambda _: held.wait(CUT_S))
+    large = threading.Thread(
+        target=lambda: answers.append(service.call("POST", "/v1/check", {"articles": [{"text": "a"}] * 500}))
+    )
+    try:
+        large.start()
+        gauge = "stream_dedup_serve_articles_waiting 500.0"
+        wait_until(lambda: gauge in service.call("GET", "/metrics").body.decode(), CUT_S, "the queue is full")
+        answer = service.call("POST", "/v1/check", {"text": "a"})
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        assert answer.json["type"] == "urn:stream-dedup:problem:busy"
+        assert service.call("GET", "/healthz").status == 200
+    finally:
+        held.set()
+        large.join()
+    assert [one.status for one in answers] == [200]
+
+
+def test_many_clients_at_once_are_answered(service: MemoryService) -> None:
+    """Each gets the answer to its own request."""
+    answers: dict[int, Any] = {}
+
+    def ask(number: int) -> None:
+        with Client(service.port) as client:
+            for _ in range(5):
+                articles = [{"text": MARKUP}, {"text": f"{number} is a number, and nothing like the story"}]
+                answers[number] = client.call("POST", "/v1/check", {"articles": articles, "top": 1}).json["results"]
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [[one["verdict"] for one in answers[number]] for number in range(12)] == [["duplicate", "unique"]] * 12
+
+
+@pytest.mark.expect_log("a request for /v1/check failed")
+def test_an_error_of_the_service_is_a_problem(service: MemoryService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bug is answered without its words; the log of the service has them."""
+    assert service.running is not None
+
+    def fail(*_: object) -> None:
+        msg = "secret words"
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr("stream_dedup.serve.checking.check_values", fail)
+    answer = service.call("POST", "/v1/check", {"text": "a"})
+    assert (answer.status, answer.headers["content-type"]) == (500, PROBLEM)
+    assert "secret" not in answer.body.decode()
+
+
+def test_a_service_that_ends_refuses_what_waits(tmp_path: Path) -> None:
+    """A request under way gets an answer, and the port is free afterwards."""
+    made = MemoryService(tmp_path)
+    answers: list[Any] = []
+    with made.serve(until_ready=False):
+        port = made.port
+        answers.append(made.call("POST", "/v1/check", {"text": "a"}).status)
+    assert answers == [503]
+    with socket.socket() as free, pytest.raises(ConnectionError):
+        free.connect(("127.0.0.1", port))
