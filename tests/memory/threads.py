@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from tests.memory.broker import FIRST_TIME_MS
 from tests.memory.runtime import Signal
 
 
@@ -13,7 +14,8 @@ class ThreadRuntime:
     """Implements ``Runtime`` with the machine's clock; the cluster's calls are short and need no lock of their own."""
 
     def __init__(self) -> None:
-        self._begun = time.monotonic()
+        """The cluster's clocks show the machine's time."""
+        self._begun = time.monotonic() - (time.time() - FIRST_TIME_MS / 1000)
 
     def now(self) -> float:
         return time.monotonic() - self._begun

@@ -1,0 +1,199 @@
+"""The other routes: explanations, articles, groups, verdicts; and their pages of answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from stream_dedup.core.headers import output_headers
+from stream_dedup.core.model import Coordinates, Judgement, SourceOffset
+from stream_dedup.ports import Partition
+from tests.memory.partition import Message
+from tests.serve.served import TOPIC, MemoryService
+from tests.waiting import wait_until
+
+STORY = "渡口的船今天早上开了，船上有三十二名乘客，他们大多去对岸的市场卖菜，傍晚再坐同一条船回来。"
+EDITED = STORY.replace("三十二", "三十三")
+OTHER = "The council approved the new bridge after a long debate, and the works will begin in the spring of next year."
+ARTICLES = [("https://example.org/a?b=1", STORY), ("b", EDITED), ("c", OTHER), ("b", EDITED), ("empty", " ")]
+
+
+def write_outputs(made: MemoryService, judgements: list[Judgement], values: list[bytes]) -> None:
+    """Write outputs as a worker would."""
+    for offset, (judgement, value) in enumerate(zip(judgements, values, strict=True)):
+        topic = getattr(made.config.topics, str(judgement.verdict))
+        at = Coordinates(made.topic_id, 0, SourceOffset(offset))
+        headers = output_headers(judgement, 0, "scheme", TOPIC, at, made.cluster.time_ms())
+        partition = made.cluster.partition(Partition(topic, 0))
+        made.cluster.append(partition, Message(b"key", value, tuple(headers), made.cluster.time_ms()))
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemoryService]:
+    """A service whose articles have verdicts in the output topics."""
+    made = MemoryService(tmp_path_factory.mktemp("routes"))
+    for topic in (made.config.topics.unique, made.config.topics.duplicate, made.config.topics.rejected):
+        made.cluster.make_topic(topic)
+    made.begin_log()
+    values = [json.dumps({"id": name, "text": text}).encode() for name, text in ARTICLES]
+    made.log_articles(values)
+    with made.serve() as running:
+        judged = running.follower.ask(lambda index: index.judge((1 << 20) + _rows(len(values)))).result()
+        write_outputs(made, judged, values)
+
+        def is_followed() -> bool:
+            answer = made.call("GET", "/v1/verdicts")
+            return answer.status == 200 and len(answer.json["latest"]) == len(ARTICLES)
+
+        wait_until(is_followed, 30, "the outputs are followed")
+        yield made
+
+
+def _rows(count: int) -> Any:  # noqa: ANN401 - an array
+    import numpy as np  # noqa: PLC0415
+
+    return np.arange(count)
+
+
+@pytest.mark.slow
+def test_an_article_is_found_by_its_id(service: MemoryService) -> None:
+    """Newest first, with its group and its text from the source topic; an id may be a URL."""
+    answer = service.call("GET", "/v1/articles/b").json
+    assert [one["source"]["offset"] for one in answer["articles"]] == [3, 1]
+    assert {one["text"] for one in answer["articles"]} == {EDITED}
+    assert len({one["group"] for one in answer["articles"]}) == 1
+    (first,) = service.call("GET", "/v1/articles/https://example.org/a%3Fb=1").json["articles"]
+    assert (first["text"], first["group"], first["match"]) == (STORY, answer["articles"][0]["group"], None)
+    assert "text" not in service.call("GET", "/v1/articles/b?texts=false").json["articles"][0]
+
+
+def test_an_unknown_id_is_not_found(service: MemoryService) -> None:
+    """Nor is an empty one, or a list of none."""
+    assert service.call("GET", "/v1/articles/nobody").status == 404
+    assert service.call("GET", "/v1/articles/").status == 422
+    assert service.call("GET", "/v1/articles/b?limit=0").status == 422
+
+
+def test_groups_are_listed_and_shown(service: MemoryService) -> None:
+    """The largest of a window, with the totals; one of them with its growth and its articles."""
+    listed = service.call("GET", "/v1/groups?window=hour").json
+    (group,) = listed["groups"]
+    assert (group["size"], group["first"]["id"]) == (3, "https://example.org/a?b=1")
+    assert (listed["totals"]["unique"], listed["totals"]["duplicates"]) == (2, 2)
+    assert listed["totals"]["rejected"] == {"empty_text": 1}
+    assert listed["outputs"]["problem"] is None
+    shown = service.call("GET", f"/v1/groups/{group['id']}?window=day&limit=2&texts=true").json
+    assert [one["id"] for one in shown["members"]] == ["https://example.org/a?b=1", "b"]
+    assert [one["text"] for one in shown["members"]] == [STORY, EDITED]
+    assert sum(bucket["articles"] for bucket in shown["growth"]) == 3
+    rest = service.call("GET", f"/v1/groups/{group['id']}?limit=2&after={shown['after']}").json
+    assert ([one["id"] for one in rest["members"]], rest["after"]) == (["b"], None)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/v1/groups/nothing", 404),
+        ("/v1/groups/00000000-0000-0000-0000-000000000000-0-0", 404),
+        ("/v1/groups?window=century", 422),
+        ("/v1/groups?limit=201", 422),
+        ("/v1/verdicts?limit=-1", 422),
+    ],
+)
+def test_what_is_no_group_is_refused(service: MemoryService, path: str, status: int) -> None:
+    """Unknown ones, and parameters out of range."""
+    assert service.call("GET", path).status == status
+
+
+def test_a_page_that_no_answer_named_is_refused(service: MemoryService) -> None:
+    """The cursor is what an answer said, nothing else."""
+    (group,) = service.call("GET", "/v1/groups").json["groups"]
+    assert service.call("GET", f"/v1/groups/{group['id']}?after=elsewhere").status == 422
+
+
+def test_the_matches_of_a_check_have_their_groups(service: MemoryService) -> None:
+    """So a page can lead from a text to the story that it belongs to."""
+    (result,) = service.call("POST", "/v1/check", {"text": EDITED}).json["results"]
+    (group,) = service.call("GET", "/v1/groups").json["groups"]
+    assert {near["group"] for near in result["nearest"]} == {result["match"]["group"]} == {group["id"]}
+
+
+def test_two_texts_are_explained(service: MemoryService) -> None:
+    """As `stream-dedup explain` does, under the rules of the log."""
+    answer = service.call("POST", "/v1/explain", {"a": {"text": STORY}, "b": {"text": EDITED}})
+    assert answer.status == 200
+    assert (answer.json["verdict"], answer.json["found"]) == ("duplicate", True)
+    assert (answer.json["a"]["text"], answer.json["b"]["text"]) == (STORY, EDITED)
+    assert len(answer.json["a"]["sums"]) == 256
+    assert (
+        service.call("POST", "/v1/explain", {"a": {"text": OTHER}, "b": {"text": EDITED}}).json["verdict"] == "unique"
+    )
+
+
+def test_a_logged_article_is_explained_with_its_text(service: MemoryService) -> None:
+    """By its id, and by the source that an answer names."""
+    by_id = service.call("POST", "/v1/explain", {"a": {"id": "c"}, "b": {"text": OTHER}}).json
+    assert (by_id["verdict"], by_id["a"]["text"], by_id["distance"]) == ("duplicate", OTHER, 0)
+    (result,) = service.call("POST", "/v1/check", {"text": OTHER}).json["results"]
+    by_source = service.call("POST", "/v1/explain", {"a": {"source": result["match"]["source"]}, "b": {"text": OTHER}})
+    assert by_source.json == by_id
+
+
+def test_a_logged_article_whose_text_is_gone_is_explained_by_its_entry(service: MemoryService) -> None:
+    """Signature, blocks and distances are in the log; features and sums are not known."""
+    source = service.cluster.partition(Partition(TOPIC, 0))
+    start, source.start = source.start, 1
+    try:
+        answer = service.call("POST", "/v1/explain", {"a": {"id": "https://example.org/a?b=1"}, "b": {"text": EDITED}})
+        shown = service.call("GET", "/v1/articles/https://example.org/a%3Fb=1").json["articles"][0]
+    finally:
+        source.start = start
+    assert (answer.json["verdict"], answer.json["a"]["text"], answer.json["a"]["sums"]) == ("duplicate", None, None)
+    assert (shown["text"], shown["text_missing"]) == (None, "the source topic has no such record any more")
+
+
+@pytest.mark.parametrize(
+    ("a", "status"),
+    [
+        ({}, 422),
+        (
+            {
+                "text": STORY,
+                "source": {"topic_id": "00000000-0000-0000-0000-000000000000", "partition": 0, "offset": 0},
+            },
+            422,
+        ),
+        ({"id": "nobody"}, 404),
+        ({"source": {"topic_id": "00000000-0000-0000-0000-000000000000", "partition": 0, "offset": 0}}, 404),
+        ({"source": {"topic_id": "no id", "partition": 0, "offset": 0}}, 422),
+        ({"source": {"topic_id": "00000000-0000-0000-0000-000000000000", "partition": -1, "offset": 0}}, 422),
+        ({"text": " "}, 422),
+        ({"text": 7}, 422),
+        ({"text": "a" * 100_001}, 422),
+    ],
+)
+def test_what_cannot_be_explained_is_refused(service: MemoryService, a: dict[str, Any], status: int) -> None:
+    """Nothing, two things, unknown articles, unreadable texts, and texts that are too long."""
+    answer = service.call("POST", "/v1/explain", {"a": a, "b": {"text": STORY}})
+    assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
+
+
+def test_the_last_verdicts_are_shown(service: MemoryService) -> None:
+    """Newest first, with the counts of each bucket."""
+    answer = service.call("GET", "/v1/verdicts?limit=2&window=hour").json
+    assert [one["id"] for one in answer["latest"]] == ["empty", "b"]
+    assert answer["latest"][0]["reason_code"] == "empty_text"
+    assert sum(bucket["articles"] for bucket in answer["history"]) == len(ARTICLES)
+
+
+def test_every_route_is_described_with_its_problems(service: MemoryService) -> None:
+    """The description has a summary for each, and examples for each body."""
+    described = service.call("GET", "/v1/openapi.json").json
+    operations = [one for path in described["paths"].values() for one in path.values()]
+    assert len(operations) == 10
+    assert all(one["summary"] for one in operations)
+    (example,) = described["components"]["schemas"]["ExplainRequest"]["examples"]
+    assert service.call("POST", "/v1/explain", example).status == 200
