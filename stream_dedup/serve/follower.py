@@ -262,7 +262,8 @@ class LogFollower:
                 if self._is_asked and self._clock.monotonic() >= until:
                     self._answer(following)
                     until = self._clock.monotonic() + APPLY_S
-        following.look()
+        if following.look():
+            self._metrics.serve_index_entries.set(following.index.stats().articles)
         self._show(following)
         if self._is_asked:
             self._wake.set()
@@ -371,8 +372,8 @@ class _Following:
         """Whether a broker has answered lately."""
         return self._clock.monotonic() - self._answered_at < SILENCE_S
 
-    def look(self) -> None:
-        """Take the answer about the log's end, and ask again from time to time."""
+    def look(self) -> bool:
+        """Take the answer about the log's end, and ask again from time to time; return whether it did."""
         now = self._clock.monotonic()
         if self._request is not None and self._request.done():
             if self._request.exception() is None:
@@ -380,6 +381,8 @@ class _Following:
             self._request = None
         if self._request is None and now - self._asked_at >= ASK_END_S:
             self._request, self._asked_at = self.tail.request_end(), now
+            return True
+        return False
 
 
 def _complete(future: Future[Any], work: Callable[[], Any]) -> None:

@@ -101,6 +101,14 @@ RIGHTS: dict[str, tuple[Right, ...]] = {
         Right(DESCRIBE, WORKERS, "see open transactions of workers that ended"),
         *_CHECK,
     ),
+    "serve": (
+        _READ_LOG,
+        _OFFSETS,
+        Right(READ, INPUT, "show the texts of articles"),
+        *FOLLOW_GROUPS,
+        Right(DESCRIBE, WORKERS, "see open transactions of workers that ended"),
+        *_CHECK,
+    ),
     "audit": (
         Right(READ, INPUT, "find articles that were never logged"),
         Right(READ, OUTPUT, "read the verdicts"),

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 from kafka import KafkaAdminClient
@@ -20,6 +22,7 @@ from stream_dedup.cli import run
 from stream_dedup.exit_codes import EXIT_OK, EXIT_UNAVAILABLE, EXIT_USER
 from tests.broker.rights import GROUP, INPUT, LOG, OUTPUT, RIGHTS, WORKERS, Right
 from tests.secured import DENIED, USERS, Secured, login
+from tests.serve.comparing import served
 from tests.waiting import wait_until
 from tests.worker.mixture import records
 from tests.worker.pipeline import Keys, Pipeline, Value, toml_of
@@ -105,6 +108,7 @@ def test_every_command_with_its_rights(group: SecuredGroup, tmp_path: Path, caps
     process = worker.start()
     made.wait_done()
     works("status", "--interval", "0.1")
+    serves(group)
     worker.stop(process)
     works("audit")
     works("topics", "check")
@@ -119,6 +123,28 @@ def test_every_command_with_its_rights(group: SecuredGroup, tmp_path: Path, caps
     works("offsets", "show")
     works("offsets", "set", "--to", "logged")
     assert sum(made.committed().values()) > 0
+
+
+def serves(group: SecuredGroup) -> None:
+    """The service answers every kind of request: from log, groups, source topic and brokers."""
+    pipeline = group.worker(USERS["serve"])
+    with served(pipeline) as service, service.client() as client:
+
+        def latest() -> list[dict[str, Any]]:
+            answer = client.call("GET", "/v1/verdicts?limit=200").json
+            assert answer["outputs"]["problem"] is None, service.log()
+            found: list[dict[str, Any]] = answer["latest"]
+            return found
+
+        wait_until(lambda: len(latest()) >= sum(group.made.committed().values()), REFUSED_S, "the outputs are followed")
+        article = next(one for one in latest() if one["verdict"] != "rejected")
+        (shown,) = client.call("GET", f"/v1/articles/{quote(article['id'])}?limit=1").json["articles"]
+        assert shown["text"] is not None, shown
+        checked = client.call("POST", "/v1/check", {"text": shown["text"]}).json["results"]
+        assert checked[0]["verdict"] == "duplicate"
+        state = client.call("GET", "/v1/status").json
+        assert len(state["workers"]) == 1, state
+        service.stop()
 
 
 def outputs(made: Pipeline) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -187,6 +188,20 @@ def test_the_last_verdicts_are_shown(service: MemoryService) -> None:
     assert [one["id"] for one in answer["latest"]] == ["empty", "b"]
     assert answer["latest"][0]["reason_code"] == "empty_text"
     assert sum(bucket["articles"] for bucket in answer["history"]) == len(ARTICLES)
+
+
+def test_the_metrics_show_the_index_and_the_requests(service: MemoryService) -> None:
+    """Articles of the index, the offset, and each request by route and status."""
+    service.call("GET", "/v1/groups")
+    shown = "stream_dedup_serve_index_entries 5.0"
+    wait_until(lambda: shown in service.call("GET", "/metrics").body.decode(), 30, "the gauge of the index")
+    metrics = service.call("GET", "/metrics").body.decode()
+    assert "stream_dedup_serve_log_offset 2.0" in metrics
+    assert "stream_dedup_serve_log_lag 0.0" in metrics
+    assert "stream_dedup_serve_up_to_date 1.0" in metrics
+    assert re.search(r'stream_dedup_serve_requests_total\{route="/v1/groups",status="200"\} [1-9]', metrics)
+    assert re.search(r'stream_dedup_serve_request_seconds_count\{route="/v1/groups"\} [1-9]', metrics)
+    assert "process_cpu_seconds_total" in metrics
 
 
 def test_every_route_is_described_with_its_problems(service: MemoryService) -> None:
