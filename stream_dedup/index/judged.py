@@ -49,16 +49,16 @@ class JudgedArticles(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LoggedArticles:
+class ArticlesAsLogged:
     """Articles at log positions."""
 
     positions: I64
     articles: Articles
     read: ReadRecord
 
-    def of(self, chosen: I64) -> LoggedArticles:
+    def of(self, chosen: I64) -> ArticlesAsLogged:
         """Return some of them."""
-        return LoggedArticles(self.positions[chosen], self.articles.of(chosen), self.read)
+        return ArticlesAsLogged(self.positions[chosen], self.articles.of(chosen), self.read)
 
     def id(self, number: int) -> str:
         """Return the article id of one."""
@@ -81,15 +81,15 @@ class LoggedArticles:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class UnloggedArticles:
+class ArticlesToLog:
     """Articles that are in no log, as if they were logged next."""
 
     columns: Columns
     articles: Articles
 
-    def of(self, chosen: I64) -> UnloggedArticles:
+    def of(self, chosen: I64) -> ArticlesToLog:
         """Return some of them."""
-        return UnloggedArticles(self.columns.rows(chosen), self.articles.of(chosen))
+        return ArticlesToLog(self.columns.rows(chosen), self.articles.of(chosen))
 
     def id(self, number: int) -> str:
         """Return the article id of one."""
@@ -103,7 +103,7 @@ class UnloggedArticles:
         """Return None: it comes from no source partition."""
 
 
-def logged_articles(positions: I64, read: ReadRecord) -> LoggedArticles:
+def logged_articles(positions: I64, read: ReadRecord) -> ArticlesAsLogged:
     """Return the articles at these log positions.
 
     Raises:
@@ -112,17 +112,17 @@ def logged_articles(positions: I64, read: ReadRecord) -> LoggedArticles:
     offsets = positions >> ROW_BITS
     distinct, inverse = np.unique(offsets, return_inverse=True)
     if len(distinct) == 1:
-        return LoggedArticles(positions, _articles(read(LogOffset(int(distinct[0]))), positions), read)
+        return ArticlesAsLogged(positions, _articles(read(LogOffset(int(distinct[0]))), positions), read)
     order = np.argsort(inverse, kind="stable")
     parts = np.split(positions[order], np.cumsum(np.bincount(inverse))[:-1])
     each = [_articles(read(LogOffset(offset)), part) for offset, part in zip(distinct.tolist(), parts, strict=True)]
     columns = (np.concatenate([getattr(one, name) for one in each]) for name in Articles.__slots__)
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
-    return LoggedArticles(positions, Articles(*columns).of(back), read)
+    return ArticlesAsLogged(positions, Articles(*columns).of(back), read)
 
 
-def unlogged_articles(columns: Columns, before: DocNumber, time_ms: int) -> UnloggedArticles:
+def unlogged_articles(columns: Columns, before: DocNumber, time_ms: int) -> ArticlesToLog:
     """Return articles as if they were logged next, with document number ``before`` and log time ``time_ms``."""
     n = len(columns)
     articles = Articles(
@@ -134,7 +134,7 @@ def unlogged_articles(columns: Columns, before: DocNumber, time_ms: int) -> Unlo
         before=np.full(n, before, np.int64),
         times=np.full(n, time_ms, np.int64),
     )
-    return UnloggedArticles(columns, articles)
+    return ArticlesToLog(columns, articles)
 
 
 def _articles(row: StoredRecord, positions: I64) -> Articles:

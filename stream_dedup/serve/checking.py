@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stream_dedup.serve.kept_groups import KeptGroups
     from stream_dedup.serve.serve_metrics import ServeMetrics
 
-CHECK_S = 30.0
+CHECKED_S = 30.0
 """Longest time of a check: an article that is slow to fingerprint may take ``worker.article_limit_s`` of it."""
 
 
@@ -65,11 +65,11 @@ class Checker:
             raise busy(msg)
         self._count(len(articles))
         try:
-            async with asyncio.timeout(CHECK_S):
+            async with asyncio.timeout(CHECKED_S):
                 columns = await self.fingerprint(articles)
                 checked = await judged(self._follower, columns, top)
         except TimeoutError:
-            detail = f"the articles were not checked within {CHECK_S:g} s"
+            detail = f"the articles were not checked within {CHECKED_S:g} s"
             raise ProblemError(HTTPStatus.GATEWAY_TIMEOUT, "timeout", detail) from None
         finally:
             self._count(-len(articles))

@@ -42,7 +42,7 @@ BACKLOG = 256
 """Connections that the kernel keeps until they are accepted."""
 DRAIN_S = 5
 """Seconds that requests under way have when the service ends."""
-QUIET_S = 60.0
+SERVE_QUIET_S = 60.0
 """Seconds between two log lines about the same kind of fault."""
 
 
@@ -143,7 +143,7 @@ class _LimitedServer(uvicorn.Server):
         self._limit = serve.connections
         self._handshake_s = serve.client_s
         self._context = context
-        self._faults = Faults(QUIET_S, name="serve")
+        self._faults = Faults(SERVE_QUIET_S, name="serve")
         self._opening: dict[asyncio.Task[None], float] = {}
         self._accepting: asyncio.Task[None] | None = None
         self._protocol = type("_Protocol", (TimedProtocol,), {"limit_s": serve.client_s, "faults": self._faults})

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-IDLE_WAIT_S = 0.1
+FOLLOWER_WAIT_S = 0.1
 """Longest wait for work; log records and requests wake the follower at once."""
 APPLY_S = 0.02
 """Time for which records are applied while requests wait."""
@@ -111,7 +111,7 @@ class _Work(NamedTuple):
     future: Future[Any]
 
 
-class _EndedError(Exception):
+class _ServiceEndsError(Exception):
     """The service ends."""
 
 
@@ -187,7 +187,7 @@ class LogFollower:
                     reopened_at = now
                     self._note_failure(error)
                 opened_once = True
-        except _EndedError:
+        except _ServiceEndsError:
             return
         finally:
             self._set(ready=False, up_to_date=False)
@@ -216,7 +216,7 @@ class LogFollower:
     def _say(self, detail: str) -> None:
         """Show what is being done; end if the service does. Refuse what waits: nothing is answered meanwhile."""
         if self._stopped.is_set():
-            raise _EndedError
+            raise _ServiceEndsError
         self._set(ready=False, up_to_date=False, detail=detail)
         self._refuse_all(detail)
 
@@ -229,7 +229,7 @@ class LogFollower:
         """Wait; refuse what is asked for meanwhile."""
         until = self._clock.monotonic() + seconds
         while self._clock.monotonic() < until and not self._stopped.is_set():
-            self._wake.wait(IDLE_WAIT_S)
+            self._wake.wait(FOLLOWER_WAIT_S)
             self._wake.clear()
             self._refuse_all(self.position.detail)
 
@@ -243,7 +243,7 @@ class LogFollower:
             following = _Following(opened, tail, self._clock)
             self._show(following)
             while not self._stopped.is_set():
-                self._wake.wait(IDLE_WAIT_S)
+                self._wake.wait(FOLLOWER_WAIT_S)
                 self._wake.clear()
                 self._step(following)
                 if failures:

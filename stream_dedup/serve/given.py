@@ -18,9 +18,9 @@ from pydantic.config import JsonDict
 from stream_dedup.core.rules import COPIES_LIMIT
 from stream_dedup.core.text.decode import InputFormat, RawRecord
 
-MAX_ARTICLES = 500
+MAX_CHECKED = 500
 """Articles of one request."""
-TOP = 5
+USUAL_TOP = 5
 """Nearest entries that an answer has where the request does not say how many."""
 
 _Text = Annotated[Any, WithJsonSchema({"type": "string"})]
@@ -55,8 +55,8 @@ class CheckRequest(GivenArticle):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": _EXAMPLES})
 
-    articles: list[GivenArticle] | None = Field(None, min_length=1, max_length=MAX_ARTICLES)
-    top: int = Field(TOP, ge=0, le=COPIES_LIMIT, description="Nearest entries in the answer, for each article.")
+    articles: list[GivenArticle] | None = Field(None, min_length=1, max_length=MAX_CHECKED)
+    top: int = Field(USUAL_TOP, ge=0, le=COPIES_LIMIT, description="Nearest entries in the answer, for each article.")
 
     @model_validator(mode="after")
     def _has_one_form(self) -> CheckRequest:

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 PROBLEM_TYPE = "urn:stream-dedup:problem:"
 PROBLEM_JSON = "application/problem+json"
 FAILED = "the service failed; its log says why"
-RETRY_S = 1
+RETRY_AFTER_S = 1
 """Seconds after which a client may try again where the service is busy."""
 MAX_ERRORS = 20
 """Most errors of one request that an answer lists."""
@@ -61,13 +61,13 @@ def problem_response(status: int, name: str, detail: str, headers: Mapping[str, 
 def busy(detail: str) -> ProblemError:
     """Return the problem of a request for which there is no room."""
     status = HTTPStatus.SERVICE_UNAVAILABLE
-    return ProblemError(status, "busy", detail, {"Retry-After": str(RETRY_S)})
+    return ProblemError(status, "busy", detail, {"Retry-After": str(RETRY_AFTER_S)})
 
 
 def not_ready(detail: str) -> ProblemError:
     """Return the problem of a request that cannot be answered yet."""
     status = HTTPStatus.SERVICE_UNAVAILABLE
-    return ProblemError(status, "not-ready", detail, {"Retry-After": str(RETRY_S)})
+    return ProblemError(status, "not-ready", detail, {"Retry-After": str(RETRY_AFTER_S)})
 
 
 def not_found(detail: str) -> ProblemError:

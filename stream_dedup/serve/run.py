@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-WATCH_S = 0.2
+FAILURE_LOOK_S = 0.2
 """Seconds between two looks whether a thread has failed."""
 
 
@@ -60,7 +60,7 @@ def run_service(config: Config) -> int:
         wait_for_broker(config.kafka, stop.is_set)
         if not stop.is_set():
             service.follow()
-        while not stop.wait(WATCH_S):
+        while not stop.wait(FAILURE_LOOK_S):
             service.raise_failure()
     log.info("stopped")
     return 0
