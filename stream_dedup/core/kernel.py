@@ -6,23 +6,29 @@ written, or nowhere if neither can. Compiled functions release the interpreter's
 to every array that it passes by address.
 
 numba reuses kept code as long as the function's own file is unchanged. What a function takes from other files
-(imported numbers and types, the instructions below) is therefore part of the name under which its code is kept.
+(imported numbers and types, functions that are inlined, the instructions below) is therefore part of the name under
+which its code is kept.
 """
 
 from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar, cast
 
+import numpy as np
 import xxhash
 from llvmlite import ir
 from numba import extending, njit, types
 from numba.core import cgutils
+from numba.core.dispatcher import Dispatcher
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+whole = cast("Callable[[Any], int]", np.int64)
+"""Makes an int64 of a number, within compiled functions: of two kinds of whole numbers numba makes a float."""
 
 _get_or_insert: Any = cgutils.get_or_insert_function
 not_kept: list[str] = []
@@ -64,17 +70,26 @@ def compiled(result: Any, *arguments: Any) -> Callable[[Function], Function]:  #
 
 def _taken_over(function: Callable[..., Any]) -> str:
     """Return a digest of what a function's machine code takes from other files."""
-    taken = sorted(
-        (name, str(value)) for name, value in function.__globals__.items() if isinstance(value, int | types.Type)
-    )
-    return xxhash.xxh3_64_hexdigest(repr((taken, _source())).encode())
+    taken: dict[str, str] = {}
+    _collect(function.__globals__, taken)
+    return xxhash.xxh3_64_hexdigest(repr((sorted(taken.items()), _source(__name__))).encode())
+
+
+def _collect(names: Mapping[str, Any], taken: dict[str, str]) -> None:
+    """Add the numbers and types of a file, and all of the files whose compiled functions it has."""
+    file = names["__name__"]
+    taken |= {f"{file}.{name}": str(value) for name, value in names.items() if isinstance(value, int | types.Type)}
+    for value in names.values():
+        if isinstance(value, Dispatcher) and value.py_func.__module__ not in {file, *taken}:
+            taken[value.py_func.__module__] = _source(value.py_func.__module__)
+            _collect(value.py_func.__globals__, taken)
 
 
 @cache
-def _source() -> str:
-    """Return the source of this file; empty if it was installed without source."""
+def _source(module: str) -> str:
+    """Return the source of a module; empty if it was installed without source."""
     try:
-        return inspect.getsource(sys.modules[__name__])
+        return inspect.getsource(sys.modules[module])
     except OSError:
         return ""
 

@@ -166,7 +166,7 @@ class FingerprintSettings:
     scope_field: str | None = None
     seed: int = 0
     tables: TableCount = TABLE_COUNTS[0]
-    segmenter: Literal["rjieba", "jieba"] = "rjieba"
+    segmenter: Literal["compiled", "jieba"] = "compiled"
 
     @property
     def widths(self) -> Widths:
@@ -244,6 +244,11 @@ def scheme_of(settings: FingerprintSettings) -> Scheme:
 def dictionary_path() -> Path:
     """Return the path of the dictionary in jieba's package."""
     return _package_folder("jieba", "jieba 0.42.1") / "dict.txt"
+
+
+def model_path(table: str) -> Path:
+    """Return the path of a table of the hidden Markov model in jieba's package: ``start``, ``trans`` or ``emit``."""
+    return _package_folder("jieba", "jieba 0.42.1") / "finalseg" / f"prob_{table}.py"
 
 
 def idf_path() -> Path:

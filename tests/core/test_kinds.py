@@ -11,9 +11,9 @@ import pytest
 
 from stream_dedup.core.fingerprint.features import cut_unspaced
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.fingerprint.reader import Reader, key_sentences, normalise_by, units_that_count, words_in
 from stream_dedup.core.fingerprint.simhash import distances
-from stream_dedup.core.fingerprint.weigher import feature_hash
 from stream_dedup.core.model import Status
 from stream_dedup.core.profiles import ARTICLE_SIZE, PROFILES
 from stream_dedup.core.scheme import FingerprintSettings
@@ -282,15 +282,15 @@ def test_stop_words_do_not_count(tmp_path: Path) -> None:
     assert counts("Apples and 苹果 香蕉", settings) == Counter({"apples": 1, "香蕉": 1})
 
 
-@pytest.mark.parametrize("name", ["rjieba", pytest.param("jieba", marks=pytest.mark.slow)])
-def test_a_users_words_are_kept_whole(name: Literal["rjieba", "jieba"], tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["compiled", pytest.param("jieba", marks=pytest.mark.slow)])
+def test_a_users_words_are_kept_whole(name: Literal["compiled", "jieba"], tmp_path: Path) -> None:
     """By both segmenters, with and without a frequency; simplified where the text is."""
     file = tmp_path / "words.txt"
     file.write_text("去中心化金融协议 9 n\n石墨烯電池\n", encoding="utf-8")
     settings = replace(ARTICLE, user_dictionary=file, article_size=0, exact_size=0, segmenter=name)
     found = counts("去中心化金融协议与石墨烯电池", settings)
     assert found == Counter({"去中心化金融协议": 1, "与": 1, "石墨烯电池": 1})
-    other = counts("去中心化金融协议与石墨烯电池", replace(settings, user_dictionary=None, segmenter="rjieba"))
+    other = counts("去中心化金融协议与石墨烯电池", replace(settings, user_dictionary=None, segmenter="compiled"))
     assert "去中心化金融协议" not in other
 
 

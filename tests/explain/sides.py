@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from stream_dedup.core.fingerprint import simhash
-from stream_dedup.core.fingerprint.weigher import Feature, feature_hash
+from stream_dedup.core.fingerprint.hashing import feature_hash
+from stream_dedup.core.fingerprint.weigher import Feature
 from stream_dedup.core.model import Status, group_of
 from stream_dedup.explain.side import Side
 

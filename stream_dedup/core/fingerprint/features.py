@@ -1,9 +1,8 @@
 """Counts the features of a text: words, or n-grams of characters.
 
-This file owns the two segmenters, ``rjieba`` (the fast default) and ``jieba`` (the reference). Both have the same
-dictionary and get Han runs only (``text.normalise``), so they give the same words. They may differ in the order of
-words within a run of one repeated character, where two ways to cut it are equally probable; counts do not depend on the
-order. A user's words are added to a separate segmenter, never to a shared one.
+This file loads the two segmenters, ``compiled`` (``dictionary``, the default) and ``jieba`` (the reference). Both have
+the same dictionary and model and get Han runs only (``text.normalise``), so they give the same words. A user's words
+are added to a separate segmenter, never to a shared one.
 
 Runs of characters that are neither letters nor digits are no features; they do not reach this file.
 
@@ -25,11 +24,14 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stream_dedup.core.text.normalise import Runs, marks, split
 from stream_dedup.core.text.simplify import simplify
 from stream_dedup.errors import UserError
+
+if TYPE_CHECKING:
+    from stream_dedup.core.fingerprint.dictionary import Dictionary
 
 Segmenter = Callable[[str], list[str]]
 """Cuts Han runs, separated by spaces, into words; may return the spaces too."""
@@ -37,20 +39,18 @@ Segmenter = Callable[[str], list[str]]
 WITNESS = "南京市长江大桥 他来到了网易杭研大厦 买水果然后来世博园"
 WITNESS_WORDS = "南京市 长江大桥 他 来到 了 网易 杭研 大厦 买 水果 然后 来 世博园"
 """The words of the witness by both segmenters, with the dictionary and model of jieba 0.42.1."""
-DEFAULT_TAG = "x"
-"""Part of speech of a user's word: unused, but rjieba requires one."""
 
 # Kana, bopomofo, Thai, Lao, Burmese, Khmer, and the ideographs beyond jieba's.
-_UNSPACED = (
+UNSPACED = (
     "\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31a0-\u31ff\u3400-\u4dbf\u9fd6-\u9fff\u0e00-\u0eff\u1000-\u109f\ua9e0-\ua9ff"
     "\uaa60-\uaa7f\u1780-\u17ff\u19e0-\u19ff\U00020000-\U0003ffff"
 )
-_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]")
-_UNSPACED_RUNS = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
+_UNSPACED_RUN = re.compile(f"[{UNSPACED}]")
+_UNSPACED_RUNS = re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")
 _IDEOGRAPHS = re.compile("[\u4e00-\u9fd5]+")
 UNSPACED_SIZE = 4
 """Characters: about a word of these languages. Pairs are so few that all long texts of one language share most."""
-SINGLES = f"\u4e00-\u9fd5{_UNSPACED}"
+SINGLES = f"\u4e00-\u9fd5{UNSPACED}"
 """Characters of languages without spaces, for use inside a character class."""
 
 
@@ -144,21 +144,45 @@ def segmenter(name: str, user_dictionary: Path | None = None, *, simplified: boo
     Raises:
         UserError: the segmenter is not installed or cuts the witness differently, or the dictionary cannot be read.
     """
+    if name != "jieba":
+        return loaded_dictionary(user_dictionary, simplified=simplified).cut
     try:
-        loaded = _load_jieba() if name == "jieba" else _load_rjieba(own=user_dictionary is not None)
+        loaded = _load_jieba()
     except ImportError as error:
-        msg = f"segmenter {name} cannot be loaded ({error}): install the package {name}"
+        msg = f"segmenter jieba cannot be loaded ({error}): install the package jieba"
         raise UserError(msg) from error
-    cut: Segmenter = loaded.lcut if name == "jieba" else loaded.cut
+    _check_witness(name, loaded.lcut)
+    for word, frequency in _simplified_words(user_dictionary, simplified=simplified):
+        loaded.add_word(word, frequency)
+    cut: Segmenter = loaded.lcut
+    return cut
+
+
+@cache
+def loaded_dictionary(user_dictionary: Path | None = None, *, simplified: bool = False) -> Dictionary:
+    """Load the dictionary of the compiled segmenter, test it, and add the words of the user dictionary.
+
+    Raises:
+        UserError: jieba's data are missing or cut the witness differently, or the user's dictionary cannot be read.
+    """
+    from stream_dedup.core.fingerprint.dictionary import jieba_dictionary  # noqa: PLC0415 - loads the compiler
+
+    loaded = jieba_dictionary()
+    _check_witness("compiled", loaded.cut)
+    words = _simplified_words(user_dictionary, simplified=simplified)
+    return loaded.with_words(words) if words else loaded
+
+
+def _check_witness(name: str, cut: Segmenter) -> None:
     words = " ".join(word for word in cut(WITNESS) if word != " ")
     if words != WITNESS_WORDS:
-        msg = f"segmenter {name} cuts {words!r} where {WITNESS_WORDS!r} is expected: install the one of pyproject.toml"
+        msg = f"segmenter {name} cuts {words!r} where {WITNESS_WORDS!r} is expected: install jieba 0.42.1 again"
         raise UserError(msg)
-    if user_dictionary is not None:
-        for word, frequency in user_words(user_dictionary).items():
-            simple = simplify(word) if simplified else word
-            loaded.add_word(simple, loaded.suggest_freq(simple) if frequency is None else frequency, DEFAULT_TAG)
-    return cut
+
+
+def _simplified_words(path: Path | None, *, simplified: bool) -> list[tuple[str, int | None]]:
+    words = {} if path is None else user_words(path)
+    return [(simplify(word) if simplified else word, frequency) for word, frequency in words.items()]
 
 
 def user_words(path: Path) -> dict[str, int | None]:
@@ -197,13 +221,6 @@ def read_lines(path: Path) -> list[str]:
         msg = f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8"
         raise UserError(msg) from error
     return [line for line in map(str.strip, text.splitlines()) if line and not line.startswith("#")]
-
-
-def _load_rjieba(*, own: bool) -> Any:  # noqa: ANN401 - a package without types
-    import rjieba  # noqa: PLC0415 - loads its dictionary; only where it is used
-
-    # Words added to the package's global segmenter would be shared.
-    return rjieba.Jieba() if own else rjieba
 
 
 def _load_jieba() -> Any:  # noqa: ANN401 - a package without types

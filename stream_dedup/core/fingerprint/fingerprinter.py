@@ -12,31 +12,34 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from itertools import compress
-from typing import NamedTuple
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.fingerprint import simhash
+from stream_dedup.core.fingerprint.characters import Numbers
 from stream_dedup.core.fingerprint.form import NO_FORM, form_of, packed
+from stream_dedup.core.fingerprint.hashing import feature_hash, feature_hashes
 from stream_dedup.core.fingerprint.mixing import WHOLE, factor
 from stream_dedup.core.fingerprint.reader import Counted, Reader
 from stream_dedup.core.fingerprint.short import ShortFingerprinter, ShortTexts
-from stream_dedup.core.fingerprint.sketch import Sketcher
-from stream_dedup.core.fingerprint.weigher import Feature, Weigher, feature_hash, feature_hashes
+from stream_dedup.core.fingerprint.sketch import Letters, Sketcher
+from stream_dedup.core.fingerprint.weigher import Feature, Weigher
 from stream_dedup.core.fingerprint.weights import Sums, damping
 from stream_dedup.core.model import (
     BLOCK_BITS,
-    SIGNATURE_BITS,
     SIGNATURE_BYTES,
     Status,
     signed,
 )
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.clean import TOKEN_NAMES
+
+if TYPE_CHECKING:
+    from stream_dedup.core.fingerprint.words import LongFingerprinter, LongTexts
 
 CHUNK_TEXTS = 256
 """Texts processed together; their features bound by how much a table may exceed its limit."""
@@ -105,6 +108,15 @@ class Fingerprinter:
             Status.SHORT: Weigher(self._settings.short.features, self._settings.seed),
         }
 
+    @cached_property
+    def _long(self) -> LongFingerprinter | None:
+        """Reads texts as long text; None if none is long, or all are read by the definition."""
+        if not self._settings.has_long or self._settings.segmenter == "jieba":
+            return None
+        from stream_dedup.core.fingerprint.words import LongFingerprinter  # noqa: PLC0415 - loads the compiler
+
+        return LongFingerprinter(self._settings)
+
     @property
     def settings(self) -> FingerprintSettings:
         """The settings that the entries depend on."""
@@ -119,6 +131,8 @@ class Fingerprinter:
         self._reader.warm()
         if self._quick is not None:
             self._quick.warm()
+        if self._long is not None:
+            self._long.warm()
         damping()
         for weigher in self._weighers.values():
             weigher.warm()
@@ -158,20 +172,27 @@ class Fingerprinter:
 
     def _chunk(self, texts: Sequence[Text]) -> Fingerprints:
         made = self._blank(len(texts))
-        deferred = list(range(len(texts))) if self._quick is None else self._read_quickly(self._quick, texts, made)
-        counted: dict[int, Counted] = {}
-        if self._beside is not None and self._quick is not None:
-            counted, deferred = self._read_beside(self._beside, texts, deferred, made)
-        counted |= {row: self._reader.read(_fields(texts[row])) for row in deferred}
-        made.statuses[list(counted)] = [one.status for one in counted.values()]
+        rows = list(range(len(texts))) if self._quick is None else self._read_quickly(self._quick, texts, made)
+        if self._long is not None:
+            rows = self._read_long(self._long, texts, rows, made)
+        if rows:
+            self._read_by_definition(texts, rows, made)
+        return made
+
+    def _read_by_definition(self, texts: Sequence[Text], rows: Sequence[int], made: Fingerprints) -> None:
+        """Fill in the rows of texts one by one."""
+        counted = {row: self._reader.read(_fields(texts[row])) for row in rows}
+        made.statuses[rows] = [one.status for one in counted.values()]
+        self._fill_exact(
+            made, {row: next(iter(one.short)) for row, one in counted.items() if one.status is Status.EXACT}
+        )
         featured = [row for row, one in counted.items() if one.status in _BY_FEATURES]
         if featured:
-            self._fill(made, featured, self._mixed([counted[row] for row in featured]))
-        exact = {row: next(iter(one.short)) for row, one in counted.items() if one.status is Status.EXACT}
-        self._fill_exact(made, exact)
-        own = [counted[row] for row in featured]
-        self._fill_sketches(made, featured, [one.sketched for one in own], [one.formed for one in own])
-        return made
+            own = [counted[row] for row in featured]
+            long = self._weighers[Status.LONG].sums([one.long for one in own])
+            short = self._weighers[Status.SHORT].sums([one.short for one in own])
+            self._fill(made, featured, _mixed(long, short, [one.share for one in own]))
+            self._fill_sketches(made, featured, Letters.of([one.sketched for one in own]), [one.formed for one in own])
 
     def _read_quickly(self, quick: ShortFingerprinter, texts: Sequence[Text], made: Fingerprints) -> list[int]:
         """Fill in the rows that the batch reader of short text can read; return the deferred rows."""
@@ -188,45 +209,47 @@ class Fingerprinter:
             self._fill_sketches(made, short, *_summarised(found, by_features))
         return deferred
 
-    def _read_beside(
-        self, beside: ShortFingerprinter, texts: Sequence[Text], rows: Sequence[int], made: Fingerprints
-    ) -> tuple[dict[int, Counted], list[int]]:
-        """Fill in the rows of texts between short and long, a batch at a time.
+    def _read_long(
+        self, long: LongFingerprinter, texts: Sequence[Text], rows: Sequence[int], made: Fingerprints
+    ) -> list[int]:
+        """Fill in the rows of texts that are long, all or in part; return those that the definition has to read."""
+        left: list[int] = []
+        fields = [self._reader.plain(_fields(texts[row])) for row in rows]
+        for batch in long.batches(fields):
+            own, found = np.array(rows[batch]), long(fields[batch])
+            surely = found.sizes >= self._reader.surely_long
+            made.statuses[own[surely & ~found.featured]] = Status.FEATURELESS
+            certain = surely & found.featured
+            made.statuses[own[certain]] = Status.LONG
+            self._fill(made, own[certain], found.sums.where(certain))
+            self._fill_sketches(made, own[certain], found.letters.where(certain), [""] * int(certain.sum()))
+            others = own[~surely]
+            if len(others) and self._beside is not None:
+                plain = [one for (one, *_), is_long in zip(fields[batch], surely.tolist(), strict=True) if not is_long]
+                others = others[self._read_between(self._beside, plain, others, found.where(~surely), made)]
+            left += others.tolist()
+        return left
 
-        Return the features of texts that their words make long, by row, and the rows that the definition has to read.
-        """
-        read = {row: self._reader.read_surely_long(_fields(texts[row])) for row in rows}
-        words = {row: one for row, one in read.items() if isinstance(one, list)}
-        rest, left = list(words), list[int]()
-        plain = [_fields(texts[row])[0] for row in rest]
-        for batch in beside.batches(plain, left):
-            found, sums = beside([plain[number] for number in batch])
-            short = (found.statuses == Status.SHORT).tolist()
-            left += [number for number, is_short in zip(batch, short, strict=True) if not is_short]
-            own = [rest[number] for number in compress(batch, short)]
-            counted = [self._reader.read_beside_short(_fields(texts[row]), words[row]) for row in own]
-            made.statuses[own] = [one.status for one in counted]
-            self._fill(made, own, self._mixed(counted, sums))
-            sketched, formed = _summarised(found, np.flatnonzero(short).tolist())
-            sketched = [one.sketched or other for one, other in zip(counted, sketched, strict=True)]
-            self._fill_sketches(made, own, sketched, formed)
-        return {row: one for row, one in read.items() if not isinstance(one, list)}, [rest[number] for number in left]
+    def _read_between(
+        self, beside: ShortFingerprinter, plain: Sequence[str], rows: Numbers, long: LongTexts, made: Fingerprints
+    ) -> list[int]:
+        """Fill in the rows of texts between short and long; return which texts the definition has to read."""
+        left: list[int] = []
+        shares = np.array(list(map(self._reader.share_of, long.sizes.tolist(), long.featured.tolist())))
+        is_long = (shares < WHOLE) & (long.sizes >= (self._settings.article_size or 0))
+        statuses = np.where(is_long, Status.LONG, Status.SHORT)
+        for batch in map(np.array, beside.batches(plain, left)):
+            short, sums = beside([plain[at] for at in batch.tolist()])
+            mixed = (short.statuses == Status.SHORT) & (shares[batch] > 0)
+            left += batch[~mixed].tolist()
+            own = batch[mixed]
+            made.statuses[rows[own]] = statuses[own]
+            sums = sums.where(mixed[short.statuses == Status.SHORT])
+            self._fill(made, rows[own], _mixed(long.sums.where(own), sums, shares[own].tolist()))
+            self._fill_sketches(made, rows[own], *_summarised(short, np.flatnonzero(mixed).tolist()))
+        return left
 
-    def _mixed(self, counted: Sequence[Counted], short: Sums | None = None) -> Sums:
-        """Return the sums of texts of either kind, and of those between; ``short``: those of short text, if known."""
-        mixed = Sums(np.zeros((len(counted), SIGNATURE_BITS)), np.zeros(len(counted), np.int64))
-        long = [row for row, one in enumerate(counted) if one.long]
-        if long:
-            sums = self._weighers[Status.LONG].sums([counted[row].long for row in long])
-            _add_share(mixed, long, sums, [WHOLE - counted[row].share for row in long])
-        rows = [row for row, one in enumerate(counted) if one.share]
-        if rows:
-            if short is None:
-                short = self._weighers[Status.SHORT].sums([one.short for one in counted])
-            _add_share(mixed, rows, short.of(rows), [counted[row].share for row in rows])
-        return mixed
-
-    def _fill(self, made: Fingerprints, rows: Sequence[int] | NDArray[np.intp], sums: Sums) -> None:
+    def _fill(self, made: Fingerprints, rows: Sequence[int] | Numbers, sums: Sums) -> None:
         made.signatures[rows] = simhash.reduce(sums.sums)
         margins = simhash.margins(sums.sums[:, : self._settings.tables * BLOCK_BITS], sums.squares)
         made.margins[rows] = simhash.pack_margins(margins)
@@ -237,13 +260,13 @@ class Fingerprinter:
             made.margins[row] = 0xFF
 
     def _fill_sketches(
-        self, made: Fingerprints, rows: Sequence[int] | NDArray[np.intp], sketched: list[str], formed: list[str]
+        self, made: Fingerprints, rows: Sequence[int] | Numbers, sketched: Letters, formed: list[str]
     ) -> None:
         """Fill in the sketches of these rows, which end with the forms."""
         size = self._sketcher.size
         if not (size and len(rows)):
             return
-        made.sketches[rows, :size] = self._sketcher.of_texts(sketched)
+        made.sketches[rows, :size] = self._sketcher.of_points(*sketched)
         if self._settings.form:
             made.sketches[rows, size:] = packed(map(form_of, formed), self._settings.seed)
 
@@ -280,7 +303,7 @@ class Fingerprinter:
         made, form = self._blank(1), NO_FORM
         if status in _BY_FEATURES:
             form = form_of(counted.formed)
-            self._fill_sketches(made, [0], [counted.sketched], [counted.formed])
+            self._fill_sketches(made, [0], Letters.of([counted.sketched]), [counted.formed])
         whole, sketch = sums.astype(np.int64), made.sketches[0].tobytes()
         return Explained(status, _readable(compared), named, whole, signature, margins, sketch, *form)
 
@@ -299,21 +322,26 @@ class Fingerprinter:
         return sorted(features, key=lambda one: -one.weight)
 
 
-def _summarised(found: ShortTexts, rows: Sequence[int]) -> tuple[list[str], list[str]]:
+def _summarised(found: ShortTexts, rows: Sequence[int]) -> tuple[Letters, list[str]]:
     """Return what the sketches and the forms of these texts are made of."""
-    return [found.sketched.get(row, "") for row in rows], [found.formed.get(row, "") for row in rows]
+    return Letters.of([found.sketched.get(row, "") for row in rows]), [found.formed.get(row, "") for row in rows]
 
 
-def _add_share(mixed: Sums, rows: list[int], sums: Sums, shares: list[int]) -> None:
-    """Add the sums of one kind of features to those of texts, each with its share."""
-    factors = np.array(list(map(_factor, shares, sums.squares.tolist())), np.int64)
-    mixed.sums[rows] += sums.sums * factors[:, np.newaxis]
-    mixed.squares[rows] += sums.squares * factors * factors
+def _mixed(long: Sums, short: Sums, shares: Sequence[int]) -> Sums:
+    """Return the sums of texts that have features of both kinds; ``shares``: those of the short text's features."""
+    parts = [
+        (sums, np.array([_factor(share, square) for share, square in zip(own, sums.squares.tolist(), strict=True)]))
+        for sums, own in ((long, [WHOLE - share for share in shares]), (short, shares))
+    ]
+    return Sums(
+        sum(sums.sums * factors[:, np.newaxis] for sums, factors in parts),
+        sum(sums.squares * factors * factors for sums, factors in parts),
+    )
 
 
 def _factor(share: int, square: int) -> int:
     """Return what the weights of one kind of features are multiplied by; 1 if all features are of this kind."""
-    return 1 if share == WHOLE else factor(share, square)
+    return share and (1 if share == WHOLE else factor(share, square))
 
 
 def _fields(text: Text) -> Sequence[str]:

@@ -80,7 +80,8 @@ class Reader:
         self._settings = settings
         self._article_size = settings.article_size or 0
         mixed = mixing_end(self._article_size) if settings.has_short else 0
-        self._surely_long = max(mixed, settings.exact_size, MOST_LETTERS + 1 if settings.form else 0)
+        self.surely_long = max(mixed, settings.exact_size, MOST_LETTERS + 1 if settings.form else 0)
+        """Size, in letters, from which on a text is long, whatever it is as short text."""
 
     def warm(self) -> None:
         """Load dictionaries and tables now.
@@ -100,9 +101,9 @@ class Reader:
         Raises:
             UserError: as ``warm``.
         """
-        fields = self._plain(texts)
+        fields = self.plain(texts)
         runs = self._runs(fields)
-        if runs and size_of(runs) >= self._surely_long:
+        if runs and size_of(runs) >= self.surely_long:
             return self._long(fields, runs)
         normalised = self._before_tricks(fields)
         counted = self._read_normalised(fields, runs, normalised)
@@ -130,27 +131,20 @@ class Reader:
             return long
         return self._mixed(long, self._short(fields, short, units), size, share)
 
-    def read_surely_long(self, texts: Sequence[str]) -> Counted | list[Runs]:
-        """Return what ``read`` returns of a text that is long and no exact one, and of all other texts their words."""
-        fields = self._plain(texts)
-        runs = self._runs(fields)
-        return self._long(fields, runs) if size_of(runs) >= self._surely_long else runs
+    def plain(self, texts: Sequence[str]) -> list[str]:
+        """Return each field as plain text."""
+        return [markup.text_of(one) if html else one for one, html in zip(texts, self._settings.html, strict=True)]
 
-    def read_beside_short(self, texts: Sequence[str], runs: list[Runs]) -> Counted:
-        """Return what ``read`` returns but for the features of the text as short text, of which it has some.
+    def share_of(self, size: int, featured: bool) -> int:  # noqa: FBT001 - as the columns of a batch have it
+        """Return the share of the short text's features in a text of this size, in letters, that has some.
 
-        The caller knows these, and that the text is not exact; ``runs`` are its words.
+        ``featured``: whether it has features as long text.
         """
-        size = size_of(runs)
-        share = share_of_short(size, self._article_size)
-        long = Counted(Status.FEATURELESS) if share == WHOLE else self._long(self._plain(texts), runs)
-        if not long.long:
-            return Counted(Status.SHORT, share=WHOLE)
-        return long if share == 0 else Counted(self._status(size), long.long, share=share)
+        return share_of_short(size, self._article_size) if featured else WHOLE
 
     def compared(self, texts: Sequence[str], status: Status) -> str:
         """Return the normalised text; of short text only what counts, separated by spaces."""
-        fields = self._plain(texts)
+        fields = self.plain(texts)
         if status is Status.LONG:
             return "\n".join(normalise_by(field, self._settings.long.normalisation) for field in fields)
         short = self._as_short(self._before_tricks(fields))
@@ -170,9 +164,6 @@ class Reader:
             split_normalised("\u00e9", marked=treatment.features.words == "marked")
             self._count(Runs("", []), treatment)
 
-    def _plain(self, texts: Sequence[str]) -> list[str]:
-        return [markup.text_of(one) if html else one for one, html in zip(texts, self._settings.html, strict=True)]
-
     def _before_tricks(self, fields: Sequence[str]) -> list[str]:
         """Return each field as short text up to NFKC."""
         return [before_tricks(field, self._settings.short.normalisation) for field in fields]
@@ -185,8 +176,7 @@ class Reader:
         treatment, weights = self._settings.long, self._settings.field_weights
         counts = _weighted((self._count(one, treatment) for one in runs), weights)
         if self._settings.key_sentences:
-            # Sentences stay apart where line breaks are dropped.
-            key = (words_in("。\n".join(key_sentences(field)), treatment) for field in fields)
+            key = (words_in(key_text(field), treatment) for field in fields)
             more = [weight * self._settings.key_sentences for weight in weights]
             counts.update(_weighted((self._count(one, treatment) for one in key), more))
         if not counts:
@@ -304,6 +294,11 @@ def key_sentences(field: str) -> list[str]:
     ends = [sentence for found in paragraphs for sentence in dict.fromkeys((found[0], found[-1]))]
     longest = max((sentence for found in paragraphs for sentence in found), key=len, default="")
     return ends if longest in ends or not longest else [*ends, longest]
+
+
+def key_text(field: str) -> str:
+    """Return the key sentences as a text, in which they stay apart where line breaks are dropped."""
+    return "。\n".join(key_sentences(field))
 
 
 @cache

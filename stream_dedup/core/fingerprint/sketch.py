@@ -26,6 +26,7 @@ every batch. A text without letters and digits has the sketch of k zeros.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +73,25 @@ def have_other_numbers(one: U64, other: U64) -> Bools:
     return others
 
 
+class Letters(NamedTuple):
+    """Letters and digits of n texts, joined."""
+
+    points: U32
+    """Code points."""
+    lengths: Whole
+    """Letters of each text."""
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Letters:
+        """Return the characters of texts."""
+        joined = "".join(texts).encode("utf-32-le", "surrogatepass")
+        return cls(np.frombuffer(joined, "<u4"), np.fromiter(map(len, texts), np.intp, len(texts)))
+
+    def where(self, keep: Bools) -> Letters:
+        """Return those of some of the texts."""
+        return self if keep.all() else Letters(self.points[np.repeat(keep, self.lengths)], self.lengths[keep])
+
+
 class Sketcher:
     """Computes the sketches of texts: ``values`` has the length of a shingle and the number of values, for each."""
 
@@ -83,8 +103,7 @@ class Sketcher:
 
     def of_texts(self, texts: Sequence[str]) -> U8:
         """Return the sketch of each text, one row each; the texts are letters and digits only."""
-        joined = "".join(texts).encode("utf-32-le", "surrogatepass")
-        return self.of_points(np.frombuffer(joined, "<u4"), np.fromiter(map(len, texts), np.intp, len(texts)))
+        return self.of_points(*Letters.of(texts))
 
     def of_points(self, points: U32, lengths: Whole) -> U8:
         """Return the same for texts whose code points are joined."""

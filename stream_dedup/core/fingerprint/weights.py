@@ -39,7 +39,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import I64, U8
+from stream_dedup.core.arrays import I64, U8, Bools
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.fingerprint.features import read_lines
 from stream_dedup.core.scheme import Features, common_words_path, idf_path
@@ -190,9 +190,9 @@ class Sums(NamedTuple):
     squares: I64
     """Sum of the squares of each text's weights."""
 
-    def of(self, rows: list[int]) -> Sums:
+    def where(self, keep: Bools | NDArray[np.intp]) -> Sums:
         """Return the sums of some of the texts."""
-        return Sums(self.sums[rows], self.squares[rows])
+        return Sums(self.sums[keep], self.squares[keep])
 
 
 def sums_of(

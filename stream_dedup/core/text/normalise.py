@@ -36,7 +36,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import U8, U16
+from stream_dedup.core.arrays import U8, U16, U32
 from stream_dedup.core.text.unicode14 import blank_unassigned, unassigned
 
 MAX_MARKS = 30
@@ -63,6 +63,10 @@ _HAN_SEPARATES = bytes(_SPACE if c == _HAN else c for c in range(256))
 _SECOND_HALF = 0xDC00 >> 10
 _EMOJI_LEAD = 0xD83D
 """First unit of U+1F400 to U+1F7FF: pictures, which all separate, among them half of all emoji."""
+_EMOJI_POINTS = slice(0x1F400, 0x1F800)
+_PLAIN_POINTS = 0x20000
+CLOSER_LOOK = 0xFFFFFFFF
+"""What stands for a code point in ``plain_points`` that needs a closer look."""
 
 
 class Runs(NamedTuple):
@@ -179,6 +183,21 @@ def _unit_kinds() -> U8:
     kinds[list(map(ord, others))] = list(map(_kind_of, nfkc_casefold("\n".join(others)).split("\n")))
     kinds.setflags(write=False)
     return kinds
+
+
+@cache
+def plain_points(*, marked: bool = False) -> U32:
+    """Return what each code point becomes: itself (ideographs), an ASCII letter, a digit, a space, or ``CLOSER_LOOK``.
+
+    Code points beyond the table need a closer look, as its last one does.
+    """
+    kinds = _marked_unit_kinds() if marked else _unit_kinds()
+    points = np.full(_PLAIN_POINTS, CLOSER_LOOK, np.uint32)
+    points[: len(kinds)] = np.where(kinds == _HAN, np.arange(len(kinds)), kinds)
+    points[: len(kinds)][kinds == _CLOSER_LOOK] = CLOSER_LOOK
+    points[_EMOJI_POINTS] = _SPACE
+    points.setflags(write=False)
+    return points
 
 
 @cache

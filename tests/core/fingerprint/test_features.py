@@ -1,4 +1,4 @@
-"""Words and their counts; jieba and rjieba give the same."""
+"""Words and their counts; the compiled segmenter and jieba give the same."""
 
 import marshal
 import os
@@ -7,13 +7,12 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from stream_dedup.core.fingerprint import features
-from stream_dedup.core.fingerprint.features import grams_of, segmenter, words_of
+from stream_dedup.core.fingerprint.dictionary import jieba_dictionary
+from stream_dedup.core.fingerprint.features import grams_of, loaded_dictionary, segmenter, words_of
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.normalise import normalise, split
@@ -21,12 +20,12 @@ from stream_dedup.errors import UserError
 from tests.amount import FULL
 from tests.core.texts import SAMPLE, all_texts, some_texts
 
-SEGMENTERS = ("rjieba", "jieba")
+SEGMENTERS = ("compiled", "jieba")
 CUTTING = SEGMENTERS if FULL else SEGMENTERS[:1]
-"""jieba takes seconds to load; that it cuts as rjieba does has a test of its own."""
+"""jieba takes seconds to load; that both cut alike has a test of its own."""
 
-load = segmenter.__wrapped__
-"""``segmenter`` without its cache: the other tests keep the segmenters that are loaded."""
+load, load_dictionary = segmenter.__wrapped__, loaded_dictionary.__wrapped__
+"""Both without their caches: the other tests keep the segmenters that are loaded."""
 
 
 def test_a_number_is_one_feature_of_short_text() -> None:
@@ -52,7 +51,7 @@ def test_no_words(name: str) -> None:
 
 @pytest.mark.parametrize("name", CUTTING)
 def test_cutting_all_runs_at_once_gives_the_words_of_each_run(name: str) -> None:
-    """Runs joined by spaces have the words of each run, in jieba and in rjieba."""
+    """Runs joined by spaces have the words of each run, by both segmenters."""
     cut = segmenter(name)
     for text in some_texts(200) + list(SAMPLE):
         runs = re.findall("[\u4e00-\u9fd5]+", normalise(text))
@@ -62,10 +61,10 @@ def test_cutting_all_runs_at_once_gives_the_words_of_each_run(name: str) -> None
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_jieba_and_rjieba_give_the_same_signature_and_margins_for_every_text() -> None:
+def test_both_segmenters_give_the_same_signature_and_margins_for_every_text() -> None:
     """All real texts (the sample where there are none), both ways; some of every file unless the run is full."""
     texts = all_texts() if FULL else some_texts(300)
-    fast = Fingerprinter(FingerprintSettings(segmenter="rjieba")).fingerprint(texts)
+    fast = Fingerprinter(FingerprintSettings(segmenter="compiled")).fingerprint(texts)
     reference = Fingerprinter(FingerprintSettings(segmenter="jieba")).fingerprint(texts)
     assert np.flatnonzero((fast.signatures != reference.signatures).any(axis=1)).tolist() == []
     assert np.flatnonzero((fast.margins != reference.margins).any(axis=1)).tolist() == []
@@ -89,13 +88,14 @@ def test_a_segmenter_is_loaded_in_silence_and_without_a_cache(name: str, tmp_pat
 
 def test_a_segmenter_that_cuts_otherwise_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another dictionary than the scheme names would give other entries under its name."""
-    monkeypatch.setattr(features, "_load_rjieba", lambda *, own: SimpleNamespace(cut=list, own=own))
-    with pytest.raises(UserError, match="segmenter rjieba cuts"):
-        load("rjieba")
+    other = jieba_dictionary().with_words([("网易杭研", 9_000_000)])
+    monkeypatch.setattr("stream_dedup.core.fingerprint.dictionary.jieba_dictionary", lambda: other)
+    with pytest.raises(UserError, match="segmenter compiled cuts"):
+        load_dictionary(None)
 
 
 def test_a_segmenter_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error for a missing segmenter names it and the remedy."""
-    monkeypatch.setitem(sys.modules, "rjieba", None)
-    with pytest.raises(UserError, match="install the package rjieba"):
-        load("rjieba")
+    monkeypatch.setitem(sys.modules, "jieba", None)
+    with pytest.raises(UserError, match="install the package jieba"):
+        load("jieba")

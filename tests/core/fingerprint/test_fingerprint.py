@@ -7,12 +7,11 @@ import pytest
 import xxhash
 
 from stream_dedup.core.fingerprint import fingerprinter as module
-from stream_dedup.core.fingerprint import simhash, weigher
+from stream_dedup.core.fingerprint import simhash, vocabulary
 from stream_dedup.core.fingerprint.features import segmenter, words_of
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
-from stream_dedup.core.fingerprint.weigher import feature_hash
+from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.fingerprint.weights import idf_table
-from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings
 from tests.core.texts import SAMPLE, some_texts
 
@@ -83,7 +82,7 @@ def weight_of(word: str, tf: int) -> int:
 
 def by_definition(text: str) -> tuple[str, str]:
     """The default scheme in plain Python and whole numbers, one bit after the other."""
-    counts = words_of(text, segmenter("rjieba"))
+    counts = words_of(text, segmenter("compiled"))
     features = [(int.from_bytes(feature_hash(word)), weight_of(word, tf)) for word, tf in counts.items()]
     signature, margins = 0, 0
     squares = sum(weight * weight for _, weight in features)
@@ -106,7 +105,7 @@ def test_a_signature_depends_on_its_text_alone(monkeypatch: pytest.MonkeyPatch) 
     texts = [*SAMPLE, *some_texts(300)]
     expected = [as_hex(Fingerprinter().fingerprint([text]))[0] for text in texts]
     assert as_hex(Fingerprinter().fingerprint(texts)) == expected
-    monkeypatch.setattr(weigher, "MAX_KNOWN_WORDS", 50)
+    monkeypatch.setattr(vocabulary, "MAX_KNOWN_WORDS", 50)
     monkeypatch.setattr(module, "CHUNK_TEXTS", 7)
     worker = Fingerprinter()
     assert as_hex(worker.fingerprint(texts[::-1])) == expected[::-1]
@@ -115,11 +114,12 @@ def test_a_signature_depends_on_its_text_alone(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_table_of_words_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The table of words never has more than its limit and the words of one chunk."""
-    monkeypatch.setattr(weigher, "MAX_KNOWN_WORDS", 100)
+    monkeypatch.setattr(vocabulary, "MAX_KNOWN_WORDS", 100)
     monkeypatch.setattr(module, "CHUNK_TEXTS", 2)
     worker = Fingerprinter()
     worker.fingerprint([f"word{i} other{i} third{i}" for i in range(500)])
-    assert len(worker._weighers[Status.LONG]._table._row_of) <= 100 + 2 * 3
+    assert worker._long is not None
+    assert len(worker._long.vocabulary) <= 100 + 2 * 3
 
 
 def test_text_without_words_has_no_features() -> None:
@@ -147,12 +147,12 @@ def test_more_words_than_float32_can_add_up() -> None:
 def test_top_k_keeps_the_heaviest_words() -> None:
     """With top_k 5, a text has the signature of its five heaviest words alone."""
     text = SAMPLE[0]
-    counts = words_of(text, segmenter("rjieba"))
+    counts = words_of(text, segmenter("compiled"))
     assert max(counts.values()) < 10
     order = sorted(counts, key=lambda word: (-weight_of(word, counts[word]), feature_hash(word)))
     kept = Counter({word: counts[word] for word in order[:5]})
     alone = " ".join(word for word, tf in kept.items() for _ in range(tf))
-    assert words_of(alone, segmenter("rjieba")) == kept
+    assert words_of(alone, segmenter("compiled")) == kept
     top = Fingerprinter(FingerprintSettings().with_features(top_k=5)).fingerprint([text])
     assert as_hex(top) == as_hex(Fingerprinter().fingerprint([alone]))
 

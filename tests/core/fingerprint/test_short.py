@@ -15,11 +15,11 @@ from stream_dedup.core.fingerprint import short as module
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.fingerprint.grams import FIRST_TRIGRAM, Hashes, Trigrams
+from stream_dedup.core.fingerprint.hashing import feature_hash, feature_hashes
 from stream_dedup.core.fingerprint.mixing import WHOLE
 from stream_dedup.core.fingerprint.points import MOST_TIMES, SIZE, Raw, code_point_tables
 from stream_dedup.core.fingerprint.reader import Counted, Reader
 from stream_dedup.core.fingerprint.short import ShortFingerprinter, ShortReader
-from stream_dedup.core.fingerprint.weigher import feature_hash, feature_hashes
 from stream_dedup.core.model import Status
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings, Treatment

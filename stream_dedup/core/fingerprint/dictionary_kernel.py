@@ -1,0 +1,129 @@
+"""The dictionary of the segmenter as a trie in arrays, compiled. Importing this file loads the compiler.
+
+A node of the trie is a number. That of a first character is its index among the ideographs, and 1 more; that of a
+longer beginning is the slot of its last edge, above ``DEEP``. An edge leads from a node to the node with one character
+more. Edges are kept in one open-addressing hash table (linear probing), each in one number: the node that it leaves,
+the character, and the *value* of the beginning that it leads to, which is 0 if that is no word. ``first`` has the
+values of single characters. So each step of a look-up reads one cache line.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import int64, uint8, uint16
+
+from stream_dedup.core.arrays import I64, U8, U16
+from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
+
+HAN_BEGIN, HAN_END = 0x4E00, 0x9FD6
+"""The ideographs that words of the dictionary have: the first, and the one after the last."""
+DEEP = 1 << 15
+"""Nodes of more than one character are numbered from here on, one for each slot."""
+CHARACTER_BITS, VALUE_BITS = 15, 24
+"""Bits of a character and of a value in an edge; 24 bits are left for a node."""
+VALUE_MASK = (1 << VALUE_BITS) - 1
+MOST_SLOTS = 1 << 23
+
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+_SPACE, _NEWLINE, _ZERO, _NINE = map(ord, " \n09")
+_THREE_BYTES, _FOUR_BYTES = 0xE0, 0xF0
+
+
+@inlined
+def slot_of(edges: I64, node: int, character: int) -> int:
+    """Return the slot of an edge, or of the free slot where it belongs, less ``len(edges)``."""
+    key = node << CHARACTER_BITS | character
+    last = len(edges) - 1
+    slot = whole(np.uint64(key) * _SPREAD >> np.uint64(40)) & last
+    while edges[slot] != 0:
+        if edges[slot] >> VALUE_BITS == key:
+            return slot
+        slot = (slot + 1) & last
+    return slot - len(edges)
+
+
+@compiled(int64, read(uint16), int64, written(int64), written(int64), int64)
+def insert(word: U16, value: int, first: I64, edges: I64, free: int) -> int:
+    """Add a word, or give it another value; return how many of ``free`` slots are left, below 0 if there are too few.
+
+    The word has the indices of its characters.
+    """
+    if len(word) == 1:
+        first[word[0]] = value
+        return free
+    node = whole(word[0]) + 1
+    for at in range(1, len(word)):
+        slot = slot_of(edges, node, whole(word[at]))
+        if slot < 0:
+            if free == 0:
+                return -1
+            free -= 1
+            slot += len(edges)
+            edges[slot] = (node << CHARACTER_BITS | whole(word[at])) << VALUE_BITS
+        if at == len(word) - 1:
+            edges[slot] = edges[slot] >> VALUE_BITS << VALUE_BITS | value
+        node = slot + DEEP
+    return free
+
+
+@compiled(int64, read(uint16), read(int64), read(int64), written(int64), written(int64))
+def insert_all(characters: U16, ends: I64, values: I64, first: I64, edges: I64) -> int:
+    """Add words, whose characters are joined; return how many slots are free below half of all, below 0 if too few."""
+    free = len(edges) // 2
+    start = 0
+    for number in range(len(ends)):
+        free = insert(characters[start : ends[number]], values[number], first, edges, free)
+        if free < 0:
+            return free
+        start = ends[number]
+    return free
+
+
+@compiled(int64, read(uint16), read(int64), read(int64))
+def value_of(word: U16, first: I64, edges: I64) -> int:
+    """Return the value of a word; 0 if it is not in the dictionary."""
+    value, node = first[word[0]], whole(word[0]) + 1
+    for at in range(1, len(word)):
+        slot = slot_of(edges, node, whole(word[at]))
+        if slot < 0:
+            return 0
+        value, node = edges[slot] & VALUE_MASK, slot + DEEP
+    return whole(value)
+
+
+@compiled(several(int64, int64), read(uint8), written(uint16), written(int64), written(int64), written(int64))
+def parse(raw: U8, characters: U16, ends: I64, frequencies: I64, others: I64) -> tuple[int, int]:
+    """Read lines of a word, its frequency and more; return the number of words of ideographs, and that of other lines.
+
+    Fill in the indices of the characters of these words, joined, the end of each word, its frequency, and where each of
+    the other lines begins.
+    """
+    words, left, size, at = 0, 0, 0, 0
+    while at < len(raw):
+        line, start, known = at, size, True
+        while at < len(raw) and raw[at] != _SPACE and raw[at] != _NEWLINE:
+            if raw[at] < _THREE_BYTES or raw[at] >= _FOUR_BYTES or at + 2 >= len(raw):
+                known = False
+                at += 1
+                continue
+            point = (whole(raw[at]) & 0x0F) << 12 | (whole(raw[at + 1]) & 0x3F) << 6 | whole(raw[at + 2]) & 0x3F
+            at += 3
+            known = known and HAN_BEGIN <= point < HAN_END
+            if known:
+                characters[size] = point - HAN_BEGIN
+                size += 1
+        at += 1
+        frequency = 0
+        while at < len(raw) and _ZERO <= raw[at] <= _NINE:
+            frequency = 10 * frequency + whole(raw[at]) - _ZERO
+            at += 1
+        while at < len(raw) and raw[at - 1] != _NEWLINE:
+            at += 1
+        if known and size > start:
+            ends[words], frequencies[words] = size, frequency
+            words += 1
+        else:
+            size = start
+            others[left] = line
+            left += 1
+    return words, left

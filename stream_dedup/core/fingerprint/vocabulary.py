@@ -1,0 +1,119 @@
+"""The table of known features: hash and IDF by number. Importing this file loads the compiler.
+
+The hash and the IDF of a feature never change. They are kept in a table and looked up for a whole batch at once. A
+table that has more than ``MAX_KNOWN_WORDS`` features when a batch begins is cleared, so it never has more than that
+plus the features of one batch. The table saves time and changes no result: no output may depend on a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.core.arrays import I32, U32
+from stream_dedup.core.fingerprint import words_kernel
+from stream_dedup.core.fingerprint.hashing import feature_hashes
+from stream_dedup.core.fingerprint.words_kernel import ADDED, NAMES, ROWS
+from stream_dedup.core.model import SIGNATURE_BYTES
+
+MAX_KNOWN_WORDS = 1 << 18
+"""Most features in a table: the vocabulary of some 10,000 articles, about 20 MB."""
+_LEAST_SLOTS = 1 << 12
+
+
+class Vocabulary:
+    """Hash and IDF of each known feature, by number."""
+
+    def __init__(self, idf: Callable[[str], int], seed: int, stop_words: Callable[[], Collection[str]] = tuple) -> None:
+        """Start without features.
+
+        Args:
+            idf: returns the IDF of a feature.
+            seed: of the hashes.
+            stop_words: returns the features that do not count.
+        """
+        self._idf, self._seed, self._stop_words = idf, seed, stop_words
+        # Python's own seed, which differs between processes: nobody can foresee which features share a slot.
+        self._spread = hash(__name__)
+        self._used = np.zeros(3, np.int64)
+        self._slots = np.zeros((_LEAST_SLOTS, 2), np.int64)
+        self._names = np.empty(_LEAST_SLOTS, np.uint32)
+        self._begins = np.empty(_LEAST_SLOTS // 2, np.int64)
+        self.hashes = np.empty((len(self._begins), SIGNATURE_BYTES), np.uint8)
+        self.idf = np.empty(len(self._begins), np.int64)
+        self.counts = np.empty(len(self._begins), np.bool_)
+        """Whether each feature counts; a stop word does not."""
+        self.times = np.zeros(len(self._begins), np.int64)
+        """Room for counts of features: all 0, and left so by whoever uses it."""
+
+    def __len__(self) -> int:
+        """Return the number of features."""
+        return int(self._used[ROWS])
+
+    def make_room(self) -> None:
+        """Clear the table if it has too many features."""
+        if self._used[ROWS] > MAX_KNOWN_WORDS:
+            self._slots[:] = 0
+            self._used[:] = 0
+
+    def numbers(self, points: U32, starts: I32, sizes: I32) -> I32:
+        """Return the number of each feature, a span of code points; add the features that are missing."""
+        numbers, new = np.empty(len(starts), np.int32), np.empty(len(starts), np.int32)
+        known, done = int(self._used[ROWS]), 0
+        self._used[ADDED] = 0
+        while True:
+            table = (self._slots, self._names, self._begins, self._used, self._spread)
+            done = words_kernel.find(points, starts, sizes, done, table, (numbers, new))
+            if done == len(starts):
+                break
+            self._grow(int(sizes[done]))
+        added = new[: self._used[ADDED]]
+        if len(added):
+            self._learn(known, _names(points, starts[added], sizes[added]))
+        return numbers
+
+    def numbers_of(self, names: Iterable[str]) -> I32:
+        """Return the number of each feature, given by its name."""
+        listed = list(names)
+        points = np.frombuffer("".join(listed).encode("utf-32-le", "surrogatepass"), np.uint32)
+        sizes = np.fromiter(map(len, listed), np.int32, len(listed))
+        return self.numbers(points, np.cumsum(sizes, dtype=np.int32) - sizes, sizes)
+
+    def _learn(self, start: int, names: list[str]) -> None:
+        """Add what is known of the features that have the last numbers."""
+        end = start + len(names)
+        joined = np.frombuffer(feature_hashes(names, self._seed), np.uint8)
+        self.hashes[start:end] = joined.reshape(-1, SIGNATURE_BYTES)
+        self.idf[start:end] = list(map(self._idf, names))
+        stop_words = self._stop_words()
+        self.counts[start:end] = [name not in stop_words for name in names] if stop_words else True
+
+    def _grow(self, size: int) -> None:
+        """Make room for one more feature of this size, and for as many more as there are."""
+        if 2 * self._used[ROWS] >= len(self._slots):
+            larger = np.zeros((2 * len(self._slots), 2), np.int64)
+            words_kernel.move(self._slots, self._spread, larger)
+            self._slots = larger
+            more = len(self._slots) // 2
+            self._begins, self.hashes, self.idf = (_longer(one, more) for one in (self._begins, self.hashes, self.idf))
+            self.counts, self.times = _longer(self.counts, more), np.zeros(more, np.int64)
+        if self._used[NAMES] + size >= len(self._names):
+            self._names = _longer(self._names, 2 * len(self._names) + size)
+
+
+def _names(points: U32, starts: I32, sizes: I32) -> list[str]:
+    """Return the names of features that are given by spans of code points."""
+    ends = np.cumsum(sizes)
+    each = np.repeat(starts - (ends - sizes), sizes) + np.arange(ends[-1])
+    joined = points[each].astype("<u4").tobytes().decode("utf-32-le", "surrogatepass")
+    return [joined[end - size : end] for end, size in zip(ends.tolist(), sizes.tolist(), strict=True)]
+
+
+def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """Return a longer array that begins with the elements of this one."""
+    longer = np.empty((size, *array.shape[1:]), array.dtype)
+    longer[: len(array)] = array
+    return longer

@@ -1,0 +1,196 @@
+"""Counts the words of long texts, a batch at a time. Importing this file loads the compiler.
+
+A text goes through ``clean`` first. Each of its code points is then looked up in a table: it is an ideograph, or
+becomes an ASCII letter, a digit or a space whatever its neighbours are, or needs a closer look (see ``normalise``). A
+text with a character that needs a closer look is normalised by the definition, and so is every text under settings with
+a step behind NFKC. ``words_kernel`` finds and counts the words of a batch.
+
+The results are those of ``reader.Reader``.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from stream_dedup.core.arrays import I32, I64, U8, U32, Bools
+from stream_dedup.core.fingerprint import words_kernel
+from stream_dedup.core.fingerprint.dictionary import Dictionary, room_for
+from stream_dedup.core.fingerprint.features import UNSPACED, loaded_dictionary
+from stream_dedup.core.fingerprint.reader import characters_to_sketch, key_text, stop_words, words_in
+from stream_dedup.core.fingerprint.sketch import Letters
+from stream_dedup.core.fingerprint.vocabulary import Vocabulary
+from stream_dedup.core.fingerprint.weights import Sums, idf_of, sums_of
+from stream_dedup.core.scheme import FingerprintSettings
+from stream_dedup.core.text import clean
+from stream_dedup.core.text.normalise import CLOSER_LOOK, HAN_FIRST, HAN_LAST, Runs, marks, plain_points, split
+
+MAX_CHARACTERS = 1 << 16
+"""Most characters in a batch, but for a text that is longer: the arrays of one step then fit the level-2 cache."""
+
+
+class LongTexts(NamedTuple):
+    """n texts, read as long text."""
+
+    sizes: I64
+    """Letters of each text, of all fields."""
+    featured: Bools
+    """Whether each text has words that count."""
+    sums: Sums
+    letters: Letters
+    """What the sketches are made of; nothing if the scheme has none."""
+
+    def where(self, keep: Bools) -> LongTexts:
+        """Return some of the texts."""
+        return LongTexts(self.sizes[keep], self.featured[keep], self.sums.where(keep), self.letters.where(keep))
+
+
+class LongFingerprinter:
+    """Computes sizes and sums of long texts under one scheme."""
+
+    def __init__(self, settings: FingerprintSettings) -> None:
+        """Load nothing yet."""
+        self._settings, self._steps, self._features = settings, settings.long.normalisation, settings.long.features
+        self._marked = self._features.words == "marked"
+        self._looked_up = not clean.changes_after_nfkc(self._steps) and self._steps.numbers == "keep"
+        self.vocabulary = Vocabulary(idf_of(self._features), settings.seed, self._stop_words)
+        self._room = room_for()
+
+    def warm(self) -> None:
+        """Load the dictionary and make the tables now, not with the first text.
+
+        Raises:
+            UserError: a package or a file that the settings name cannot be loaded.
+        """
+        self._dictionary()
+        self._stop_words()
+        self.vocabulary.numbers_of([""])
+        plain_points(marked=self._marked)
+        _kinds(marked=self._marked)
+
+    @staticmethod
+    def batches(texts: Sequence[Sequence[str]]) -> Iterator[slice]:
+        """Divide texts, given by their fields, into batches of consecutive ones."""
+        start = size = 0
+        for row, fields in enumerate(texts):
+            own = sum(map(len, fields))
+            if row > start and size + own > MAX_CHARACTERS:
+                yield slice(start, row)
+                start, size = row, 0
+            size += own
+        if start < len(texts):
+            yield slice(start, len(texts))
+
+    def __call__(self, texts: Sequence[Sequence[str]]) -> LongTexts:
+        """Read one batch of texts, given by their fields as plain text."""
+        self.vocabulary.make_room()
+        names = [name for fields in texts for name in self._pieces(fields)]
+        points, pieces = self._points(names)
+        starts, sizes, found = np.empty(len(points), np.int32), np.empty(len(points), np.int32), np.empty_like(pieces)
+        cutter = (self._dictionary().arrays, self._room)
+        words = words_kernel.split(points, pieces, self._kinds, cutter, (starts, sizes, found))
+        numbers = self.vocabulary.numbers(points, starts[:words], sizes[:words])
+        own, counts, ends = self._tally(numbers, found, len(texts))
+        vocabulary = self.vocabulary
+        sums = sums_of(counts, vocabulary.idf.take(own), vocabulary.hashes.take(own, axis=0), ends, self._features)
+        each = found[:, 1].reshape(len(texts), -1)[:, : self._fields]
+        letters = self._letters(texts, points, pieces, each)
+        return LongTexts(each.sum(axis=1), np.diff(ends, prepend=0) > 0, sums, letters)
+
+    def _pieces(self, fields: Sequence[str]) -> list[str]:
+        """Return the fields of a text after ``clean``, then their key sentences if these count more."""
+        key = [key_text(field) for field in fields] if self._settings.key_sentences else []
+        if self._looked_up:
+            return [clean.before_nfkc(one, self._steps) for one in (*fields, *key)]
+        return [_text_of(words_in(one, self._settings.long)) for one in (*fields, *key)]
+
+    def _points(self, pieces: list[str]) -> tuple[U32, I64]:
+        """Return the normalised code points of all pieces, and begin and end of each piece."""
+        points, spans = _joined(pieces)
+        if not self._looked_up:
+            return points, spans
+        points = plain_points(marked=self._marked).take(points, mode="clip")
+        closer = np.flatnonzero(points == CLOSER_LOOK)
+        if len(closer):
+            rows = np.unique(np.searchsorted(spans[:, 1], closer, side="right"))
+            defined = [_text_of(split(pieces[row], marked=self._marked)) for row in rows.tolist()]
+            more, others = _joined(defined)
+            spans[rows] = others + len(points)
+            points = np.concatenate((points, more))
+        return points, spans
+
+    def _tally(self, numbers: I32, found: I64, texts: int) -> tuple[I32, I64, I64]:
+        """Return the numbers of the words of each text, their counts, and the end of each text."""
+        weights = list(self._settings.field_weights)
+        if self._settings.key_sentences:
+            weights += [weight * self._settings.key_sentences for weight in weights]
+        own, counts = np.empty(len(numbers), np.int32), np.empty(len(numbers), np.int64)
+        ends, last = np.empty(texts, np.int64), np.arange(1, texts + 1) * len(weights)
+        vocabulary, each = self.vocabulary, np.array(weights * texts, np.int64)
+        room = (vocabulary.counts, vocabulary.times)
+        size = words_kernel.tally(numbers, found, each, last, room, (own, counts, ends))
+        return own[:size], counts[:size], ends
+
+    def _letters(self, texts: Sequence[Sequence[str]], points: U32, pieces: I64, each: I64) -> Letters:
+        """Return what the sketches of the texts are made of."""
+        if not self._settings.sketch:
+            return Letters(np.empty(0, np.uint32), np.zeros(len(texts), np.int64))
+        if self._settings.sketch_text == "characters":
+            steps = self._settings.short.normalisation
+            strings = ["".join(characters_to_sketch(field, steps) for field in fields) for fields in texts]
+            return Letters.of(strings)
+        own = np.ascontiguousarray(pieces.reshape(len(texts), -1, 2)[:, : self._fields].reshape(-1, 2))
+        letters = np.empty(int(each.sum()) + 1, np.uint32)
+        size = words_kernel.letters_of(points, own, self._kinds, letters)
+        return Letters(letters[:size], each.sum(axis=1))
+
+    @property
+    def _kinds(self) -> U8:
+        return _kinds(marked=self._marked)
+
+    @property
+    def _fields(self) -> int:
+        return len(self._settings.field_weights)
+
+    def _dictionary(self) -> Dictionary:
+        own = self._settings.user_dictionary
+        return loaded_dictionary(own, simplified=own is not None and self._steps.simplify)
+
+    def _stop_words(self) -> frozenset[str]:
+        path = self._settings.stop_words
+        return frozenset() if path is None else stop_words(path, self._steps)
+
+
+def _text_of(runs: Runs) -> str:
+    """Return a text that has these words."""
+    return " ".join((runs.han, *runs.words))
+
+
+def _joined(texts: Sequence[str]) -> tuple[U32, I64]:
+    """Return the code points of texts, joined, and begin and end of each."""
+    points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
+    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
+    return points, np.stack((np.concatenate(([0], ends[:-1])), ends), axis=1)
+
+
+@cache
+def _kinds(*, marked: bool) -> U8:
+    """Return the traits of each character of normalised text, as bits of ``words_kernel``."""
+    traits = {
+        words_kernel.HAN: f"[{HAN_FIRST}-{HAN_LAST}]",
+        words_kernel.LETTER: f"[^\\W_{HAN_FIRST}-{HAN_LAST}]",
+        words_kernel.MARK: f"[{marks()}]" if marked else "(?!)",
+        words_kernel.UNSPACED: f"[{UNSPACED}]" if marked else "(?!)",
+    }
+    kinds = np.zeros(sys.maxunicode + 1, np.uint8)
+    every = "".join(map(chr, range(len(kinds))))
+    for trait, character in traits.items():
+        for run in re.finditer(f"(?:{character})+", every):
+            kinds[run.start() : run.end()] |= np.uint8(trait)
+    kinds.setflags(write=False)
+    return kinds

@@ -1,0 +1,235 @@
+"""Finds, numbers and counts the words of texts, compiled. Importing this file loads the compiler.
+
+A *piece* is a part of a text that is counted with one weight: a field, or the key sentences of a field. The pieces of
+several texts are one array of code points of normalised text. Three passes make counts of them:
+
+1. ``split`` finds the words of each piece, as ``normalise.split_normalised``, the dictionary and
+   ``features.cut_unspaced`` define them: the first code point of each word, and its size.
+2. ``find`` looks up the number of each word in a table, and adds the words that are new.
+3. ``tally`` counts the numbers of each text.
+
+The table of words is an open-addressing hash table (linear probing) of pairs: key and number. The key of a name of up
+to three code points is these code points, so equal keys are equal names. The key of any other name is a hash, below 0;
+its code points are kept in ``names`` and compared: two names with one hash have two numbers. The spread over the slots
+depends on a seed that differs between processes, as that of Python's dictionaries does: nobody can send words that
+all have one slot.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import boolean, int32, int64, uint8, uint32
+
+from stream_dedup.core.arrays import I32, I64, U8, U32
+from stream_dedup.core.fingerprint.features import UNSPACED_SIZE
+from stream_dedup.core.fingerprint.segment_kernel import DICTIONARY, ROOM, mark_words
+from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
+from stream_dedup.core.text.normalise import MAX_HAN_RUN
+
+HAN, LETTER, MARK, UNSPACED = 1, 2, 4, 8
+"""Traits of a character of normalised text, as bits: an ideograph that jieba knows; part of another word; a mark, part
+of a word behind its first character; part of a run that is written without spaces."""
+KEY_POINTS, KEY_BITS = 3, 21
+"""Code points in a key that is no hash, and bits of each."""
+ROWS, NAMES, ADDED = 0, 1, 2
+"""What ``used`` counts: numbers of the table, elements of ``names``, and the numbers that were added last."""
+
+WORDS = several(written(int32), written(int32), written(int64, 2))
+"""Type of starts and sizes of words, and of what is told of each piece."""
+TABLE = several(written(int64, 2), written(uint32), written(int64), written(int64), int64)
+"""Type of slots, names, begins (where the name of each number begins in ``names``), ``used`` and the seed."""
+
+_SPREAD, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xFF51AFD7ED558CCD)
+_HALF = np.uint64(32)
+
+
+@inlined
+def _parts(points: U32, kinds: U8, span: tuple[int, int], starts: I32, sizes: I32, words: int) -> int:
+    """Add the parts of a word, overlapping where it is written without spaces; return the number of words."""
+    start, end = span
+    while start < end:
+        unspaced, at = kinds[points[start]] & UNSPACED, start + 1
+        while at < end and kinds[points[at]] & UNSPACED == unspaced:
+            at += 1
+        if unspaced and at - start > UNSPACED_SIZE:
+            for first in range(start, at - UNSPACED_SIZE + 1):
+                starts[words], sizes[words] = first, UNSPACED_SIZE
+                words += 1
+        else:
+            starts[words], sizes[words] = start, at - start
+            words += 1
+        start = at
+    return words
+
+
+@compiled(int64, read(uint32), read(int64, 2), read(uint8), several(DICTIONARY, ROOM), WORDS)
+def split(points: U32, pieces: I64, kinds: U8, cutter: Any, found: Any) -> int:  # noqa: ANN401 - tuples of arrays
+    """Find the words of each piece, given by its first code point and the one after its last.
+
+    Fill in starts and sizes of the words, joined, and for each piece the end of its words and the number of its
+    letters; return the number of words.
+    """
+    (dictionary, room), (starts, sizes, ends) = cutter, found
+    last = np.empty(MAX_HAN_RUN, np.uint8)
+    words = 0
+    for piece in range(len(pieces)):
+        at, stop = pieces[piece, 0], pieces[piece, 1]
+        letters = 0
+        while at < stop:
+            kind, end = kinds[points[at]], at + 1
+            if kind & HAN:
+                most = min(stop, at + MAX_HAN_RUN)
+                while end < most and kinds[points[end]] & HAN:
+                    end += 1
+                letters += end - at
+                mark_words(points[at:end], dictionary, room, last)
+                start = at
+                for place in range(at, end):
+                    if last[place - at]:
+                        starts[words], sizes[words] = start, place + 1 - start
+                        words, start = words + 1, place + 1
+            elif kind & LETTER:
+                while end < stop and kinds[points[end]] & (LETTER | MARK):
+                    end += 1
+                letters += end - at
+                words = _parts(points, kinds, (at, end), starts, sizes, words)
+            at = end
+        ends[piece, 0], ends[piece, 1] = words, letters
+    return words
+
+
+@compiled(int64, read(uint32), read(int64, 2), read(uint8), written(uint32))
+def letters_of(points: U32, pieces: I64, kinds: U8, letters: U32) -> int:
+    """Fill in the letters of each piece, its ideographs first; return how many there are.
+
+    ``letters`` has one more element than there are letters.
+    """
+    size = 0
+    for piece in range(len(pieces)):
+        begin, stop = pieces[piece, 0], pieces[piece, 1]
+        for at in range(begin, stop):
+            letters[size] = points[at]
+            size += whole(kinds[points[at]] & HAN)
+        within = False
+        for at in range(begin, stop):
+            within = kinds[points[at]] & (LETTER | MARK if within else LETTER) != 0
+            letters[size] = points[at]
+            size += whole(within)
+    return size
+
+
+@inlined
+def _key(points: U32, start: int, size: int) -> int:
+    if 0 < size <= KEY_POINTS:
+        key = whole(0)
+        for at in range(size):
+            key = key << KEY_BITS | whole(points[start + at]) + 1
+        return key
+    mixed = np.uint64(size)
+    for at in range(size):
+        mixed = (mixed ^ np.uint64(points[start + at])) * _MIX
+        mixed ^= mixed >> _HALF
+    return whole(mixed) | whole(-1) << 63
+
+
+@compiled(int64, read(uint32))
+def key_of(name: U32) -> int:
+    """Return the key of a name."""
+    return _key(name, 0, len(name))
+
+
+@inlined
+def _slot(key: int, seed: int, slots: I64) -> int:
+    mixed = (np.uint64(key) ^ np.uint64(seed)) * _MIX
+    mixed = (mixed ^ mixed >> _HALF) * _SPREAD
+    return whole(mixed >> _HALF) & (len(slots) - 1)
+
+
+@inlined
+def _same_name(points: U32, start: int, size: int, names: U32, begin: int) -> bool:
+    if whole(names[begin]) != size:
+        return False
+    for at in range(size):  # noqa: SIM110 - numba compiles no generator
+        if names[begin + 1 + at] != points[start + at]:
+            return False
+    return True
+
+
+@compiled(int64, read(uint32), read(int32), read(int32), int64, TABLE, several(written(int32), written(int32)))
+def find(points: U32, starts: I32, sizes: I32, done: int, table: Any, found: Any) -> int:  # noqa: ANN401
+    """Fill in the numbers of the words from ``done`` on; return where the table has no room for a word, or their end.
+
+    ``found`` also gets the word of each number that is added, from ``used[ADDED]`` on.
+    """
+    (slots, names, begins, used, seed), (rows, new) = table, found
+    for word in range(done, len(starts)):
+        start, size = whole(starts[word]), whole(sizes[word])
+        key = _key(points, start, size)
+        slot = _slot(key, seed, slots)
+        while slots[slot, 0] != 0:
+            row = slots[slot, 1]
+            if slots[slot, 0] == key and (key > 0 or _same_name(points, start, size, names, begins[row])):
+                break
+            slot = (slot + 1) & (len(slots) - 1)
+        if slots[slot, 0] == 0:
+            row = used[ROWS]
+            if 2 * row >= len(slots) or row >= len(begins) or used[NAMES] + size >= len(names):
+                return word
+            if key < 0:
+                begins[row] = used[NAMES]
+                names[used[NAMES]] = size
+                for at in range(size):
+                    names[used[NAMES] + 1 + at] = points[start + at]
+                used[NAMES] += size + 1
+            slots[slot, 0], slots[slot, 1] = key, row
+            new[used[ADDED]] = word
+            used[ADDED] += 1
+            used[ROWS] += 1
+        rows[word] = slots[slot, 1]
+    return len(starts)
+
+
+@compiled(int64, read(int64, 2), int64, written(int64, 2))
+def move(slots: I64, seed: int, larger: I64) -> int:
+    """Copy the keys to a larger array of slots, which is free."""
+    for old in range(len(slots)):
+        if slots[old, 0] != 0:
+            slot = _slot(slots[old, 0], seed, larger)
+            while larger[slot, 0] != 0:
+                slot = (slot + 1) & (len(larger) - 1)
+            larger[slot, 0], larger[slot, 1] = slots[old, 0], slots[old, 1]
+    return len(larger)
+
+
+COUNTS = several(written(int32), written(int64), written(int64))
+"""Type of the numbers of the words of texts, their counts, and the end of each text."""
+
+
+@compiled(int64, read(int32), read(int64, 2), read(int64), read(int64), several(read(boolean), written(int64)), COUNTS)
+def tally(rows: I32, pieces: I64, weights: I64, texts: I64, room: Any, found: Any) -> int:  # noqa: ANN401
+    """Count the numbers of each text, whose last piece is given by ``texts``; return how many there are in all.
+
+    Numbers that do not count are left out. The counts in ``room`` are 0 for each number of the table, and are so again
+    at the end.
+    """
+    (count, times), (own, counts, ends) = room, found
+    size, word, piece = 0, 0, 0
+    for text in range(len(texts)):
+        begin = size
+        while piece < texts[text]:
+            while word < pieces[piece, 0]:
+                row = rows[word]
+                if count[row]:
+                    if times[row] == 0:
+                        own[size] = row
+                        size += 1
+                    times[row] += weights[piece]
+                word += 1
+            piece += 1
+        for at in range(begin, size):
+            counts[at] = times[own[at]]
+            times[own[at]] = 0
+        ends[text] = size
+    return size

@@ -1,0 +1,78 @@
+"""The table of known features tells all names apart and forgets nothing of them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_dedup.core.fingerprint import vocabulary as module
+from stream_dedup.core.fingerprint import words_kernel
+from stream_dedup.core.fingerprint.hashing import feature_hash
+from stream_dedup.core.fingerprint.vocabulary import Vocabulary
+
+ODD = ("", "\0", "\0\0", "\0\0\0", "\0\0\0\0", "a", "a\0", "\ud800", "\U0010ffff" * 3, "\U0010ffff" * 4, "你 好")
+ONE_HASH = ("\u7693\u4ff5\u4e00\u4e02", "\u9c05\u8411\U0005f778\u4e02")
+NAMES = st.lists(st.sampled_from(ODD) | st.text("ab\0", max_size=6) | st.text(max_size=8), max_size=40)
+
+
+def table() -> Vocabulary:
+    return Vocabulary(len, 7, lambda: {"ab", "你好"})
+
+
+def assert_known(known: Vocabulary, names: list[str]) -> None:
+    """Equal names have equal numbers, other names others, and each number has what belongs to its name."""
+    numbers = known.numbers_of(names).tolist()
+    assert len(set(zip(names, numbers, strict=True))) == len(set(names)) == len(set(numbers))
+    assert [known.hashes[number].tobytes() for number in numbers] == [feature_hash(name, 7) for name in names]
+    assert known.idf[numbers].tolist() == [len(name) for name in names]
+    assert known.counts[numbers].tolist() == [name not in {"ab", "你好"} for name in names]
+
+
+@given(NAMES, NAMES)
+def test_every_name_has_its_own_number(first: list[str], second: list[str]) -> None:
+    """In one call and in several, with names that are prefixes of others, empty, or of odd code points."""
+    known = table()
+    for names in (first, second, first + second):
+        assert_known(known, names)
+
+
+def test_names_with_one_hash_have_two_numbers() -> None:
+    """The code points decide, not the hash."""
+    one, other = (np.frombuffer(name.encode("utf-32-le"), np.uint32) for name in ONE_HASH)
+    assert words_kernel.key_of(one) == words_kernel.key_of(other) < 0
+    for names in (ONE_HASH, ONE_HASH[::-1]):
+        assert_known(table(), [*names, *names])
+
+
+def test_a_table_that_grows_keeps_its_names() -> None:
+    """More names than there were slots and room for, short ones and long ones, in many calls and in one."""
+    names = [f"{'long name ' * (at % 3)}{at}" for at in range(20_000)]
+    known, at_once = table(), table()
+    for start in range(0, len(names), 1_000):
+        known.numbers_of(names[start : start + 1_000])
+    for one in (known, at_once):
+        assert_known(one, names)
+        assert len(one) == len(names)
+        assert not one.times.any()
+
+
+def test_a_table_that_is_full_is_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in the middle of a batch; afterwards the names are learned anew."""
+    monkeypatch.setattr(module, "MAX_KNOWN_WORDS", 10)
+    known = table()
+    names = [f"name {at}" for at in range(11)]
+    assert_known(known, names)
+    known.make_room()
+    assert len(known) == 0
+    assert_known(known, names[::-1])
+
+
+def test_slots_are_spread_by_pythons_own_seed() -> None:
+    """Nobody can foresee which names share a slot: the seed is that of strings, which differs between processes."""
+    assert table()._spread == hash(module.__name__)
+
+
+def test_no_names() -> None:
+    """No names have no numbers."""
+    assert table().numbers_of([]).shape == (0,)
+    assert table().numbers(np.empty(0, np.uint32), np.empty(0, np.int32), np.empty(0, np.int32)).shape == (0,)

@@ -1,0 +1,44 @@
+"""Machine code is kept under a name that changes with whatever it was made from."""
+
+import importlib
+import linecache
+import sys
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.core import kernel
+
+INNER = "from stream_dedup.core.kernel import inlined\nSTEP = {step}\n@inlined\ndef inner(x): return x {sign} STEP\n"
+MIDDLE = (
+    "from inner_kernel import inner\nfrom stream_dedup.core.kernel import inlined\n"
+    "@inlined\ndef middle(x): return inner(x)\n"
+)
+OUTER = "from middle_kernel import middle\ndef outer(x): return middle(x)\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "middle_kernel.py").write_text(MIDDLE)
+    (tmp_path / "outer_kernel.py").write_text(OUTER)
+    return tmp_path
+
+
+def name_with(folder: Path, step: int, sign: str) -> str:
+    """What becomes part of the name of a function that inlines, by way of another file, this inner function."""
+    (folder / "inner_kernel.py").write_text(INNER.format(step=step, sign=sign))
+    for module in ("inner_kernel", "middle_kernel", "outer_kernel"):
+        sys.modules.pop(module, None)
+    importlib.invalidate_caches()
+    linecache.clearcache()
+    kernel._source.cache_clear()
+    return kernel._taken_over(importlib.import_module("outer_kernel").outer)
+
+
+def test_another_inlined_function_is_another_name(folder: Path) -> None:
+    """A change of the function, or of a number that it takes from its file, two files away."""
+    first = name_with(folder, 1, "+")
+    assert name_with(folder, 1, "+") == first
+    assert len({first, name_with(folder, 2, "+"), name_with(folder, 1, "-")}) == 3
