@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -173,7 +174,7 @@ class Fingerprinter:
     def _chunk(self, texts: Sequence[Text]) -> Fingerprints:
         made = self._blank(len(texts))
         rows = list(range(len(texts))) if self._quick is None else self._read_quickly(self._quick, texts, made)
-        if self._long is not None:
+        if rows and self._long is not None:
             rows = self._read_long(self._long, texts, rows, made)
         if rows:
             self._read_by_definition(texts, rows, made)
@@ -213,21 +214,18 @@ class Fingerprinter:
         self, long: LongFingerprinter, texts: Sequence[Text], rows: Sequence[int], made: Fingerprints
     ) -> list[int]:
         """Fill in the rows of texts that are long, all or in part; return those that the definition has to read."""
-        left: list[int] = []
-        fields = [self._reader.plain(_fields(texts[row])) for row in rows]
-        for batch in long.batches(fields):
-            own, found = np.array(rows[batch]), long(fields[batch])
-            surely = found.sizes >= self._reader.surely_long
-            made.statuses[own[surely & ~found.featured]] = Status.FEATURELESS
-            certain = surely & found.featured
-            made.statuses[own[certain]] = Status.LONG
-            self._fill(made, own[certain], found.sums.where(certain))
-            self._fill_sketches(made, own[certain], found.letters.where(certain), [""] * int(certain.sum()))
-            others = own[~surely]
-            if len(others) and self._beside is not None:
-                plain = [one for (one, *_), is_long in zip(fields[batch], surely.tolist(), strict=True) if not is_long]
-                others = others[self._read_between(self._beside, plain, others, found.where(~surely), made)]
-            left += others.tolist()
+        fields, every = [self._reader.plain(_fields(texts[row])) for row in rows], np.array(rows)
+        found = long(fields)
+        surely = found.sizes >= self._reader.surely_long
+        certain, others = surely & found.featured, every[~surely]
+        made.statuses[every[surely]] = Status.FEATURELESS
+        made.statuses[every[certain]] = Status.LONG
+        self._fill(made, every[certain], found.sums.where(certain))
+        self._fill_sketches(made, every[certain], found.letters.where(certain), [""] * int(certain.sum()))
+        if len(others) and self._beside is not None:
+            plain = list(compress((one for one, *_ in fields), ~surely))
+            others = others[self._read_between(self._beside, plain, others, found.where(~surely), made)]
+        left: list[int] = others.tolist()
         return left
 
     def _read_between(

@@ -25,7 +25,7 @@ every batch. A text without letters and digits has the sketch of k zeros.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -86,6 +86,11 @@ class Letters(NamedTuple):
         """Return the characters of texts."""
         joined = "".join(texts).encode("utf-32-le", "surrogatepass")
         return cls(np.frombuffer(joined, "<u4"), np.fromiter(map(len, texts), np.intp, len(texts)))
+
+    @classmethod
+    def joined(cls, parts: Iterable[Letters]) -> Letters:
+        """Return those of all texts."""
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
     def where(self, keep: Bools) -> Letters:
         """Return those of some of the texts."""

@@ -32,7 +32,7 @@ table is close enough to a rounding edge for that to matter.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import NamedTuple
 
@@ -189,6 +189,11 @@ class Sums(NamedTuple):
     """Shape (n, 256)."""
     squares: I64
     """Sum of the squares of each text's weights."""
+
+    @classmethod
+    def joined(cls, parts: Iterable[Sums]) -> Sums:
+        """Return the sums of all texts."""
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
     def where(self, keep: Bools | NDArray[np.intp]) -> Sums:
         """Return the sums of some of the texts."""

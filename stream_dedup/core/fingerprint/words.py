@@ -35,7 +35,7 @@ MAX_CHARACTERS = 1 << 16
 
 
 class LongTexts(NamedTuple):
-    """n texts, read as long text."""
+    """n texts, read as long text; at least one."""
 
     sizes: I64
     """Letters of each text, of all fields."""
@@ -87,7 +87,12 @@ class LongFingerprinter:
             yield slice(start, len(texts))
 
     def __call__(self, texts: Sequence[Sequence[str]]) -> LongTexts:
-        """Read one batch of texts, given by their fields as plain text."""
+        """Read texts, given by their fields as plain text."""
+        sizes, featured, sums, letters = zip(*(self._read(texts[batch]) for batch in self.batches(texts)), strict=True)
+        return LongTexts(np.concatenate(sizes), np.concatenate(featured), Sums.joined(sums), Letters.joined(letters))
+
+    def _read(self, texts: Sequence[Sequence[str]]) -> LongTexts:
+        """Read one batch."""
         self.vocabulary.make_room()
         names = [name for fields in texts for name in self._pieces(fields)]
         points, pieces = self._points(names)

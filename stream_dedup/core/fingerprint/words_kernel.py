@@ -203,11 +203,11 @@ def move(slots: I64, seed: int, larger: I64) -> int:
     return len(larger)
 
 
-COUNTS = several(written(int32), written(int64), written(int64))
+TALLY = several(written(int32), written(int64), written(int64))
 """Type of the numbers of the words of texts, their counts, and the end of each text."""
 
 
-@compiled(int64, read(int32), read(int64, 2), read(int64), read(int64), several(read(boolean), written(int64)), COUNTS)
+@compiled(int64, read(int32), read(int64, 2), read(int64), read(int64), several(read(boolean), written(int64)), TALLY)
 def tally(rows: I32, pieces: I64, weights: I64, texts: I64, room: Any, found: Any) -> int:  # noqa: ANN401
     """Count the numbers of each text, whose last piece is given by ``texts``; return how many there are in all.
 
