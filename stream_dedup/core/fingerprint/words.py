@@ -30,7 +30,7 @@ from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text import clean
 from stream_dedup.core.text.normalise import CLOSER_LOOK, HAN_FIRST, HAN_LAST, Runs, marks, plain_points, split
 
-MAX_CHARACTERS = 1 << 16
+BATCH_CHARACTERS = 1 << 16
 """Most characters in a batch, but for a text that is longer: the arrays of one step then fit the level-2 cache."""
 
 
@@ -79,7 +79,7 @@ class LongFingerprinter:
         start = size = 0
         for row, fields in enumerate(texts):
             own = sum(map(len, fields))
-            if row > start and size + own > MAX_CHARACTERS:
+            if row > start and size + own > BATCH_CHARACTERS:
                 yield slice(start, row)
                 start, size = row, 0
             size += own

@@ -130,10 +130,10 @@ def test_texts_between_short_and_long_are_the_definition() -> None:
 
 
 def test_a_batch_of_articles_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No batch has more than ``MAX_CHARACTERS``, but for a longer text alone; entries do not depend on it."""
+    """No batch has more than ``BATCH_CHARACTERS``, but for a longer text alone; entries do not depend on it."""
     texts = [*SAMPLE, *MORE]
     expected = Fingerprinter(LONG).fingerprint(texts)
-    monkeypatch.setattr(module, "MAX_CHARACTERS", 60)
+    monkeypatch.setattr(module, "BATCH_CHARACTERS", 60)
     batches = [texts[batch] for batch in LongFingerprinter.batches([(text,) for text in texts])]
     assert [text for batch in batches for text in batch] == texts
     assert max(sum(map(len, batch)) for batch in batches if len(batch) > 1) <= 60
