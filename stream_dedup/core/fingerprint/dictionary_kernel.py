@@ -19,9 +19,9 @@ HAN_BEGIN, HAN_END = 0x4E00, 0x9FD6
 """The ideographs that words of the dictionary have: the first, and the one after the last."""
 DEEP = 1 << 15
 """Nodes of more than one character are numbered from here on, one for each slot."""
-CHARACTER_BITS, VALUE_BITS = 15, 24
+CHARACTER_BITS, WORD_VALUE_BITS = 15, 24
 """Bits of a character and of a value in an edge; 24 bits are left for a node."""
-VALUE_MASK = (1 << VALUE_BITS) - 1
+WORD_VALUE_MASK = (1 << WORD_VALUE_BITS) - 1
 MOST_SLOTS = 1 << 23
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -36,7 +36,7 @@ def slot_of(edges: I64, node: int, character: int) -> int:
     last = len(edges) - 1
     slot = whole(np.uint64(key) * _SPREAD >> np.uint64(40)) & last
     while edges[slot] != 0:
-        if edges[slot] >> VALUE_BITS == key:
+        if edges[slot] >> WORD_VALUE_BITS == key:
             return slot
         slot = (slot + 1) & last
     return slot - len(edges)
@@ -59,9 +59,9 @@ def insert(word: U16, value: int, first: I64, edges: I64, free: int) -> int:
                 return -1
             free -= 1
             slot += len(edges)
-            edges[slot] = (node << CHARACTER_BITS | whole(word[at])) << VALUE_BITS
+            edges[slot] = (node << CHARACTER_BITS | whole(word[at])) << WORD_VALUE_BITS
         if at == len(word) - 1:
-            edges[slot] = edges[slot] >> VALUE_BITS << VALUE_BITS | value
+            edges[slot] = edges[slot] >> WORD_VALUE_BITS << WORD_VALUE_BITS | value
         node = slot + DEEP
     return free
 
@@ -87,7 +87,7 @@ def value_of(word: U16, first: I64, edges: I64) -> int:
         slot = slot_of(edges, node, whole(word[at]))
         if slot < 0:
             return 0
-        value, node = edges[slot] & VALUE_MASK, slot + DEEP
+        value, node = edges[slot] & WORD_VALUE_MASK, slot + DEEP
     return whole(value)
 
 

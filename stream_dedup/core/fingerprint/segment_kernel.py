@@ -15,7 +15,7 @@ from typing import Any
 from numba import float64, int32, int64, uint8, uint32
 
 from stream_dedup.core.arrays import F64, I32, I64, U8, U32
-from stream_dedup.core.fingerprint.dictionary_kernel import DEEP, HAN_BEGIN, VALUE_MASK, slot_of
+from stream_dedup.core.fingerprint.dictionary_kernel import DEEP, HAN_BEGIN, WORD_VALUE_MASK, slot_of
 from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
 
 BEGIN, END, MIDDLE, SINGLE = range(4)
@@ -49,7 +49,7 @@ def _route(run: U32, dictionary: Any, sums: F64, ends: I32) -> None:  # noqa: AN
             slot = slot_of(edges, node, whole(run[end]) - HAN_BEGIN)
             if slot < 0:
                 break
-            value, node, end = edges[slot] & VALUE_MASK, slot + DEEP, end + 1
+            value, node, end = edges[slot] & WORD_VALUE_MASK, slot + DEEP, end + 1
             if value:
                 found = logs[value] - log_total + sums[end]
                 if chosen == 0 or found >= best:
@@ -67,7 +67,7 @@ def _is_word(run: U32, edges: I64) -> bool:
         slot = slot_of(edges, node, whole(run[at]) - HAN_BEGIN)
         if slot < 0:
             return False
-        value, node = edges[slot] & VALUE_MASK, slot + DEEP
+        value, node = edges[slot] & WORD_VALUE_MASK, slot + DEEP
     return value != 0
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stream_dedup.core.arrays import I32, U32
 from stream_dedup.core.fingerprint import words_kernel
 from stream_dedup.core.fingerprint.hashing import feature_hashes
-from stream_dedup.core.fingerprint.words_kernel import ADDED, NAMES, ROWS
+from stream_dedup.core.fingerprint.words_kernel import ADDED, NAME_POINTS, ROWS
 from stream_dedup.core.model import SIGNATURE_BYTES
 
 MAX_KNOWN_WORDS = 1 << 18
@@ -100,7 +100,7 @@ class Vocabulary:
             more = len(self._slots) // 2
             self._begins, self.hashes, self.idf = (_longer(one, more) for one in (self._begins, self.hashes, self.idf))
             self.counts, self.times = _longer(self.counts, more), np.zeros(more, np.int64)
-        if self._used[NAMES] + size >= len(self._names):
+        if self._used[NAME_POINTS] + size >= len(self._names):
             self._names = _longer(self._names, 2 * len(self._names) + size)
 
 

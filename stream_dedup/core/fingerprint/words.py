@@ -190,7 +190,7 @@ def _kinds(*, marked: bool) -> U8:
         words_kernel.HAN: f"[{HAN_FIRST}-{HAN_LAST}]",
         words_kernel.LETTER: f"[^\\W_{HAN_FIRST}-{HAN_LAST}]",
         words_kernel.MARK: f"[{marks()}]" if marked else "(?!)",
-        words_kernel.UNSPACED: f"[{UNSPACED}]" if marked else "(?!)",
+        words_kernel.NO_SPACES: f"[{UNSPACED}]" if marked else "(?!)",
     }
     kinds = np.zeros(sys.maxunicode + 1, np.uint8)
     every = "".join(map(chr, range(len(kinds))))

@@ -28,12 +28,12 @@ from stream_dedup.core.fingerprint.segment_kernel import DICTIONARY, ROOM, mark_
 from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
 from stream_dedup.core.text.normalise import MAX_HAN_RUN
 
-HAN, LETTER, MARK, UNSPACED = 1, 2, 4, 8
+HAN, LETTER, MARK, NO_SPACES = 1, 2, 4, 8
 """Traits of a character of normalised text, as bits: an ideograph that jieba knows; part of another word; a mark, part
 of a word behind its first character; part of a run that is written without spaces."""
 KEY_POINTS, KEY_BITS = 3, 21
 """Code points in a key that is no hash, and bits of each."""
-ROWS, NAMES, ADDED = 0, 1, 2
+ROWS, NAME_POINTS, ADDED = 0, 1, 2
 """What ``used`` counts: numbers of the table, elements of ``names``, and the numbers that were added last."""
 
 WORDS = several(written(int32), written(int32), written(int64, 2))
@@ -50,8 +50,8 @@ def _parts(points: U32, kinds: U8, span: tuple[int, int], starts: I32, sizes: I3
     """Add the parts of a word, overlapping where it is written without spaces; return the number of words."""
     start, end = span
     while start < end:
-        unspaced, at = kinds[points[start]] & UNSPACED, start + 1
-        while at < end and kinds[points[at]] & UNSPACED == unspaced:
+        unspaced, at = kinds[points[start]] & NO_SPACES, start + 1
+        while at < end and kinds[points[at]] & NO_SPACES == unspaced:
             at += 1
         if unspaced and at - start > UNSPACED_SIZE:
             for first in range(start, at - UNSPACED_SIZE + 1):
@@ -175,14 +175,14 @@ def find(points: U32, starts: I32, sizes: I32, done: int, table: Any, found: Any
             slot = (slot + 1) & (len(slots) - 1)
         if slots[slot, 0] == 0:
             row = used[ROWS]
-            if 2 * row >= len(slots) or row >= len(begins) or used[NAMES] + size >= len(names):
+            if 2 * row >= len(slots) or row >= len(begins) or used[NAME_POINTS] + size >= len(names):
                 return word
             if key < 0:
-                begins[row] = used[NAMES]
-                names[used[NAMES]] = size
+                begins[row] = used[NAME_POINTS]
+                names[used[NAME_POINTS]] = size
                 for at in range(size):
-                    names[used[NAMES] + 1 + at] = points[start + at]
-                used[NAMES] += size + 1
+                    names[used[NAME_POINTS] + 1 + at] = points[start + at]
+                used[NAME_POINTS] += size + 1
             slots[slot, 0], slots[slot, 1] = key, row
             new[used[ADDED]] = word
             used[ADDED] += 1
