@@ -34,6 +34,7 @@ _get_or_insert: Any = cgutils.get_or_insert_function
 not_kept: list[str] = []
 """Why machine code could not be kept, one reason for each function that was compiled again. The caller logs them."""
 
+_TAKEN = (int, np.integer, types.Type)
 _WORD = ir.IntType(64)
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
@@ -78,7 +79,7 @@ def _taken_over(function: Callable[..., Any]) -> str:
 def _collect(names: Mapping[str, Any], taken: dict[str, str]) -> None:
     """Add the numbers and types of a file, and all of the files whose compiled functions it has."""
     file = names["__name__"]
-    taken |= {f"{file}.{name}": str(value) for name, value in names.items() if isinstance(value, int | types.Type)}
+    taken |= {f"{file}.{name}": str(value) for name, value in names.items() if isinstance(value, _TAKEN)}
     for value in names.values():
         if isinstance(value, Dispatcher) and value.py_func.__module__ not in {file, *taken}:
             taken[value.py_func.__module__] = _source(value.py_func.__module__)

@@ -13,6 +13,7 @@ import numpy as np
 from numba import int64, uint8, uint16
 
 from stream_dedup.core.arrays import I64, U8, U16
+from stream_dedup.core.fingerprint.grams import SPREAD
 from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
 
 HAN_BEGIN, HAN_END = 0x4E00, 0x9FD6
@@ -24,7 +25,6 @@ CHARACTER_BITS, WORD_VALUE_BITS = 15, 24
 WORD_VALUE_MASK = (1 << WORD_VALUE_BITS) - 1
 MOST_SLOTS = 1 << 23
 
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _SPACE, _NEWLINE, _ZERO, _NINE = map(ord, " \n09")
 _THREE_BYTES, _FOUR_BYTES = 0xE0, 0xF0
 
@@ -34,7 +34,7 @@ def slot_of(edges: I64, node: int, character: int) -> int:
     """Return the slot of an edge, or of the free slot where it belongs, less ``len(edges)``."""
     key = node << CHARACTER_BITS | character
     last = len(edges) - 1
-    slot = whole(np.uint64(key) * _SPREAD >> np.uint64(40)) & last
+    slot = whole(np.uint64(key) * SPREAD >> np.uint64(40)) & last
     while edges[slot] != 0:
         if edges[slot] >> WORD_VALUE_BITS == key:
             return slot

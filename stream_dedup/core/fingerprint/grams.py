@@ -33,8 +33,8 @@ TRIGRAM = 4
 """Which of ``Features.gram_weights`` is that of a trigram."""
 
 _POINT_MASK = (1 << POINT_BITS) - 1
-# 2**64 over the golden ratio: neighbours are spread evenly over the slots (Knuth 6.4).
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+SPREAD = np.uint64(0x9E3779B97F4A7C15)
+"""2**64 over the golden ratio: neighbours are spread evenly over slots (Knuth 6.4)."""
 
 
 class Trigrams:
@@ -92,7 +92,7 @@ class Hashes:
 
     def of(self, grams: U64) -> U8:
         """Return the hash of each gram, one row for each."""
-        slots = (grams * _SPREAD >> np.uint64(64 - SLOT_BITS)).astype(np.intp)
+        slots = (grams * SPREAD >> np.uint64(64 - SLOT_BITS)).astype(np.intp)
         found = self._kept.take(slots, axis=0)
         missing = np.flatnonzero(self._grams.take(slots) != grams)
         if len(missing):

@@ -24,6 +24,7 @@ from numba import boolean, int32, int64, uint8, uint32
 
 from stream_dedup.core.arrays import I32, I64, U8, U32
 from stream_dedup.core.fingerprint.features import UNSPACED_SIZE
+from stream_dedup.core.fingerprint.grams import SPREAD
 from stream_dedup.core.fingerprint.segment_kernel import DICTIONARY, ROOM, mark_words
 from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
 from stream_dedup.core.text.normalise import MAX_HAN_RUN
@@ -36,12 +37,12 @@ KEY_POINTS, KEY_BITS = 3, 21
 ROWS, NAME_POINTS, ADDED = 0, 1, 2
 """What ``used`` counts: numbers of the table, elements of ``names``, and the numbers that were added last."""
 
-WORDS = several(written(int32), written(int32), written(int64, 2))
+WORD_SPANS = several(written(int32), written(int32), written(int64, 2))
 """Type of starts and sizes of words, and of what is told of each piece."""
 TABLE = several(written(int64, 2), written(uint32), written(int64), written(int64), int64)
 """Type of slots, names, begins (where the name of each number begins in ``names``), ``used`` and the seed."""
 
-_SPREAD, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xFF51AFD7ED558CCD)
+_MIX = np.uint64(0xFF51AFD7ED558CCD)
 _HALF = np.uint64(32)
 
 
@@ -64,7 +65,7 @@ def _parts(points: U32, kinds: U8, span: tuple[int, int], starts: I32, sizes: I3
     return words
 
 
-@compiled(int64, read(uint32), read(int64, 2), read(uint8), several(DICTIONARY, ROOM), WORDS)
+@compiled(int64, read(uint32), read(int64, 2), read(uint8), several(DICTIONARY, ROOM), WORD_SPANS)
 def split(points: U32, pieces: I64, kinds: U8, cutter: Any, found: Any) -> int:  # noqa: ANN401 - tuples of arrays
     """Find the words of each piece, given by its first code point and the one after its last.
 
@@ -143,7 +144,7 @@ def key_of(name: U32) -> int:
 @inlined
 def _slot(key: int, seed: int, slots: I64) -> int:
     mixed = (np.uint64(key) ^ np.uint64(seed)) * _MIX
-    mixed = (mixed ^ mixed >> _HALF) * _SPREAD
+    mixed = (mixed ^ mixed >> _HALF) * SPREAD
     return whole(mixed >> _HALF) & (len(slots) - 1)
 
 
