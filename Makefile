@@ -1,4 +1,5 @@
 # make run    everything set up, and the main job shown on a real Kafka broker
+# make demo   an endless sample stream, a worker, and the pages of the service; prints their address; Ctrl-C ends it
 # make test   everything set up, and all tests; the wide sweeps by samples
 # make test-full  all tests, all of the wide sweeps, ten times the examples of the property tests
 # make test-cluster  the tests on three Kafka nodes
@@ -33,7 +34,7 @@ PROMETHEUS_IMAGE ?= stream-dedup/prometheus
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-full test-cluster test-spark lint bench quality fuzz simulate soak alerts boards docs image check-image kafka-image prometheus-image clean
+.PHONY: help setup run demo test test-full test-cluster test-spark lint bench quality fuzz simulate soak alerts boards docs image check-image kafka-image prometheus-image clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -54,6 +55,9 @@ $(VENV)/.bench: $(VENV)/.dev
 
 run: setup
 	@$(BIN)/python -P -m stream_dedup.dev.demo
+
+demo: setup
+	@exec $(BIN)/python -P -m stream_dedup.dev.live
 
 # One test after another to whichever process is free: the long ones come first (tests/conftest.py).
 test: setup

@@ -13,22 +13,17 @@ nothing behind: no topic, broker, process or folder.
 from __future__ import annotations
 
 import json
-import re
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 import uuid
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import click
 
@@ -37,12 +32,11 @@ from stream_dedup.cli.output import write_lines
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.model import Verdict
-from stream_dedup.errors import StreamDedupError, UnavailableError
+from stream_dedup.dev.process import PROGRAM, DevProcess
+from stream_dedup.errors import StreamDedupError
 from stream_dedup.exit_codes import EXIT_OK, EXIT_UNAVAILABLE
 from stream_dedup.terminal import visible
 
-PROGRAM = (sys.executable, "-P", "-m", "stream_dedup")
-"""The installed program; -P keeps Python from importing files of the current folder."""
 SAMPLE = Path(__file__).with_name("samples") / "articles.jsonl"
 SETTINGS = """\
 [input]
@@ -54,17 +48,10 @@ recrawl = "update"
 """The settings that differ from the defaults: pages are HTML, and an article crawled again is an update."""
 PAUSE_S = 0.12
 """Between two records, seconds: a person can follow, and the whole sample takes seven seconds."""
-WORKER_READY_LIMIT_S = 300.0
-"""Seconds for the worker to be ready: it loads its dictionary and joins the group, usually within four. The very first
-start compiles the search as well, which took more than a minute on a busy machine."""
-READY_POLL_S = 0.1
 VERDICT_LIMIT_S = 30.0
 """Seconds for the next verdict: some tens of milliseconds are usual."""
-END_LIMIT_S = 30.0
-"""Seconds for the worker to end after SIGTERM: its own limit is 20."""
 AUDIT_LIMIT_S = 60.0
 """Seconds for the audit of some sixty verdicts; about two are usual."""
-WORKER_LOG_LINES = 15
 TITLE_CHARACTERS = 24
 """Characters of the text in the printed line."""
 PLAIN = "an article"
@@ -128,7 +115,7 @@ def _through_kafka(brokers: str) -> int:
         flags = _flags(brokers, folder)
         showing = stack.enter_context(closing(Showing(_config(flags))))
         write_lines("A worker: stream-dedup run " + " ".join(flags), "")
-        with _Worker(flags, folder / "worker.log") as worker:
+        with DevProcess(["run", *flags], folder / "worker.log") as worker:
             worker.wait_until_ready()
             showing.feed(lines, PAUSE_S)
             shown, delays = _show(showing.outputs(len(lines), VERDICT_LIMIT_S, worker.running))
@@ -160,64 +147,6 @@ def _config(flags: list[str]) -> Config:
     return load_config(
         Path(given["--config"]), {"kafka": {"brokers": given["--brokers"], "group": given["--group"]}, "topics": topics}
     )
-
-
-class _Worker:
-    """A worker in its own process, as a user would start it."""
-
-    def __init__(self, flags: list[str], log: Path) -> None:
-        self._log = log
-        with log.open("wb") as out:
-            self._process = subprocess.Popen([*PROGRAM, "run", *flags], stdout=out, stderr=out)
-
-    def running(self) -> bool:
-        return self._process.poll() is None
-
-    def wait_until_ready(self) -> None:
-        """Wait until /readyz answers 200; the worker prints its address."""
-        deadline = time.monotonic() + WORKER_READY_LIMIT_S
-        while not self._is_ready():
-            if not self.running() or time.monotonic() > deadline:
-                msg = (
-                    f"the worker was not ready within {WORKER_READY_LIMIT_S:g} s"
-                    if self.running()
-                    else "the worker ended"
-                )
-                raise UnavailableError(msg)
-            time.sleep(READY_POLL_S)
-
-    def _is_ready(self) -> bool:
-        address = re.search(r"http://(\S+)/metrics", self._log.read_text(errors="replace"))
-        if address is None:
-            return False
-        with closing(HTTPConnection(address[1], timeout=WORKER_READY_LIMIT_S)) as connection:
-            try:
-                connection.request("GET", "/readyz")
-                return connection.getresponse().status == HTTPStatus.OK
-            except (OSError, HTTPException):
-                return False  # a busy machine: the server hangs up on a request that takes too long
-
-    def end(self) -> None:
-        """End the worker with SIGTERM, and check its exit code."""
-        self._process.terminate()
-        if code := self._process.wait(END_LIMIT_S):
-            msg = f"the worker ended with exit code {code}"
-            raise UnavailableError(msg)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Kill the worker; add the end of its log to an error."""
-        self._process.kill()
-        self._process.wait()
-        if isinstance(error, UnavailableError | subprocess.TimeoutExpired):
-            with self._log.open(errors="replace") as lines:
-                tail = "".join(deque(lines, WORKER_LOG_LINES))
-            msg = f"{error}; the worker's log ends:\n{tail}"
-            raise UnavailableError(msg) from error
 
 
 def _show(outputs: Iterator[Any]) -> tuple[list[ShownVerdict], list[int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -50,8 +50,8 @@ class Showing:
         with closing(make_admin(config.kafka)) as admin:
             ensure_topics(admin, config)
 
-    def feed(self, lines: Sequence[bytes], pause_s: float) -> None:
-        """Start to send the lines, one record each, with a pause between them; returns at once."""
+    def feed(self, lines: Iterable[bytes], pause_s: float) -> None:
+        """Start to send the lines, however many, one record each, with a pause between them; returns at once."""
         self._feeder = threading.Thread(target=self._send, args=(lines, pause_s), name="feeder")
         self._feeder.start()
 
@@ -89,7 +89,7 @@ class Showing:
             admin.delete_topics(names)
             admin.delete_groups([self._config.kafka.group])
 
-    def _send(self, lines: Sequence[bytes], pause_s: float) -> None:
+    def _send(self, lines: Iterable[bytes], pause_s: float) -> None:
         try:
             producer = make_producer(self._config.kafka)
             for line in lines:

@@ -1,16 +1,11 @@
 """The application: every route of the service, and the layer of limits around them.
 
-``make_app`` makes an ASGI application from a ``Service``. How pages are added:
+``make_app`` makes an ASGI application from a ``Service``. Beside the routes for programs (``api``) it has the pages
+(``pages``). ``limits.Gate`` is around both: the token (a browser asks for it, and sends it as the password of
+``Basic``), the host, the size of bodies, problems for errors. It sets ``Content-Security-Policy: default-src 'none'``
+where the answer has none; pages set their own.
 
-* A module of pages has a function ``add_pages(app: FastAPI, service: Service) -> None``, which adds its routes with
-  ``app.add_api_route(path, endpoint, include_in_schema=False)`` and mounts its static files. ``make_app`` calls it
-  after ``add_api``.
-* A page reads through ``Service`` only: ``service.checker``, ``service.follower.position`` and so on, or its script
-  calls the routes under ``/v1``.
-* ``limits.Gate`` is around pages, too: the token (a browser asks for it, and sends it as the password of ``Basic``),
-  the host, the size of bodies, problems for errors. It sets ``Content-Security-Policy: default-src 'none'`` where the
-  answer has none; a page sets its own, with ``'self'`` for its script, style and images, and never ``'unsafe-inline'``.
-* An endpoint that may block (SQLite, Kafka) is a plain ``def``: the framework runs it in a thread.
+An endpoint that blocks (SQLite, Kafka) does so off the event loop.
 """
 
 from __future__ import annotations
@@ -26,6 +21,8 @@ from stream_dedup.errors import StreamDedupError
 from stream_dedup.serve.api import add_api
 from stream_dedup.serve.bodies import JsonRoute
 from stream_dedup.serve.limits import Gate
+from stream_dedup.serve.pages import add_pages
+from stream_dedup.serve.pages.connecting import ServicePages
 from stream_dedup.serve.problems import (
     ProblemError,
     on_failure,
@@ -60,4 +57,5 @@ def make_app(service: Service, token: Token | None) -> Gate:
     app.add_exception_handler(StreamDedupError, on_program_error)
     app.add_exception_handler(Exception, on_failure)
     add_api(app, service)
+    add_pages(app, ServicePages(service))
     return Gate(app, service.config.serve, token, service.metrics)

@@ -1,0 +1,224 @@
+"""The page Check: what a text would be as of now, what it is near, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, Coordinates, SourceOffset, Status, Verdict
+from stream_dedup.explain.forms import Forms
+from stream_dedup.groups import parse_group_id
+from stream_dedup.serve.given import GivenArticle
+from stream_dedup.serve.pages.backend import ArticleText, ShownSource, TextAbsence
+from stream_dedup.serve.pages.charts import BitDrawing, bit_drawing
+from stream_dedup.serve.pages.passages import ComparedTexts, compared
+from stream_dedup.serve.pages.shown_text import MAX_SHOWN, Piece, pieces
+from stream_dedup.serve.problems import ProblemError
+
+if TYPE_CHECKING:
+    from stream_dedup.core.rules import Rules
+    from stream_dedup.serve.pages.backend import FormFields, PageBackend
+
+SHOWN_NEAREST = 10
+"""Nearest entries that the page lists."""
+TEXT_WITHIN_S = 4.0
+"""Longest wait for the text of the other article."""
+FIELD_PREFIX = "field."
+"""Begins the names of the inputs of the text fields of a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckForm:
+    """What the form holds."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """The text of each field of ``FormFields.texts``."""
+    id: str = ""
+    scope: str = ""
+    beside: int = 0
+    """Which of the nearest is shown beside the text."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, str], fields: FormFields) -> CheckForm:
+        """Return what was sent."""
+        beside = values.get("beside", "0")
+        return cls(
+            {name: _lines(values.get(FIELD_PREFIX + name, "")) for name in fields.texts},
+            values.get("id", "").strip(),
+            values.get("scope", "").strip() if fields.has_scope else "",
+            int(beside) if beside in set(map(str, range(SHOWN_NEAREST))) else 0,
+        )
+
+    @property
+    def text(self) -> str:
+        """The texts of all fields, as they are shown and compared."""
+        return "\n".join(text for text in self.texts.values() if text)
+
+    def article(self, fields: FormFields) -> GivenArticle:
+        """Return the article to check; what was left empty is not given."""
+        values: dict[str, Any] = {}
+        if fields.several:
+            values["fields"] = {name: text for name, text in self.texts.items() if text}
+        else:
+            values["text"] = self.texts[fields.texts[0]]
+        if self.id:
+            values["id"] = self.id
+        if self.scope:
+            values["scope"] = self.scope
+        return GivenArticle(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class PairStep:
+    """One step of the verdict on a pair: whether it holds, and its numbers."""
+
+    name: str
+    """Ends the keys of its strings: ``step.NAME`` and ``step.NAME.said``."""
+    holds: bool
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NearRow:
+    """One of the nearest entries."""
+
+    id: str
+    source: ShownSource
+    time_ms: int
+    distance: int
+    similarity: float
+    group_id: str | None
+    """None: its output was not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The other article, beside the text."""
+
+    number: int
+    row: NearRow
+    absence: TextAbsence | None
+    compared: ComparedTexts | None
+    is_explained: bool
+    steps: Sequence[PairStep]
+    bits: BitDrawing | None
+    is_cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CheckView:
+    """What the page shows."""
+
+    form: CheckForm
+    result: Mapping[str, Any] | None = None
+    log: Mapping[str, Any] | None = None
+    nearest: Sequence[NearRow] = ()
+    beside: Beside | None = None
+    problem: ProblemError | None = None
+    shown: Sequence[Piece] = ()
+    """The text itself, where there is nothing beside it."""
+    absence: TextAbsence | None = None
+    """Why the text of the article that was asked for is not in the form."""
+
+    @property
+    def status(self) -> int:
+        """The status of the answer."""
+        return int(HTTPStatus.OK if self.problem is None else self.problem.status)
+
+
+async def checked(backend: PageBackend, form: CheckForm) -> CheckView:
+    """Return the page for a text."""
+    fields = backend.fields
+    try:
+        article = form.article(fields)
+        answer = await backend.check(article, SHOWN_NEAREST)
+        result = answer["results"][0]
+        rows = [_near_row(one) for one in result["nearest"]]
+        beside = await _beside(backend, form, article, rows) if rows else None
+    except ProblemError as problem:
+        return CheckView(form, problem=problem)
+    return CheckView(form, result, answer["log"], rows, beside, shown=pieces(form.text[:MAX_SHOWN]))
+
+
+async def prefilled(backend: PageBackend, article: str) -> CheckView:
+    """Return the page for the text of an article of the stream, named by its coordinates and topic."""
+    name, _, topic = article.partition("@")
+    at = parse_group_id(name)
+    if at is None or not topic:
+        return CheckView(CheckForm(dict.fromkeys(backend.fields.texts, "")))
+    source = ShownSource(topic, at)
+    found = (await backend.texts([source], TEXT_WITHIN_S)).get(at, _LATE)
+    if found.text is None:
+        return CheckView(CheckForm(dict.fromkeys(backend.fields.texts, "")), absence=found.absence)
+    first, *rest = backend.fields.texts
+    return await checked(backend, CheckForm({first: found.text} | dict.fromkeys(rest, "")))
+
+
+_LATE = ArticleText(None, TextAbsence.NO_BROKER)
+
+
+def _near_row(one: Mapping[str, Any]) -> NearRow:
+    at = one["source"]
+    coordinates = Coordinates(UUID(at["topic_id"]).bytes, at["partition"], SourceOffset(at["offset"]))
+    source = ShownSource(at["topic"], coordinates)
+    return NearRow(one["id"], source, one["time_ms"], one["distance"], one["similarity"], one["group"])
+
+
+async def _beside(
+    backend: PageBackend, form: CheckForm, article: GivenArticle, rows: Sequence[NearRow]
+) -> Beside | None:
+    number = min(form.beside, len(rows) - 1)
+    row = rows[number]
+    pair, rules = await backend.compare(article, row.source), backend.position().rules
+    at = row.source.coordinates
+    texts = await backend.texts([row.source], TEXT_WITHIN_S)
+    found = texts.get(at, _LATE)
+    both = None
+    if found.text is not None:
+        both = compared(found.text[:MAX_SHOWN], form.text[:MAX_SHOWN])
+    return Beside(
+        number=number,
+        row=row,
+        absence=found.absence,
+        compared=both,
+        is_explained=pair is not None,
+        steps=() if pair is None or rules is None else steps(pair, rules),
+        bits=None if pair is None else bit_drawing(pair["a"], pair["b"]),
+        is_cut=max(len(found.text or ""), len(form.text)) > MAX_SHOWN,
+    )
+
+
+def steps(pair: Mapping[str, Any], rules: Rules) -> list[PairStep]:
+    """Return the conditions under which the later article is a duplicate of the earlier one, and whether they hold.
+
+    Both are of one kind and one scope: the index lists no others.
+    """
+    status = Status[pair["b"]["kind"].upper()]
+    if status is Status.EXACT:
+        return [PairStep("equal", pair["a"]["signature"] == pair["b"]["signature"])]
+    distance = pair["distance"] if rules.directed else pair["fingerprint_distance"]
+    values = {"distance": distance, "of": SIGNATURE_BITS if rules.directed else FINGERPRINT_BITS}
+    limit = rules.reach(status)
+    rank = None if pair["finder"] is None else pair["finder"]["lookup"]
+    found = [
+        PairStep("distance", distance <= limit, values | {"limit": limit}),
+        PairStep("lookup", pair["found"], {"rank": rank, "plan": pair["lookups"]}),
+    ]
+    if pair["form"] == Forms.OTHER_NUMBERS:
+        bits = rules.form_bits
+        found.append(PairStep("form", distance <= bits, {"distance": distance, "limit": bits}))
+    if pair["least_equal"] and distance > rules.certain_bits:
+        equal, least = pair["equal_values"], pair["least_equal"]
+        found.append(
+            PairStep("sketch", equal >= least, {"equal": equal, "of": rules.scheme.sketch_values, "least": least})
+        )
+    if rules.copies > 1:
+        found.append(PairStep("copies", pair["verdict"] == Verdict.DUPLICATE, {"copies": rules.copies}))
+    return found
+
+
+def _lines(text: str) -> str:
+    return text.replace("\r\n", "\n")

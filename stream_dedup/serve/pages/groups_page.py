@@ -1,0 +1,178 @@
+"""The pages of groups: the largest ones, and one of them with its articles."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from stream_dedup.core.model import Coordinates
+from stream_dedup.errors import StreamDedupError, UserError
+from stream_dedup.groups import ArticleGroup, GroupedArticle, Window
+from stream_dedup.serve.pages.backend import ArticleText, GroupReading, GroupsState, ShownSource, TextAbsence
+from stream_dedup.serve.pages.charts import BarChart, bar_chart
+from stream_dedup.serve.pages.passages import Passage, compared, differing_excerpt
+from stream_dedup.serve.pages.shown_text import MAX_SHOWN, Piece, excerpt, pieces
+
+if TYPE_CHECKING:
+    from stream_dedup.serve.pages.backend import PageBackend
+
+SHOWN_GROUPS = 20
+SHOWN_MEMBERS = 20
+EXCERPTS_WITHIN_S = 1.5
+"""Longest wait for the texts of a page; what comes later is left out."""
+SPARK_HEIGHT = 18
+GROWTH_HEIGHT = 96
+
+_T = TypeVar("_T")
+_D = TypeVar("_D")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """A group in the list."""
+
+    group: ArticleGroup
+    in_window: int
+    excerpt: Sequence[Piece]
+    """The beginning of its first article's text; empty where it cannot be read."""
+    growth: BarChart
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListView:
+    """The list of groups."""
+
+    window: Window
+    state: GroupsState
+    rows: Sequence[GroupRow]
+    articles: int
+    """All articles of the window, of any group."""
+    missing: int = 0
+    """Outputs that were deleted before they were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """An article of a group."""
+
+    article: GroupedArticle
+    is_first: bool
+    absence: TextAbsence | None
+    excerpt: Sequence[Passage]
+    passages: Sequence[Passage]
+    common: float | None
+    """Share of its words that are in the first article, too; None: one of the texts is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """A group and a page of its articles."""
+
+    state: GroupsState
+    window: Window
+    group: ArticleGroup | None
+    growth: Sequence[tuple[int, int]] = ()
+    chart: BarChart | None = None
+    first_text: ArticleText | None = None
+    members: Sequence[MemberRow] = ()
+    after: str | None = None
+    is_first_page: bool = True
+    failure: str | None = None
+    """Why the store could not answer."""
+
+
+def stored_groups(store: GroupReading | None, ask: Callable[[GroupReading], _T], default: _D) -> _T | _D:
+    """Return what the store answers, or the default where there is none, or it fails."""
+    if store is None:
+        return default
+    try:
+        return ask(store)
+    except StreamDedupError:
+        return default
+
+
+def growth_columns(growth: Sequence[tuple[int, int]]) -> dict[str, list[int]]:
+    """Return the growth as the chart takes it: seconds since 1970, and articles."""
+    return {"times": [start // 1000 for start, _ in growth], "counts": [count for _, count in growth]}
+
+
+async def group_list(backend: PageBackend, window: Window, now_ms: int) -> GroupListView:
+    """Return the largest groups of a window."""
+    state = backend.groups()
+    store = state.store
+    if store is None:
+        return GroupListView(window, state, (), 0)
+    try:
+        groups, curves, articles, missing = await asyncio.to_thread(_largest, store, window, now_ms)
+    except StreamDedupError as error:
+        return GroupListView(window, GroupsState(None, state.follower, str(error)), (), 0)
+    firsts = [ShownSource(group.first_topic, group.first) for group in groups]
+    texts = await backend.texts(firsts, EXCERPTS_WITHIN_S) if firsts else {}
+    rows = [
+        GroupRow(group, group.counts[window], _beginning(texts.get(group.first)), bar_chart(curve, SPARK_HEIGHT))
+        for group, curve in zip(groups, curves, strict=True)
+    ]
+    return GroupListView(window, state, rows, articles, missing)
+
+
+async def group_page(backend: PageBackend, group_id: str, window: Window, after: str | None, now_ms: int) -> GroupView:
+    """Return a group; without one where the id names none.
+
+    Raises:
+        UserError: ``after`` is not what a page said.
+    """
+    state = backend.groups()
+    store = state.store
+    if store is None:
+        return GroupView(state, window, None)
+    try:
+        group = await asyncio.to_thread(store.group, group_id, now_ms)
+        if group is None:
+            return GroupView(state, window, None)
+        growth = await asyncio.to_thread(store.growth, group.id, window, now_ms)
+        page = await asyncio.to_thread(store.members, group.id, SHOWN_MEMBERS, after)
+    except UserError:
+        raise
+    except StreamDedupError as error:
+        return GroupView(state, window, None, failure=str(error))
+    sources = {group.first: ShownSource(group.first_topic, group.first)}
+    sources |= {one.coordinates: ShownSource(one.topic, one.coordinates) for one in page.members}
+    texts = await backend.texts(list(sources.values()), EXCERPTS_WITHIN_S)
+    first = texts.get(group.first)
+    members = [_member(one, group.first, first, texts) for one in page.members]
+    chart = bar_chart(growth, GROWTH_HEIGHT)
+    return GroupView(state, window, group, growth, chart, first, members, page.after, after is None)
+
+
+def _largest(
+    store: GroupReading, window: Window, now_ms: int
+) -> tuple[list[ArticleGroup], list[list[tuple[int, int]]], int, int]:
+    """Return the largest groups, their curves, and how many articles the window has and outputs are lost. Blocks."""
+    groups = store.largest(window, SHOWN_GROUPS, now_ms)
+    curves = [store.growth(group.id, window, now_ms) for group in groups]
+    missing = sum(one.end - one.first for one in store.missing())
+    return groups, curves, store.totals(window, now_ms).articles, missing
+
+
+def _member(
+    article: GroupedArticle,
+    first: Coordinates,
+    first_text: ArticleText | None,
+    texts: Mapping[Coordinates, ArticleText],
+) -> MemberRow:
+    found = texts.get(article.coordinates, ArticleText(None, TextAbsence.NO_BROKER))
+    is_first = article.coordinates == first
+    if found.text is None:
+        return MemberRow(article, is_first, found.absence, (), (), None)
+    text = found.text[:MAX_SHOWN]
+    if is_first or first_text is None or first_text.text is None:
+        whole = [Passage(text, is_common=True)]
+        return MemberRow(article, is_first, None, differing_excerpt(whole), whole, None)
+    both = compared(first_text.text[:MAX_SHOWN], text)
+    return MemberRow(article, is_first, None, differing_excerpt(both.b), both.b, both.common)
+
+
+def _beginning(found: ArticleText | None) -> Sequence[Piece]:
+    return () if found is None or found.text is None else pieces(excerpt(found.text), keeps_lines=False)

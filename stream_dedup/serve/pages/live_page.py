@@ -1,0 +1,149 @@
+"""The page Live: what happens now."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from stream_dedup.core.model import Verdict
+from stream_dedup.errors import StreamDedupError
+from stream_dedup.groups import GroupedArticle, VerdictCounts, Window
+from stream_dedup.serve.pages.backend import GroupReading, GroupsState, StatusView
+
+if TYPE_CHECKING:
+    from stream_dedup.serve.follower import Position
+    from stream_dedup.serve.pages.backend import PageBackend
+
+SHOWN_VERDICTS = 25
+LATENCY_OF = 200
+"""Last verdicts whose latency is shown."""
+RATE_S = 10.0
+"""The rate shown is that of about so many seconds."""
+SAMPLE_S = 0.9
+MAX_SAMPLES = 16
+"""Enough for ``RATE_S``: rates are computed over what is left."""
+
+
+class VerdictRates(NamedTuple):
+    """Articles a second, by verdict."""
+
+    articles: float
+    duplicates: float
+    rejected: float
+
+
+class Latency(NamedTuple):
+    """From the timestamp of the source record to that of the output, ms."""
+
+    median: float
+    p95: float
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
+class LiveView:
+    """What the page shows; None: not known."""
+
+    position: Position
+    status: StatusView
+    state: GroupsState
+    rates: VerdictRates | None = None
+    latency: Latency | None = None
+    hour: VerdictCounts | None = None
+    history: Sequence[tuple[int, VerdictCounts]] = ()
+    verdicts: Sequence[GroupedArticle] = ()
+    failure: str | None = None
+
+
+class _Sample(NamedTuple):
+    at_s: float
+    counts: VerdictCounts
+
+
+class RateMeter:
+    """Rates of the verdicts, from what the totals were when pages asked before. Any thread."""
+
+    def __init__(self) -> None:
+        self._samples: deque[_Sample] = deque(maxlen=MAX_SAMPLES)
+        self._lock = threading.Lock()
+
+    def rates(self, counts: VerdictCounts, at_s: float) -> VerdictRates | None:
+        """Return the rates up to now (monotonic seconds); None: there is nothing recent to compare with."""
+        with self._lock:
+            while self._samples and at_s - self._samples[0].at_s > RATE_S + 5:
+                self._samples.popleft()
+            if not self._samples or at_s - self._samples[-1].at_s >= SAMPLE_S:
+                self._samples.append(_Sample(at_s, counts))
+            old = self._samples[0]
+        seconds = at_s - old.at_s
+        if seconds < SAMPLE_S:
+            return None
+        moved = (
+            counts.articles - old.counts.articles,
+            counts.duplicates - old.counts.duplicates,
+            _rejected(counts) - _rejected(old.counts),
+        )
+        return VerdictRates(*(max(0, count) / seconds for count in moved))
+
+
+async def live_page(backend: PageBackend, meter: RateMeter, now_ms: int, at_s: float) -> LiveView:
+    """Return what happens now."""
+    position, status, state = backend.position(), await backend.status(), backend.groups()
+    store = state.store
+    if store is None:
+        return LiveView(position, status, state)
+    try:
+        totals, latest, hour, history = await asyncio.to_thread(_read, store, now_ms)
+    except StreamDedupError as error:
+        return LiveView(position, status, state, failure=str(error))
+    rates = meter.rates(totals, at_s)
+    return LiveView(position, status, state, rates, latency_of(latest), hour, history, latest[:SHOWN_VERDICTS])
+
+
+def _read(
+    store: GroupReading, now_ms: int
+) -> tuple[VerdictCounts, list[GroupedArticle], VerdictCounts, list[tuple[int, VerdictCounts]]]:
+    """Return all totals, the last verdicts, and the totals and the history of the last hour. Blocks."""
+    return (
+        store.totals(Window.ALL, now_ms),
+        store.latest(LATENCY_OF),
+        store.totals(Window.HOUR, now_ms),
+        store.history(Window.HOUR, now_ms),
+    )
+
+
+def latency_of(articles: Sequence[GroupedArticle]) -> Latency | None:
+    """Return the latency of articles; None without any. Clocks that are apart give no negative one."""
+    delays = sorted(max(0, one.written_ms - one.source_ms) for one in articles)
+    if not delays:
+        return None
+    return Latency(statistics.median(delays), delays[min(len(delays) - 1, len(delays) * 95 // 100)], len(delays))
+
+
+def verdict_name(article: GroupedArticle) -> str:
+    """Return the verdict as the pages name it: an update is a unique article, and has a name of its own."""
+    return "update" if article.update else str(article.verdict)
+
+
+def rejected_reasons(counts: VerdictCounts) -> list[tuple[str, int]]:
+    """Return the reason codes of rejected records with their numbers, most frequent first."""
+    return sorted((counts.rejected or {}).items(), key=lambda one: (-one[1], one[0]))
+
+
+def history_columns(history: Sequence[tuple[int, VerdictCounts]]) -> dict[str, list[int]]:
+    """Return the history as the chart takes it: seconds since 1970, and a column for each verdict."""
+    return {
+        "times": [start // 1000 for start, _ in history],
+        str(Verdict.UNIQUE): [one.unique + one.updates for _, one in history],
+        str(Verdict.DUPLICATE): [one.duplicates for _, one in history],
+        str(Verdict.REJECTED): [_rejected(one) for _, one in history],
+    }
+
+
+def _rejected(counts: VerdictCounts) -> int:
+    return sum((counts.rejected or {}).values())

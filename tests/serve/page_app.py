@@ -1,0 +1,139 @@
+"""The pages over a backend whose every answer a test chooses, called without a server."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import FastAPI
+
+from stream_dedup.core.model import Coordinates, LogOffset
+from stream_dedup.serve.follower import Position
+from stream_dedup.serve.given import GivenArticle
+from stream_dedup.serve.pages import add_pages
+from stream_dedup.serve.pages.backend import ArticleText, FormFields, GroupsState, ShownSource, StatusView
+from stream_dedup.serve.problems import ProblemError, on_problem
+from tests.serve.clients import Answer
+
+READY = Position(ready=True, up_to_date=True, detail="following the log", offset=LogOffset(7), end=LogOffset(7))
+TOPIC_ID = uuid.UUID(int=7)
+ONE_TEXT = FormFields(("text",), several=False, has_scope=False)
+NO_GROUPS, NO_STATUS = GroupsState(None), StatusView(None)
+
+
+def nearest_value(offset: int = 3, name: str = "earlier", topic: str = "articles") -> dict[str, Any]:
+    """One of the nearest entries of an answer."""
+    source = {"topic": topic, "topic_id": str(TOPIC_ID), "partition": 0, "offset": offset}
+    return {"id": name, "source": source, "time_ms": 0, "distance": 5, "similarity": 0.99, "group": None}
+
+
+def check_answer(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 - members of a result
+    """An answer of /v1/check for one unique article."""
+    result = {
+        "verdict": "unique",
+        "update": False,
+        "kind": "long",
+        "fingerprint": "0" * 16,
+        "signature": "0" * 64,
+        "copies": 0,
+        "reason": None,
+        "reason_code": None,
+        "match": None,
+        "nearest": [],
+    }
+    return {"log": {"id": "x", "offset": 7, "time_ms": 0}, "rules": {}, "results": [result | changes]}
+
+
+@dataclass
+class ChosenBackend:
+    """Implements ``PageBackend``."""
+
+    at: Position = READY
+    fields: FormFields = ONE_TEXT
+    state: GroupsState = NO_GROUPS
+    view: StatusView = NO_STATUS
+    answer: dict[str, Any] | ProblemError = field(default_factory=check_answer)
+    pair: dict[str, Any] | None = None
+    known: Mapping[Coordinates, ArticleText] = field(default_factory=dict)
+    checked: list[GivenArticle] = field(default_factory=list)
+
+    def position(self) -> Position:
+        return self.at
+
+    def now_ms(self) -> int:
+        return 1_700_000_000_000
+
+    def groups(self) -> GroupsState:
+        return self.state
+
+    async def status(self) -> StatusView:
+        return self.view
+
+    async def texts(self, sources: Sequence[ShownSource], within_s: float) -> Mapping[Coordinates, ArticleText]:
+        assert within_s > 0
+        return {one.coordinates: self.known[one.coordinates] for one in sources if one.coordinates in self.known}
+
+    async def check(self, article: GivenArticle, top: int) -> dict[str, Any]:
+        assert top > 0
+        self.checked.append(article)
+        if isinstance(self.answer, ProblemError):
+            raise self.answer
+        return self.answer
+
+    async def compare(self, article: GivenArticle, other: ShownSource) -> dict[str, Any] | None:
+        assert (article.text, other.topic) != (None, "")
+        return self.pair
+
+
+class PageApp:
+    """The routes of the pages, called as a server calls them."""
+
+    def __init__(self, backend: ChosenBackend) -> None:
+        self._app = FastAPI(openapi_url=None)
+        self._app.add_exception_handler(ProblemError, on_problem)
+        add_pages(self._app, backend)
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self.call("GET", path, headers=headers)
+
+    def post(self, path: str, body: bytes, **headers: str) -> Answer:
+        return self.call("POST", path, body, headers)
+
+    def call(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
+        """Return the answer; names of headers have ``_`` for ``-``."""
+        given = {"host": "localhost:8787"} | {name.replace("_", "-"): value for name, value in (headers or {}).items()}
+        bare, _, query = path.partition("?")
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": bare,
+            "raw_path": bare.encode(),
+            "query_string": query.encode(),
+            "root_path": "",
+            "headers": [(name.lower().encode(), value.encode()) for name, value in given.items()],
+            "server": ("localhost", 8787),
+            "client": ("127.0.0.1", 1),
+        }
+        sent: list[Any] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Any) -> None:  # noqa: ANN401 - an ASGI message
+            sent.append(message)
+
+        asyncio.run(self._app(scope, receive, send))
+        named = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
+        return Answer(sent[0]["status"], named, b"".join(one.get("body", b"") for one in sent[1:]))
+
+
+def text_of(answer: Answer) -> str:
+    """Return the HTML of a page."""
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    return answer.body.decode()

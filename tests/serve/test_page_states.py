@@ -1,0 +1,279 @@
+"""What pages say when something is missing: over a backend whose every answer is chosen."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset
+from stream_dedup.errors import CorruptError
+from stream_dedup.groups import MissingOutputs, VerdictCounts
+from stream_dedup.groups.follow import FollowerState
+from stream_dedup.ports import Partition
+from stream_dedup.serve.follower import Position
+from stream_dedup.serve.pages.backend import ArticleText, FormFields, GroupsState, StatusView, TextAbsence
+from stream_dedup.serve.pages.strings import LANGUAGES, said
+from stream_dedup.serve.problems import ProblemError, busy, not_ready
+from tests.serve.page_app import READY, TOPIC_ID, ChosenBackend, PageApp, check_answer, nearest_value, text_of
+
+UPLOT = {
+    "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+    "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+}
+"""Of version 1.6.32."""
+PATHS = ("/check", "/groups", "/live", "/system")
+FORM = {"content_type": "application/x-www-form-urlencoded", "sec_fetch_site": "same-origin"}
+STATES = {
+    "notice.reading.title": Position(detail="reading the log: 250 of 1000 records"),
+    "notice.log.title": Position(detail="there is no log yet: topic g.fingerprints does not exist"),
+    "notice.starting.title": Position(detail="opening the index"),
+    "notice.broker.title": replace(READY, up_to_date=False, detail="no broker answers", end=LogOffset(9)),
+}
+
+
+class BrokenStore:
+    """A store of groups whose disk fails."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any question
+        def fail(*_: object) -> None:
+            msg = f"groups store <b>: {name}"
+            raise CorruptError(msg)
+
+        return fail
+
+
+class EmptyStore:
+    """A store of groups that has lost five outputs and holds nothing."""
+
+    def missing(self) -> list[MissingOutputs]:
+        return [MissingOutputs(Partition("unique", 0), 2, 7)]
+
+    def totals(self, *_: object) -> VerdictCounts:
+        return VerdictCounts()
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any other question
+        return lambda *_: []
+
+
+def checked(backend: ChosenBackend, body: bytes = b"field.text=words", language: str = "en") -> str:
+    answer = PageApp(backend).post("/check", body, **FORM, accept_language=language)
+    return text_of(answer)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("key", STATES)
+@pytest.mark.parametrize("path", PATHS)
+def test_the_state_of_the_service(path: str, key: str, language: str) -> None:
+    """Every page says in the reader's language that the log is read, absent, not open, or that no broker answers."""
+    html = text_of(PageApp(ChosenBackend(at=STATES[key])).get(path, accept_language=language))
+    assert said(language, key) in html
+    assert not [other for other in STATES if other != key and said(language, other) in html]
+    assert said(language, key) not in text_of(PageApp(ChosenBackend()).get(path, accept_language=language))
+
+
+def test_progress_while_the_log_is_read() -> None:
+    """A bar and the numbers."""
+    html = text_of(PageApp(ChosenBackend(at=STATES["notice.reading.title"])).get("/live"))
+    assert '<progress max="1000" value="250">25 %</progress>' in html
+    assert "250 of 1,000 records" in html
+
+
+@pytest.mark.parametrize("path", PATHS[1:])
+def test_groups_that_fail(path: str) -> None:
+    """Each page says so; none fails, and the error's text is no markup."""
+    answer = PageApp(ChosenBackend(state=GroupsState(None, None, "the log <i> was made again"))).get(path)
+    assert said("en", "notice.groups.error.title") in text_of(answer)
+    assert "the log &lt;i&gt; was made again" in text_of(answer)
+    if path == "/system":  # asks the store nothing
+        return
+    broken = PageApp(ChosenBackend(state=GroupsState(BrokenStore()))).get(path)
+    assert "groups store &lt;b&gt;" in text_of(broken)
+
+
+def test_no_groups_and_groups_that_are_behind() -> None:
+    """Without a store it is said what that means; one that is behind, or has lost outputs, says by how much."""
+    assert said("en", "notice.groups.none") in text_of(PageApp(ChosenBackend()).get("/groups"))
+    behind = GroupsState(EmptyStore(), FollowerState(1234, has_caught_up=False, unreadable=0, unpublished=None))
+    html = text_of(PageApp(ChosenBackend(state=behind)).get("/groups"))
+    assert said("en", "notice.groups.behind", lag="1,234") in html
+    assert said("en", "notice.groups.missing", count="5") in html
+    assert said("en", "groups.none") in html
+
+
+def test_a_group_page_without_a_store() -> None:
+    """503, and no claim that there is no such group; a failing store, too."""
+    for state in (GroupsState(None), GroupsState(BrokenStore())):
+        answer = PageApp(ChosenBackend(state=state)).get(f"/groups/{TOPIC_ID}-0-1")
+        assert answer.status == HTTPStatus.SERVICE_UNAVAILABLE
+        assert said("en", "group.unknown.title") not in text_of(answer)
+
+
+@pytest.mark.parametrize("path", ["/live", "/system"])
+def test_brokers_that_do_not_describe_the_group(path: str) -> None:
+    """What the service says of it."""
+    html = text_of(PageApp(ChosenBackend(view=StatusView(None, "no right to describe <group>"))).get(path))
+    assert "no right to describe &lt;group&gt;" in html
+
+
+@pytest.mark.parametrize(
+    ("problem", "key"),
+    [
+        (busy("2,000 are under way"), "problem.busy"),
+        (not_ready("opening"), "problem.not-ready"),
+        (ProblemError(HTTPStatus.GATEWAY_TIMEOUT, "timeout", "30 s"), "problem.timeout"),
+        (ProblemError(HTTPStatus.CONFLICT, "other-scheme", "<scheme>"), "problem.other-scheme"),
+        (ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", "<x>"), "problem.other"),
+    ],
+)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_check_without_an_answer(problem: ProblemError, key: str, language: str) -> None:
+    """The page keeps the text, has the problem's status, and says it in plain words."""
+    answer = PageApp(ChosenBackend(answer=problem)).post(
+        "/check", b"field.text=my+words", **FORM, accept_language=language
+    )
+    assert answer.status == problem.status
+    html = text_of(answer)
+    assert "my words</textarea>" in html
+    assert said(language, key, detail=problem.detail).replace("<", "&lt;").replace(">", "&gt;") in html
+
+
+def test_rejected_and_featureless_texts() -> None:
+    """The reason is said in the reader's language, with its numbers; a text without words is near nothing."""
+    rejected = check_answer(
+        verdict="rejected",
+        kind="rejected",
+        signature=None,
+        fingerprint=None,
+        reason="empty text",
+        reason_code="empty_text",
+    )
+    html = checked(ChosenBackend(answer=rejected), language="zh")
+    assert said("zh", "reason.empty_text") in html
+    assert said("zh", "check.nearest") not in html
+    featureless = check_answer(kind="featureless", signature=None)
+    assert said("en", "check.said.featureless") in checked(ChosenBackend(answer=featureless))
+
+
+@pytest.mark.parametrize("absence", TextAbsence)
+def test_a_text_that_is_not_there(absence: TextAbsence) -> None:
+    """The page says why; the rest of it stays."""
+    at = Coordinates(TOPIC_ID.bytes, 0, SourceOffset(3))
+    backend = ChosenBackend(
+        answer=check_answer(verdict="duplicate", nearest=[nearest_value()]), known={at: ArticleText(None, absence)}
+    )
+    html = checked(backend)
+    assert said("en", f"absent.{absence}") in html
+    assert said("en", "check.bits.none") in html
+
+
+def test_a_text_that_does_not_come_in_time() -> None:
+    """A reader is told to try again."""
+    backend = ChosenBackend(answer=check_answer(nearest=[nearest_value()]))
+    assert said("en", "absent.no_broker") in checked(backend)
+
+
+def test_fields_and_scope() -> None:
+    """Records of several fields have an input for each; scope and id are given only where they are filled in."""
+    backend = ChosenBackend(fields=FormFields(("title", "body"), several=True, has_scope=True))
+    html = text_of(PageApp(backend).get("/check"))
+    assert re.findall(r'name="(field\.[a-z]+|id|scope)"', html) == ["field.title", "field.body", "id", "scope"]
+    checked(backend, b"field.title=A&field.body=B%0D%0AC&scope=news&id=")
+    checked(backend, b"field.title=A&field.body=&scope=&id=+7+")
+    assert [one.model_dump(exclude_unset=True) for one in backend.checked] == [
+        {"fields": {"title": "A", "body": "B\nC"}, "scope": "news"},
+        {"fields": {"title": "A"}, "id": "7"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"sec_fetch_site": "same-origin"}, 200),
+        ({"sec_fetch_site": "none"}, 200),
+        ({"sec_fetch_site": "cross-site"}, 403),
+        ({"sec_fetch_site": "same-site"}, 403),
+        ({"sec_fetch_site": "cross-site", "origin": "http://localhost:8787"}, 403),
+        ({"origin": "http://localhost:8787"}, 200),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "http://localhost:8787.evil.example"}, 403),
+        ({"origin": "http://localhost:8788"}, 403),
+        ({"origin": "null"}, 403),
+        ({}, 200),  # no browser: a program that has the token, or runs here
+    ],
+)
+@pytest.mark.parametrize("path", ["/check", "/preferences"])
+def test_a_form_of_another_site_is_refused(path: str, headers: dict[str, str], status: int) -> None:
+    """By what the browser says of the page that sent it."""
+    backend = ChosenBackend()
+    answer = PageApp(backend).post(path, b"field.text=a", **headers)
+    expected = HTTPStatus.SEE_OTHER if path == "/preferences" and status == HTTPStatus.OK else status
+    assert answer.status == expected
+    assert bool(backend.checked) == (path == "/check" and status == HTTPStatus.OK)
+
+
+@pytest.mark.parametrize("body", [b"\xff\xfe", b"&".join(b"a%d=1" % at for at in range(100))])
+def test_a_body_that_is_no_form(body: bytes) -> None:
+    """It is refused."""
+    assert PageApp(ChosenBackend()).post("/check", body, **FORM).status == HTTPStatus.UNPROCESSABLE_ENTITY
+
+
+@pytest.mark.parametrize(
+    ("back", "location"),
+    [
+        ("/groups?window=day", "/groups?window=day"),
+        ("//evil.example/", "/"),
+        ("https://evil.example/", "/"),
+        ("/\\evil.example", "/"),
+        ("javascript:alert(1)", "/"),
+        ("/a\nSet-Cookie: x=1", "/"),
+        ("", "/"),
+    ],
+)
+def test_preferences_lead_back_to_this_service_only(back: str, location: str) -> None:
+    """The address to go back to is a path of the service."""
+    body = urlencode({"language": "zh", "theme": "dark", "back": back}).encode()
+    answer = PageApp(ChosenBackend()).post("/preferences", body, **FORM)
+    assert (answer.status, answer.headers["location"]) == (HTTPStatus.SEE_OTHER, location)
+
+
+def test_language_and_theme_are_kept() -> None:
+    """Cookies say them; a value that is none is not taken."""
+    app = PageApp(ChosenBackend())
+    html = text_of(app.get("/check", cookie="language=zh; theme=dark", accept_language="en"))
+    assert '<html lang="zh-Hans" data-theme="dark">' in html
+    assert '<html lang="en" data-theme="auto">' in text_of(app.get("/check", cookie="language=xx; theme=<b>"))
+    answer = app.post("/preferences", b"language=xx&theme=dark&back=/", **FORM)
+    assert answer.headers["set-cookie"].startswith("theme=dark;")
+    assert {"HttpOnly", "SameSite=strict"} <= set(answer.headers["set-cookie"].split("; "))
+
+
+@pytest.mark.parametrize(
+    "name", ["", "../routes.py", "..%2froutes.py", "/etc/passwd", "pages.css/", "README", "uplot/LICENSE", "PAGES.css"]
+)
+def test_only_the_files_of_the_pages_are_there(name: str) -> None:
+    """Whatever a path says."""
+    assert PageApp(ChosenBackend()).get(f"/assets/{name}").status == HTTPStatus.NOT_FOUND
+
+
+def test_files_are_named_with_their_version() -> None:
+    """Every file that a page names is there, and what it names changes with the content."""
+    app = PageApp(ChosenBackend())
+    named = re.findall(r'(?:src|href)="(/assets/[^"]+)"', text_of(app.get("/check")))
+    assert len(named) == 5
+    for path in named:
+        answer = app.get(path)
+        assert answer.status == HTTPStatus.OK
+        assert hashlib.sha256(answer.body).hexdigest().startswith(path.partition("?v=")[2])
+
+
+def test_uplot_is_the_one_that_was_published() -> None:
+    """The vendored files are those of the package, byte for byte."""
+    app = PageApp(ChosenBackend())
+    hashes = {name: hashlib.sha256(app.get(f"/assets/uplot/{name}").body).hexdigest() for name in UPLOT}
+    assert hashes == UPLOT

@@ -1,0 +1,142 @@
+"""Foreign text as pages show it: harmless, complete, with its passages; and the numbers of the drawings."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_dedup.serve.pages.charts import bar_chart, bit_drawing
+from stream_dedup.serve.pages.passages import ComparedTexts, compared, differing_excerpt
+from stream_dedup.serve.pages.shown_text import DRAWN_MARKS, MAX_SHOWN, Piece, excerpt, is_hidden, pieces
+
+TEXTS = st.text(st.sampled_from("ab 文字，。\n\u202e\u200b\u0301é１🙂"), max_size=60)
+
+
+def marked(passages: ComparedTexts) -> tuple[list[str], list[str]]:
+    """The differing passages of both texts."""
+    return [one.text for one in passages.a if not one.is_common], [one.text for one in passages.b if not one.is_common]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("\u202e", "U+202E"),  # reverses what follows
+        ("\u2066", "U+2066"),
+        ("\u200b", "U+200B"),
+        ("\u00ad", "U+00AD"),
+        ("\x1b", "U+001B"),
+        ("\x00", "U+0000"),
+        ("\u2028", "U+2028"),
+        ("\ud800", "U+D800"),
+        ("\u3164", "U+3164"),  # a letter that is drawn as nothing
+        ("\U000e0041", "U+E0041"),
+        ("\ufeff", "U+FEFF"),
+    ],
+)
+def test_a_hidden_character_is_shown_as_its_code(text: str, code: str) -> None:
+    """Between two letters, and alone."""
+    assert [one.text for one in pieces(f"a{text}b")] == ["a", code, "b"]
+    assert [(one.text, one.is_code) for one in pieces(text)] == [(code, True)]
+
+
+def test_lines_stay_where_a_text_has_lines() -> None:
+    """In a line of a table they are codes; a carriage return is a line feed."""
+    assert pieces("a\r\nb\rc\td") == [Piece("a\nb\nc\td")]
+    assert [one.text for one in pieces("a\nb", keeps_lines=False)] == ["a", "U+000A", "b"]
+
+
+def test_a_tower_of_marks_is_cut() -> None:
+    """A letter keeps its first combining marks; what would cover other lines is gone."""
+    assert pieces("a" + "\u0301" * 500 + "b") == [Piece("a" + "\u0301" * DRAWN_MARKS + "b")]
+
+
+@given(TEXTS)
+def test_what_is_shown_is_seen(text: str) -> None:
+    """No piece has a hidden character but line feeds and tabs."""
+    shown = "".join(one.text for one in pieces(text))
+    assert [one for one in shown if is_hidden(one) and one not in "\n\t"] == []
+
+
+@given(TEXTS, TEXTS)
+def test_passages_are_the_text(a: str, b: str) -> None:
+    """Joined, they are the text again; a text has no differing passage beside itself."""
+    both = compared(a, b)
+    assert ("".join(one.text for one in both.a), "".join(one.text for one in both.b)) == (a, b)
+    assert marked(compared(a, a)) == ([], [])
+    assert 0 <= both.common <= 1
+    swapped = compared(b, a)
+    assert (swapped.a, swapped.b) == (both.b, both.a)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "in_a", "in_b"),
+    [
+        (
+            "The ferry left the old pier at noon today with nine people",
+            "The ferry left the new pier at noon today with nine people",
+            ["old"],
+            ["new"],
+        ),
+        ("渡口的船今天早上八点开了很久", "渡口的船今天傍晚八点开了很久", ["早上"], ["傍晚"]),
+        ("one two three four five six", "four five six one two three", [], []),  # moved is common
+        ("ONE ＴＷＯ three", "one two, three!", [], []),  # case, width and marks do not count
+        ("completely different words here", "nothing that stands above", ["completely different words here"], None),
+        ("", "words", [], ["words"]),
+    ],
+)
+def test_passages(a: str, b: str, in_a: list[str], in_b: list[str] | None) -> None:
+    """Exactly the words that differ are marked."""
+    found = marked(compared(a, b))
+    assert found == (in_a, [b] if in_b is None else in_b)
+
+
+def test_passages_take_time_in_proportion() -> None:
+    """Of texts that are hostile to a comparison by longest common subsequences, too."""
+    texts = [("a b " * MAX_SHOWN)[:MAX_SHOWN], ("文" * MAX_SHOWN), ("ab" * MAX_SHOWN)[:MAX_SHOWN]]
+    begun = time.process_time()
+    for one in texts:
+        for other in texts:
+            compared(one, other)
+    assert time.process_time() - begun < 5
+
+
+def test_an_excerpt_begins_before_the_first_difference() -> None:
+    """With a few characters of what is before it, on one line."""
+    words = "one two three four five six seven eight nine ten\n"
+    both = compared(words * 3, words * 2 + "eleven twelve " + words)
+    shown = differing_excerpt(both.b)
+    assert [one.text for one in shown if not one.is_common] == ["eleven twelve"]
+    assert shown[0].text == "…ht nine ten "
+    assert differing_excerpt(compared("a b c", "a b c").b)[0].text == "a b c"
+    assert excerpt("x" * 500) == "x" * 90 + "…"
+
+
+def side(signature: str, margins: list[int]) -> dict[str, object]:
+    return {"signature": signature, "margins": margins}
+
+
+def test_the_bits_of_two_signatures() -> None:
+    """Every bit has its place; those that differ are counted, in the fingerprint and in all, and the unsure ones."""
+    a = side("8" + "0" * 62 + "1", [15] * 64)
+    b = side("0" * 15 + "1" + "0" * 48, [3] + [15] * 62 + [2])
+    drawing = bit_drawing(a, b)
+    assert [cell.number for cell in drawing.cells if cell.differs] == [0, 63, 255]
+    assert (drawing.differing, drawing.differing_fingerprint, drawing.differing_unsure) == (3, 2, 2)
+    assert [(cell.number, cell.a, cell.b) for cell in drawing.cells if cell.a or cell.b] == [
+        (0, 1, 0),
+        (63, 0, 1),
+        (255, 1, 0),
+    ]
+    assert len({(cell.x, cell.y) for cell in drawing.cells}) == 256
+    assert drawing.cells[64].margin is None
+
+
+def test_bars() -> None:
+    """The largest count has the whole height; a count of 0 has no bar."""
+    chart = bar_chart([(0, 0), (60, 5), (120, 10)], 20)
+    assert [(bar.x, bar.y, bar.height) for bar in chart.bars] == [(6, 10.0, 10.0), (12, 0.0, 20.0)]
+    assert (chart.width, chart.most, chart.start_ms, chart.end_ms) == (18, 10, 0, 120)
+    assert bar_chart([], 20).bars == []
