@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,6 +69,15 @@ class GroupWorld:
             topic = self.topic(Verdict.UNIQUE if observed else article.verdict)
             value = orjson.dumps({"id": article.id, "text": "ferry"})
             sink.send(Output(topic, article.id.encode(), value, headers_of(article), article.written_ms))
+        sink.flush()
+        sink.commit()
+
+    def write_records(self, topic: str, values: Mapping[str, bytes]) -> None:
+        """Write records that are no outputs."""
+        sink = self._worker.sink
+        sink.begin()
+        for key, value in values.items():
+            sink.send(Output(topic, key.encode(), value, [], self.world.time_ms()))
         sink.flush()
         sink.commit()
 

@@ -80,16 +80,18 @@ def test_under_observe_the_headers_say_the_verdict(world: World, tmp_path: Path)
 def test_outputs_of_an_open_transaction_wait(group: GroupWorld, world: World) -> None:
     """Nothing behind it is read, and nothing is published before it has ended: groups may still grow together."""
     open_one = [world.open_transaction(Partition(group.topic(), number), [b"not an output"]) for number in range(2)]
-    group.write(group.dated([LoggedArticle(at(0))]))
+    copy = LoggedArticle(at(1), at(0), Verdict.DUPLICATE)
+    group.write(group.dated([LoggedArticle(at(0)), copy]))
     with closing(group.open()) as process:
+        world.wait_until(lambda: process.follower.step(0.05) == 1, "the duplicate is read")
         for _ in range(10):
-            process.follower.step(0.05)
+            assert process.follower.step(0.05) == 0
         assert not process.follower.state().has_caught_up
-        assert (process.store.size(), group.published()) == ((0, 0), [])
+        assert (process.store.size(), group.published()) == ((1, 1), [])
         for transaction in open_one:
             transaction.abort()
         process.run()
-        assert process.store.size() == (1, 1)
+        assert process.store.size() == (2, 1)
 
 
 @pytest.mark.expect_log("records that are no outputs")

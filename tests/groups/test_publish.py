@@ -235,7 +235,7 @@ def test_a_store_that_was_made_again_publishes_its_groups_and_removes_the_others
         process.run()
         assert len(last_values(group.published())) > len(gone)
     shutil.rmtree(group.folder)
-    delete_outputs(group)
+    delete_outputs(group, Verdict.UNIQUE)
     with closing(group.open()) as process:
         process.run()
         left = {article.coordinates for article in process.store.latest(100)}
@@ -243,12 +243,12 @@ def test_a_store_that_was_made_again_publishes_its_groups_and_removes_the_others
     refuse_other_values(group, [article for article in log if article.coordinates in left])
 
 
-def delete_outputs(group: GroupWorld) -> None:
-    """Delete all outputs of unique articles."""
-    records = group.world.committed_records(group.topic(Verdict.UNIQUE))
+def delete_outputs(group: GroupWorld, verdict: Verdict) -> None:
+    """Delete all outputs of a topic."""
+    records = group.world.committed_records(group.topic(verdict))
     for number in {record.partition for record in records}:
         end = max(record.offset for record in records if record.partition == number) + 1
-        group.world.delete_records(Partition(group.topic(Verdict.UNIQUE), number), end)
+        group.world.delete_records(Partition(group.topic(verdict), number), end)
 
 
 def test_a_store_that_was_put_back_publishes_everything_again(group: GroupWorld) -> None:
@@ -262,9 +262,74 @@ def test_a_store_that_was_put_back_publishes_everything_again(group: GroupWorld)
     group.write(log[30:60])
     with closing(group.open()) as process:
         process.run()
+    put_back(group, copy)
+    group.write(log[60:])
+    with closing(group.open()) as process:
+        process.run()
+    refuse_other_values(group, log)
+
+
+def put_back(group: GroupWorld, copy: Path) -> None:
     shutil.rmtree(group.folder)
     shutil.move(copy, group.folder)
-    group.write(log[60:])
+
+
+def test_changes_of_a_store_that_was_put_back_are_not_those_that_were_published(group: GroupWorld) -> None:
+    """It has given numbers up to the mark a second time when it ends before it publishes."""
+    log = group.random_log(12, 80)
+    group.write(log[:20])
+    with closing(group.open()) as process:
+        process.run()
+    copy = Path(shutil.copytree(group.folder, group.folder.with_name("copy")))
+    group.write(log[20:50])
+    with closing(group.open()) as process:
+        process.run()
+    put_back(group, copy)
+    left = log[50:]
+    assert run_until_crash(group, left, after_apply, 1)
+    group.write(left)
+    with closing(group.open()) as process:
+        process.run()
+    refuse_other_values(group, log)
+
+
+@pytest.mark.expect_log("were deleted before they were read")
+@pytest.mark.parametrize("commits", range(1, 7))
+def test_a_crash_while_a_store_that_was_put_back_begins_anew(
+    group: GroupWorld, monkeypatch: pytest.MonkeyPatch, commits: int
+) -> None:
+    """The outputs since the copy are gone: the topic is as the store, whose groups are smaller or not there."""
+    log = group.random_log(13, 60)
+    group.write(log[:30])
+    with closing(group.open()) as process:
+        process.run()
+    copy = Path(shutil.copytree(group.folder, group.folder.with_name("copy")))
+    group.write(log[30:])
+    with closing(group.open()) as process:
+        process.run()
+    put_back(group, copy)
+    for verdict in Verdict:
+        delete_outputs(group, verdict)
+    with crashing_after(commits, monkeypatch), suppress(Crash), closing(group.open()) as process:
+        process.run()
+    with closing(group.open()) as process:
+        process.run()
+    refuse_other_values(group, log[:30])
+
+
+def test_a_store_after_another_one_has_published(group: GroupWorld, tmp_path: Path) -> None:
+    """The mark of another store says nothing of the changes of this one, even where its number is higher."""
+    log = group.random_log(14, 60)
+    group.write(log[:30])
+    with closing(group.open()) as process:
+        process.run()
+    left = log[30:]
+    assert run_until_crash(group, left, after_apply, 1)
+    group.write(left[:15])
+    own, group.folder = group.folder, tmp_path / "other"
+    assert run_until_crash(group, left[15:16], after_the_transaction, 1)
+    group.folder = own
+    group.write(left[16:])
     with closing(group.open()) as process:
         process.run()
     refuse_other_values(group, log)
@@ -287,15 +352,18 @@ def test_a_mark_that_the_broker_forgot_repeats_nothing(group: GroupWorld, world:
 
 def test_what_others_wrote_on_the_topic_is_left_alone(group: GroupWorld, world: World) -> None:
     """Records without a key or a value of ours, and groups of another log: no tombstone for them."""
-    foreign = [b"text", orjson.dumps([1]), orjson.dumps({"log_id": "of another log", "group_id": str(at(5))})]
-    world.write(Partition(group.groups_topic, 0), foreign)
-    log = group.random_log(11, 30)
+    other_log = orjson.dumps({"log_id": "of another log", "group_id": str(at(5))})
+    world.write(Partition(group.groups_topic, 0), [b"text"])
+    group.write_records(group.groups_topic, {str(at(5)): other_log, "a key": b"[1]", str(at(6)): b"no JSON"})
+    foreign = {(record.key, record.value) for record in group.published()}
+    log = group.dated([LoggedArticle(at(number)) for number in range(100, 120)])
     group.write(log)
     with closing(group.open()) as process:
         process.run()
-    assert all(record.value is not None for record in group.published())
-    assert len(group.published()) > len(foreign)
-    assert [record.value for record in group.published() if record.key is None] == foreign
+    found = {(record.key, record.value) for record in group.published()}
+    assert len(foreign) == 4
+    assert found >= foreign
+    assert {key for key, _ in found - foreign} == {str(article.coordinates).encode() for article in log}
 
 
 def test_two_publishers_of_one_group_are_named(group: GroupWorld, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from math import log2
 from urllib.parse import quote
 
 import pytest
@@ -15,7 +16,14 @@ from stream_dedup.core.model import SourceOffset, Verdict
 from stream_dedup.groups import GroupStore, Window, group_id_of, parse_group_id
 from stream_dedup.ports import CommittedOffset, Partition
 from tests.amount import FULL
-from tests.groups.checking import NOW_MS, refuse_other_answers, refuse_other_groups, refuse_wrong_tables, stored_first
+from tests.groups.checking import (
+    NOW_MS,
+    refuse_other_answers,
+    refuse_other_groups,
+    refuse_wrong_tables,
+    stored_first,
+    stored_members,
+)
 from tests.groups.outputs import LOG_ID, TIME_MS, LoggedArticle, at, outputs_of, random_log
 
 
@@ -68,12 +76,14 @@ def test_small_forests(tmp_path_factory: pytest.TempPathFactory, data: st.DataOb
 
 @pytest.mark.parametrize("order", ["forwards", "backwards", "shuffled"])
 def test_a_long_chain_is_one_group(store: GroupStore, order: str) -> None:
-    """Each duplicate matches the one before it; the group's id is that of the first, and no step is long."""
+    """Each duplicate matches the one before it; the group's id is that of the first, and few rows are written."""
     length = 100_000 if FULL else 10_000
     log = [LoggedArticle(at(0)), *(LoggedArticle(at(n), at(n - 1), Verdict.DUPLICATE) for n in range(1, length))]
     read = {"forwards": log, "backwards": log[::-1], "shuffled": random.Random(1).sample(log, length)}[order]
     for begin in range(0, length, 1_000):
         store.apply(outputs_of(read[begin : begin + 1_000]), {})
+    # A row for each article and some for its batch; each article changes its group at most log2(n) times.
+    assert store.writer.total_changes < length * (4 + (log2(length) if order == "shuffled" else 0))
     group = store.group(group_id_of(at(length - 1)), NOW_MS)
     assert group is not None
     assert (group.id, group.size) == (group_id_of(at(0)), length)
@@ -93,6 +103,13 @@ def test_a_group_keeps_its_ids(store: GroupStore) -> None:
     assert found is not None
     assert (found.id, found.first, found.first_topic, found.size) == (group_id_of(at(0)), at(0), "articles", 3)
     assert store.largest(Window.HOUR, 5, NOW_MS) == [found]
+
+
+def test_articles_of_one_moment_are_paged(store: GroupStore) -> None:
+    """Each comes once, whatever the size of the page."""
+    log = [LoggedArticle(at(0)), *(LoggedArticle(at(n), at(0), Verdict.DUPLICATE) for n in range(1, 20))]
+    store.apply(outputs_of(log), {})
+    assert stored_members(store, group_id_of(at(0))) == [article.coordinates for article in log]
 
 
 @pytest.mark.expect_log("follows from itself", "has an impossible match")
