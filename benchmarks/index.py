@@ -60,7 +60,7 @@ WARMING = 3
 """Batches before those that count: what was read from disk comes again from memory."""
 PROFILE = PROFILES["article"]
 """Its sketches and its check; the look-ups are an option."""
-CHECK = ("limit", "short_limit", "min_equal", "short_min_equal", "certain")
+CHECK = ("limit", "short_limit", "min_equal", "short_min_equal", "certain", "far", "far_min_equal")
 BLOCKS = 1 << 16
 
 

@@ -207,6 +207,8 @@ class Index:
                 short_min_equal=profile.short_min_equal,
                 certain=profile.certain,
                 form_limit=profile.form_limit,
+                far=profile.far,
+                far_min_equal=profile.far_min_equal,
             )
         problems = rules.problems()
         if problems:

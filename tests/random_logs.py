@@ -273,7 +273,10 @@ class RandomSteps:
         if self.bounds is None or not values:
             return {}
         least = [None, 0, 1, values // 4, values // 2, values]
+        far = self.bounds.choice([None, 0, 6, 20, 60])
         return {
+            "far": far,
+            "far_min_equal": None if far is None else self.bounds.choice(least[1:]),
             "min_equal": self.bounds.choice(least),
             "short_min_equal": self.bounds.choice(least),
             "certain": self.bounds.choice([None, 0, 4, 20]),

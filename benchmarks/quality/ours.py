@@ -51,6 +51,8 @@ class Way(NamedTuple):
             short_min_equal=profile.short_min_equal,
             certain=profile.certain,
             form_limit=profile.form_limit,
+            far=profile.far,
+            far_min_equal=profile.far_min_equal,
         )
 
 

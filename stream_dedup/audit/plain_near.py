@@ -13,7 +13,8 @@ An earlier entry b is near the article a if
     2  b is at or above the low watermark, is inside the window of a's rules, has other coordinates than a, and is
        listed in no withdrawal from before a,
     3  their distance is at most the reach of the rules for a's kind of text, and either at most their ``certain`` bits,
-       or the sketches have at least as many equal values as the rules ask of it,
+       or the sketches have at least as many equal values as the rules ask of it, and beyond ``far`` bits at least
+       ``far_min_equal``,
     4  their distance is at most the ``form_limit`` of the rules, if there is one and the forms of a and b have one
        frame and other numbers,
     5  b is a candidate of a.
@@ -269,7 +270,10 @@ class PlainSearch:
         entries, article, rules = self._entries, query.article, query.rules
         form_bytes = rules.scheme.form_bytes
         equal = entries.equal_values(article, some, form_bytes)
-        confirmed = (distances <= rules.certain_bits) | (equal >= rules.least_equal(self._status(query)))
+        enough = equal >= rules.least_equal(self._status(query))
+        if rules.far is not None and rules.far_min_equal is not None:
+            enough &= (distances <= rules.far) | (equal >= rules.far_min_equal)
+        confirmed = (distances <= rules.certain_bits) | enough
         if rules.form_limit is not None:
             confirmed &= (distances <= rules.form_limit) | ~entries.other_numbers(article, some, form_bytes)
         return np.asarray(confirmed, np.bool_)

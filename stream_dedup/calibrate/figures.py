@@ -67,8 +67,8 @@ class Figures:
     nearest entry the look-ups of the rules reach. ``curves`` has a row for each of ``steps``: the number of duplicates
     under each limit from 0 on. ``equal_values`` counts, by the number of equal values in their sketches, the articles
     within the limit of their nearest earlier entry; it is empty where there are no sketches. With fewer equal values
-    than ``least_equal`` an entry is near within the rules' ``certain`` bits only: beyond them the other figures leave
-    it out.
+    than ``least_equal`` an entry is near within the rules' ``certain`` bits only, with fewer than ``far_least_equal``
+    within their ``far`` bits only: beyond them the other figures leave it out.
     """
 
     kind: str
@@ -81,6 +81,7 @@ class Figures:
     histogram: tuple[int, ...]
     equal_values: tuple[int, ...]
     least_equal: int
+    far_least_equal: int
     reached: tuple[int, ...]
     steps: tuple[int, ...]
     curves: tuple[tuple[int, ...], ...]
@@ -155,6 +156,7 @@ def figures(measured: Measured, rows: I64, kind: Status, articles: int) -> Figur
         histogram=tuple(histogram.tolist()),
         equal_values=_equal_values(measured, rows[near.closest[rows] <= limit]),
         least_equal=measured.rules.least_equal(kind),
+        far_least_equal=measured.rules.least_equal(kind, measured.rules.far_bits + 1),
         reached=tuple(np.bincount(nearest[reached], minlength=width + 1).tolist()),
         steps=tuple(measured.search.lookups(step) for step in range(len(measured.search.lengths))),
         curves=tuple(

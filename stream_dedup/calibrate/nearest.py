@@ -8,9 +8,9 @@ entry that its look-ups reach is kept. One pass so gives the verdicts under all 
 
 This holds because a near entry is one that a look-up reaches, that passes the sieve, that is among the newest entries
 of the posting list, and that is within the limit; and because the match is the nearest entry, then the earliest. An
-entry that the sketches rule out is near at no limit, and left out: beyond ``match.certain`` bits one with too few equal
-values, beyond ``match.form_limit`` bits one of the same form with other numbers. The bound on candidates, which decides
-in floods only, is ignored.
+entry that the sketches rule out is near at no limit, and left out: beyond ``match.certain`` bits, and with another
+number beyond ``match.far`` bits, one with too few equal values; beyond ``match.form_limit`` bits one of the same form
+with other numbers. The bound on candidates, which decides in floods only, is ignored.
 
 The work grows with the square of the entries; the caller bounds it by measuring fewer articles. Memory: some
 200 bytes an entry.
@@ -214,6 +214,7 @@ class DirectedSearch:
         self._margins, self._rules = entries.margins, rules
         self._values, self._forms = split(entries.sketches, rules.scheme.form_bytes)
         self._least_equal = [rules.least_equal(status) for status in Status]
+        self._far_least_equal = [rules.least_equal(status, rules.far_bits + 1) for status in Status]
         self._statuses = entries.statuses
         self._tables = entries.margins.shape[1] // TABLE_MARGIN_BYTES
         self._blocks = _blocks(entries, self._tables)
@@ -267,7 +268,9 @@ class DirectedSearch:
 
     def confirmed(self, query: int, others: I64, distances: U16, equal: I64) -> Bools:
         """Return which have enough equal values or are certain, and are within the limit of other numbers."""
-        enough = (equal >= self._least_equal[int(self._statuses[query])]) | (distances <= self._rules.certain_bits)
+        rules, status = self._rules, int(self._statuses[query])
+        least = np.where(distances > rules.far_bits, self._far_least_equal[status], self._least_equal[status])
+        enough = np.asarray((equal >= least) | (distances <= rules.certain_bits))
         if self._rules.form_limit is None:
             return enough
         return enough & (

@@ -107,17 +107,23 @@ def _histogram(figures: Figures) -> str:
 
 
 def _equal_values(figures: Figures) -> str:
-    counts, least = figures.equal_values, figures.least_equal
+    counts, least, far = figures.equal_values, figures.least_equal, figures.far_least_equal
+    drawn = [Line(least - 0.5, f"at least {least}", "limit")] if least else []
+    if far > least:
+        drawn.append(Line(far - 0.5, f"beyond match.far bits at least {far}", "limit"))
     chart = Chart(
         f"Equal values in the sketches of articles within the limit ({figures.kind} text)",
         f"values of {len(counts) - 1} that are equal",
         "articles",
         len(counts) - 1,
-        [Line(least - 0.5, f"at least {least}", "limit")] if least else [],
+        drawn,
     )
-    enough = [count if equal >= least else 0 for equal, count in enumerate(counts)]
+    enough = [count if equal >= far else 0 for equal, count in enumerate(counts)]
+    between = [count if least <= equal < far else 0 for equal, count in enumerate(counts)]
     few = [count if equal < least else 0 for equal, count in enumerate(counts)]
     series = [Series("enough", "near", enough), Series("too few beyond match.certain bits", "far", few)]
+    if far > least:
+        series.insert(1, Series("too few beyond match.far bits", "missed", between))
     return f"<h3>{escape(chart.title)}</h3>{bars(chart, series)}"
 
 

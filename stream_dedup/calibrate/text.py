@@ -87,13 +87,14 @@ def histogram(figures: Figures) -> list[str]:
 
 
 def equal_values(figures: Figures) -> Iterator[str]:
-    """Yield one line for each number of equal values that occurs, and the least that is enough as a line before it."""
+    """Yield one line for each number of equal values that occurs, and each least that is enough as a line before it."""
     counts = figures.equal_values
     most = max(counts)
+    least = {figures.far_least_equal: "match.far", figures.least_equal: "match.certain"}
     yield f"Equal values, of {len(counts) - 1}, in the sketches of articles within the limit of {figures.limit}"
     for equal, count in enumerate(counts):
-        if equal and equal == figures.least_equal:
-            yield f"{'':>7} {'-' * BAR} {equal}: the least that is enough beyond match.certain bits"
+        if equal and equal in least:
+            yield f"{'':>7} {'-' * BAR} {equal}: the least that is enough beyond {least[equal]} bits"
         if count:
             yield f"{equal:>7} {pad(_bar(count, most), BAR)} {count:,}"
 

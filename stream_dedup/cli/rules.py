@@ -110,6 +110,8 @@ def _meaning(name: str, rules: Rules) -> str:
         "short_min_equal": "values of the sketches must be equal, for short text",
         "certain": "bits of the signature, within which sketches are not compared",
         "form_limit": "bits of the signature, for texts of one form that differ in their numbers",
+        "far": "bits of the signature, beyond which far_min_equal holds",
+        "far_min_equal": "values of the sketches must be equal",
         "bucket_limit": "newest entries compared in each posting list",
         "candidates": "entries that pass the sieve are checked for an article",
         "copies": "near earlier articles make a duplicate",

@@ -264,14 +264,8 @@ def _directed_problems(config: Config) -> Iterator[ConfigProblem]:
             "instead, or use profile simhash",
         )
     settings = fingerprint_settings_of(config)
-    values = settings.sketch_values
-    for name in ("min_equal", "short_min_equal"):
-        if (getattr(config.match, name) or 0) > values:
-            yield ConfigProblem(
-                (f"match.{name}", "match.profile"),
-                f"a sketch of profile {config.match.profile} has {values} values",
-                f"set at most {values}" if values else f"remove match.{name}",
-            )
+    yield from _sketch_problems(config, settings.sketch_values)
+    yield from _far_problems(config)
     if config.match.form_limit is not None and not settings.form:
         yield ConfigProblem(
             ("match.form_limit", "match.profile"),
@@ -284,4 +278,41 @@ def _directed_problems(config: Config) -> Iterator[ConfigProblem]:
             ("match.probes", "features.tables"),
             f"{config.features.tables} tables have at most {most} posting lists within 3 bits of an article",
             f"set at most {most}",
+        )
+
+
+def _sketch_problems(config: Config, values: int) -> Iterator[ConfigProblem]:
+    """Yield each number of equal values that is greater than the values of a sketch."""
+    for name in ("min_equal", "short_min_equal", "far_min_equal"):
+        if (getattr(config.match, name) or 0) > values:
+            yield ConfigProblem(
+                (f"match.{name}", "match.profile"),
+                f"a sketch of profile {config.match.profile} has {values} values",
+                f"set at most {values}" if values else f"remove match.{name}",
+            )
+
+
+def _far_problems(config: Config) -> Iterator[ConfigProblem]:
+    """Yield what the given keys say of far entries in vain: the limit is lower, or as many values are asked anyway."""
+    search, match = search_of(config), config.match
+    if (search.far is None) is not (search.far_min_equal is None):
+        missing = "far" if search.far is None else "far_min_equal"
+        yield ConfigProblem(
+            ("match.far", "match.far_min_equal", "match.profile"),
+            f"the one takes the other, and profile {match.profile} has no value",
+            f"set match.{missing} too",
+        )
+    most = max(search.limit or 0, search.short_limit or 0)
+    if match.far is not None and match.far > most:
+        yield ConfigProblem(
+            ("match.far", "match.limit", "match.short_limit"),
+            f"no entry beyond {most} bits is near",
+            f"set match.far to at most {most}, or a greater match.limit",
+        )
+    least = min(search.min_equal or 0, search.short_min_equal or 0)
+    if 0 < (match.far_min_equal or 0) < least:
+        yield ConfigProblem(
+            ("match.far_min_equal", "match.min_equal", "match.short_min_equal"),
+            f"{least} values must be equal at any distance beyond match.certain",
+            f"set at least {least}, or 0 for no other number beyond match.far",
         )

@@ -25,7 +25,18 @@ ARTICLE_ALL = "every text is short"
 KEEP_DEFAULT_MS = 8 * 24 * 3_600_000
 """The least default of ``groups.keep``, ms: the longest window in which groups are counted is a week."""
 
-SEARCH_KEYS = ("distance", "probes", "limit", "short_limit", "min_equal", "short_min_equal", "certain", "form_limit")
+SEARCH_KEYS = (
+    "distance",
+    "probes",
+    "limit",
+    "short_limit",
+    "min_equal",
+    "short_min_equal",
+    "certain",
+    "form_limit",
+    "far",
+    "far_min_equal",
+)
 """Keys of the section ``match`` for which a profile may have a default."""
 
 Value = str | int | bool | None
@@ -43,6 +54,8 @@ class SearchSettings(NamedTuple):
     short_min_equal: int | None = None
     certain: int | None = None
     form_limit: int | None = None
+    far: int | None = None
+    far_min_equal: int | None = None
 
 
 def profile_of(config: Config) -> Profile:
@@ -69,6 +82,8 @@ def search_of(config: Config) -> SearchSettings:
         _or(short_min_equal, profile.short_min_equal),
         _or(match.certain, profile.certain),
         _or(match.form_limit, profile.form_limit),
+        _or(match.far, profile.far),
+        _or(match.far_min_equal, profile.far_min_equal),
     )
 
 
@@ -110,6 +125,8 @@ def rules_of(config: Config) -> Rules:
         short_min_equal=search.short_min_equal,
         certain=search.certain,
         form_limit=search.form_limit,
+        far=search.far,
+        far_min_equal=search.far_min_equal,
         window_ms=config.match.window_ms,
         bucket_limit=config.match.bucket_limit,
         candidates=config.match.candidates or None,

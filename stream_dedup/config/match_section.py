@@ -94,6 +94,21 @@ class MatchConfig(Section):
         ge=0,
         le=SIGNATURE_BITS,
     )
+    far: int | None = key(
+        None,
+        "directed search: bits beyond which match.far_min_equal values of the sketches must be equal",
+        unset=PROFILE_DEFAULT,
+        ge=0,
+        le=SIGNATURE_BITS,
+    )
+    far_min_equal: int | None = key(
+        None,
+        "directed search: values of the sketches that must at least be equal beyond match.far bits",
+        unset=PROFILE_DEFAULT,
+        note="0: as many as within them",
+        ge=0,
+        le=MAX_SKETCH_VALUES,
+    )
     bucket_limit: int = key(
         BUCKET_LIMIT, "newest entries of each posting list that are compared", ge=1, le=MAX_BUCKET_LIMIT
     )

@@ -66,6 +66,8 @@ class Profile:
     short_min_equal: int | None = None
     certain: int | None = None
     form_limit: int | None = None
+    far: int | None = None
+    far_min_equal: int | None = None
 
 
 _ALL = (
@@ -83,12 +85,14 @@ _ALL = (
         ),
         search=DIRECTED,
         probes=768,
-        limit=60,
-        short_limit=60,
+        limit=68,
+        short_limit=68,
         min_equal=22,
         short_min_equal=22,
         certain=CERTAIN,
         form_limit=FORM_LIMIT,
+        far=60,
+        far_min_equal=38,
     ),
     Profile(
         FingerprintSettings(
@@ -104,11 +108,13 @@ _ALL = (
         ),
         search=DIRECTED,
         probes=384,
-        limit=64,
-        short_limit=64,
+        limit=72,
+        short_limit=72,
         min_equal=24,
         short_min_equal=24,
         certain=CERTAIN,
+        far=64,
+        far_min_equal=32,
     ),
     Profile(FingerprintSettings(), search=EXACT, distance=CLASSIC_DISTANCE),
 )

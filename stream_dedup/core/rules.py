@@ -63,6 +63,8 @@ LATER_FIELDS: dict[str, Any] = {
     "short_min_equal": None,
     "certain": None,
     "form_limit": None,
+    "far": None,
+    "far_min_equal": None,
 }
 """Fields of a rules record that the first releases did not have, with their defaults: an absent field has its default,
 and a field with its default is absent, so that rules of these releases keep their bytes."""
@@ -76,8 +78,9 @@ class Rules:
     Directed search: ``probes`` is the number of look-ups for each article. Two articles are near within ``limit`` bits
     of the signature, short texts within ``short_limit``. Beyond ``certain`` bits (None: at any distance) at least
     ``min_equal`` values of their sketches must be equal too, of short texts ``short_min_equal``; None or 0: sketches
-    are not compared. Texts of one form that differ in their numbers are near within ``form_limit`` bits only; None:
-    forms are not compared. ``distance`` is None.
+    are not compared. Beyond ``far`` bits at least ``far_min_equal`` values must be equal of both kinds; None: the
+    numbers are the same at every distance. Texts of one form that differ in their numbers are near within
+    ``form_limit`` bits only; None: forms are not compared. ``distance`` is None.
 
     ``window_ms`` is how long an article is remembered, in ms of log time; None: for ever. ``bucket_limit`` is
     the number of newest entries that are compared in each posting list. Of those that pass the sieve the first
@@ -99,6 +102,8 @@ class Rules:
     short_min_equal: int | None = None
     certain: int | None = None
     form_limit: int | None = None
+    far: int | None = None
+    far_min_equal: int | None = None
     window_ms: int | None = None
     bucket_limit: int = BUCKET_LIMIT
     candidates: int | None = None
@@ -124,14 +129,16 @@ class Rules:
             return self.distance or 0
         return (self.short_limit if status is Status.SHORT else self.limit) or 0
 
-    def least_equal(self, status: Status) -> int:
+    def least_equal(self, status: Status, distance: int = 0) -> int:
         """Return how many values of its sketch must at least be equal to another's for an entry of this status.
 
-        0: sketches are not compared, as for an exact text, which is near equal texts only, and in exact search.
+        The distance is that of the signatures, above ``certain_bits``. 0: sketches are not compared, as for an exact
+        text, which is near equal texts only, and in exact search.
         """
         if status is Status.EXACT or not self.directed:
             return 0
-        return (self.short_min_equal if status is Status.SHORT else self.min_equal) or 0
+        least = (self.short_min_equal if status is Status.SHORT else self.min_equal) or 0
+        return max(least, self.far_min_equal or 0) if distance > self.far_bits else least
 
     @property
     def sieves_sure_bits(self) -> bool:
@@ -142,6 +149,11 @@ class Rules:
     def certain_bits(self) -> int:
         """Distance of signatures up to which they decide alone; -1 if they never do."""
         return -1 if self.certain is None else self.certain
+
+    @property
+    def far_bits(self) -> int:
+        """Distance of signatures beyond which ``far_min_equal`` values of the sketches must be equal."""
+        return SIGNATURE_BITS if self.far is None else self.far
 
     @property
     def form_bits(self) -> int:
@@ -242,6 +254,8 @@ class Rules:
             _given("short_min_equal", self.short_min_equal, EXACT),
             _given("certain", self.certain, EXACT),
             _given("form_limit", self.form_limit, EXACT),
+            _given("far", self.far, EXACT),
+            _given("far_min_equal", self.far_min_equal, EXACT),
             "" if four else f"search {self.search!r}: takes a scheme of 4 tables, this one has {tables}",
         ]
 
@@ -255,7 +269,14 @@ class Rules:
             self._sketch_problem("short_min_equal", self.short_min_equal),
             "" if self.certain is None else _outside("certain", self.certain, 0, SIGNATURE_BITS),
             self._form_problem(),
+            self._far_problem(),
+            self._sketch_problem("far_min_equal", self.far_min_equal),
         ]
+
+    def _far_problem(self) -> str:
+        if (self.far is None) is not (self.far_min_equal is None):
+            return f"far {_word(self.far)}, far_min_equal {_word(self.far_min_equal)}: each takes the other"
+        return "" if self.far is None else _outside("far", self.far, 0, SIGNATURE_BITS)
 
     def _form_problem(self) -> str:
         if self.form_limit is None:

@@ -38,6 +38,8 @@ _SHOWN_RULES = (
     "short_min_equal",
     "certain",
     "form_limit",
+    "far",
+    "far_min_equal",
     "copies",
 )
 
@@ -69,8 +71,8 @@ class Explanation:
 
     @property
     def least_equal(self) -> int:
-        """How many values of the sketches must be equal, 0 where they are not compared."""
-        return self.rules.least_equal(self.b.status)
+        """How many values of the sketches must be equal at this distance, 0 where they are not compared."""
+        return self.rules.least_equal(self.b.status, self.distance)
 
     @property
     def found(self) -> bool:

@@ -89,13 +89,14 @@ class PairJudge:
         if self.forms is Forms.OTHER_NUMBERS and self.distance > self.rules.form_bits:
             limit = f"{_bits(self.rules.form_bits)} may differ at most"
             return Verdict.UNIQUE, f"{said}; but the texts have the same form with other numbers: of these {limit}"
-        least = self.rules.least_equal(self.b.status)
+        least = self.rules.least_equal(self.b.status, self.distance)
         if not least or self.distance <= self.rules.certain_bits:
             return Verdict.DUPLICATE, said
         counted = f"of the {self.rules.scheme.sketch_values} values of their sketches {self.equal} are equal"
+        beyond = f" beyond {_bits(self.rules.far_bits)}" if least > self.rules.least_equal(self.b.status) else ""
         if self.equal < least:
-            return Verdict.UNIQUE, f"{said}; but {counted}, and at least {least} must be"
-        return Verdict.DUPLICATE, f"{said}; {counted}, {least} are enough"
+            return Verdict.UNIQUE, f"{said}; but {counted}, and at least {least} must be{beyond}"
+        return Verdict.DUPLICATE, f"{said}; {counted}, {least} are enough{beyond}"
 
     def _obstacle(self) -> str:
         sieve = f"more than {probes.WORD_SIEVE_BITS} of the 64 around it"

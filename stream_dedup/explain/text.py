@@ -52,6 +52,8 @@ def _rules(explanation: Explanation) -> Iterator[str]:
         said = f"directed search: {rules.probes} probes, limit {rules.limit}, of short text {rules.short_limit}"
         if rules.min_equal or rules.short_min_equal:
             said += f", equal values {rules.min_equal or 0}, of short text {rules.short_min_equal or 0}"
+        if rules.far_min_equal:
+            said += f", equal values beyond {rules.far} bits {rules.far_min_equal}"
         if rules.form_limit is not None:
             said += f", of one form with other numbers limit {rules.form_limit}"
     else:

@@ -8,9 +8,9 @@ An entry is near an article if it passes, in this order:
    earlier record withdrew, and which has the article id of the query, if the query has one.
 3. Exact search: the fingerprints are within ``reach`` bits, and that is the distance. Directed search: the key words of
    the table pass the sieve (``core.probes``), before the row is fetched, and the signatures are within ``reach``; then
-   at least ``least_equal`` values of the two sketches are equal, if the query has sketches and the distance is above
-   ``certain`` bits; and the entry is within ``form_limit`` bits, if its form has the article's frame (not 0) and other
-   numbers.
+   at least ``least_equal`` values of the two sketches are equal, and at least ``far_equal`` beyond ``far`` bits, if the
+   query has sketches and the distance is above ``certain`` bits; and the entry is within ``form_limit`` bits, if its
+   form has the article's frame (not 0) and other numbers.
 
 Of the entries that pass 1, the sieve of 3, and 2 but for the article id, only the first ``candidates`` are checked
 further. Their order: the look-ups in the order of the plan, and in each posting list the newest first; an entry that
@@ -75,6 +75,8 @@ class Query:
         form_words: words at the end of a sketch that are its form.
         form_limit: greatest distance from an entry with the same frame and other numbers.
         certain: greatest distance at which sketches are not compared; -1: they always are.
+        far: distance beyond which an entry's sketch must have ``far_equal`` equal values.
+        far_equal: equal values that it must at least have there.
         bucket_limit: newest entries of each posting list that are compared.
         candidates: entries that are checked for each article; None: all of them.
         low_watermark: entries with a lower document number are trimmed.
@@ -100,6 +102,8 @@ class Query:
     form_words: int = 0
     form_limit: int = SIGNATURE_BITS
     certain: int = -1
+    far: int = SIGNATURE_BITS
+    far_equal: int = 0
     oldest: I64 | None = None
     own_ids: U64 | None = None
     best: int = BEST
@@ -155,7 +159,7 @@ def query_of(articles: Articles, rules: Rules, low_watermark: DocNumber, withdra
     """
     reaches = np.array([0 if status is Status.REJECTED else rules.reach(status) for status in Status], np.int64)
     least_equal = np.array([rules.least_equal(status) for status in Status], np.int64)
-    has_second_check = bool(least_equal.any()) or rules.form_limit is not None
+    has_second_check = bool(least_equal.any() or rules.far_min_equal) or rules.form_limit is not None
     return Query(
         keys=keys(articles.signatures, articles.groups),
         groups=articles.groups,
@@ -169,6 +173,8 @@ def query_of(articles: Articles, rules: Rules, low_watermark: DocNumber, withdra
         form_words=rules.scheme.form_bytes // FORM_BYTES,
         form_limit=rules.form_bits,
         certain=rules.certain_bits,
+        far=rules.far_bits,
+        far_equal=rules.far_min_equal or 0,
         bucket_limit=rules.bucket_limit,
         candidates=rules.candidates,
         low_watermark=low_watermark,

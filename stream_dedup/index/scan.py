@@ -196,6 +196,7 @@ def _articles(query: Query) -> NDArray[Any]:
         words = query.sketches.shape[1] - query.form_words
         articles["sketch"][:, :words], articles["sketch_words"] = query.sketches[:, :words], words
         articles["least_equal"], articles["certain"] = query.least_equal, query.certain
+        articles["far"], articles["far_equal"] = query.far, query.far_equal
         if query.form_words:
             articles["form"], articles["form_limit"] = query.sketches[:, words], query.form_limit
     articles["room"] = NO_BOUND if query.candidates is None else query.candidates

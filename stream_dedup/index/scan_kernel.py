@@ -300,7 +300,7 @@ def _is_confirmed(article: Record, distance: int, sketch: int) -> bool:
             return False
     if distance <= article.certain:
         return True
-    least: int = article.least_equal
+    least: int = max(article.least_equal, article.far_equal) if distance > article.far else article.least_equal
     return _equal_values(article.sketch, sketch, article.sketch_words) >= least
 
 

@@ -30,17 +30,20 @@ ARTICLE = np.dtype(
         ("least_equal", "<i4"),
         ("sketch_words", "<i4"),
         ("certain", "<i4"),
+        ("far", "<i4"),
+        ("far_equal", "<i4"),
         ("form_limit", "<i4"),
         ("form", "<u8"),
         ("sketch", "<u8", (SKETCH_SIZES[-1] // 8,)),
     ],
     align=True,
 )
-"""One article of a query as the kernel takes it: 240 bytes. ``own_id_mask`` is 0 where any id will do; of two words the
+"""One article of a query as the kernel takes it: 248 bytes. ``own_id_mask`` is 0 where any id will do; of two words the
 sieve counts the differing bits that ``sure`` has in the first of the word's masks, and those that it has in the second,
 and ``sieve`` is the greatest sum of the two. ``room`` is the candidates that may still be checked, ``limit`` the newest
 entries of a posting list compared. ``sketch_words`` is 0 where sketches are not compared, and ``certain`` the greatest
-distance at which the signatures decide alone. ``form`` is 0 where forms are not compared or the article has none."""
+distance at which the signatures decide alone; beyond ``far`` bits at least ``far_equal`` values must be equal. ``form``
+is 0 where forms are not compared or the article has none."""
 NO_BOUND = (1 << 31) - 1
 """Room of an article whose candidates are all checked."""
 SPAN = np.dtype([("keys", "<i8"), ("doc_numbers", "<i8"), ("entries", "<i8"), ("word", "<i8")], align=True)

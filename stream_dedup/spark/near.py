@@ -11,10 +11,10 @@
 5. Of a pair the groups must be equal, the earlier one inside the window, and the key words near: within reach in exact
    search, within the sieve in directed search. Where the rules bound the candidates, the first of these pairs are left:
    by look-up, in one look-up the newest first.
-6. The pairs are checked: the distance is within reach, the sketches have enough equal values, and texts of one form
-   with other numbers are within their own limit. Of each article's
-   pairs the nearest is the match, the earliest of several; where the rules make a re-crawl an update, one of its own id
-   first. An article with fewer pairs than the rules ask for is no duplicate.
+6. The pairs are checked: the distance is within reach, the sketches have as many equal values as it takes at that
+   distance, and texts of one form with other numbers are within their own limit. Of each article's pairs the nearest
+   is the match, the earliest of several; where the rules make a re-crawl an update, one of its own id first. An article
+   with fewer pairs than the rules ask for is no duplicate.
 
 Cost: every article is sorted once for each of its lists and look-ups, 68 rows in all for a plan of 64 look-ups over
 four tables; each row has some 60 bytes. The entries are read more than once: write them to Parquet first.
@@ -206,8 +206,10 @@ def _matches(pairs: DataFrame, articles: DataFrame, rules: Rules) -> DataFrame:
     whole = apart[0] + apart[1] + apart[2] + apart[3]
     both = both.withColumns({"whole": whole, "distance": whole if rules.directed else apart[0]})
     near = f.col("distance") <= _of_kind(f.col("a_status"), rules.reach)
-    if any(map(rules.least_equal, _KINDS)):
-        enough = _equal_values(rules) >= _of_kind(f.col("a_status"), rules.least_equal)
+    if rules.far_min_equal or any(map(rules.least_equal, _KINDS)):
+        equal = _equal_values(rules)
+        enough = equal >= _of_kind(f.col("a_status"), rules.least_equal)
+        enough &= (f.col("distance") <= rules.far_bits) | (equal >= (rules.far_min_equal or 0))
         near &= (f.col("distance") <= rules.certain_bits) | enough
     if rules.form_limit is not None:
         near &= (f.col("distance") <= rules.form_limit) | ~_has_other_numbers(rules)

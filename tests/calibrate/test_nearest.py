@@ -42,6 +42,8 @@ def match_in(near: Nearest, article: int, step: int, limit: int) -> tuple[int, i
         (16_384, {}),
         (16_384, {"min_equal": 12}),
         (16_384, {"min_equal": 6, "certain": 5, "form_limit": 9}),
+        (16_384, {"min_equal": 6, "certain": 5, "far": 20, "far_min_equal": 20}),
+        (16_384, {"far": 8, "far_min_equal": 12, "certain": 15}),
     ],
 )
 def test_every_setting_matches_what_the_definition_matches(
@@ -107,6 +109,31 @@ def test_an_entry_with_too_few_equal_values_is_near_at_no_distance() -> None:
     assert near.distances[1].tolist() == [NOWHERE] * 5
 
 
+@pytest.mark.parametrize(
+    ("far", "far_min_equal", "certain", "distance"),
+    [
+        (2, 17, None, 2),
+        (1, 17, None, 3),
+        (1, 16, None, 2),
+        (1, 17, 1, 3),
+        (1, 17, 2, 2),
+    ],
+)
+def test_far_entries_need_other_numbers_of_equal_values(
+    far: int, far_min_equal: int, certain: int | None, distance: int
+) -> None:
+    """Of an entry at 2 bits with 16 equal values and one at 3 bits with all the borders decide which is the nearest."""
+    entries = some_entries(3, 3, flips=1)
+    signatures = np.repeat(entries.signatures[:1], 3, axis=0)
+    signatures[0, 0] ^= 0b111
+    signatures[1, 0] ^= 0b11
+    sketches = np.array([[0x11] * 16, [0x12] * 16, [0x11] * 16], np.uint8)
+    entries = replace(entries, signatures=signatures, sketches=sketches, groups=np.zeros(3, np.uint64))
+    rules = directed_rules(min_equal=10, far=far, far_min_equal=far_min_equal, certain=certain)
+    near = measured(entries, DirectedSearch(entries, rules, LENGTHS), 96)
+    assert near.distances[2, -1] == distance
+
+
 def test_equal_values_are_shown_with_the_least_that_is_enough() -> None:
     """Of the articles within the limit of their nearest one, whether that has enough equal values or not."""
     entries = some_entries(4, 80)
@@ -119,6 +146,18 @@ def test_equal_values_are_shown_with_the_least_that_is_enough() -> None:
     assert told[0] == "Equal values, of 32, in the sketches of articles within the limit of 60"
     assert [line.split()[-1] for line in told[1:] if "█" in line or "▏" in line]
     assert sum(line.endswith(" 20: the least that is enough beyond match.certain bits") for line in told) == 1
+
+
+def test_equal_values_beyond_far_are_shown_where_they_are_more() -> None:
+    """A second line for the greater number; none where no greater one is asked for."""
+    entries = some_entries(4, 80)
+    for far_min_equal, shown in ((26, 1), (20, 0)):
+        rules = directed_rules(min_equal=20, far=30, far_min_equal=far_min_equal)
+        search = DirectedSearch(entries, rules, LENGTHS)
+        found = figures(Measured(rules, search, measured(entries, search, 96), None), np.arange(80), Status.LONG, 80)
+        told = list(equal_values(found))
+        assert sum(line.endswith(" 20: the least that is enough beyond match.certain bits") for line in told) == 1
+        assert sum(line.endswith(" 26: the least that is enough beyond match.far bits") for line in told) == shown
 
 
 def test_a_sample_says_of_its_articles_what_all_say() -> None:

@@ -129,7 +129,8 @@ def test_the_histogram_counts_nearest_earlier_neighbours(long_texts: Path, capsy
     for later in range(1, len(lines)):
         apart = np.bitwise_count(columns.signatures[later] ^ columns.signatures[:later]).sum(axis=1, dtype=int)
         equal = equal_values(values[later], values[:later])
-        least = rules.least_equal(Status(int(columns.statuses[later])))
+        status = Status(int(columns.statuses[later]))
+        least = np.array([rules.least_equal(status, bits) for bits in apart.tolist()])
         alike = (apart <= rules.certain_bits) | (equal >= least)
         alike &= (apart <= rules.form_bits) | ~have_other_numbers(forms[later], forms[:later])
         alike |= apart > ceiling(rules)

@@ -63,7 +63,18 @@ def test_articles_stay_in_their_groups_for_a_week_and_for_the_window(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "key", ["probes", "limit", "short_limit", "min_equal", "short_min_equal", "certain", "form_limit"]
+    "key",
+    [
+        "probes",
+        "limit",
+        "short_limit",
+        "min_equal",
+        "short_min_equal",
+        "certain",
+        "form_limit",
+        "far",
+        "far_min_equal",
+    ],
 )
 def test_limits_of_signatures_in_exact_search_name_the_distance(tmp_path: Path, key: str) -> None:
     """And the other way round in profile simhash."""
@@ -90,6 +101,55 @@ def test_more_equal_values_than_a_sketch_has(tmp_path: Path, key: str) -> None:
     (told,) = problems_of(tmp_path, f"{text} 9\n")
     assert told.startswith(f"match.{key}, ")
     assert f"remove match.{key}" in told
+
+
+FAR = '[match]\nprofile = "comment"\nlimit = 70\nmin_equal = 20\n'
+
+
+@pytest.mark.parametrize(
+    "text", ["far = 70\n", "far_min_equal = 20\n", "far_min_equal = 0\n", "far = 0\nfar_min_equal = 48\n"]
+)
+def test_far_and_its_number_have_a_range(tmp_path: Path, text: str) -> None:
+    """Up to the limit, from the number that is asked for at any distance; 0 is none."""
+    assert rules_of(load_config(write(tmp_path, FAR + text))).problems() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "far = 71\n",
+            (
+                "match.far, match.limit, match.short_limit: no entry beyond 70 bits is near; "
+                "set match.far to at most 70, or a greater match.limit"
+            ),
+        ),
+        (
+            "far_min_equal = 19\n",
+            (
+                "match.far_min_equal, match.min_equal, match.short_min_equal: 20 values must be equal at any distance "
+                "beyond match.certain; set at least 20, or 0 for no other number beyond match.far"
+            ),
+        ),
+        (
+            "far_min_equal = 49\n",
+            "match.far_min_equal, match.profile: a sketch of profile comment has 48 values; set at most 48",
+        ),
+    ],
+)
+def test_what_says_nothing_of_far_entries_is_refused(tmp_path: Path, text: str, told: str) -> None:
+    """With the limits as they are in force, and what to set."""
+    assert problems_of(tmp_path, FAR + text) == [told]
+
+
+@pytest.mark.parametrize(("given", "missing"), [("far", "far_min_equal"), ("far_min_equal", "far")])
+def test_far_and_its_number_take_each_other(tmp_path: Path, given: str, missing: str) -> None:
+    """Where the profile has neither."""
+    text = '[match]\nprofile = "simhash"\nsearch = "directed"\nprobes = 8\nlimit = 9\nshort_limit = 9\n'
+    (told,) = problems_of(tmp_path, f"{text}{given} = 0\n")
+    assert told.startswith("match.far, match.far_min_equal, match.profile: ")
+    assert told.endswith(f"set match.{missing} too")
+    assert rules_of(load_config(write(tmp_path, f"{text}far = 0\nfar_min_equal = 0\n"))).problems() == []
 
 
 @pytest.mark.parametrize(

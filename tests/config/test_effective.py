@@ -51,6 +51,8 @@ def test_given_keys_stand_over_the_profile() -> None:
     assert (rules.probes, rules.limit, rules.short_limit) == (32, 40, rules_with().short_limit)
     assert (rules.window_ms, rules.recrawl, rules.observe, rules.featureless) == (7_200_000, "update", True, "rejected")
     assert rules_with(profile="simhash", distance=7).distance == 7
+    far = rules_with(far=50, far_min_equal=40)
+    assert (far.far, far.far_min_equal) == (50, 40) != (rules.far, rules.far_min_equal)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ def raw(rules: Rules, **changes: object) -> bytes:
         replace(EXACT_RULES, candidates=1024, copies=5),
         replace(DIRECTED_RULES, scheme=SKETCHED, min_equal=14, short_min_equal=0),
         replace(DIRECTED_RULES, scheme=FORMED, min_equal=14, form_limit=0),
+        replace(DIRECTED_RULES, scheme=SKETCHED, far=0, far_min_equal=32),
         replace(DIRECTED_RULES, recrawl="update", observe=True, featureless="rejected"),
     ],
 )
@@ -59,6 +60,8 @@ def test_rules_of_the_first_releases_keep_their_bytes() -> None:
         "window_ms": 1000,
     }
     assert json.loads(EXACT_RULES.to_json()) == first
+    sketched = replace(DIRECTED_RULES, scheme=SKETCHED, min_equal=9)
+    assert json.loads(sketched.to_json()).keys() == first.keys() | {"min_equal"}
     assert Rules.from_json(json.dumps(first).encode()) == EXACT_RULES
     later = json.loads(replace(EXACT_RULES, candidates=7).to_json())
     assert later == first | {"candidates": 7}
@@ -70,6 +73,22 @@ def test_how_many_values_of_sketches_must_be_equal(status: Status, least: int) -
     rules = replace(DIRECTED_RULES, scheme=SKETCHED, min_equal=9, short_min_equal=14)
     assert rules.least_equal(status) == least
     assert DIRECTED_RULES.least_equal(status) == EXACT_RULES.least_equal(status) == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "distance", "least"),
+    [
+        (Status.LONG, 48, 9),
+        (Status.LONG, 49, 12),
+        (Status.SHORT, 48, 14),
+        (Status.SHORT, 49, 14),
+        (Status.EXACT, 49, 0),
+    ],
+)
+def test_how_many_values_must_be_equal_beyond_far(status: Status, distance: int, least: int) -> None:
+    """From the next bit on; where the kind of text asks for more at any distance, that stays."""
+    rules = replace(DIRECTED_RULES, scheme=SKETCHED, min_equal=9, short_min_equal=14, far=48, far_min_equal=12)
+    assert rules.least_equal(status, distance) == least
 
 
 def test_the_widths_of_a_scheme() -> None:
@@ -91,6 +110,18 @@ def test_the_widths_of_a_scheme() -> None:
         (EXACT_RULES, {"min_equal": 9}, "min_equal 9: says nothing in exact search"),
         (EXACT_RULES, {"short_min_equal": 0}, "short_min_equal 0: says nothing in exact search"),
         (EXACT_RULES, {"form_limit": 9}, "form_limit 9: says nothing in exact search"),
+        (EXACT_RULES, {"far": 9}, "far 9: says nothing in exact search"),
+        (EXACT_RULES, {"far_min_equal": 9}, "far_min_equal 9: says nothing in exact search"),
+        (DIRECTED_RULES, {"far": 9}, "far 9, far_min_equal none: each takes the other"),
+        (DIRECTED_RULES, {"far_min_equal": 0}, "far none, far_min_equal 0: each takes the other"),
+        (DIRECTED_RULES, {"far": 257, "far_min_equal": 0}, "far 257: .* from 0 to 256"),
+        (DIRECTED_RULES, {"far": True, "far_min_equal": 0}, "far true: must be"),
+        (DIRECTED_RULES, {"far": 9, "far_min_equal": 9}, "far_min_equal 9: the scheme has no sketches"),
+        (
+            DIRECTED_RULES,
+            {"scheme": asdict(SKETCHED), "far": 9, "far_min_equal": 33},
+            "far_min_equal 33: .* from 0 to 32",
+        ),
         (DIRECTED_RULES, {"form_limit": 9}, "form_limit 9: the scheme has no forms"),
         (DIRECTED_RULES, {"scheme": asdict(FORMED), "form_limit": 257}, "form_limit 257: .* from 0 to 256"),
         (DIRECTED_RULES, {"scheme": asdict(FORMED), "min_equal": 17}, "min_equal 17: .* from 0 to 16"),

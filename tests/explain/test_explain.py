@@ -181,6 +181,31 @@ def test_too_few_equal_values_in_the_sketches() -> None:
     assert enough.reason.endswith("of the 32 values of their sketches 13 are equal, 13 are enough")
 
 
+@pytest.mark.parametrize(
+    ("far", "far_min_equal", "verdict", "wanted"),
+    [
+        (2, 20, Verdict.DUPLICATE, "16 are equal, 14 are enough"),
+        (1, 16, Verdict.DUPLICATE, "16 are equal, 16 are enough beyond 1 bit"),
+        (1, 17, Verdict.UNIQUE, "16 are equal, and at least 17 must be beyond 1 bit"),
+        (1, 13, Verdict.DUPLICATE, "16 are equal, 14 are enough"),
+    ],
+)
+def test_more_equal_values_beyond_far(far: int, far_min_equal: int, verdict: Verdict, wanted: str) -> None:
+    """At 2 bits, the reason says which number is asked for and from where on; so do the lines and the values."""
+    b = replace(side("B", WORDS), sketch=bytes([0x12] * 16))
+    a = replace(changed(b, [200, 201]), name="A", sketch=bytes([0x13] * 16))
+    explanation = explain(a, b, replace(directed_rules(), min_equal=14, far=far, far_min_equal=far_min_equal))
+    assert explanation.verdict is verdict
+    assert explanation.reason.endswith(
+        f"; {'but ' * (verdict is Verdict.UNIQUE)}of the 32 values of their sketches {wanted}"
+    )
+    least = max(14, far_min_equal) if far == 1 else 14
+    said, told = as_json(explanation), list(lines(explanation, 120))
+    assert (said["least_equal"], said["rules"]["far"], said["rules"]["far_min_equal"]) == (least, far, far_min_equal)
+    assert f"sketches      16 of 32 values are equal, at least {least} needed" in told
+    assert any(line.endswith(f", equal values beyond {far} bits {far_min_equal}") for line in told)
+
+
 FORM = (0x1234).to_bytes(4, "little") + (0x56).to_bytes(4, "little")
 OTHER_NUMBERS = FORM[:4] + (0x57).to_bytes(4, "little")
 OTHER_FRAME = (0x1235).to_bytes(4, "little") + OTHER_NUMBERS[4:]
@@ -221,7 +246,7 @@ def test_sketches_that_are_not_compared() -> None:
 
 
 @pytest.mark.parametrize("tables", [4, 16])
-@pytest.mark.parametrize("checks", [{}, {"min_equal": 9}, {"form_limit": 5}])
+@pytest.mark.parametrize("checks", [{}, {"min_equal": 9}, {"form_limit": 5}, {"far": 30, "far_min_equal": 16}])
 def test_verdicts_are_those_of_the_definition(tables: int, checks: dict[str, int]) -> None:
     """For pairs of entries at many distances, the verdict is that of the reference over a log of the two."""
     entries = some_entries(17, 40 if FULL else 18, tables=tables, flips=90)

@@ -147,7 +147,7 @@ def by_definition(case: Case) -> Found:
 
 def rules_for(query: Query, tables: int, probes: int | None, k: int) -> list[Rules]:
     """The rules that each article's query follows: exact search of k bits where ``probes`` is None."""
-    has_form = query.form_words > 0
+    has_form, has_far = query.form_words > 0, query.far_equal > 0
     rules = Rules(
         scheme_of(tables, 0 if query.sketches is None else query.sketches.shape[1] * 8, form=has_form),
         search=EXACT if probes is None else DIRECTED,
@@ -156,6 +156,9 @@ def rules_for(query: Query, tables: int, probes: int | None, k: int) -> list[Rul
         bucket_limit=query.bucket_limit,
         candidates=query.candidates,
         form_limit=query.form_limit if has_form else None,
+        certain=query.certain if query.certain >= 0 and probes is not None else None,
+        far=query.far if has_far else None,
+        far_min_equal=query.far_equal if has_far else None,
     )
     oldest = [None] * len(query) if query.oldest is None else query.oldest.tolist()
     least = [None] * len(query) if query.least_equal is None else query.least_equal.tolist()
@@ -224,6 +227,9 @@ def cases(draw: st.DrawFn) -> Case:
         sure=sure_masks(world.margins[articles]) if compared else None,
         form_words=int(form and compared),
         form_limit=draw(st.sampled_from([0, 3, 11, 256])),
+        certain=draw(st.sampled_from([-1, 0, 5, 20])) if compared else -1,
+        far=draw(st.sampled_from([0, 4, 12, 40])),
+        far_equal=draw(st.integers(0, 2 * sketch_bytes - 16 * form)) if compared else 0,
         bucket_limit=draw(st.sampled_from([1, 2, 5, 1000])),
         candidates=draw(st.sampled_from([None, 1, 3, 20, 1024])),
         oldest=rng.integers(-40, 40, len(articles)) if draw(st.booleans()) else None,

@@ -54,6 +54,15 @@ def test_edited_articles_are_found_by_their_signatures() -> None:
         assert index.search(STORY, probes=1)[0].distance == 0
 
 
+@pytest.mark.parametrize(("far", "found"), [(0, []), (60, ["story"])])
+def test_far_articles_must_have_the_equal_values_of_the_profile(far: int, found: list[str]) -> None:
+    """An edited article has not all values of its sketch left; the numbers are those of the profile given."""
+    with Index(profile=replace(PROFILES["article"], far=far, far_min_equal=48, certain=None)) as index:
+        index.add("story", STORY)
+        assert ids(index.search(STORY.replace("On Wednesday morning", "The next morning"))) == found
+        assert ids(index.search(STORY)) == ["story"]
+
+
 def test_short_and_long_texts_never_match() -> None:
     """Short texts are compared by their characters, with each other."""
     with Index() as index:

@@ -88,30 +88,6 @@ def test_each_word_has_sure_bits_of_its_own() -> None:
     assert numbered(scan(query.part(articles[::2]), lists, RowChunks.of(world.rows)), 200) == found[::2]
 
 
-def test_one_form_with_other_numbers_has_a_limit_of_its_own() -> None:
-    """Copies at up to more than the limit, of few frames and numbers: what the reference says, and often by it."""
-    rng = np.random.default_rng(4)
-    world = make_world(rng, 400, 4, 14, 16, form=True)
-    articles = np.arange(400)
-    query = ask(
-        world,
-        articles,
-        directed(world.margins, 40),
-        sketches=np.ascontiguousarray(world.rows["sketch"]),
-        least_equal=rng.choice([0, 6], 400),
-        sure=sure_masks(world.margins),
-        form_words=1,
-        form_limit=11,
-        best=200,
-    )
-    lists = make_lists(world, 4, np.zeros((4, PARTS), np.int64), 400)
-    case = Case(world, lists, query, articles, rules_for(query, 4, 40, 0))
-    found = numbered(scan(query, lists, RowChunks.of(world.rows)), 400)
-    assert found == by_definition(case)
-    without = replace(case, rules=[replace(rules, form_limit=None) for rules in case.rules])
-    assert sum(map(len, found)) < 0.9 * sum(map(len, by_definition(without)))
-
-
 def test_the_cases_find_something() -> None:
     """Clustered entries: some queries have more near entries than are kept, some have none."""
     found = by_definition(whole_case(make_world(np.random.default_rng(1), 200, 4, 30), 100, 150, 64))

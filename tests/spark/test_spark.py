@@ -48,6 +48,9 @@ WAYS = {
         scheme=scheme_of(8, 16), min_equal=12, short_min_equal=3, certain=2, candidates=4, window_ms=60_000
     ),
     "directed, forms": directed_rules(scheme=scheme_of(4, 24, form=True), min_equal=6, certain=2, form_limit=4),
+    "directed, far entries": directed_rules(
+        scheme=scheme_of(8, 16), short_min_equal=3, certain=2, far=4, far_min_equal=14, probes=16
+    ),
 }
 SENTENCES = (
     "渡口的船今天早上开了，",
