@@ -98,7 +98,7 @@ def _log_lines(now: Snapshot) -> list[str]:
     if not log.exists:
         return [f"log {log.topic}: none"]
     facts = [f"offsets {log.first:,} to {log.end:,}"]
-    facts += [] if log.size_bytes is None else [_size(log.size_bytes)]
+    facts += [] if log.size_bytes is None else [bytes_text(log.size_bytes)]
     facts += [] if log.last_ms is None else [f"last record {_age((now.at_ms - log.last_ms) / 1000)} ago"]
     facts += [] if log.trims is None else [f"{log.trims:,} trims"]
     lines = [f"log {log.topic}: {', '.join(facts)}"]
@@ -134,7 +134,8 @@ def _workers(count: int) -> str:
     return "1 worker" if count == 1 else f"{count} workers"
 
 
-def _size(count: int) -> str:
+def bytes_text(count: int) -> str:
+    """Return a number of bytes in the largest unit that it reaches."""
     return next((f"{count / unit:.1f} {name}" for name, unit in _UNITS if count >= unit), f"{count} bytes")
 
 

@@ -21,13 +21,13 @@ from stream_dedup.serve.pages.live_page import history_columns, rejected_reasons
 from stream_dedup.serve.pages.shown_text import MAX_SHOWN
 from stream_dedup.serve.pages.strings import HTML_LANGUAGES, LANGUAGES, said
 from stream_dedup.serve.pages.system_page import as_data, is_silent, progress_of
+from stream_dedup.status.text import bytes_text
 from stream_dedup.terminal import shorten, visible
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
 THEMES = ("auto", "light", "dark")
 _MEDIA = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
 
 class PageReader(NamedTuple):
@@ -72,7 +72,7 @@ class Renderer:
             "number": lambda value: f"{value:,}",
             "decimal": _decimal,
             "percent": lambda share: f"{math.floor(100 * share)}",
-            "bytes": _bytes,
+            "bytes": bytes_text,
             "clock": _clock,
             "iso": _iso,
             "name": lambda text: shorten(text, 40),
@@ -115,10 +115,6 @@ class Renderer:
 def _decimal(value: float) -> str:
     """Return a rate: two digits where it is small."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"  # noqa: PLR2004 - three digits are enough
-
-
-def _bytes(count: int) -> str:
-    return next((f"{count / unit:.1f} {name}" for name, unit in _UNITS if count >= unit), f"{count} B")
 
 
 def _iso(time_ms: int) -> str:
