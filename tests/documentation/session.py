@@ -104,9 +104,11 @@ class Session:
                 timeout=STEP_LIMIT_S,
             )
             told = f"{block}: {command}\nexit code {done.returncode}\n{done.stdout}{done.stderr}"
-            right = done.returncode == int(block.marks.get("exit code", "0"))
+            right: object = done.returncode == int(block.marks.get("exit code", "0"))
             if output is not None:
-                right = right and pattern_of(output).fullmatch(done.stdout.rstrip() + "\n") is not None
+                right = right and pattern_of(output).fullmatch(
+                    "".join(f"{line}\n" for line in done.stdout.splitlines())
+                )
             if right:
                 return
             assert "repeated" in block.marks and time.monotonic() < deadline, told  # noqa: PT018 - one reason

@@ -110,6 +110,15 @@ def test_lists_are_the_same_in_both_readers(page: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/limits.md", "docs/sizing.md"])
+def test_figures_of_recall_are_those_that_were_measured(page: str) -> None:
+    """Each share with three digits stands in benchmarks/quality.md."""
+    share = re.compile(r"(?<![\d,])\.\d{3}\b")
+    named = set(share.findall((ROOT / page).read_text("utf-8")))
+    assert named
+    assert named <= set(share.findall((ROOT / "benchmarks/quality.md").read_text("utf-8")))
+
+
 def test_the_readme_is_short() -> None:
     """What does not fit is in docs/."""
     assert len(README.read_text("utf-8").splitlines()) <= README_LINES
