@@ -92,7 +92,7 @@ _ALL = (
         certain=CERTAIN,
         form_limit=FORM_LIMIT,
         far=60,
-        far_min_equal=38,
+        far_min_equal=35,
     ),
     Profile(
         FingerprintSettings(

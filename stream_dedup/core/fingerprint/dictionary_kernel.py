@@ -13,7 +13,7 @@ import numpy as np
 from numba import int64, uint8, uint16
 
 from stream_dedup.core.arrays import I64, U8, U16
-from stream_dedup.core.fingerprint.grams import SPREAD
+from stream_dedup.core.fingerprint.hashing import SPREAD
 from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
 
 HAN_BEGIN, HAN_END = 0x4E00, 0x9FD6

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import U8, U64
 from stream_dedup.core.fingerprint.features import trigrams_of
+from stream_dedup.core.fingerprint.hashing import SPREAD
 from stream_dedup.core.model import SIGNATURE_BYTES
 from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST
 
@@ -33,8 +34,6 @@ TRIGRAM = 4
 """Which of ``Features.gram_weights`` is that of a trigram."""
 
 _POINT_MASK = (1 << POINT_BITS) - 1
-SPREAD = np.uint64(0x9E3779B97F4A7C15)
-"""2**64 over the golden ratio: neighbours are spread evenly over slots (Knuth 6.4)."""
 
 
 class Trigrams:

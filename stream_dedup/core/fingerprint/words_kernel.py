@@ -24,7 +24,7 @@ from numba import boolean, int32, int64, uint8, uint32
 
 from stream_dedup.core.arrays import I32, I64, U8, U32
 from stream_dedup.core.fingerprint.features import UNSPACED_SIZE
-from stream_dedup.core.fingerprint.grams import SPREAD
+from stream_dedup.core.fingerprint.hashing import SPREAD
 from stream_dedup.core.fingerprint.segment_kernel import DICTIONARY, ROOM, mark_words
 from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
 from stream_dedup.core.text.normalise import MAX_HAN_RUN
