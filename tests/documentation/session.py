@@ -104,12 +104,9 @@ class Session:
                 timeout=STEP_LIMIT_S,
             )
             told = f"{block}: {command}\nexit code {done.returncode}\n{done.stdout}{done.stderr}"
-            right: object = done.returncode == int(block.marks.get("exit code", "0"))
-            if output is not None:
-                right = right and pattern_of(output).fullmatch(
-                    "".join(f"{line}\n" for line in done.stdout.splitlines())
-                )
-            if right:
+            written = "".join(f"{line}\n" for line in done.stdout.splitlines())  # the last end of a line may be missing
+            as_shown = output is None or pattern_of(output).fullmatch(written) is not None
+            if as_shown and done.returncode == int(block.marks.get("exit code", "0")):
                 return
             assert "repeated" in block.marks and time.monotonic() < deadline, told  # noqa: PT018 - one reason
             time.sleep(REPEAT_PAUSE_S)
