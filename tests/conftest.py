@@ -44,6 +44,7 @@ from stream_dedup.dev.broker.settings import BROKERS_VARIABLE, HEAP_MIB, SMALL_H
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.index.scan import warm
 from tests.amount import FULL, examples
+from tests.browser import NO_BROWSER, can_run_browser
 from tests.forks import ForkedProcess, forks
 from tests.secured import Secured, can_be_secured, share, shared_secured, start_secured
 
@@ -130,7 +131,8 @@ def pytest_report_header() -> list[str]:
     if not can_run_broker():
         broker = "neither Docker nor Java 17 is here, so the tests that need a broker are skipped"
     alerts = "promtool runs their cases" if shutil.which("promtool") else "no promtool is here: their cases are skipped"
-    return [f"amount: {amount}", f"broker: {broker}", f"alerts: {alerts}"]
+    pages = "chromium opens them" if can_run_browser() else f"{NO_BROWSER}: their tests are skipped"
+    return [f"amount: {amount}", f"broker: {broker}", f"alerts: {alerts}", f"pages: {pages}"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -16,6 +16,7 @@ from stream_dedup.core.headers import output_headers
 from stream_dedup.core.model import Coordinates, SourceOffset, log_position
 from stream_dedup.index import LogIndex
 from stream_dedup.ports import Partition
+from stream_dedup.serve.follower import Position
 from stream_dedup.serve.run import RunningService
 from tests.memory.partition import Message
 from tests.serve.served import TOPIC, MemoryService
@@ -85,6 +86,11 @@ class PageScene(MemoryService):
             return store is not None and store.size()[0] >= self._written
 
         wait_until(has_all, OUTPUTS_S, "the groups have every output")
+
+    def position(self) -> Position:
+        """How far the service is."""
+        assert self.running is not None
+        return self.running.follower.position
 
     def close(self) -> None:
         self._index.close()
