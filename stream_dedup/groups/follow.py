@@ -52,6 +52,9 @@ PUBLISH_S = 1.0
 """Seconds between two times of publishing: a group that grows fast gets one record in that time."""
 FORGET_S = 600.0
 """Seconds between two times of forgetting."""
+GATHERED_OUTPUTS = 10_000
+"""Outputs of one transaction, while the follower has not caught up; some 20 MiB. A page of the store is then written
+once for several of them."""
 PASSING_PAUSE_S = 1.0
 """Seconds before a request that failed is tried again."""
 MOST_PUBLISHER_FENCINGS = 3
@@ -217,17 +220,22 @@ class GroupFollower:
     # 2
 
     def _read(self, wait_s: float) -> int:
-        polled = self._ports.follower.poll(wait_s)
-        records = [record for of_partition in polled.values() for record in of_partition]
-        if records:
-            positions = {
-                at: CommittedOffset(SourceOffset(of_partition[-1].offset + 1), self._ids[at.topic])
-                for at, of_partition in polled.items()
-            }
-            self._store_positions(self._outputs.read(records), positions)
+        """Store the next outputs; while much is to be read, those of several polls together."""
+        outputs: list[JudgedOutput] = []
+        positions: dict[Partition, CommittedOffset] = {}
+        count = 0
+        while polled := self._ports.follower.poll(0 if count else wait_s):
+            for at, records in polled.items():
+                outputs += self._outputs.read(records)
+                positions[at] = CommittedOffset(SourceOffset(records[-1].offset + 1), self._ids[at.topic])
+                count += len(records)
+            if self._targets == {} or count >= GATHERED_OUTPUTS:
+                break
+        if positions:
+            self._store_positions(outputs, positions)
         self._followed = dict(self._ports.follower.positions())
         self._note_reached()
-        return len(records)
+        return count
 
     def _store_positions(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from stream_dedup.core.model import Verdict
 from stream_dedup.errors import RefusedError
 from stream_dedup.groups import MissingOutputs, Window
 from stream_dedup.groups.publish import PUBLISHED_AT_ONCE
-from stream_dedup.ports import Partition, PassingError
+from stream_dedup.ports import Partition, PassingError, SourceRecord
 from tests.contract.world import World
 from tests.groups.checking import refuse_other_groups, totals_of
 from tests.groups.following import Following, GroupWorld, refuse_other_values, refuse_repeated
@@ -134,6 +135,36 @@ def test_outputs_that_retention_deleted_are_named(group: GroupWorld, world: Worl
         process.run()
         assert process.store.missing() == sorted(missing, key=lambda one: (one.partition, one.first))
         assert process.store.size()[0] == 4
+
+
+@pytest.mark.expect_log("were deleted before they were read")
+def test_outputs_deleted_while_others_are_gathered(
+    memory_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of the other partition, which were read and not stored yet, are read again."""
+    group = GroupWorld(memory_world, tmp_path)
+    group.write(group.dated([LoggedArticle(at(number)) for number in range(30)]))
+    partitions = [Partition(group.topic(), number) for number in range(2)]
+    ends = {at: end for at, (_, end) in memory_world.topic_reader().bounds(partitions).items()}
+    gone = partitions[1]
+    with closing(group.open()) as process:
+        poll, polls = process.ports.follower.poll, [0]
+
+        def delete_before(wait_s: float) -> Mapping[Partition, Sequence[SourceRecord]]:
+            polls[0] += 1
+            if polls[0] == 1:
+                memory_world.delete_records(gone, ends[gone] - 1)
+            return poll(wait_s)
+
+        monkeypatch.setattr(process.ports.follower, "poll", delete_before)
+        with pytest.raises(PassingError, match="are gone"):
+            process.follower.step()
+        assert (polls[0], process.store.size()) == (2, (0, 0))
+        process.run()
+        left = sum(record.partition == 0 for record in memory_world.committed_records(group.topic()))
+        assert left > 0
+        assert process.store.missing() == [MissingOutputs(gone, 0, ends[gone] - 1)]
+        assert process.store.size()[0] == left
 
 
 @pytest.mark.expect_log("was made again")
