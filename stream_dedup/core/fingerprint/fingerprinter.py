@@ -135,8 +135,6 @@ class Fingerprinter:
         if self._long is not None:
             self._long.warm()
         damping()
-        for weigher in self._weighers.values():
-            weigher.warm()
 
     def fingerprint(self, texts: Sequence[Text]) -> Fingerprints:
         """Return signatures, margins and statuses; those of a text depend on this text alone.

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from stream_dedup.core.arrays import I32, U32
 from stream_dedup.core.fingerprint import words_kernel
 from stream_dedup.core.fingerprint.hashing import feature_hashes
+from stream_dedup.core.fingerprint.weigher import MAX_KNOWN_WORDS
 from stream_dedup.core.fingerprint.words_kernel import ADDED, NAME_POINTS, ROWS
 from stream_dedup.core.model import SIGNATURE_BYTES
 
-MAX_KNOWN_WORDS = 1 << 18
-"""Most features in a table: the vocabulary of some 10,000 articles, about 20 MB."""
 _LEAST_SLOTS = 1 << 12
 
 

@@ -29,6 +29,7 @@ from stream_dedup.core.fingerprint.weights import Sums, idf_of, sums_of
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text import clean
 from stream_dedup.core.text.normalise import CLOSER_LOOK, HAN_FIRST, HAN_LAST, Runs, marks, plain_points, split
+from stream_dedup.core.text.unicode14 import unassigned
 
 BATCH_CHARACTERS = 1 << 16
 """Most characters in a batch, but for a text that is longer: the arrays of one step then fit the level-2 cache."""
@@ -186,16 +187,14 @@ def _joined(texts: Sequence[str]) -> tuple[U32, I64]:
 @cache
 def _kinds(*, marked: bool) -> U8:
     """Return the traits of each character of normalised text, as bits of ``words_kernel``."""
-    traits = {
-        words_kernel.HAN: f"[{HAN_FIRST}-{HAN_LAST}]",
-        words_kernel.LETTER: f"[^\\W_{HAN_FIRST}-{HAN_LAST}]",
-        words_kernel.MARK: f"[{marks()}]" if marked else "(?!)",
-        words_kernel.NO_SPACES: f"[{UNSPACED}]" if marked else "(?!)",
-    }
+    known = np.flatnonzero(~unassigned())
+    characters = known.astype("<u4").tobytes().decode("utf-32-le")
     kinds = np.zeros(sys.maxunicode + 1, np.uint8)
-    every = "".join(map(chr, range(len(kinds))))
-    for trait, character in traits.items():
-        for run in re.finditer(f"(?:{character})+", every):
-            kinds[run.start() : run.end()] |= np.uint8(trait)
+    kinds[known[np.fromiter(map(str.isalnum, characters), np.bool_, len(known))]] = words_kernel.LETTER
+    kinds[ord(HAN_FIRST) : ord(HAN_LAST) + 1] = words_kernel.HAN
+    if marked:
+        kinds[list(map(ord, marks()))] |= np.uint8(words_kernel.MARK)
+        for run in re.finditer(f"[{UNSPACED}]+", characters):
+            kinds[known[run.start() : run.end()]] |= np.uint8(words_kernel.NO_SPACES)
     kinds.setflags(write=False)
     return kinds

@@ -1,14 +1,17 @@
 """The table of known features tells all names apart and forgets nothing of them."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.core.fingerprint import vocabulary as module
-from stream_dedup.core.fingerprint import words_kernel
+from stream_dedup.core.fingerprint import weigher, words_kernel
 from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.fingerprint.vocabulary import Vocabulary
+from stream_dedup.core.scheme import Features
 
 ODD = ("", "\0", "\0\0", "\0\0\0", "\0\0\0\0", "a", "a\0", "\ud800", "\U0010ffff" * 3, "\U0010ffff" * 4, "你 好")
 ONE_HASH = ("\u7693\u4ff5\u4e00\u4e02", "\u9c05\u8411\U0005f778\u4e02")
@@ -76,3 +79,14 @@ def test_no_names() -> None:
     """No names have no numbers."""
     assert table().numbers_of([]).shape == (0,)
     assert table().numbers(np.empty(0, np.uint32), np.empty(0, np.int32), np.empty(0, np.int32)).shape == (0,)
+
+
+def test_features_that_are_counted_by_name_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The definition keeps no more than the limit and the features of one call, and forgets without a change."""
+    monkeypatch.setattr(weigher, "MAX_KNOWN_WORDS", 10)
+    counts = [Counter({f"name {at}": 1 + at % 3, f"other {at}": 2}) for at in range(20)]
+    known = weigher.Weigher(Features(), 7)
+    at_once = known.sums(counts)
+    for row, one in enumerate(counts):
+        assert known.sums([one]).sums.tolist() == at_once.sums[row : row + 1].tolist()
+        assert len(known._known) <= 10 + 2
