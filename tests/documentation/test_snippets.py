@@ -88,7 +88,7 @@ def test_a_configuration_is_accepted(block: Block, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", RUN_HERE, ids=lambda page: page.name)
 def test_a_page_runs(page: Path, tmp_path: Path) -> None:
     """Its commands, one after another, end and write as it says."""
@@ -99,7 +99,7 @@ def test_a_page_runs(page: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", RUN_ON_BROKER, ids=lambda page: page.name)
 def test_a_page_runs_on_a_broker(page: Path, tmp_path: Path, broker: DevBroker) -> None:
     """Its commands, one after another, end and write as it says; workers end in order."""
