@@ -344,6 +344,17 @@ def test_a_full_queue_refuses_at_once(service: MemoryService) -> None:
     assert [one.status for one in answers] == [200]
 
 
+def test_answers_are_sent_at_once(service: MemoryService) -> None:
+    """Nagle's algorithm is off: the second part of an answer does not wait 40 ms for a client's acknowledgement."""
+    assert service.running is not None
+    with service.connect():
+        state = service.running._server._server.server_state
+        wait_until(lambda: bool(state.connections), CUT_S, "the connection is accepted")
+        (one, *_) = state.connections
+        accepted = one.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_many_clients_at_once_are_answered(service: MemoryService) -> None:
     """Each gets the answer to its own request."""
     answers: dict[int, Any] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -154,6 +155,17 @@ def test_a_logged_article_whose_text_is_gone_is_explained_by_its_entry(service: 
         source.start = start
     assert (answer.json["verdict"], answer.json["a"]["text"], answer.json["a"]["sums"]) == ("duplicate", None, None)
     assert (shown["text"], shown["text_missing"]) == (None, "the source topic has no such record any more")
+
+
+def test_the_text_of_a_topic_that_was_made_again_is_not_shown(service: MemoryService) -> None:
+    """Its offsets denote other records now."""
+    topic = service.cluster.topics[TOPIC]
+    service.cluster.topics[TOPIC] = replace(topic, id=b"another-topic-id")
+    try:
+        shown = service.call("GET", "/v1/articles/c").json["articles"][0]
+    finally:
+        service.cluster.topics[TOPIC] = topic
+    assert (shown["text"], shown["text_missing"]) == (None, "topic articles does not exist, or was made again")
 
 
 @pytest.mark.parametrize(
