@@ -134,7 +134,7 @@ class Judge:
             match = self._match(signature, (version or nearest).entries[0])
             near = verdict.NearEntries(match, nearest.copies, update=version is not None)
             judgement = verdict.judge(Status(own.articles.statuses[number]), rules, near, "")
-            others = nearest.entries[1:most] if version is None else nearest.entries[:most]
+            others = nearest.entries[1:] if version is None else nearest.entries[:most]
             shown = [match] * (version is None and most > 0) + [self._match(signature, one) for one in others]
             yield number, CheckedArticle(judgement, tuple(shown))
 

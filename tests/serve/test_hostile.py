@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from tests.serve.clients import Client
 from tests.serve.served import MemoryService
 from tests.waiting import wait_until
 
@@ -355,22 +354,31 @@ def test_answers_are_sent_at_once(service: MemoryService) -> None:
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_many_clients_at_once_are_answered(service: MemoryService) -> None:
-    """Each gets the answer to its own request."""
-    answers: dict[int, Any] = {}
+def test_clients_that_are_judged_together_get_their_own_answers(service: MemoryService) -> None:
+    """Twelve requests wait for the index; each gets the verdicts of its own articles."""
+    assert service.running is not None
+    held = threading.Event()
+    answers: dict[int, list[str]] = {}
 
     def ask(number: int) -> None:
-        with Client(service.port) as client:
-            for _ in range(5):
-                articles = [{"text": MARKUP}, {"text": f"{number} is a number, and nothing like the story"}]
-                answers[number] = client.call("POST", "/v1/check", {"articles": articles, "top": 1}).json["results"]
+        new = {"text": f"{number} is a number, and nothing like the story"}
+        articles = [new] * (number % 3) + [{"text": MARKUP}] + [new] * (number % 4)
+        results = service.call("POST", "/v1/check", {"articles": articles, "top": number % 2}).json["results"]
+        answers[number] = [f"{one['verdict']} {len(one['nearest'])}" for one in results]
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [[one["verdict"] for one in answers[number]] for number in range(12)] == [["duplicate", "unique"]] * 12
+    service.running.follower.ask(lambda _: held.wait(CUT_S))
+    try:
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: len(service.running.follower._checks) == len(threads), CUT_S, "all wait")  # type: ignore[union-attr] # it runs
+    finally:
+        held.set()
+        for thread in threads:
+            thread.join()
+    for number, said in answers.items():
+        assert said == ["unique 0"] * (number % 3) + [f"duplicate {number % 2}"] + ["unique 0"] * (number % 4)
+    assert len(answers) == 12
 
 
 @pytest.mark.expect_log("a request for /v1/check failed")
