@@ -220,7 +220,7 @@ class _LimitedServer(uvicorn.Server):
             for one in self.server_state.connections
             if isinstance(one, TimedProtocol) and one.waiting_since is not None and not one.transport.is_closing()
         ]
-        waiting += [(since, task.cancel) for task, since in self._opening.items()]
+        waiting += [(since, task.cancel) for task, since in self._opening.items() if not task.cancelling()]
         if not waiting:
             return False
         _, end = min(waiting, key=lambda one: one[0])

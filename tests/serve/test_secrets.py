@@ -192,6 +192,9 @@ def test_requests_are_https_with_a_certificate(tmp_path: Path, certificate: tupl
         client.request("GET", "/healthz")
         assert client.getresponse().status == 200
         client.close()
+        server = running._server._server
+        # Beside the limit: one that is just closing, and one whose handshake has just ended, which counts twice.
+        assert len(server._opening) + len(server.server_state.connections) <= 8 + 2
         with made.connect() as plain:
             plain.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             assert b"HTTP" not in _rest(plain)
