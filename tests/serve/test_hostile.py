@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ BODY = 64 << 10
 CONNECTIONS = 32
 MARKUP = '<script>alert(1)</script><img src=x onerror="alert(2)"> a story about markup, told at some length here'
 PROBLEM = "application/problem+json"
+SENT_WHOLE = 100_000
+"""Bytes that a socket takes at once: a client that still sends more may lose the answer when the server closes."""
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +67,9 @@ def everything(connection: socket.socket) -> bytes:
 def raw(service: MemoryService, sent: bytes) -> tuple[int, str, bytes]:
     """Status, type and body of the first answer to these bytes; status 0 if there is none."""
     connection = service.connect()
-    connection.sendall(sent)
-    connection.shutdown(socket.SHUT_WR)
+    with suppress(OSError):  # the server has closed it before everything was sent
+        connection.sendall(sent)
+        connection.shutdown(socket.SHUT_WR)
     head, _, body = everything(connection).partition(b"\r\n\r\n")
     lines = head.decode("latin-1").split("\r\n")
     kind = next((line.partition(": ")[2] for line in lines if line.lower().startswith("content-type:")), "")
@@ -121,7 +124,8 @@ def test_a_malformed_request_is_refused(service: MemoryService, name: str) -> No
     """With a problem, or by the end of the connection."""
     sent, expected = MALFORMED[name]
     status, kind, body = raw(service, sent)
-    assert status == expected, body
+    is_cut = len(sent) > SENT_WHOLE and not status
+    assert is_cut or status == expected, body
     if status:
         assert kind == PROBLEM
         assert json.loads(body)["status"] == status
