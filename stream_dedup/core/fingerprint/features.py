@@ -181,8 +181,10 @@ def _check_witness(name: str, cut: Segmenter) -> None:
 
 
 def _simplified_words(path: Path | None, *, simplified: bool) -> list[tuple[str, int | None]]:
+    """Return the user's words as they stand in texts; some simplified characters are no ideographs that are cut."""
     words = {} if path is None else user_words(path)
-    return [(simplify(word) if simplified else word, frequency) for word, frequency in words.items()]
+    made = ((simplify(word) if simplified else word, frequency) for word, frequency in words.items())
+    return [(word, frequency) for word, frequency in made if _IDEOGRAPHS.fullmatch(word)]
 
 
 def user_words(path: Path) -> dict[str, int | None]:

@@ -94,6 +94,14 @@ def test_a_segmenter_that_cuts_otherwise_is_refused(monkeypatch: pytest.MonkeyPa
         load_dictionary(None)
 
 
+def test_a_users_word_whose_simplified_form_is_never_cut_is_left_out(tmp_path: Path) -> None:
+    """Some 700 characters have a simplified form beyond the ideographs of the segmenter: no word of it ever has one."""
+    own = tmp_path / "words"
+    own.write_text("俓\n倲中國 5\n去中心化金融協議 9\n", "utf-8")
+    words = [load_dictionary(own, simplified=simplified).cut("去中心化金融协议") for simplified in (True, False)]
+    assert words == [["去中心化金融协议"], jieba_dictionary().cut("去中心化金融协议")]
+
+
 def test_a_segmenter_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error for a missing segmenter names it and the remedy."""
     monkeypatch.setitem(sys.modules, "jieba", None)
