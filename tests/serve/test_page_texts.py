@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stream_dedup.serve.pages.charts import bar_chart, bit_drawing
 from stream_dedup.serve.pages.passages import ComparedTexts, compared, differing_excerpt
-from stream_dedup.serve.pages.shown_text import DRAWN_MARKS, MAX_SHOWN, Piece, excerpt, is_hidden, pieces
+from stream_dedup.serve.pages.shown_text import DRAWN_MARKS, EXCERPT, MAX_SHOWN, Piece, excerpt, is_hidden, pieces
 
 TEXTS = st.text(st.sampled_from("ab 文字，。\n\u202e\u200b\u0301é１🙂"), max_size=60)
 
@@ -111,7 +111,7 @@ def test_an_excerpt_begins_before_the_first_difference() -> None:
     assert [one.text for one in shown if not one.is_common] == ["eleven twelve"]
     assert shown[0].text == "…ht nine ten "
     assert differing_excerpt(compared("a b c", "a b c").b)[0].text == "a b c"
-    assert excerpt("x" * 500) == "x" * 90 + "…"
+    assert excerpt("x" * 500) == "x" * EXCERPT + "…"
 
 
 def side(signature: str, margins: list[int]) -> dict[str, object]:

@@ -66,7 +66,7 @@ def compared(a: str, b: str) -> ComparedTexts:
     return ComparedTexts(_passages(a, one, in_a), _passages(b, other, in_b), share)
 
 
-def differing_excerpt(passages: Sequence[Passage], before: int = 12, most: int = 90) -> list[Passage]:
+def differing_excerpt(passages: Sequence[Passage], before: int = 12, most: int = 140) -> list[Passage]:
     """Return one line of a text, from shortly before its first differing passage on; if none differs, its beginning."""
     lines = [(_SPACE.sub(" ", one.text), one.is_common) for one in passages]
     first = next((at for at, (_, is_common) in enumerate(lines) if not is_common), 0)

@@ -16,7 +16,7 @@ from stream_dedup.terminal import HIDDEN
 
 MAX_SHOWN = 20_000
 """Characters of a text that a page shows, and that are compared for their passages."""
-EXCERPT = 90
+EXCERPT = 140
 """Characters of an excerpt."""
 FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Letters, marks and symbols that are drawn as nothing."""
