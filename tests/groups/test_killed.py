@@ -27,7 +27,7 @@ DAY_MS = 24 * 3_600_000
 FORGET_KEEP_MS = 8 * DAY_MS
 FORGET_NOW_MS = TIME_MS + FORGET_KEEP_MS + 4_000
 """The articles of the first four seconds are old then."""
-KILLS = 40 if FULL else 8
+KILLS = 40 if FULL else 5
 
 
 def run_for(path: Path, seconds: float) -> bool:

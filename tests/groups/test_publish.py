@@ -155,21 +155,31 @@ def crashing_after(commits: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[li
         yield counted
 
 
+WORLDS = ["memory_world", pytest.param("kafka_world", marks=[pytest.mark.broker, pytest.mark.full])]
+"""Where the steps are those of the store alone, the broker has no part in what a crash leaves."""
+
+
+@pytest.fixture
+def stepwise(request: pytest.FixtureRequest, tmp_path: Path) -> GroupWorld:
+    return GroupWorld(request.getfixturevalue(request.param), tmp_path)
+
+
+@pytest.mark.parametrize("stepwise", WORLDS, indirect=True)
 @pytest.mark.parametrize("commits", range(1, 9))
 def test_a_crash_while_the_topic_is_begun_anew(
-    group: GroupWorld, monkeypatch: pytest.MonkeyPatch, commits: int
+    stepwise: GroupWorld, monkeypatch: pytest.MonkeyPatch, commits: int
 ) -> None:
     """The store was made again: after each of the steps a to c and between the keys the next process begins anew."""
-    log = group.random_log(6, 50)
-    group.write(log)
-    with closing(group.open()) as process:
+    log = stepwise.random_log(6, 50)
+    stepwise.write(log)
+    with closing(stepwise.open()) as process:
         process.run()
-    shutil.rmtree(group.folder)
-    with crashing_after(commits, monkeypatch), suppress(Crash), closing(group.open()) as process:
+    shutil.rmtree(stepwise.folder)
+    with crashing_after(commits, monkeypatch), suppress(Crash), closing(stepwise.open()) as process:
         process.run()
-    with closing(group.open()) as process:
+    with closing(stepwise.open()) as process:
         process.run()
-    refuse_other_values(group, log)
+    refuse_other_values(stepwise, log)
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -300,27 +310,28 @@ def test_changes_of_a_store_that_was_put_back_are_not_those_that_were_published(
 
 
 @pytest.mark.expect_log("were deleted before they were read")
+@pytest.mark.parametrize("stepwise", WORLDS, indirect=True)
 @pytest.mark.parametrize("commits", range(1, 7))
 def test_a_crash_while_a_store_that_was_put_back_begins_anew(
-    group: GroupWorld, monkeypatch: pytest.MonkeyPatch, commits: int
+    stepwise: GroupWorld, monkeypatch: pytest.MonkeyPatch, commits: int
 ) -> None:
     """The outputs since the copy are gone: the topic is as the store, whose groups are smaller or not there."""
-    log = group.random_log(13, 60)
-    group.write(log[:30])
-    with closing(group.open()) as process:
+    log = stepwise.random_log(13, 60)
+    stepwise.write(log[:30])
+    with closing(stepwise.open()) as process:
         process.run()
-    copy = Path(shutil.copytree(group.folder, group.folder.with_name("copy")))
-    group.write(log[30:])
-    with closing(group.open()) as process:
+    copy = Path(shutil.copytree(stepwise.folder, stepwise.folder.with_name("copy")))
+    stepwise.write(log[30:])
+    with closing(stepwise.open()) as process:
         process.run()
-    put_back(group, copy)
+    put_back(stepwise, copy)
     for verdict in Verdict:
-        delete_outputs(group, verdict)
-    with crashing_after(commits, monkeypatch), suppress(Crash), closing(group.open()) as process:
+        delete_outputs(stepwise, verdict)
+    with crashing_after(commits, monkeypatch), suppress(Crash), closing(stepwise.open()) as process:
         process.run()
-    with closing(group.open()) as process:
+    with closing(stepwise.open()) as process:
         process.run()
-    refuse_other_values(group, log[:30])
+    refuse_other_values(stepwise, log[:30])
 
 
 def test_a_store_after_another_one_has_published(group: GroupWorld, tmp_path: Path) -> None:
