@@ -1,8 +1,8 @@
 """Makes the pictures of the pages for the documentation: ``python -m tests.serve.screenshots`` (needs chromium).
 
-A group in memory is shown, whose stream is the sample of ``make demo``. With a folder as its argument every page is pictured at
-1280 and 390 pixels, in both themes and languages, under a stream, without one, and with a broken backend: to be looked
-at, not to be kept.
+A group in memory is shown, whose stream is the sample of ``make demo``. With a folder as its argument every page is
+pictured at 1280 and 390 pixels, in both themes and languages, under a stream, without one, and with a broken backend:
+to be looked at, not to be kept.
 """
 
 from __future__ import annotations
