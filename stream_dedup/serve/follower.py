@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.model import LogOffset
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError
+from stream_dedup.pool.driver import complete
 from stream_dedup.serve.opening import ServedLog, opened_log
 from stream_dedup.worker.log_tail import LogTail
 
@@ -277,7 +278,7 @@ class LogFollower:
         for _ in range(len(self._works)):
             work = self._works.popleft()
             if work.future.set_running_or_notify_cancel():
-                _complete(work.future, lambda work=work: work.do(following.index))  # type: ignore[misc] # the work of this round
+                complete(work.future, lambda work=work: work.do(following.index))  # type: ignore[misc] # the work of this round
         requests = self._next_checks()
         if requests:
             self._judge(following, requests)
@@ -383,13 +384,6 @@ class _Following:
             self._request, self._asked_at = self.tail.request_end(), now
             return True
         return False
-
-
-def _complete(future: Future[Any], work: Callable[[], Any]) -> None:
-    try:
-        future.set_result(work())
-    except Exception as error:  # noqa: BLE001 - raised again where the result is asked for
-        future.set_exception(error)
 
 
 def _guarded(tail: LogTail, failures: list[BaseException], wake: Callable[[], None]) -> None:
