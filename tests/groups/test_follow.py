@@ -29,11 +29,6 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stream_dedup.groups.follow.PUBLISH_S", 0.0)
 
 
-@pytest.fixture
-def group(world: World, tmp_path: Path) -> GroupWorld:
-    return GroupWorld(world, tmp_path)
-
-
 def test_the_groups_of_the_outputs_are_stored_and_published(group: GroupWorld) -> None:
     """Verdicts of all topics, before the start and after it, in several processes; each group once for each change."""
     log = group.random_log(1, 120)
