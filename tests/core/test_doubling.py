@@ -12,7 +12,7 @@ from tests.core.adversarial import PAGES, RECORDS, TEXTS, WAYS, Case, Family, Pa
 from tests.core.text.test_clean import plain_host, plain_url
 from tests.core.text.test_nesting import RAW
 
-SIZE, PAGE_SIZE, RECORD_SIZE = 5_000 if FULL else 3_000, 20_000, 100_000
+SIZE, PAGE_SIZE, RECORD_SIZE = 10_000 if FULL else 6_000, 20_000, 100_000
 """Characters of the smaller text; of the smaller page, in which much is open before the rest begins; of JSON alone."""
 SUSPECT = 2.7
 """Time for twice the text, to the time of the text, from which it is looked at closely: 2 is linear, 4 quadratic."""
