@@ -38,6 +38,7 @@ class Vocabulary:
         # Python's own seed, which differs between processes: nobody can foresee which features share a slot.
         self._spread = hash(__name__)
         self._used = np.zeros(3, np.int64)
+        self._learned = 0
         self._slots = np.zeros((_LEAST_SLOTS, 2), np.int64)
         self._names = np.empty(_LEAST_SLOTS, np.uint32)
         self._begins = np.empty(_LEAST_SLOTS // 2, np.int64)
@@ -55,11 +56,13 @@ class Vocabulary:
     def make_room(self) -> None:
         """Clear the table if it has too many features."""
         if self._used[ROWS] > MAX_KNOWN_WORDS:
-            self._slots[:] = 0
-            self._used[:] = 0
+            self._clear()
 
     def numbers(self, points: U32, starts: I32, sizes: I32) -> I32:
         """Return the number of each feature, a span of code points; add the features that are missing."""
+        if self._used[ROWS] != self._learned:
+            # An error ended the last call: there are features of which nothing is known.
+            self._clear()
         numbers, new = np.empty(len(starts), np.int32), np.empty(len(starts), np.int32)
         known, done = int(self._used[ROWS]), 0
         self._used[ADDED] = 0
@@ -72,6 +75,7 @@ class Vocabulary:
         added = new[: self._used[ADDED]]
         if len(added):
             self._learn(known, _names(points, starts[added], sizes[added]))
+        self._learned = int(self._used[ROWS])
         return numbers
 
     def numbers_of(self, names: Iterable[str]) -> I32:
@@ -80,6 +84,10 @@ class Vocabulary:
         points = np.frombuffer("".join(listed).encode("utf-32-le", "surrogatepass"), np.uint32)
         sizes = np.fromiter(map(len, listed), np.int32, len(listed))
         return self.numbers(points, np.cumsum(sizes, dtype=np.int32) - sizes, sizes)
+
+    def _clear(self) -> None:
+        self._slots[:] = 0
+        self._used[:] = self._learned = 0
 
     def _learn(self, start: int, names: list[str]) -> None:
         """Add what is known of the features that have the last numbers."""
@@ -95,10 +103,11 @@ class Vocabulary:
         if 2 * self._used[ROWS] >= len(self._slots):
             larger = np.zeros((2 * len(self._slots), 2), np.int64)
             words_kernel.move(self._slots, self._spread, larger)
-            self._slots = larger
-            more = len(self._slots) // 2
+            more = len(larger) // 2
             self._begins, self.hashes, self.idf = (_longer(one, more) for one in (self._begins, self.hashes, self.idf))
             self.counts, self.times = _longer(self.counts, more), np.zeros(more, np.int64)
+            # Last: where memory ran out before, the next call begins anew.
+            self._slots = larger
         if self._used[NAME_POINTS] + size >= len(self._names):
             self._names = _longer(self._names, 2 * len(self._names) + size)
 

@@ -1,6 +1,7 @@
 """The table of known features tells all names apart and forgets nothing of them."""
 
 from collections import Counter
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,12 +15,17 @@ from stream_dedup.core.fingerprint.vocabulary import Vocabulary
 from stream_dedup.core.scheme import Features
 
 ODD = ("", "\0", "\0\0", "\0\0\0", "\0\0\0\0", "a", "a\0", "\ud800", "\U0010ffff" * 3, "\U0010ffff" * 4, "你 好")
+# Under seed 0.
 ONE_HASH = ("\u7693\u4ff5\u4e00\u4e02", "\u9c05\u8411\U0005f778\u4e02")
 NAMES = st.lists(st.sampled_from(ODD) | st.text("ab\0", max_size=6) | st.text(max_size=8), max_size=40)
 
 
 def table() -> Vocabulary:
     return Vocabulary(len, 7, lambda: {"ab", "你好"})
+
+
+def keys_of_one_hash(seed: int) -> list[int]:
+    return [words_kernel.key_of(np.frombuffer(name.encode("utf-32-le"), np.uint32), seed) for name in ONE_HASH]
 
 
 def assert_known(known: Vocabulary, names: list[str]) -> None:
@@ -41,10 +47,41 @@ def test_every_name_has_its_own_number(first: list[str], second: list[str]) -> N
 
 def test_names_with_one_hash_have_two_numbers() -> None:
     """The code points decide, not the hash."""
-    one, other = (np.frombuffer(name.encode("utf-32-le"), np.uint32) for name in ONE_HASH)
-    assert words_kernel.key_of(one) == words_kernel.key_of(other) < 0
+    one, other = keys_of_one_hash(0)
+    assert one == other < 0
     for names in (ONE_HASH, ONE_HASH[::-1]):
-        assert_known(table(), [*names, *names])
+        known = table()
+        known._spread = 0
+        assert_known(known, [*names, *names])
+
+
+def test_names_of_one_hash_have_others_under_another_seed() -> None:
+    """Else whoever finds such names once could send them to every process: all of them share a slot."""
+    assert [seed for seed in range(-50, 50) if len(set(keys_of_one_hash(seed))) == 1] == [0]
+
+
+@pytest.mark.parametrize("step", ["_learn", "_grow"])
+def test_after_an_error_nothing_is_known_in_part(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that were numbered before the error are learned by the next call."""
+    names = [f"name {at}" for at in range(3_000)]
+    known = table()
+    assert_known(known, names[:10])
+    with monkeypatch.context() as patched:
+        patched.setattr(known, step, Mock(side_effect=MemoryError))
+        with pytest.raises(MemoryError):
+            known.numbers_of(names)
+    assert_known(known, names)
+
+
+def test_memory_that_runs_out_while_a_table_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next call grows all of its arrays. The names are short: nothing else has to grow before."""
+    names = [chr(0x4E00 + at) for at in range(9_000)]
+    known = table()
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_longer", Mock(side_effect=MemoryError))
+        with pytest.raises(MemoryError):
+            known.numbers_of(names)
+    assert_known(known, names)
 
 
 def test_a_table_that_grows_keeps_its_names() -> None:
