@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import fcntl
 import importlib
 import inspect
 import json
+import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -99,17 +101,29 @@ def test_a_page_runs(page: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("page", RUN_ON_BROKER, ids=lambda page: page.name)
-def test_a_page_runs_on_a_broker(page: Path, tmp_path: Path, broker: DevBroker) -> None:
+def test_a_page_runs_on_a_broker(
+    page: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, broker: DevBroker
+) -> None:
     """Its commands, one after another, end and write as it says; workers end in order."""
-    try:
-        with Session(tmp_path, page, broker.bootstrap) as session:
-            for block in blocks_of(page):
-                if block.runs:
-                    session.run(block)
-    finally:
-        _delete_topics(tmp_path, broker)
+    with _one_page_at_a_time(tmp_path_factory):
+        try:
+            with Session(tmp_path, page, broker.bootstrap) as session:
+                for block in blocks_of(page):
+                    if block.runs:
+                        session.run(block)
+        finally:
+            _delete_topics(tmp_path, broker)
+
+
+@contextmanager
+def _one_page_at_a_time(factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Wait for the pages of the run's other processes: several have the default group and topics, on one broker."""
+    folder = factory.getbasetemp()
+    with ((folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "pages.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _delete_topics(folder: Path, broker: DevBroker) -> None:

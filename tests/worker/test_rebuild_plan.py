@@ -12,6 +12,7 @@ from stream_dedup.config.effective import rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.entry import Payload, encode
+from stream_dedup.core.profiles import PROFILES
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index import mark_corrupt
 from stream_dedup.ports import Partition
@@ -79,7 +80,7 @@ def test_a_plan_has_what_is_deleted_and_what_is_read(group: Group) -> None:
 
 def test_a_plan_is_refused_where_the_rules_differ(group: Group) -> None:
     """The rebuild itself would notice only after the index is emptied."""
-    with pytest.raises(RefusedError, match="limit: 5 here, 60 in the log"):
+    with pytest.raises(RefusedError, match=rf"limit: 5 here, {PROFILES['article'].limit} in the log"):
         group.plan(match={"limit": 5})
     with pytest.raises(RefusedError, match=r"^log .* has scheme .*\(seed 0\)\nthe configuration .*\(seed 7\)\n"):
         group.plan(features={"seed": 7})
