@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from stream_dedup.config.effective import SEARCH_KEYS
 from stream_dedup.core import probes
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.fingerprint.weigher import Feature
@@ -28,20 +29,7 @@ from stream_dedup.explain.forms import Forms, compared
 from stream_dedup.explain.reason import PairJudge
 from stream_dedup.explain.side import Side
 
-_SHOWN_RULES = (
-    "search",
-    "distance",
-    "probes",
-    "limit",
-    "short_limit",
-    "min_equal",
-    "short_min_equal",
-    "certain",
-    "form_limit",
-    "far",
-    "far_min_equal",
-    "copies",
-)
+_SHOWN_RULES = ("search", *SEARCH_KEYS, "copies")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

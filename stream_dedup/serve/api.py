@@ -148,7 +148,7 @@ class _Routes:
     async def status(self) -> Response:
         """Return what `stream-dedup status --json` writes, and how far this service is."""
         position = position_values(self._service.follower.position)
-        return json_answer({**await self._service.standing.read(), "service": position})
+        return json_answer({**await self._service.group_status.read(), "service": position})
 
     async def metrics(self) -> Response:
         """Return the metrics of this service; those of the workers are at the workers."""

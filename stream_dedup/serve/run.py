@@ -23,12 +23,12 @@ from stream_dedup.serve.checking import Checker
 from stream_dedup.serve.connections import HttpServer
 from stream_dedup.serve.explaining import Explainer
 from stream_dedup.serve.follower import LogFollower
+from stream_dedup.serve.group_status import GroupStatus
 from stream_dedup.serve.kept_groups import KeptGroups
 from stream_dedup.serve.schemes import SchemeFingerprinter
 from stream_dedup.serve.secrets import read_token, tls_context
 from stream_dedup.serve.serve_metrics import ServeMetrics
 from stream_dedup.serve.service import ServePorts, Service
-from stream_dedup.serve.standing import GroupStanding
 from stream_dedup.serve.texts import SourceTexts, TextPorts
 from stream_dedup.worker.app import stopping_signals
 from stream_dedup.worker.log_topic import KafkaLogTopic
@@ -99,10 +99,10 @@ class RunningService:
             explainer=Explainer(config, follower, fingerprinter, groups, texts),
             groups=groups,
             texts=texts,
-            standing=GroupStanding(config, follower, ports.clock),
+            group_status=GroupStatus(config, follower, ports.clock),
             metrics=metrics,
         )
-        self._closing = (service.explainer, service.texts, service.standing, self._fingerprinter, self._groups)
+        self._closing = (service.explainer, service.texts, service.group_status, self._fingerprinter, self._groups)
         app = make_app(service, token)
         self._server = HttpServer(app, config.serve, context)
         self.url, self.port = self._server.url, self._server.port

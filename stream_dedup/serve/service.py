@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from stream_dedup.serve.checking import Checker
     from stream_dedup.serve.explaining import Explainer
     from stream_dedup.serve.follower import LogFollower
+    from stream_dedup.serve.group_status import GroupStatus
     from stream_dedup.serve.kept_groups import KeptGroups
     from stream_dedup.serve.serve_metrics import ServeMetrics
-    from stream_dedup.serve.standing import GroupStanding
     from stream_dedup.serve.texts import SourceTexts, TextPorts
     from stream_dedup.worker.log_topic import LogTopic
 
@@ -41,5 +41,5 @@ class Service:
     explainer: Explainer
     groups: KeptGroups
     texts: SourceTexts
-    standing: GroupStanding
+    group_status: GroupStatus
     metrics: ServeMetrics

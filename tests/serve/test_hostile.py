@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.serve.clients import trickle
 from tests.serve.served import MemoryService
 from tests.waiting import wait_until
 
@@ -55,12 +56,9 @@ def answers_afterwards(request: pytest.FixtureRequest) -> Iterator[None]:
 def everything(connection: socket.socket) -> bytes:
     """All that the server sends before it closes the connection."""
     parts = []
-    with connection:
-        try:
-            while part := connection.recv(65_536):
-                parts.append(part)
-        except ConnectionError:
-            pass
+    with connection, suppress(ConnectionError):
+        while part := connection.recv(65_536):
+            parts.append(part)
     return b"".join(parts)
 
 
@@ -244,26 +242,6 @@ def test_a_number_without_an_end_is_refused(service: MemoryService) -> None:
 # Slow.
 
 
-def trickle(connection: socket.socket, content: bytes, every_s: float) -> float:
-    """Send a byte at a time until the server closes the connection; return the seconds that it took."""
-    began = time.monotonic()
-    try:
-        for byte in content:
-            connection.sendall(bytes([byte]))
-            time.sleep(every_s)  # a slow client is what this is about
-            connection.setblocking(False)
-            try:
-                if connection.recv(10_000) == b"":
-                    break
-            except BlockingIOError:
-                pass
-            finally:
-                connection.setblocking(True)
-    except ConnectionError:
-        pass
-    return time.monotonic() - began
-
-
 def test_a_head_that_trickles_in_is_cut_off(service: MemoryService) -> None:
     """Each byte restarts nothing: the whole head has ``serve.client_s``."""
     with closing(service.connect()) as connection:
@@ -300,11 +278,9 @@ def test_a_client_that_does_not_read_is_cut_off(service: MemoryService) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.settimeout(0.2)
         request = b"GET /v1/openapi.json HTTP/1.1\r\n" + HOST + b"\r\n"
-        try:
+        with suppress(TimeoutError, ConnectionError):
             for _ in range(2000):
                 connection.sendall(request)
-        except (TimeoutError, ConnectionError):
-            pass
         wait_until(lambda: server.connections <= before, CUT_S, "the connection is closed")
 
 

@@ -63,7 +63,7 @@ class ServicePages:
 
     async def _read_status(self) -> StatusView:
         try:
-            return StatusView(await self._service.standing.read())
+            return StatusView(await self._service.group_status.read())
         except ProblemError as problem:
             return StatusView(None, problem.detail)
 

@@ -27,7 +27,7 @@ RATES_S = 60.0
 """Longest time over which rates are computed."""
 
 
-class GroupStanding:
+class GroupStatus:
     """Reads snapshots. ``read`` belongs to the event loop."""
 
     def __init__(self, config: Config, follower: LogFollower, clock: Clock) -> None:
