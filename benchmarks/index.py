@@ -1,45 +1,72 @@
-"""Look-up and insert an article: the index of a log beside the simhash package's SimhashIndex.
+"""Fill an index, open it, look up and insert: the index of a log beside the simhash package's SimhashIndex.
 
-    python -m benchmarks.index [--sizes 100000,1000000] [--tables 4] [--probes 64] [--distances 3,7,11]
-                               [--images 4096,0] [--batch 500] [--no-peer]
+    python -m benchmarks.index [--sizes 100000,1000000] [--block-bits 16] [--tables 4] [--probes 64]
+                               [--distances 3,7,11] [--images 4096,0] [--batch 500] [--no-peer] [--folder DIR]
+                               [--out FILE]
+    python -m benchmarks.index --report FILE...
+    python -m benchmarks.index --pictures FILE...
 
-One thread, nothing else running. Signatures and sketches are random but for one article in five, which is an earlier
-one, edited (``benchmarks.stream``); the check is that of the profile ``article``. At each size, for each image and each
-search: batches are applied and judged as a worker does it (one log record, then a verdict for each of its articles),
-and the time is that of both together, plans, checks, the writing of records, rows and lists included. The folding of
-lists comes in steps between batches, so means are given beside medians.
+One thread, nothing else running. Articles are made (``benchmarks.stream``), one in five near an earlier one; the check
+is that of the profile ``article``. For each number of bits of a block one index is filled from the first size to the
+last. Filling, opening and searching are each done in a process of their own, which has nothing but the index and the
+stream. A figure goes to standard error as soon as it is known, and with ``--out`` to a file, as a line of JSON; the
+tables follow at the end. ``--report`` makes them from such files, ``--pictures`` draws them over size into
+docs/images/index-size.svg. So a run that was stopped leaves what it measured, and a further one can add to it.
 
-* **image**: MiB of rows and lists held in memory, 0 for none; "held" is what was used of it.
-* **candidates expected**: look-ups x entries / 65,536, what random fingerprints give; seen: entries compared. An
+* **filling**: records applied, from the size before on. Processor time is that of the process without the making of
+  the articles; RocksDB's threads are in it. The pauses are batches: the longest one; the longest one by processor time
+  of its thread, which has no wait for the disk or for other processes in it; and the one that 0.1 % exceed.
+* **disk**: files after closing, those of RocksDB and those of runs.
+* **opening**: of a closed index, its files most likely in the system's cache; seconds, and seconds of processor time.
+  Memory is what was added since the program was loaded: pages of the process, and of the files that it has mapped,
+  which the system can drop.
+* **searching**: batches are applied and judged as a worker does it (one log record, then a verdict for each of its
+  articles), and the time is that of both together. Runs are merged between batches, so means stand beside medians.
+  Memory is that after the search.
+* **image**: MiB that rows may take in memory, 0 for none; "held" is what runs and rows take, run files included.
+* **candidates expected**: look-ups x entries / 2^bits, what random fingerprints give; seen: entries compared. An
   article's own entry and the re-posts' are among the latter.
-* **longest pause**: the longest single batch while the index was filled to the size.
 * **SimhashIndex**: an index of the same k, filled with the same fingerprints; each article is looked up, then
   added. It is left out where filling it takes more than PEER_FILL_SECONDS or PEER_MIB, and says so.
+
+How long it takes: some 15 s for a million articles and width on a quiet machine, so 25 minutes a width up to a hundred
+million, which need 25 GB of disk and 13 GB of memory. Where the disk or the memory does not do, a line says at which
+size it stopped, and the next width begins:
+
+    python -m benchmarks.index --sizes 1000000,10000000,40000000,100000000 --block-bits 16,20,24 --images 4096
+                               --distances= --no-peer --out index.jsonl
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
+import os
 import platform
-import resource
+import shutil
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
 
 import numpy as np
 
-from benchmarks.stream import Fingerprints, Search, Stream
-from stream_dedup.core.model import BLOCKS_PER_WORD, log_position
-from stream_dedup.core.probes import exact
+from benchmarks.index_report import Figure, Filled, Opened, Peer, Searched, draw, print_tables, read_figures, to_json
+from benchmarks.processes import in_new_process, memory_of
+from benchmarks.stream import Search, Stream
+from stream_dedup.core.entry import Batch, LogRecord
+from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, log_position
+from stream_dedup.core.probes import exact_plan
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.rules import CANDIDATES, DIRECTED
+from stream_dedup.errors import StreamDedupError
 from stream_dedup.index import IndexSettings, LogIndex
+from stream_dedup.index.scan import warm
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -56,83 +83,80 @@ SECONDS = 4
 """Seconds that each figure is measured for, at least MIN_BATCHES batches."""
 MIN_BATCHES = 5
 MAX_BATCHES = 300
+MOST_SHARE = 0.05
+"""Share of the articles held by which a search makes the index larger, at most."""
 WARMING = 3
 """Batches before those that count: what was read from disk comes again from memory."""
 PROFILE = PROFILES["article"]
 """Its sketches and its check; the look-ups are an option."""
 CHECK = ("limit", "short_limit", "min_equal", "short_min_equal", "certain", "far", "far_min_equal")
-BLOCKS = 1 << 16
+PROBES = {16: [64], 20: [128, 256], 24: [256, 512, 1024]}
+"""Look-ups of directed search by the bits of a block."""
+DISK_BYTES = 330
+"""Bytes an article that must be free before a size is begun: those of the index, and half as many for merges."""
 
 
 @dataclass(frozen=True)
-class Figures:
-    """Microseconds an article, of each batch, and candidates an article."""
+class Run:
+    """What one run of the benchmark measures, and where its figures go."""
 
-    times: list[float]
-    candidates: float
-    slowest_ms: float
+    batch: int
+    sketch_bytes: int
+    tables: int
+    block_bits: int
+    searches: list[Search]
+    folder: Path
+    out: Path | None
 
+    def stream(self) -> Stream:
+        """The articles from the first on."""
+        return Stream(self.batch, self.tables, self.sketch_bytes, self.block_bits)
 
-@dataclass(frozen=True)
-class Measured:
-    """One row of the first table."""
-
-    articles: int
-    image: str
-    search: Search
-    figures: Figures
+    def tell(self, figure: Figure) -> Figure:
+        """Print a figure, and keep it."""
+        print(figure, file=sys.stderr, flush=True)
+        if self.out is not None:
+            with self.out.open("a", encoding="utf-8") as file:
+                file.write(to_json(figure) + "\n")
+        return figure
 
 
 def main() -> None:
     options = _options()
-    logging.getLogger("simhash").setLevel(logging.ERROR)
+    if options.report or options.pictures:
+        figures = [figure for path in options.report or options.pictures for figure in read_figures(path)]
+        print_tables(figures)
+        if options.pictures:
+            print(f"drawn: {draw(figures)}")
+        return
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, one thread; ", end="")
-    print(f"batches of {options.batch}\n")
-    for tables in options.tables:
-        measured, sizes, held = list[Measured](), list[str](), list[Fingerprints]()
-        stream = Stream(options.batch, tables, PROFILE.settings.widths.sketch_bytes)
-        with tempfile.TemporaryDirectory(prefix="stream-dedup-bench-") as folder:
-            # Our rows come first: the process's memory is then our own.
-            for size in _each_size(Path(folder), options, tables, stream, held, measured):
-                sizes.append(size)
-                print(size, file=sys.stderr, flush=True)
-        _print_all(options, tables, stream, held, measured, sizes)
-
-
-def _print_all(
-    options: argparse.Namespace,
-    tables: int,
-    stream: Stream,
-    held: list[Fingerprints],
-    measured: list[Measured],
-    sizes: list[str],
-) -> None:
-    print(
-        f"{tables} tables\n\n| articles | search | image, MiB: held | µs an article: median | mean | slowest batch, ms "
-        "| candidates expected | seen | SimhashIndex, µs: median | ratio |\n| ---: " + "| ---: " * 9 + "|"
-    )
-    for row in measured:
-        distance = row.search["distance"]
-        peer = None
-        if isinstance(distance, int) and not options.no_peer:
-            peer = _peer(held[: row.articles // options.batch], stream, distance)
-        _print_row(row, tables, peer)
-    print(
-        "\n| articles | filling, µs an article | longest pause, ms | bytes on disk an article "
-        "| process, MiB | opening, s |\n| ---: " + "| ---: " * 5 + "|"
-    )
-    print("\n".join(sizes), end="\n\n", flush=True)
+    print(f"batches of {options.batch}", flush=True)
+    figures = []
+    try:
+        for tables in options.tables:
+            for block_bits in options.block_bits:
+                with tempfile.TemporaryDirectory(prefix="stream-dedup-bench-", dir=options.folder) as folder:
+                    run = _run_of(options, tables, block_bits, Path(folder))
+                    figures += _until_something_runs_out(run, options)
+    finally:
+        print_tables(figures)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=_numbers, default=[100_000, 1_000_000], help="articles held")
+    parser.add_argument("--block-bits", type=_numbers, default=[BLOCK_BITS], help="bits of a block: 16, 20, 24")
     parser.add_argument("--tables", type=_numbers, default=[4], help="tables of the scheme: 4, 8, 16")
-    parser.add_argument("--probes", type=_numbers, default=[64], help="look-ups of directed search")
-    parser.add_argument("--distances", type=_numbers, default=[3, 7, 11], help="values of k (four tables)")
-    parser.add_argument("--images", type=_numbers, default=[4096, 0], help="MiB of the image")
+    by_width = "; ".join(f"{bits} bits: {', '.join(map(str, probes))}" for bits, probes in PROBES.items())
+    parser.add_argument("--probes", type=_numbers, help=f"look-ups of directed search ({by_width})")
+    parser.add_argument("--distances", type=_numbers, default=[3, 7, 11], help="values of k (four tables of 16 bits)")
+    parser.add_argument("--images", type=_numbers, default=[4096, 0], help="MiB of rows in memory; the first fills")
     parser.add_argument("--batch", type=int, default=500, help="articles a batch (default 500)")
     parser.add_argument("--no-peer", action="store_true", help="leave SimhashIndex out")
+    parser.add_argument("--folder", type=Path, help="where the index is made, on a disk with room for it")
+    parser.add_argument("--out", type=Path, help="file to which each figure is added as a line of JSON")
+    parser.add_argument("--report", type=Path, nargs="+", metavar="FILE", help="measure nothing: tables of these files")
+    parser.add_argument("--pictures", type=Path, nargs="+", metavar="FILE", help="as --report, and pictures over size")
     return parser.parse_args()
 
 
@@ -140,106 +164,185 @@ def _numbers(text: str) -> list[int]:
     return [int(number) for number in text.split(",") if number]
 
 
-def _searches(options: argparse.Namespace, tables: int) -> list[Search]:
+def _run_of(options: argparse.Namespace, tables: int, block_bits: int, folder: Path) -> Run:
     check: Search = {name: getattr(PROFILE, name) for name in CHECK}
-    directed: list[Search] = [
+    searches: list[Search] = [
         {"search": DIRECTED, "distance": None, "probes": probes, "candidates": CANDIDATES, **check}
-        for probes in options.probes
+        for probes in options.probes or PROBES[block_bits]
     ]
-    exact: list[Search] = [{"distance": distance} for distance in options.distances]
-    return directed + exact if tables == BLOCKS_PER_WORD else directed
+    if (tables, block_bits) == (BLOCKS_PER_WORD, BLOCK_BITS):
+        searches += [{"distance": distance} for distance in options.distances]
+    sketch_bytes = PROFILE.settings.widths.sketch_bytes
+    return Run(options.batch, sketch_bytes, tables, block_bits, searches, folder / "index", options.out)
 
 
-def _each_size(
-    folder: Path,
-    options: argparse.Namespace,
-    tables: int,
-    stream: Stream,
-    held: list[Fingerprints],
-    measured: list[Measured],
-) -> Iterator[str]:
-    """Fill to each size and measure there; gives the row of the second table, adds those of the first."""
-    index = _open(folder, stream, options.images[0])
-    index.begin("benchmark")
-    index.apply([stream.rules({"distance": 3} if tables == BLOCKS_PER_WORD else _searches(options, tables)[0])])
+def _until_something_runs_out(run: Run, options: argparse.Namespace) -> Iterator[Figure]:
+    try:
+        yield from _each_size(run, options)
+    except (StreamDedupError, BrokenProcessPool) as error:
+        print(f"{run.block_bits} bits: stopped: {error}", flush=True)
+
+
+def _each_size(run: Run, options: argparse.Namespace) -> Iterator[Figure]:
+    """Fill to each size and measure there."""
+    stream, batches = run.stream(), 0
     for size in options.sizes:
-        before, times = len(held), [0.0]
-        while len(held) * options.batch < size:
-            record, fingerprints = stream.record()
-            held.append(fingerprints)
-            start = time.perf_counter()
-            index.apply([record])
-            times.append(time.perf_counter() - start)
-        filling = sum(times) / max(len(held) - before, 1) / options.batch * 1e6
-        for image in options.images:
-            index.close()
-            start = time.perf_counter()
-            index = _open(folder, stream, image)
-            opening = time.perf_counter() - start
-            resident = _resident_mib()
-            for search in _searches(options, tables):
-                index.apply([stream.rules(search)])
-                print(f"{len(held) * options.batch:,} articles, {search}", file=sys.stderr, flush=True)
-                before = len(held)
-                figures = _measure(index, stream, held)
-                # What it holds halfway through stands for the row.
-                articles = (before + len(held)) // 2 * options.batch
-                bytes_held = index.stats().image_bytes >> 20
-                measured.append(Measured(articles, f"{image:,}: {bytes_held:,}", search, figures))
-            disk = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-            articles = len(held) * options.batch
-            yield (
-                f"| {articles:,} | {filling:.1f} | {max(times) * 1e3:.0f} | {disk / articles:.0f} | {resident:,.0f} "
-                f"| {opening:.1f} |"
+        needed = max(size - batches * run.batch, 0) * DISK_BYTES
+        free = shutil.disk_usage(run.folder.parent).free
+        if free < needed:
+            print(
+                f"{run.block_bits} bits: stopped before {size:,} articles: {needed >> 30} GiB of disk are needed, ",
+                end="",
             )
-        index.close()
-        index = _open(folder, stream, options.images[0])
-    index.close()
+            print(f"{free >> 30} are free", flush=True)
+            return
+        more = max(-(-size // run.batch) - batches, 0)
+        if more:
+            filled, stream = in_new_process(_filled, run, stream, batches, more, options.images[0])
+            yield run.tell(filled)
+            batches += more
+        for image in options.images:
+            figures, stream, batches = in_new_process(_measured, run, stream, batches, image)
+            yield from figures
+            if not options.no_peer:
+                yield from _peers(run, figures)
 
 
-def _open(folder: Path, stream: Stream, image: int) -> LogIndex:
-    return LogIndex.open(folder / "index", scheme=stream.scheme, settings=IndexSettings(image_mib=image))
+def _open(run: Run, stream: Stream, image: int) -> LogIndex:
+    return LogIndex.open(run.folder, scheme=stream.scheme, settings=IndexSettings(image_mib=image))
 
 
-def _measure(index: LogIndex, stream: Stream, held: list[Fingerprints]) -> Figures:
-    times: list[float] = []
-    compared: list[int] = []
-    while len(times) < MIN_BATCHES + WARMING or (sum(times) < SECONDS and len(times) < MAX_BATCHES):
-        record, fingerprints = stream.record()
-        held.append(fingerprints)
-        positions = log_position(record.offset, 0) + np.arange(len(fingerprints))
+def _filled(run: Run, stream: Stream, batches: int, more: int, image: int) -> tuple[Filled, Stream]:
+    """Add so many batches to the index; in a process of its own."""
+    times, used = np.empty(more), np.empty(more)
+    with _open(run, stream, image) as index:
+        if index.log_id is None:
+            index.begin("benchmark")
+            index.apply([stream.rules(run.searches[0])])
+        making, began = 0.0, time.process_time()
+        for at in range(more):
+            before = time.thread_time()
+            record = stream.record()
+            start, between = time.perf_counter(), time.thread_time()
+            index.apply([record])
+            times[at], used[at] = time.perf_counter() - start, time.thread_time() - between
+            making += between - before
+        processor = time.process_time() - began - making
+    run_bytes = _bytes_in(run.folder, "*/runs/*")
+    articles = (batches + more) * run.batch
+    filled = Filled(
+        block_bits=run.block_bits,
+        tables=run.tables,
+        articles=articles,
+        us=float(times.sum()) / more / run.batch * 1e6,
+        processor_us=processor / more / run.batch * 1e6,
+        longest_ms=float(times.max()) * 1e3,
+        longest_processor_ms=float(used.max()) * 1e3,
+        p999_ms=float(np.percentile(times, 99.9)) * 1e3,
+        store_bytes=(_bytes_in(run.folder, "**/*") - run_bytes) / articles,
+        run_bytes=run_bytes / articles,
+    )
+    return filled, stream
+
+
+def _bytes_in(folder: Path, pattern: str) -> int:
+    return sum(file.stat().st_size for file in folder.glob(pattern) if file.is_file())
+
+
+def _measured(run: Run, stream: Stream, batches: int, image: int) -> tuple[list[Figure], Stream, int]:
+    """Open the index, and search in it in each way; in a process of its own."""
+    warm()
+    before = memory_of(os.getpid())
+    start, used = time.perf_counter(), time.process_time()
+    with _open(run, stream, image) as index:
+        took = (time.perf_counter() - start, time.process_time() - used)
+        memory = memory_of(os.getpid()).beyond(before)
+        width = (run.block_bits, run.tables)
+        figures = [run.tell(Opened(*width, batches * run.batch, image, *took, *memory))]
+        for search in run.searches:
+            index.apply([stream.rules(search)])
+            first = batches
+            times, compared = [], []
+            most = min(MAX_BATCHES, int(first * MOST_SHARE))
+            for seconds, candidates in _searched(index, stream, run.batch, most):
+                times.append(seconds)
+                compared.append(candidates)
+                batches += 1
+            distance, probes = search["distance"], search.get("probes")
+            lookups = int(probes) if probes else exact_plan(int(distance or 0)).shape[1]
+            each = [seconds / run.batch * 1e6 for seconds in times[WARMING:]]
+            searched = Searched(
+                *width,
+                # What it holds halfway through stands for the figure.
+                articles=(first + batches) // 2 * run.batch,
+                image_mib=image,
+                distance=None if distance is None else int(distance),
+                lookups=lookups,
+                held_mib=index.stats().image_bytes / (1 << 20),
+                median_us=median(each),
+                mean_us=mean(each),
+                slowest_ms=max(times[WARMING:]) * 1e3,
+                candidates=mean(compared[WARMING:]) / run.batch,
+                memory=memory_of(os.getpid()).beyond(before),
+            )
+            figures.append(run.tell(searched))
+    return figures, stream, batches
+
+
+def _searched(index: LogIndex, stream: Stream, batch: int, most: int) -> Iterator[tuple[float, int]]:
+    """Apply and judge; yield the seconds of each batch, and the entries compared."""
+    took, least = 0.0, MIN_BATCHES + WARMING
+    for number in range(max(most, least)):
+        if number >= least and took > SECONDS:
+            return
+        record = stream.record()
+        positions = log_position(record.offset, 0) + np.arange(batch)
         before = index.counters.candidates
         start = time.perf_counter()
         index.apply([record])
         index.judge(positions)
-        times.append(time.perf_counter() - start)
-        compared.append(index.counters.candidates - before)
-    n, times = len(held[-1]), times[WARMING:]
-    each = [took / n * 1e6 for took in times]
-    return Figures(each, sum(compared[WARMING:]) / len(times) / n, max(times) * 1e3)
+        last = time.perf_counter() - start
+        took += last
+        yield last, index.counters.candidates - before
 
 
-def _peer(held: Sequence[Fingerprints], stream: Stream, distance: int) -> list[float] | str:
-    """Microseconds an article of the simhash package's index, or why there are none."""
-    peer = SimhashIndex([], f=64, k=distance)
-    start = time.perf_counter()
-    memory = _resident_mib()
+def _peers(run: Run, figures: Sequence[Figure]) -> Iterator[Figure]:
+    """The same searches in the peer's index; there are none in directed search."""
+    for figure in figures:
+        if isinstance(figure, Searched) and figure.distance is not None:
+            us, why_not = in_new_process(_peer, run, figure.articles // run.batch, figure.distance)
+            width = (run.block_bits, run.tables)
+            yield run.tell(Peer(*width, figure.articles, figure.image_mib, figure.distance, us, why_not))
+
+
+def _peer(run: Run, batches: int, distance: int) -> tuple[float | None, str]:
+    """Fill the peer's index with the articles of the stream; the median in microseconds, or why there is none."""
+    logging.getLogger("simhash").setLevel(logging.ERROR)
+    peer, stream = SimhashIndex([], f=64, k=distance), run.stream()
+    start, memory = time.perf_counter(), memory_of(os.getpid())
     number = 0
-    for values in held:
-        for value in values.tolist():
+    for _ in range(batches):
+        for value in _fingerprints(stream.record()):
             peer.add(str(number), Simhash(value))
             number += 1
         if time.perf_counter() - start > PEER_FILL_SECONDS:
-            return f"not filled in {PEER_FILL_SECONDS} s"
-        if _resident_mib() - memory > PEER_MIB:
-            return f"more than {PEER_MIB:,} MiB"
-    return _peer_times(peer, stream.record()[1].tolist(), number)
+            return None, f"not filled in {PEER_FILL_SECONDS} s"
+        if memory_of(os.getpid()).beyond(memory).anonymous > PEER_MIB:
+            return None, f"more than {PEER_MIB:,} MiB"
+    values = [value for _ in range(-(-PEER_ARTICLES // run.batch)) for value in _fingerprints(stream.record())]
+    return median(_peer_times(peer, values[:PEER_ARTICLES], number)), ""
+
+
+def _fingerprints(record: LogRecord) -> list[int]:
+    assert isinstance(record.payload, Batch)
+    values: list[int] = record.payload.fingerprints.tolist()
+    return values
 
 
 def _peer_times(peer: SimhashIndex, values: Sequence[int], number: int) -> list[float]:
     times: list[float] = []
     begin = time.perf_counter()
-    for value in values[:PEER_ARTICLES]:
+    for value in values:
         start = time.perf_counter()
         asked = Simhash(value)
         peer.get_near_dups(asked)
@@ -248,28 +351,6 @@ def _peer_times(peer: SimhashIndex, values: Sequence[int], number: int) -> list[
         if time.perf_counter() - begin > PEER_SECONDS:
             break
     return times
-
-
-def _resident_mib() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / (1 << 20)
-
-
-def _print_row(row: Measured, tables: int, peer: list[float] | str | None) -> None:
-    distance, probes = row.search["distance"], row.search.get("probes")
-    lookups = probes if isinstance(probes, int) else tables * len(exact(int(distance or 0)))
-    own = median(row.figures.times)
-    beside = "| not asked | "
-    if isinstance(peer, str):
-        beside = f"| {peer} | "
-    elif peer:
-        beside = f"| {median(peer):,.0f} | {median(peer) / own:,.0f} x "
-    print(
-        f"| {row.articles:,} | {f'k = {distance}' if probes is None else f'{probes} probes'} | {row.image} "
-        f"| {own:.1f} | {mean(row.figures.times):.1f} | {row.figures.slowest_ms:.0f} "
-        f"| {lookups * row.articles / BLOCKS:,.0f} | {row.figures.candidates:,.0f} {beside}|",
-        flush=True,
-    )
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
     python -m benchmarks.scan [--sizes 1000000,10000000] [--probes 64] [--tables 4] [--batches 500,10] [--sketch 16]
 
 One thread, nothing else running. Signatures are random but for one query in five, which is an entry of the
-index with 20 of 256 bits flipped; margins are those of normal sums. The lists lie as a worker holds them:
-sixteen sources a table, then one of the newest 131,072 entries, then one of the newest 4,096; rows in one array.
+index with 20 of 256 bits flipped; margins are those of normal sums. The lists lie as a worker holds them: of each
+table a run of the oldest entries, one of the newest 131,072, one of the newest 4,096; rows in one array.
 
 Figures are microseconds an article: medians over batches, each of new queries, so that their lists are in no
 cache but by chance. **rows fetched**: the same through a function that copies the rows asked for out of the array.
@@ -17,26 +17,26 @@ from __future__ import annotations
 import argparse
 import platform
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
 import numpy as np
 
-from stream_dedup.core.arrays import I64, U32, U64
+from stream_dedup.core.arrays import I64, U32
 from stream_dedup.core.fingerprint.simhash import MARGIN_SCALE, MAX_MARGIN, pack_margins
-from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, SKETCH_WORD_VALUES
+from stream_dedup.core.model import BLOCK_BITS, SKETCH_WORD_VALUES
 from stream_dedup.core.probes import directed, keys, sure_masks
 from stream_dedup.index.layout import SKETCH_WORD, row_type
-from stream_dedup.index.posting_lists import LISTS, PARTS, Level, PostingLists, Source
+from stream_dedup.index.posting_lists import Blocks, PostingLists, Run
 from stream_dedup.index.query import Query
 from stream_dedup.index.row_chunks import Fetch, RowChunks
+from stream_dedup.index.runs import sorted_run
 from stream_dedup.index.scan import scan
 
 SEED = 7
 OLDER, YOUNG = 131_072, 4_096
-"""Newest entries that are not folded yet, and of those the ones that are not merged."""
+"""Newest entries that are in two runs of their own, and of those the ones in the second."""
 FLIPS = 20
 REACH = 60
 BUCKET_LIMIT = 16_384
@@ -61,17 +61,14 @@ class World:
         self.rows["signature"] = self._rng.integers(0, 1 << 64, (size, 4), dtype=np.uint64)
         if sketch_bytes:
             self.rows["sketch"] = HALF_ONES
-        self.lists = PostingLists([self._levels(table) for table in range(tables)])
+        self.lists = PostingLists([self._runs(Blocks(table)) for table in range(tables)])
 
-    def _levels(self, table: int) -> list[Level]:
-        key = np.ascontiguousarray(self.rows["signature"][:, table // BLOCKS_PER_WORD])
-        blocks = (key >> np.uint64((BLOCKS_PER_WORD - 1 - table % BLOCKS_PER_WORD) * BLOCK_BITS)).astype(np.uint16)
-        size = len(key)
+    def _runs(self, blocks: Blocks) -> list[Run]:
+        words = np.ascontiguousarray(self.rows["signature"][:, blocks.word])
+        size = len(words)
+        numbers = np.arange(size, dtype=np.uint32)
         borders = (0, max(0, size - OLDER), max(0, size - YOUNG), size)
-        return [
-            Level(tuple(_sources(key, blocks, first, after, PARTS if first == 0 else 1)))
-            for first, after in pairwise(borders)
-        ]
+        return [sorted_run(blocks, words[first:after], numbers[first:after]) for first, after in pairwise(borders)]
 
     def queries(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Signatures and margins."""
@@ -85,18 +82,6 @@ class World:
         signatures[near] = np.packbits(bits, axis=1)
         sums = np.abs(rng.standard_normal((n, self._tables * BLOCK_BITS)))
         return signatures, pack_margins(np.minimum(sums * MARGIN_SCALE, MAX_MARGIN).astype(np.uint8))
-
-
-def _sources(key: U64, blocks: np.ndarray, first: int, after: int, parts: int) -> Iterator[Source]:
-    order = np.argsort(blocks[first:after], kind="stable") + first
-    counts = np.bincount(blocks[first:after], minlength=LISTS)
-    ends = np.concatenate(([0], np.cumsum(counts)))
-    step = LISTS // parts
-    for block in range(0, LISTS, step):
-        start, end = int(ends[block]), int(ends[block + step])
-        part = order[start:end]
-        starts = (ends[block : block + step + 1] - start).astype(np.uint32)
-        yield Source(block, starts, key[part], part.astype(np.uint32))
 
 
 def main() -> None:

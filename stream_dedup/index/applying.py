@@ -6,6 +6,7 @@ they may differ, so the index refuses every further change.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 
 import numpy as np
@@ -13,17 +14,28 @@ import xxhash
 
 from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
 from stream_dedup.core.logged_scheme import Scheme
-from stream_dedup.core.model import DocNumber, LogOffset, Widths
+from stream_dedup.core.model import BLOCK_BITS, DocNumber, LogOffset, Widths
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index.history import History, Mark
-from stream_dedup.index.layout import Head, RowArray, offset_key, row_type, withdrawn_key
+from stream_dedup.index.layout import (
+    IDENTITY,
+    IDENTITY_BYTES,
+    STORED_LISTS,
+    Head,
+    RowArray,
+    offset_key,
+    row_type,
+    withdrawn_key,
+)
+from stream_dedup.index.posting_lists import Blocks
 from stream_dedup.index.records import StoredRecord, StoredRecords
 from stream_dedup.index.row_column import RowColumn
+from stream_dedup.index.run_folder import RunFolder
 from stream_dedup.index.segments import Coverage, Uncovered
-from stream_dedup.index.settings import FLUSH_RECORD_ENTRIES, RANGES, IndexSettings
+from stream_dedup.index.settings import FLUSH_RECORD_ENTRIES, IndexSettings
 from stream_dedup.index.state import State
 from stream_dedup.index.store import Store, WriteBatch
 from stream_dedup.index.tables import Tables
@@ -57,6 +69,7 @@ class Applied:
             self._refuse_scheme(current.scheme, "index")
         # The first rules set the widths of an empty index.
         self._widths = Widths() if current is None else current.scheme.widths
+        self._block_bits = BLOCK_BITS if current is None else current.scheme.block_bits
         self.tables = self._open_tables(progress)
 
     def _check_state(self) -> None:
@@ -83,9 +96,13 @@ class Applied:
         """Apply the next log record."""
         self.in_doubt(lambda: self._dispatch(record))
 
-    def purge_step(self) -> None:
-        """Delete trimmed entries of one shard from disk; after the last shard, compact."""
-        self.in_doubt(self._purge_shard)
+    def purge(self) -> None:
+        """Let the records that trims deleted leave the disk."""
+        self.in_doubt(self._purge)
+
+    def remove_trimmed(self) -> None:
+        """Rewrite the runs that have trimmed entries."""
+        self.in_doubt(self.tables.remove_trimmed)
 
     def in_doubt(self, effect: Callable[[], None]) -> None:
         """Run an effect. Where it fails, memory and disk may differ, so the index refuses every later one."""
@@ -102,6 +119,21 @@ class Applied:
             msg = f"the index {self.store.name} stopped after an error ({self.doubt}): close it and open it again"
             raise RefusedError(msg)
 
+    def close(self, *, durable: bool) -> None:
+        """Close the store, with ``durable`` after a flush unless a write is in doubt."""
+        try:
+            if durable and self.doubt is None:
+                self.flush(wait=True)
+        finally:
+            self.tables.close()
+            self.store.close()
+
+    def flush(self, *, wait: bool) -> None:
+        """Make everything applied durable; with ``wait`` it is on return."""
+        self.unflushed = 0
+        self.store.flush(wait=wait)
+        self.tables.note_flush(durable=wait)
+
     def _dispatch(self, record: LogRecord) -> None:
         if record.offset < self.state.next_offset:
             last = self.state.next_offset - 1
@@ -117,14 +149,36 @@ class Applied:
             self._apply_withdrawal(record, record.payload)
 
     def _open_tables(self, progress: ReportProgress | None = None) -> Tables:
-        count, kind = self._widths.tables, row_type(self._widths.sketch_bytes)
-        column = RowColumn(self.store, self.state.first_doc_number, self.state.next_doc_number, kind)
-        if (self.state.purge or 0) >= count * RANGES:
-            reason = f"its state purges shard {self.state.purge}, its tables have {count * RANGES}"
-            raise self.store.corrupt(reason)
-        tables = Tables(self.store, column, count, self.settings)
+        column = RowColumn(
+            self.store,
+            self.state.first_doc_number,
+            self.state.next_doc_number,
+            row_type(self._widths.sketch_bytes),
+        )
+        files = RunFolder(self.store.path, self._identity(), column.rows_of, writable=not self.store.read_only)
+        tables = Tables(
+            column, files, [Blocks(table, self._block_bits) for table in range(self._widths.tables)], self.settings
+        )
         tables.load(progress)
         return tables
+
+    def _identity(self) -> bytes:
+        """Return the identity of the data folder; a new one where it has none, as folders of earlier releases."""
+        identity = self.store.get([IDENTITY])[0]
+        if len(identity) == IDENTITY_BYTES:
+            return identity
+        identity = uuid.uuid4().bytes
+        if not self.store.read_only:
+            batch = self.store.batch()
+            batch.put(IDENTITY, identity)
+            stored = [(start, end) for start, end in STORED_LISTS if self.store.last(start, end) is not None]
+            for start, end in stored:
+                batch.delete_range(start, end)
+            self.store.write(batch)
+            self.store.flush(wait=True)
+            if stored:
+                self.store.compact(stored)
+        return identity
 
     def _apply_batch(self, record: LogRecord, batch: Batch) -> None:
         if self.history.current is None:
@@ -193,8 +247,9 @@ class Applied:
         mark = Mark(record.offset, rules, self.state.newest)
         self._write(mark.write)
         self.history.marks.append(mark)
-        if self._widths != rules.scheme.widths:
-            self._widths = rules.scheme.widths
+        if (self._widths, self._block_bits) != (rules.scheme.widths, rules.scheme.block_bits):
+            self._widths, self._block_bits = rules.scheme.widths, rules.scheme.block_bits
+            self.tables.close()
             self.tables = self._open_tables()
 
     def _apply_trim(self, record: LogRecord, trim: Trim) -> None:
@@ -221,7 +276,7 @@ class Applied:
         self.state.withdrawn = len(withdrawn)
         # 1. One atomic write: deletes trimmed entries, source ranges and rules; sets the applied position.
         self._write(lambda writes: self._put_trim(writes, trim, low_watermark, marks))
-        # 2. The same in memory. Posting lists are purged in steps: until then the low watermark hides trimmed entries.
+        # 2. The same in memory. In runs the low watermark hides trimmed entries until these are merged.
         self.history.drop_marks_before(low_watermark)
         self.rows.drop_decoded_before(low_watermark)
         self.coverage.load()
@@ -248,15 +303,10 @@ class Applied:
         # 2. The same in memory.
         self.withdrawn.add(added)
 
-    def _purge_shard(self) -> None:
-        shard = self.state.purge
-        if shard is None:
-            return
-        self.tables.purge(shard)
-        self.state.purge = shard + 1 if shard + 1 < self.tables.shards else None
+    def _purge(self) -> None:
+        self.state.purge = None
         self._write()
-        if self.state.purge is None:
-            self.store.compact([*_ALL_RECORDS, *self.tables.stored.key_ranges()])
+        self.store.compact(_ALL_RECORDS)
 
     def _advance(self, record: LogRecord) -> None:
         if self.state.start is None:

@@ -3,7 +3,7 @@
     INDEX/
       owner      locked while a process has the index open; holds the writer's process id
       current    JSON: format version, kind (``log``; ``tables`` in earlier releases), name of the current data folder
-      data-N/    a mark and RocksDB's files (see ``data_folders``)
+      data-N/    a mark, RocksDB's files, and run files (see ``data_folders``)
       corrupt    present after damage was found: why
       worker-id  a worker's transactional id
       kept-N/    an index that was kept aside (see ``kept``)
@@ -51,7 +51,7 @@ from stream_dedup.index.data_folders import (
     mark_committed,
     remove_data,
 )
-from stream_dedup.index.layout import INDEX_FORMAT_VERSION
+from stream_dedup.index.layout import INDEX_FORMAT_VERSION, REBUILD
 from stream_dedup.index.small_files import is_folder, read_text, replace_text, sync_folder, writing
 
 ID_FILE = "worker-id"
@@ -72,11 +72,7 @@ _REASON_CHARACTERS = 500
 _UNREADABLE = (ValueError, TypeError, KeyError, RecursionError, CorruptError)
 """Errors raised where the content of ``current`` is not what this program wrote."""
 
-_REBUILD = "delete the folder or run `stream-dedup index rebuild`"
-_OTHER_FORMAT = (
-    "open it with the release that wrote it. An index kept by `filter` is the only copy of its content; "
-    f"a worker's is a cache of its log: {_REBUILD}"
-)
+_OTHER_FORMAT = f"open it with the release that wrote it; else: {REBUILD}"
 _CONVERT = (
     "an earlier release kept it for stream_dedup.Index, which converts it when it opens it; "
     "for anything else name another folder"
@@ -222,14 +218,14 @@ class Folder:
         except CorruptError as error:
             reason = str(error)
         if reason is not None:
-            msg = f"index {self.path} is damaged ({_shown(reason)}): {_REBUILD}"
+            msg = f"index {self.path} is damaged ({_shown(reason)}): {REBUILD}"
             raise CorruptError(msg)
 
     def _read_current(self) -> str | None:
         try:
             pointer = _read_pointer(self.path)
         except _UNREADABLE as error:
-            msg = f"index {self.path}: its file `current` cannot be read ({error}): {_REBUILD}"
+            msg = f"index {self.path}: its file `current` cannot be read ({error}): {REBUILD}"
             raise CorruptError(msg) from error
         if pointer is None:
             return None
@@ -247,7 +243,7 @@ class Folder:
             raise UserError(msg)
         if not is_data_name(pointer.data) or not is_folder(self.path / pointer.data):
             data = reprlib.repr(pointer.data)
-            msg = f"index {self.path}: its data folder {data} is missing, or is none of its own: {_REBUILD}"
+            msg = f"index {self.path}: its data folder {data} is missing, or is none of its own: {REBUILD}"
             raise CorruptError(msg)
         return pointer.data
 
@@ -256,7 +252,7 @@ class Folder:
             if self._current is None and holds_data(data):
                 msg = (
                     f"index {self.path}: {data.name} is there and the file `current` that names it is not: put it "
-                    f"back from a copy. If nothing of the index is needed, {_REBUILD}"
+                    f"back from a copy. If there is none: {REBUILD}"
                 )
                 raise CorruptError(msg)
 

@@ -16,12 +16,9 @@ in values little-endian. One column family holds families of keys by their first
                                        offset of the withdrawal, i64
     U offset:8                         rules record that took force or restates, JSON
     W chunk:4                          rows ROW_CHUNK * chunk to before the next chunk's (below)
-    P table:1 page:2                   tails of PAGE_BLOCKS neighbouring lists: how many entries each has, u16 x
-                                       PAGE_BLOCKS, two bytes 0, then the entries, list by list, by document number
-    C table:1 block:2 number:4         sealed piece of a list: exactly CHUNK_ENTRIES entries, older than the tail
-    F shard:2                          entries before this number are stored, i64; then, if a list of the shard has
-                                       sealed pieces, u32 x lists numbers of the first piece, u32 x lists after the last
+    G                                  identity of the data folder, 16 bytes: its run files have it (``run_files``)
     I position:8                          label of an article of a table index without a log, UTF-8
+    P, C, F                            posting lists as releases before run files stored them; removed at opening
 
 Document number
     Each index numbers the signed originals of its log 0, 1, 2, ... in order of log position. Posting lists hold
@@ -32,8 +29,6 @@ Row
     the four words of the signature, group, XXH3 of the article id's bytes, log position, log time: 64 bytes (``ROW``);
     then the sketch, as many bytes as the scheme says (``row_type``). A scheme never changes, so the rows of an index
     are of one size.
-Entry of a list
-    the three blocks of the key word beside the list's own, from the highest to the lowest, u16 each; number u32.
 """
 
 from __future__ import annotations
@@ -46,21 +41,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import I64, U16, U32, U64
-from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, DocNumber, LogOffset, SourceOffset
+from stream_dedup.core.arrays import I64
+from stream_dedup.core.model import DocNumber, LogOffset, SourceOffset
 from stream_dedup.errors import CorruptError
-from stream_dedup.index.settings import PAGE_BLOCKS, RANGES
 
 INDEX_FORMAT_VERSION = 2
+REBUILD = (
+    "a worker's index is a cache of its log: delete the folder or run `stream-dedup index rebuild`; one that `filter` "
+    "or `Index` keeps is the only copy of its content: put it back from a backup, or name another folder"
+)
+"""The remedy for an index that cannot be read."""
 
-BLOCKS = 1 << BLOCK_BITS
-SHARD_BLOCKS = BLOCKS // RANGES
-SHARD_PAGES = SHARD_BLOCKS // PAGE_BLOCKS
-HEADER_ENTRIES = 13
-"""A page's counts take as many bytes as so many entries, so that every entry begins at a multiple of ENTRY_BYTES."""
-
-STATE = b"M"
-ENTRY_BYTES = 10
+STATE, IDENTITY = b"M", b"G"
+IDENTITY_BYTES = 16
+STORED_LISTS = [(b"P", b"Q"), (b"C", b"D"), (b"F", b"G")]
+"""Key ranges of the posting lists of earlier releases."""
 ROW = np.dtype(
     [("signature", "<u8", (4,)), ("group", "<u8"), ("id_hash", "<u8"), ("position", "<i8"), ("time", "<i8")], align=True
 )
@@ -72,8 +67,6 @@ MAX_DOC_NUMBERS = 1 << 32
 RowType = np.dtype[np.void]
 RowArray = NDArray[np.void]
 """Rows: an array of a ``row_type``."""
-Packed = U16
-"""Stored entries, each as five u16: shape (n, 5)."""
 
 _FLAG_TIMES = 1
 _FLAG_COPIES = 2
@@ -236,88 +229,3 @@ def chunk_key(chunk: int) -> bytes:
 def chunk_of(key: bytes) -> int:
     """Return the number of the chunk of such a key."""
     return int.from_bytes(key[1:5], "big")
-
-
-def page_keys(table: int, pages: NDArray[np.integer]) -> list[bytes]:
-    """Return the keys of these pages of one table."""
-    keys = np.empty((len(pages), 4), np.uint8)
-    keys[:, 0] = ord("P")
-    keys[:, 1] = table
-    keys[:, 2:] = pages.astype(">u2").view(np.uint8).reshape(-1, 2)
-    whole: list[bytes] = keys.view("V4").ravel().tolist()
-    return whole
-
-
-def piece_key(table: int, block: int, number: int) -> bytes:
-    """Key of one sealed piece."""
-    return b"C" + bytes([table]) + block.to_bytes(2, "big") + number.to_bytes(4, "big")
-
-
-def shard_key(shard: int) -> bytes:
-    """Key of a shard's state."""
-    return b"F" + shard.to_bytes(2, "big")
-
-
-def pack_entries(table: int, keys: U64, doc_numbers: U32) -> Packed:
-    """Entries of one table, shape (n, 5)."""
-    packed = np.empty((len(keys), ENTRY_BYTES // 2), "<u2")
-    blocks = keys.astype("<u8", copy=False).view("<u2").reshape(-1, BLOCKS_PER_WORD)
-    for at, other in enumerate(_others(table)):
-        packed[:, at] = blocks[:, other]
-    packed[:, -2:] = doc_numbers.astype("<u4", copy=False).view("<u2").reshape(-1, 2)
-    return packed
-
-
-def unpack_entries(table: int, packed: Packed, blocks: U16) -> tuple[U64, U32]:
-    """Return keys and document numbers of stored entries, each of the posting list of its block."""
-    keys = np.empty((len(packed), BLOCKS_PER_WORD), "<u2")
-    for at, other in enumerate(_others(table)):
-        keys[:, other] = packed[:, at]
-    keys[:, BLOCKS_PER_WORD - 1 - table % BLOCKS_PER_WORD] = blocks
-    return keys.view("<u8").ravel().astype(np.uint64, copy=False), unpack_doc_numbers(packed)
-
-
-def unpack_doc_numbers(packed: Packed) -> U32:
-    """Document numbers alone."""
-    return np.ascontiguousarray(packed[:, -2:]).view("<u4").ravel().astype(np.uint32, copy=False)
-
-
-def _others(table: int) -> list[int]:
-    """Return the indices of the other three blocks in a little-endian key word of u16, from the highest block on."""
-    own = BLOCKS_PER_WORD - 1 - table % BLOCKS_PER_WORD
-    return [at for at in range(BLOCKS_PER_WORD - 1, -1, -1) if at != own]
-
-
-@dataclass(slots=True)
-class Shard:
-    """State of a shard: entries before ``stored_before`` are stored; numbers of the sealed pieces of its lists."""
-
-    stored_before: DocNumber
-    first: U32
-    after: U32
-
-    @classmethod
-    def empty(cls) -> Shard:
-        """Return the state of a shard without entries."""
-        return cls(DocNumber(0), np.zeros(SHARD_BLOCKS, np.uint32), np.zeros(SHARD_BLOCKS, np.uint32))
-
-    def encode(self) -> bytes:
-        """Bytes of the value."""
-        position = self.stored_before.to_bytes(8, "little", signed=True)
-        if not self.after.any():
-            return position
-        return position + self.first.astype("<u4").tobytes() + self.after.astype("<u4").tobytes()
-
-    @classmethod
-    def decode(cls, raw: bytes) -> Shard:
-        """Read the value."""
-        shard = cls.empty()
-        if len(raw) not in {8, 8 + 8 * SHARD_BLOCKS}:
-            msg = f"state of a shard has {len(raw)} bytes"
-            raise CorruptError(msg)
-        shard.stored_before = DocNumber(int.from_bytes(raw[:8], "little", signed=True))
-        if len(raw) > 8:  # noqa: PLR2004 - the log position's 8 bytes, drawn above
-            numbers = np.frombuffer(raw, "<u4", offset=8)
-            shard.first = numbers[:SHARD_BLOCKS].copy()
-            shard.after = numbers[SHARD_BLOCKS:].copy()
-        return shard

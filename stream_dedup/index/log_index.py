@@ -176,10 +176,9 @@ class LogIndex:
         for record in records:
             applied.apply(record)
         if applied.state.purge is not None:
-            applied.purge_step()
-        if applied.unflushed >= applied.settings.flush_entries:
-            applied.unflushed = 0
-            applied.in_doubt(lambda: applied.store.flush(wait=False))
+            applied.purge()
+        if applied.unflushed >= applied.settings.flush_entries and not applied.store.is_flushing:
+            applied.in_doubt(lambda: applied.flush(wait=False))
 
     def logged_positions(self, topic_id: bytes, partition: int, offsets: I64) -> I64:
         """Return the log position of each source offset; UNLOGGED where it is not covered, or FORGOTTEN.
@@ -279,18 +278,18 @@ class LogIndex:
         return self._applied.trims.owed_time(committed, latest)
 
     def merge_all(self) -> None:
-        """Merge all entries in memory into the stored posting lists; not needed for safety."""
+        """Merge all runs of posting lists that are to be merged; not needed for safety."""
         self._applied.in_doubt(self._applied.tables.merge_all)
 
     def flush(self) -> None:
         """Make everything applied durable."""
-        self._applied.unflushed = 0
-        self._applied.in_doubt(lambda: self._applied.store.flush(wait=True))
+        self._applied.in_doubt(lambda: self._applied.flush(wait=True))
 
     def finish_trim(self) -> None:
         """Delete all trimmed entries from disk now, instead of with the next records; waits until it is done."""
-        while self._applied.state.purge is not None:
-            self._applied.purge_step()
+        self._applied.remove_trimmed()
+        if self._applied.state.purge is not None:
+            self._applied.purge()
         self._applied.store.finish_compaction()
 
     def commit(self) -> None:
@@ -311,7 +310,7 @@ class LogIndex:
             return
         self._closed = True
         try:
-            self._close_store()
+            self._applied.close(durable=self._staged is None)
         except StreamDedupError:
             if self._applied.doubt is None:
                 raise
@@ -371,13 +370,6 @@ class LogIndex:
     def mark_corrupt(self, reason: str) -> None:
         """Mark the folder as damaged: the next opening raises this reason."""
         self._folder.mark_corrupt(reason)
-
-    def _close_store(self) -> None:
-        try:
-            if self._staged is None and self._applied.doubt is None:
-                self._applied.store.flush(wait=True)
-        finally:
-            self._applied.store.close()
 
     def _rules_at_offset(self, log_offset: LogOffset) -> Rules:
         rules = self._applied.history.at(log_offset)

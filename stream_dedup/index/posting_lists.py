@@ -1,8 +1,9 @@
 """The posting lists of the block tables, as a look-up reads them.
 
-A posting list holds the entries of one table that have one block value, in rising order of document number. Its parts
-lie in **levels**, oldest first; within a level each block has at most one **source**, which holds the lists of a range
-of blocks.
+A posting list holds the entries of one table that have one block value, in rising order of document number. The entries
+of a table lie in **runs**, oldest first. A run is sorted by block, then document number, so it has a part of each list,
+and the parts of one list in all runs, one after the other, are the list. A run's directory divides its blocks into
+**buckets** by their highest bits; where buckets hold several lists, the list is found among the entries by their keys.
 
 The compiled loop reads these arrays by address: their types and ends are checked here, when they are made.
 """
@@ -12,120 +13,129 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import U32, U64
-from stream_dedup.core.model import BLOCK_BITS
+from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD
 
-LISTS = 1 << BLOCK_BITS
-"""Posting lists of one table."""
-PART_LISTS = 4096
-"""A source holds one or more whole parts of this many lists: sixteen of them are a table."""
-PARTS = LISTS // PART_LISTS
+ADDRESSES = np.dtype([("starts", "<i8"), ("keys", "<i8"), ("doc_numbers", "<i8"), ("shift", "<i8")])
+"""Where a run's arrays are in memory, and by how many bits a block is longer than the number of its bucket; starts
+0: no run."""
+LARGE_RUN = 1 << 20
+LARGE_RUN_BITS, SMALL_RUN_BITS = -2, 1
+"""By how many bits a directory is longer than the number of entries, where blocks have enough. A large run has some
+four entries in a bucket, so that the directory takes a byte an entry. In a small one most buckets are empty: most
+look-ups find nothing there, and see it at once."""
+LEAST_BITS = 6
+"""Bits of the smallest directory: 64 buckets."""
 
-ADDRESSES = np.dtype([("starts", np.int64), ("keys", np.int64), ("doc_numbers", np.int64)])
-"""Where a source's arrays are in memory: where block 0's start would be, keys, document numbers; 0 for no source."""
+
+class Blocks(NamedTuple):
+    """Which blocks a table is sorted by: its number, and the bits of a block."""
+
+    table: int
+    bits: int = BLOCK_BITS
+
+    @property
+    def word(self) -> int:
+        """Key word that has the blocks."""
+        return self.table // BLOCKS_PER_WORD
+
+    @property
+    def rotation(self) -> int:
+        """First bit of the block in the word, counted from the highest."""
+        return self.table % BLOCKS_PER_WORD * BLOCK_BITS
+
+    def directory_bits(self, entries: int) -> int:
+        """Bits of the number of a bucket in a run of so many entries."""
+        more = LARGE_RUN_BITS if entries >= LARGE_RUN else SMALL_RUN_BITS
+        return min(self.bits, max(entries.bit_length() + more, LEAST_BITS))
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
-    """The lists of blocks ``first`` to ``first + len(starts) - 2`` of one table, one after the other.
+class Run:
+    """Entries of one table, sorted by block, then document number.
 
-    ``starts`` uint32[blocks + 1]: the list of block ``first + i`` is ``starts[i]:starts[i + 1]``. ``keys``
-    uint64[m]: the word of the entry's key to which the table belongs. ``doc_numbers`` uint32[m], rising in each list.
-    ``first`` and the number of blocks are multiples of ``PART_LISTS``. The arrays must not change afterwards.
+    ``starts`` uint32[buckets + 1], where the number of buckets is a power of two up to that of the blocks: the entries
+    of bucket i are ``starts[i]:starts[i + 1]``. ``keys`` uint64[m]: the word of the entry's key that has the block.
+    ``doc_numbers`` uint32[m]. The arrays must not change afterwards.
 
     Raises:
         ValueError: arrays of another type, or that do not fit together.
     """
 
-    first: int
+    blocks: Blocks
     starts: U32
     keys: U64
     doc_numbers: U32
 
     def __post_init__(self) -> None:
-        if self.first % PART_LISTS or self.blocks % PART_LISTS or not 0 <= self.first <= LISTS - self.blocks:
-            msg = f"source of {self.blocks} blocks from {self.first} on: not whole parts of {PART_LISTS}"
-            raise ValueError(msg)
         typed = ((self.starts, np.uint32), (self.keys, np.uint64), (self.doc_numbers, np.uint32))
         if any(array.dtype != kind or not array.flags.c_contiguous for array, kind in typed):
-            msg = "source: starts and document numbers must be uint32, keys uint64, all contiguous"
+            msg = "run: starts and document numbers must be uint32, keys uint64, all contiguous"
             raise ValueError(msg)
-        if not int(self.starts[-1]) <= len(self.keys) == len(self.doc_numbers):
-            msg = f"source: lists end at {self.starts[-1]}, {len(self.keys)} keys, {len(self.doc_numbers)} numbers"
+        buckets = len(self.starts) - 1
+        if buckets < 1 or buckets & (buckets - 1) or buckets > 1 << self.blocks.bits:
+            msg = f"run of {buckets} buckets: must be a power of two up to 2**{self.blocks.bits}"
             raise ValueError(msg)
+        if not int(self.starts[-1]) == len(self.keys) == len(self.doc_numbers):
+            msg = f"run: lists end at {self.starts[-1]}, {len(self.keys)} keys, {len(self.doc_numbers)} numbers"
+            raise ValueError(msg)
+
+    def __len__(self) -> int:
+        return len(self.keys)
 
     @property
-    def blocks(self) -> int:
-        """Posting lists in this source."""
-        return len(self.starts) - 1
+    def bytes(self) -> int:
+        """Bytes of its arrays."""
+        return self.starts.nbytes + self.keys.nbytes + self.doc_numbers.nbytes
+
+    @property
+    def shift(self) -> int:
+        """By how many bits a block is longer than the number of its bucket."""
+        return self.blocks.bits - (len(self.starts) - 1).bit_length() + 1
 
     @cached_property
-    def addresses(self) -> tuple[int, int, int]:
-        """As ``ADDRESSES`` names them; good as long as this source lives."""
-        starts, keys, doc_numbers = (
-            array.__array_interface__["data"][0] for array in (self.starts, self.keys, self.doc_numbers)
-        )
-        return starts - self.first * self.starts.itemsize, keys, doc_numbers
+    def addresses(self) -> tuple[int, int, int, int]:
+        """As ``ADDRESSES`` names them; good as long as this run lives."""
+        arrays = (self.starts, self.keys, self.doc_numbers)
+        starts, keys, doc_numbers = (array.__array_interface__["data"][0] for array in arrays)
+        return starts, keys, doc_numbers, self.shift
 
 
-@dataclass(frozen=True, eq=False)
-class Level:
-    """Sources of one table that do not overlap; blocks that none of them covers have no entry in this level.
-
-    Raises:
-        ValueError: two sources hold lists of the same block.
-    """
-
-    sources: tuple[Source, ...] = ()
-
-    def __post_init__(self) -> None:
-        covered = [part for source in self.sources for part in _parts(source)]
-        if len(set(covered)) < len(covered):
-            msg = "level: two sources hold lists of the same block"
-            raise ValueError(msg)
-
-    @cached_property
-    def directory(self) -> NDArray[Any]:
-        """``ADDRESSES`` of the source of each part."""
-        directory = np.zeros(PARTS, ADDRESSES)
-        for source in self.sources:
-            directory[_parts(source)] = source.addresses
-        return directory
-
-
-NO_LISTS = Level()
-"""The level of a table that has no entries in it."""
+NO_RUN = (0, 0, 0, 0)
+"""In place of the addresses of a run."""
 
 
 @dataclass(frozen=True, eq=False)
 class PostingLists:
-    """All lists: of each table its levels, oldest first. Document numbers of a later level are greater, list by list.
+    """All lists: of each table its runs, oldest first. Document numbers of a later run are greater, list by list.
 
     Raises:
-        ValueError: tables with different numbers of levels (an empty ``Level`` fills up).
+        ValueError: a table is not where its number says, or tables have blocks of different widths.
     """
 
-    tables: Sequence[Sequence[Level]]
+    tables: Sequence[Sequence[Run]]
 
     def __post_init__(self) -> None:
-        if len({len(levels) for levels in self.tables}) > 1:
-            msg = f"lists: tables of {[len(levels) for levels in self.tables]} levels, must all have as many"
+        wrong = [run.blocks for table, runs in enumerate(self.tables) for run in runs if run.blocks.table != table]
+        if wrong or len({run.blocks.bits for runs in self.tables for run in runs}) > 1:
+            msg = f"lists: runs of other tables ({wrong}), or blocks of several widths"
             raise ValueError(msg)
+
+    @property
+    def runs(self) -> int:
+        """Runs of the table that has most."""
+        return max((len(runs) for runs in self.tables), default=0)
 
     @cached_property
     def directory(self) -> NDArray[Any]:
-        """``ADDRESSES``, shape (tables, levels, PARTS)."""
-        levels = [level for levels in self.tables for level in levels]
-        directory = np.empty((len(levels), PARTS), ADDRESSES)
-        for row, level in enumerate(levels):
-            directory[row] = level.directory
-        return directory.reshape(len(self.tables), -1, PARTS)
-
-
-def _parts(source: Source) -> range:
-    return range(source.first // PART_LISTS, (source.first + source.blocks) // PART_LISTS)
+        """``ADDRESSES``, shape (tables, runs); each table's newest run is last, after those that are not there."""
+        directory = np.zeros((len(self.tables), self.runs), ADDRESSES)
+        for table, runs in enumerate(self.tables):
+            for at, run in enumerate(runs, self.runs - len(runs)):
+                directory[table, at] = run.addresses
+        return directory

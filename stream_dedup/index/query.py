@@ -28,8 +28,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_dedup.core.arrays import I64, U8, U16, U32, U64
-from stream_dedup.core.model import FORM_BYTES, SIGNATURE_BITS, DocNumber, Status
-from stream_dedup.core.probes import KEY_FACTORS, directed, exact_plan, keys, sketch_words, sure_masks
+from stream_dedup.core.model import BLOCK_BITS, FORM_BYTES, SIGNATURE_BITS, DocNumber, Status
+from stream_dedup.core.probes import KEY_FACTORS, keys, plan_of, sketch_words, sure_masks
 from stream_dedup.core.rules import Rules
 
 BEST = 8
@@ -65,7 +65,8 @@ class Query:
         keys: shape (n, 4), as ``core.probes.keys`` gives them.
         groups: of each article.
         before: first number that does not exist for the article (as of its log position; its own, if it has one).
-        plan: look-ups ``table << 16 | mask``, shape (n, probes), or (1, probes) for the same for every article.
+        plan: look-ups ``table << block_bits | mask``, shape (n, probes), or (1, probes) for the same for every article.
+        block_bits: bits of a block, and so of the keys of a table.
         directed: directed search, else exact.
         reach: of each article, greatest distance in bits.
         sketches: words of the articles' sketches, shape (n, 1 to 4); None: neither values nor forms are compared.
@@ -94,6 +95,7 @@ class Query:
     directed: bool
     reach: I64
     bucket_limit: int
+    block_bits: int = BLOCK_BITS
     candidates: int | None = None
     low_watermark: DocNumber = DocNumber(0)
     sketches: U64 | None = None
@@ -116,11 +118,6 @@ class Query:
     def words(self) -> U64:
         """Words of the articles' signatures, shape (n, 4)."""
         return self.keys ^ (self.groups[:, np.newaxis] * KEY_FACTORS)
-
-    @property
-    def past(self) -> tuple[DocNumber, DocNumber]:
-        """Least and greatest ``before`` of the articles."""
-        return DocNumber(int(self.before.min())), DocNumber(int(self.before.max()))
 
     def part(self, chosen: I64) -> Query:
         """Return the query for some of the articles."""
@@ -164,7 +161,8 @@ def query_of(articles: Articles, rules: Rules, low_watermark: DocNumber, withdra
         keys=keys(articles.signatures, articles.groups),
         groups=articles.groups,
         before=articles.before,
-        plan=directed(articles.margins, rules.probes or 1) if rules.directed else exact_plan(rules.distance or 0),
+        plan=plan_of(rules, articles.margins),
+        block_bits=rules.scheme.block_bits,
         directed=rules.directed,
         reach=reaches[articles.statuses],
         sketches=sketch_words(articles.sketches) if has_second_check else None,

@@ -1,148 +1,140 @@
-"""Entries held in memory: the end of the lists, sorted by block.
-
-A run is one table's view of some entries: columns sorted by (block, document number). It is the
-continuation of the lists on disk, and looked up under the same definition.
-"""
+"""Making runs: sorting new entries, and merging two runs in steps."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable
+from functools import cache
+from types import ModuleType
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from stream_dedup.core.arrays import I64, U16, U32, U64
-from stream_dedup.core.model import BLOCKS_PER_WORD, DocNumber
-from stream_dedup.core.probes import blocks as blocks_of
-from stream_dedup.index.layout import BLOCKS
-from stream_dedup.index.posting_lists import NO_LISTS, Level, Source
+from stream_dedup.core.arrays import I64, U32, U64
+from stream_dedup.core.model import DocNumber
+from stream_dedup.index.posting_lists import Blocks, Run
 
-_FEW = 8_192
-"""Entries up to which a step for each is faster than one for each block: a tenth of the time for a small batch."""
+_POSITION_BITS = 36
+"""Bits of a position while entries are sorted: a run has at most 2**32 of them, a block at most 24 bits."""
 
 
-@dataclass(frozen=True, eq=False)
-class Run:
-    """Entries of one table, sorted by block, then document number."""
+class RunArrays(NamedTuple):
+    """Arrays of a run, or parts of them: ``Run`` says what they hold."""
 
-    blocks: U16
+    starts: U32
     keys: U64
     doc_numbers: U32
 
-    def __len__(self) -> int:
-        return len(self.doc_numbers)
 
-    @classmethod
-    def empty(cls) -> Run:
-        """No entries."""
-        return cls(np.empty(0, np.uint16), np.empty(0, np.uint64), np.empty(0, np.uint32))
+class RunRoom(Protocol):
+    """Where a merged run is written."""
 
-    @classmethod
-    def sort(cls, blocks: U16, keys: U64, doc_numbers: U32) -> Run:
-        """Sort entries that come in order of document number within each block."""
-        order = np.argsort(blocks, kind="stable")
-        return cls(blocks[order], keys[order], doc_numbers[order])
+    arrays: RunArrays
+    """What the next step writes into."""
 
-    @cached_property
-    def level(self) -> Level:
-        """The entries as a level of posting lists."""
-        if not len(self):
-            return NO_LISTS
-        return Level((Source(0, _starts(self.blocks), self.keys, self.doc_numbers),))
+    def take(self, cursor: I64) -> None:
+        """Take what the steps so far have written; the cursor's first entry and start are then moved on."""
 
-    def merge(self, later: Run) -> Run:
-        """Return this run merged with one whose document numbers are all greater."""
-        if not len(self):
-            return later
-        return Run.sort(
-            np.concatenate((self.blocks, later.blocks)),
-            np.concatenate((self.keys, later.keys)),
-            np.concatenate((self.doc_numbers, later.doc_numbers)),
+
+MakeRoom = Callable[[int, int], RunRoom]
+"""Makes room for so many buckets and entries."""
+
+
+@cache
+def load_run_kernel() -> ModuleType:
+    """Compile the kernel of the runs, or load its kept machine code."""
+    from stream_dedup.index import run_kernel  # noqa: PLC0415 - loads the compiler
+
+    return run_kernel
+
+
+class RoomInMemory:
+    """Room for a whole run in memory."""
+
+    def __init__(self, buckets: int, entries: int) -> None:
+        starts = np.zeros(buckets + 1, np.uint32)
+        self.arrays = RunArrays(starts, np.empty(entries, np.uint64), np.empty(entries, np.uint32))
+
+    def take(self, cursor: I64) -> None:
+        """Do nothing: what is written stays where it is."""
+
+
+def blocks_in(blocks: Blocks, words: U64) -> I64:
+    """Return the block of each key word."""
+    numbered = np.empty(len(words), np.uint64)
+    load_run_kernel().number_blocks(np.ascontiguousarray(words), blocks.rotation, blocks.bits, _POSITION_BITS, numbered)
+    return (numbered >> np.uint64(_POSITION_BITS)).astype(np.int64)
+
+
+def sorted_run(blocks: Blocks, words: U64, doc_numbers: U32) -> Run:
+    """Sort entries that come in order of document number; ``words`` are the key words that have their blocks."""
+    numbered = np.empty(len(words), np.uint64)
+    load_run_kernel().number_blocks(np.ascontiguousarray(words), blocks.rotation, blocks.bits, _POSITION_BITS, numbered)
+    numbered.sort()
+    order = (numbered & np.uint64((1 << _POSITION_BITS) - 1)).astype(np.int64)
+    bits = blocks.directory_bits(len(words))
+    buckets = (numbered >> np.uint64(_POSITION_BITS + blocks.bits - bits)).astype(np.int64)
+    starts = np.zeros((1 << bits) + 1, np.uint32)
+    np.cumsum(np.bincount(buckets, minlength=1 << bits), out=starts[1:])
+    return Run(blocks, starts, words[order], doc_numbers[order])
+
+
+def merged_runs(older: Run, newer: Run, low_watermark: DocNumber = DocNumber(0)) -> Run:
+    """Merge two runs at once, in memory."""
+    if not len(older) and not low_watermark:
+        return newer
+    merging = Merging(older, newer, low_watermark, RoomInMemory)
+    merging.step(merging.left)
+    return merging.merged()
+
+
+class Merging:
+    """Two runs of a table that become one, in steps. Document numbers of the newer one are all greater."""
+
+    def __init__(self, older: Run, newer: Run, low_watermark: DocNumber, make_room: MakeRoom) -> None:
+        self.older, self.newer = older, newer
+        self.low_watermark = low_watermark
+        self.blocks = older.blocks
+        self._kernel = load_run_kernel()
+        self._bits = self.blocks.directory_bits(len(older) + len(newer))
+        self.room = make_room(1 << self._bits, len(older) + len(newer))
+        self.room.arrays.starts[0] = 0
+        self._cursor: I64 = np.zeros(self._kernel.CURSOR_FIELDS, np.int64)
+        self.done = False
+
+    @property
+    def left(self) -> int:
+        """Entries that are still to be taken, with what closing buckets costs; 1 at least."""
+        closing = (1 << self._bits) - int(self._cursor[self._kernel.CLOSED])
+        return len(self.older) + len(self.newer) - self._taken + closing // int(self._kernel.STARTS_OF_A_STEP) + 1
+
+    def step(self, most: int) -> None:
+        """Take so many more entries, at most."""
+        until = self.left - most
+        while not self.done and self.left > until:
+            self._fill_room(self.left - until)
+            self.room.take(self._cursor)
+
+    def merged(self) -> Run:
+        """Return the new run, when it is done; of a room in memory."""
+        starts, keys, doc_numbers = self.room.arrays
+        written = int(self._cursor[self._kernel.WRITTEN])
+        return Run(self.blocks, starts, keys[:written], doc_numbers[:written])
+
+    @property
+    def _taken(self) -> int:
+        return int(self._cursor[self._kernel.OLDER_AT] + self._cursor[self._kernel.NEWER_AT])
+
+    def _fill_room(self, most: int) -> None:
+        older, newer = (self.older.keys, self.older.doc_numbers), (self.newer.keys, self.newer.doc_numbers)
+        blocks = self.blocks
+        self.done = self._kernel.merge_some(
+            older,
+            newer,
+            tuple(self.room.arrays),
+            self._cursor,
+            self.low_watermark,
+            blocks.rotation,
+            blocks.bits,
+            blocks.bits - self._bits,
+            most,
         )
-
-    def part(self, block: int, after: int) -> slice:
-        """Return where the entries of blocks from ``block`` to before ``after`` are."""
-        start, end = np.searchsorted(self.blocks, (block, after), "left")
-        return slice(int(start), int(end))
-
-    def take(self, part: slice) -> Run:
-        """Return these entries as a run."""
-        return Run(self.blocks[part], self.keys[part], self.doc_numbers[part])
-
-    def without(self, part: slice) -> Run:
-        """Return all other entries as a run."""
-        return Run(
-            np.concatenate((self.blocks[: part.start], self.blocks[part.stop :])),
-            np.concatenate((self.keys[: part.start], self.keys[part.stop :])),
-            np.concatenate((self.doc_numbers[: part.start], self.doc_numbers[part.stop :])),
-        )
-
-    def not_before(self, least: DocNumber | I64) -> Run:
-        """Return the entries from a document number on (one number, or one for each entry)."""
-        keep = self.doc_numbers >= least
-        return Run(self.blocks[keep], self.keys[keep], self.doc_numbers[keep])
-
-
-class Memory:
-    """The entries in memory of all tables: older ones sorted, young ones sorted when they are read."""
-
-    def __init__(self, tables: int) -> None:
-        self.tables = tables
-        self.older = [Run.empty() for _ in range(tables)]
-        self.older_end = DocNumber(0)
-        """Every entry in memory from this document number on is young, and no other."""
-        self.young_count = 0
-        self._young: list[tuple[U64, U32]] = []
-        self._sorted: list[Run] | None = None
-
-    def add_entries(self, keys: U64, doc_numbers: U32) -> None:
-        """Append keys (shape (n, 4)) of the next document numbers."""
-        if len(doc_numbers):
-            self._young.append((keys, doc_numbers))
-            self._sorted = None
-            self.young_count += len(doc_numbers)
-
-    def young(self) -> list[Run]:
-        """Return the young entries of each table."""
-        if self._sorted is None:
-            keys = np.concatenate([np.empty((0, BLOCKS_PER_WORD), np.uint64), *(part[0] for part in self._young)])
-            doc_numbers = np.concatenate([np.empty(0, np.uint32), *(part[1] for part in self._young)])
-            self._young = [(keys, doc_numbers)] if len(doc_numbers) else []
-            self._sorted = [
-                run for word in range(self.tables // BLOCKS_PER_WORD) for run in _runs(keys[:, word], doc_numbers)
-            ]
-        return self._sorted
-
-    def merge_young(self) -> None:
-        """Merge the young entries into the older ones."""
-        if not self.young_count:
-            return
-        young = self.young()
-        self.older_end = DocNumber(int(self._young[-1][1][-1]) + 1)
-        self.older = [older.merge(run) for older, run in zip(self.older, young, strict=True)]
-        self._young, self._sorted, self.young_count = [], None, 0
-
-    def drop_entries_before(self, low_watermark: DocNumber) -> None:
-        """Drop entries before a document number."""
-        self.merge_young()
-        self.older = [run.not_before(low_watermark) for run in self.older]
-
-    def __len__(self) -> int:
-        """Entries over all tables."""
-        return sum(len(run) for run in self.older) + self.tables * self.young_count
-
-
-def _starts(blocks: U16) -> U32:
-    """Return where the posting list of each block starts among sorted entries, and where the last one ends."""
-    if len(blocks) > _FEW:
-        starts = np.zeros(BLOCKS + 1, np.uint32)
-        np.cumsum(np.bincount(blocks, minlength=BLOCKS).astype(np.uint32), out=starts[1:])
-        return starts
-    ends = np.concatenate(([-1], blocks.astype(np.int64), [BLOCKS]))
-    return np.repeat(np.arange(len(blocks) + 1, dtype=np.uint32), ends[1:] - ends[:-1])
-
-
-def _runs(keys: U64, doc_numbers: U32) -> list[Run]:
-    """Return the runs of the four tables of one key word."""
-    values = blocks_of(keys)
-    return [Run.sort(values[:, table], keys, doc_numbers) for table in range(BLOCKS_PER_WORD)]

@@ -115,7 +115,7 @@ class _Scan:
         self._plan, self._directory = np.ascontiguousarray(query.plan), lists.directory
         self._directed = query.directed
         self._withdrawn = np.ascontiguousarray(query.withdrawn)
-        self._spans = np.empty(query.plan.shape[1] * lists.directory.shape[1], SPAN)
+        self._spans = np.empty(query.plan.shape[1] * lists.runs, SPAN)
         few = isinstance(rows, RowChunks) or query.candidates is not None
         self._waiting = np.empty(WAITING_ROWS if few else FETCH_ROWS, WAITING)
         self._cursor = np.zeros(1, CURSOR)
@@ -134,7 +134,7 @@ class _Scan:
         return Near(queries, doc_numbers, distances, int(self._cursor["lists"][0]), int(self._cursor["candidates"][0]))
 
     def _scan_held(self, rows: RowChunks) -> None:
-        asked = (self._articles, self._plan, self._directory, self._withdrawn)
+        asked = (self._articles, self._plan, self._directory, self._query.block_bits, self._withdrawn)
         scratch = (self._spans, self._cursor, self._waiting, self._seen, self._best)
         held = (rows.addresses, rows.chunk_bits, rows.base, rows.kind.itemsize)
         self._kernel.scan_held(asked, scratch, held, self._floor, self._directed)
@@ -153,7 +153,7 @@ class _Scan:
     def _collect(self, waiting: NDArray[Any]) -> int:
         """Step 1: how many candidates wait; 0 when everything was compared."""
         count: int = self._kernel.collect(
-            self._articles, self._plan, self._directory, self._spans, self._cursor, waiting
+            self._articles, self._plan, self._directory, self._query.block_bits, self._spans, self._cursor, waiting
         )
         return count
 

@@ -28,11 +28,13 @@ from stream_dedup.core.kernel import (
     read,
     record_at,
     several,
+    whole,
     written,
 )
 from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, FRAME_MASK, SKETCH_WORD_VALUES
 from stream_dedup.index.layout import ROW, ROW_BYTES
-from stream_dedup.index.posting_lists import ADDRESSES, LISTS, PART_LISTS
+from stream_dedup.index.posting_lists import ADDRESSES
+from stream_dedup.index.run_kernel import block_of
 from stream_dedup.index.scan_records import ARTICLE, CURSOR, DISTANCE_SHIFT, DOC_NUMBER, NO_BOUND, SPAN, WAITING
 
 AHEAD = 4
@@ -64,12 +66,25 @@ Arrays = tuple[Any, ...]
 
 
 @inlined
-def _wanted(key: U64, lookup: np.uint32) -> tuple[np.int64, np.int64]:
-    """Table and block of a look-up."""
-    table = np.int64(lookup) >> BLOCK_BITS
-    shift = (BLOCKS_PER_WORD - 1 - table % BLOCKS_PER_WORD) * BLOCK_BITS
-    block = np.int64(key[table // BLOCKS_PER_WORD] >> np.uint64(shift)) ^ np.int64(lookup)
-    return table, block & (LISTS - 1)
+def _wanted(key: U64, lookup: np.uint32, block_bits: int) -> tuple[int, int, int]:
+    """Table, first bit in its word, and block of a look-up."""
+    table = whole(lookup) >> block_bits
+    rotation = table % BLOCKS_PER_WORD * BLOCK_BITS
+    block = block_of(key[table // BLOCKS_PER_WORD], rotation, block_bits)
+    return table, rotation, block ^ (whole(lookup) & ((1 << block_bits) - 1))
+
+
+@inlined
+def _below(keys: int, entries: int, block: int, rotation: int, block_bits: int) -> int:
+    """How many of some entries, sorted by block, have a lower one."""
+    low, high = 0, entries
+    while low < high:
+        middle = (low + high) // 2
+        if block_of(load_word(keys + middle * WORD), rotation, block_bits) < block:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @inlined
@@ -100,33 +115,52 @@ def _limit(spans: Records, before: int, limit: int) -> int:
     return limit - left
 
 
-@compiled(int64, _ARTICLE, read(uint32), read(_ADDRESSES, 3), written(_SPAN))
-def _spans(article: Record, plan: U32, directory: Records, spans: Records) -> int:
+@inlined
+def _request(key: U64, plan: U32, directory: Records, block_bits: int) -> None:
+    """Prefetch the directories of an article's posting lists; then the keys, where a bucket has several lists."""
+    for lookup in range(len(plan)):
+        table, _, block = _wanted(key, plan[lookup], block_bits)
+        for number in range(directory.shape[1]):
+            run = directory[table, number]
+            prefetch(run.starts + (block >> run.shift) * HALF)
+    for lookup in range(len(plan)):
+        table, _, block = _wanted(key, plan[lookup], block_bits)
+        for number in range(directory.shape[1]):
+            run = directory[table, number]
+            if run.starts != 0 and run.shift:
+                prefetch(run.keys + load_half(run.starts + (block >> run.shift) * HALF) * WORD)
+
+
+@compiled(int64, _ARTICLE, read(uint32), read(_ADDRESSES, 2), int64, written(_SPAN))
+def _spans(article: Record, plan: U32, directory: Records, block_bits: int, spans: Records) -> int:
     """Find the parts of an article's posting lists: in the order of the plan, of each list the newest part first.
 
     Returns how many they are.
     """
-    levels, key = directory.shape[1], article.keys
-    for lookup in range(len(plan)):
-        table, block = _wanted(key, plan[lookup])
-        for level in range(levels):
-            prefetch(directory[table, level, block // PART_LISTS].starts + block * HALF)
+    runs, key = directory.shape[1], article.keys
+    _request(key, plan, directory, block_bits)
     count = 0
     for lookup in range(len(plan)):
-        table, block = _wanted(key, plan[lookup])
+        table, rotation, block = _wanted(key, plan[lookup], block_bits)
         total, first = 0, count
-        for level in range(levels - 1, -1, -1):
-            source = directory[table, level, block // PART_LISTS]
-            if source.starts == 0:
+        for number in range(runs - 1, -1, -1):
+            run = directory[table, number]
+            if run.starts == 0:
                 continue
-            start = load_half(source.starts + block * HALF)
-            entries = load_half(source.starts + block * HALF + HALF) - start
-            if level == levels - 1:  # most entries that are later than the article are in the newest level
-                entries = _earlier(source.doc_numbers + start * HALF, entries, article.before)
+            bucket = run.starts + (block >> run.shift) * HALF
+            start = load_half(bucket)
+            entries = load_half(bucket + HALF) - start
+            if entries and run.shift:
+                keys = run.keys + start * WORD
+                skipped = _below(keys, entries, block, rotation, block_bits)
+                entries = _below(keys + skipped * WORD, entries - skipped, block + 1, rotation, block_bits)
+                start += skipped
+            if number == runs - 1:  # most entries that are later than the article are in the newest run
+                entries = _earlier(run.doc_numbers + start * HALF, entries, article.before)
             if entries:
                 span = spans[count]
-                span.keys = source.keys + start * WORD
-                span.doc_numbers = source.doc_numbers + start * HALF
+                span.keys = run.keys + start * WORD
+                span.doc_numbers = run.doc_numbers + start * HALF
                 span.entries = entries
                 span.word = table // BLOCKS_PER_WORD
                 total += entries
@@ -149,13 +183,20 @@ def _prefetch(spans: Records, part: int, count: int) -> None:
     int64,
     read(_ARTICLE),
     read(uint32, 2),
-    read(_ADDRESSES, 3),
+    read(_ADDRESSES, 2),
+    int64,
     written(_SPAN),
     written(_CURSOR),
     written(_WAITING),
 )
-def collect(
-    articles: Records, plan: U32, directory: Records, spans: Records, cursors: Records, waiting: Records
+def collect(  # noqa: PLR0913, PLR0917 - compiled: no records of arrays
+    articles: Records,
+    plan: U32,
+    directory: Records,
+    block_bits: int,
+    spans: Records,
+    cursors: Records,
+    waiting: Records,
 ) -> int:
     """Step 1: fill ``waiting``, the newest entries of each list first; the cursor says where to go on.
 
@@ -167,7 +208,7 @@ def collect(
         number = cursor.article
         article, lookups = articles[number], plan[min(number, len(plan) - 1)]
         key, sure, sieve = article.keys, article.sure, article.sieve
-        count = _spans(article, lookups, directory, spans) if article.room else 0
+        count = _spans(article, lookups, directory, block_bits, spans) if article.room else 0
         begin, most = cursor.span, min(waits + max(article.room, LEAST_AT_ONCE), len(waiting))
         for part in range(begin, begin + AHEAD):
             _prefetch(spans, part, count)
@@ -330,7 +371,7 @@ def check(waiting: Records, articles: Records, withdrawn: I64, directed: bool, s
             _keep(best[at], rank)
 
 
-_ASKED = several(written(_ARTICLE), read(uint32, 2), read(_ADDRESSES, 3), read(int64, 2))
+_ASKED = several(written(_ARTICLE), read(uint32, 2), read(_ADDRESSES, 2), int64, read(int64, 2))
 _SCRATCH = several(written(_SPAN), written(_CURSOR), written(_WAITING), written(int64), written(int64, 2))
 _HELD = several(read(int64), int64, int64, int64)
 
@@ -339,15 +380,15 @@ _HELD = several(read(int64), int64, int64, int64)
 def scan_held(asked: Arrays, scratch: Arrays, held: Arrays, low_watermark: int, directed: bool) -> None:  # noqa: FBT001 - compiled: no names
     """All steps by turns, where rows are held in memory, until every posting list was compared.
 
-    ``asked`` are the articles, plan, directory and withdrawn entries; ``scratch`` the spans, the cursor, ``waiting``,
-    ``seen`` and ``best``; ``held`` what ``locate`` takes of the rows.
+    ``asked`` are the articles, plan, directory, bits of a block and withdrawn entries; ``scratch`` the spans, the
+    cursor, ``waiting``, ``seen`` and ``best``; ``held`` what ``locate`` takes of the rows.
     """
-    articles, plan, directory, withdrawn = asked
+    articles, plan, directory, block_bits, withdrawn = asked
     spans, cursors, waiting, seen, best = scratch
     addresses, chunk_bits, base, row_bytes = held
-    count = collect(articles, plan, directory, spans, cursors, waiting)
+    count = collect(articles, plan, directory, block_bits, spans, cursors, waiting)
     while count:
         left = waiting[: resolve(waiting[:count], articles, low_watermark, best)]
         locate(left, addresses, chunk_bits, base, row_bytes)
         check(left, articles, withdrawn, directed, seen, best)
-        count = collect(articles, plan, directory, spans, cursors, waiting)
+        count = collect(articles, plan, directory, block_bits, spans, cursors, waiting)

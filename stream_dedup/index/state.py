@@ -9,15 +9,14 @@ from typing import Any
 
 from stream_dedup.core.model import ROW_BITS, TABLE_COUNTS, DocNumber, LogOffset
 from stream_dedup.index.layout import MAX_DOC_NUMBERS, STATE
-from stream_dedup.index.settings import RANGES
 from stream_dedup.index.store import Store, WriteBatch
 
 MAX_LOG_OFFSET = 1 << (63 - ROW_BITS)
 """Log offsets are below: a log position holds one, and the number of a row, in 63 bits."""
 MAX_TIME = (1 << 63) - 1
 """Greatest log time, ms."""
-MAX_SHARDS = max(TABLE_COUNTS) * RANGES
-"""Shards of an index with the most tables."""
+MAX_SHARDS = max(TABLE_COUNTS) * 16
+"""Earlier releases purged a trim in steps, sixteen of each table, and stored the next one."""
 
 _MAY_BE_NONE = frozenset({"log_id", "last_checksum", "start", "horizon", "newest", "purge"})
 _STORED_NAMES = {
@@ -53,10 +52,10 @@ class State:
     ``last_void_trim`` is the log offset of the newest void trim, ``complete_trim`` that of the newest valid one that
     listed all that was forgotten there (-1 of none); ``horizon`` is the greatest of the valid trims, and ``newest`` the
     greatest log time of a batch, both in ms; ``articles`` counts the originals that are not
-    trimmed; ``purge`` is the next shard to purge, None when done; ``next_doc_number`` is what the next signed original
-    gets, ``first_doc_number`` that of the first one that is not trimmed; ``withdrawn`` counts the withdrawn entries
-    that are not trimmed. It is stored only where there are some, so that a release that knows no withdrawals opens an
-    index without any, and refuses one with some.
+    trimmed; ``purge`` is a number where trimmed records are still to leave the disk; ``next_doc_number`` is what the
+    next signed original gets, ``first_doc_number`` that of the first one that is not trimmed; ``withdrawn`` counts the
+    withdrawn entries that are not trimmed. It is stored only where there are some, so that a release that knows no
+    withdrawals opens an index without any, and refuses one with some.
     """
 
     log_id: str | None = None

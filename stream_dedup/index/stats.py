@@ -24,9 +24,9 @@ class IndexStats:
     withdrawn: int
     tables: int
     entries_in_memory: int
+    runs: int
+    run_bytes: int
     image_bytes: int
-    image_shards: int
-    shards: int
     image_rows: int
     bytes_on_disk: int
     bytes_unwritten: int
@@ -35,7 +35,6 @@ class IndexStats:
     lists: int
     candidates: int
     folds: int
-    shards_read: int
 
 
 def stats_of(applied: Applied) -> IndexStats:
@@ -52,19 +51,18 @@ def stats_of(applied: Applied) -> IndexStats:
         partitions=len(applied.coverage.partitions),
         withdrawn=len(applied.withdrawn),
         tables=tables.count,
-        entries_in_memory=len(tables.memory),
-        image_bytes=tables.image.bytes,
-        image_shards=tables.image.shards,
-        shards=tables.shards,
+        entries_in_memory=tables.entries_in_memory,
+        runs=tables.most_runs,
+        run_bytes=tables.run_bytes,
+        image_bytes=tables.run_bytes + tables.rows.held_bytes,
         image_rows=int(tables.rows.held is not None),
-        bytes_on_disk=store.number("rocksdb.total-sst-files-size"),
+        bytes_on_disk=store.number("rocksdb.total-sst-files-size") + tables.file_bytes,
         bytes_unwritten=store.number("rocksdb.cur-size-all-mem-tables"),
         bytes_block_cache=store.number("rocksdb.block-cache-usage"),
         lookups=counters.lookups,
         lists=counters.lists,
         candidates=counters.candidates,
         folds=counters.folds,
-        shards_read=counters.shards_read,
     )
 
 

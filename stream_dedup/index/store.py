@@ -42,6 +42,7 @@ from rocksdict import (
 )
 
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError
+from stream_dedup.index.layout import REBUILD
 from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.small_files import is_file
 from stream_dedup.index.temporary import TemporaryFolder
@@ -54,6 +55,10 @@ _BLOOM_BITS = 10
 """Bits a key that say which files do not hold it: 1 % wrong guesses."""
 _LOG_BYTES = 1 << 20
 """Bytes of RocksDB's own log file; it keeps two."""
+WRITE_BUFFERS = 3
+"""Write buffers that may wait to be written to files: what was flushed so many flushes ago is durable."""
+_MOST_NEW_FILES = 16
+"""Files of flushes that are not merged yet: from 20 on RocksDB lets writes wait."""
 _BACKGROUND_JOBS = 2
 """Threads that write and merge files."""
 _OPEN_FILES = -1
@@ -119,6 +124,16 @@ class Store:
         _rocksdb_pid = self._pid
 
     @property
+    def path(self) -> Path:
+        """The data folder."""
+        return self._path
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing in the folder may change."""
+        return self._view is not None
+
+    @property
     def name(self) -> str:
         """The index folder, for messages."""
         return str(self._path.parent)
@@ -169,6 +184,13 @@ class Store:
         with self._translated("flush"):
             self._db.flush(wait)
 
+    @property
+    def is_flushing(self) -> bool:
+        """Whether the next ``flush`` would wait: for the one before it, or for files that are to be merged."""
+        with self._translated("read"):
+            new_files = int(self._db.property_value("rocksdb.num-files-at-level0") or 0)
+        return self.number("rocksdb.num-immutable-mem-table") > 0 or new_files >= _MOST_NEW_FILES
+
     def checkpoint(self, path: Path) -> None:
         """Make a copy by hard links, cheap while both are on one file system."""
         with self._translated("copy"):
@@ -194,7 +216,7 @@ class Store:
     def corrupt(self, reason: str) -> CorruptError:
         """Report damage found in a value; returns the error to raise."""
         self._on_corrupt(reason)
-        return CorruptError(f"index {self.name}: {reason}; delete the folder or run `stream-dedup index rebuild`")
+        return CorruptError(f"index {self.name}: {reason}; {REBUILD}")
 
     def close(self) -> None:
         """Close without flushing more than RocksDB does itself; the store is closed even if this raises.
@@ -275,7 +297,7 @@ def _options(settings: IndexSettings, *, create: bool) -> Options:
     options.set_block_based_table_factory(blocks)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_write_buffer_size(settings.write_buffer_mib << 20)
-    options.set_max_write_buffer_number(3)
+    options.set_max_write_buffer_number(WRITE_BUFFERS)
     options.set_max_background_jobs(_BACKGROUND_JOBS)
     options.set_max_open_files(_OPEN_FILES)
     options.set_keep_log_file_num(2)

@@ -1,39 +1,40 @@
 """The block tables: table t maps the value of block t to the posting list of the entries that have it.
 
-A posting list is, wherever its entries are held:
+Wherever its entries lie, a posting list is, in order of document number and each entry once:
 
-    list = shard in the image, or sealed pieces and tail on disk + older entries in memory + young ones
+    list = its parts in the runs of the table, oldest first (``chains``) + young entries, sorted when they are looked up
 
-in order of document number, and each entry once. A look-up compares the newest N entries of this union as
-of the log position of the query (``scan``). Entries in memory are merged into the stored lists a shard (a sixteenth of
-one table) at a time: each shard knows before which document number its entries are stored, so the parts never overlap.
+A look-up compares the newest N entries of a list as of the log position of the query (``scan``).
 
-The owner of these tables writes rows before it appends their entries here; after a restart entries that are not stored
-in every shard are read from the rows again.
+RocksDB has what the tables are made of: the rows, which their owner writes before it appends their entries here. Runs
+are an image of them: in memory, or in files that are mapped. What a file does not have when the index opens is read
+from the rows again.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import I64, U32, U64
+from stream_dedup.core.arrays import U32, U64
 from stream_dedup.core.model import BLOCKS_PER_WORD, DocNumber
 from stream_dedup.core.probes import KEY_FACTORS
-from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.core.progress import ReportProgress
-from stream_dedup.index.image import Image, starts_of
-from stream_dedup.index.layout import BLOCKS, SHARD_BLOCKS, RowArray
-from stream_dedup.index.posting_lists import NO_LISTS, Level, PostingLists, Source
+from stream_dedup.index.chains import Merge, RunChain
+from stream_dedup.index.layout import RowArray
+from stream_dedup.index.posting_lists import Blocks, PostingLists, Run
 from stream_dedup.index.query import BEST, Near, Query
 from stream_dedup.index.row_column import HeldRows, RowColumn
-from stream_dedup.index.runs import Memory
+from stream_dedup.index.run_folder import RunFolder
+from stream_dedup.index.runs import sorted_run
 from stream_dedup.index.scan import scan
-from stream_dedup.index.settings import RANGES, YOUNG_ENTRIES, IndexSettings
-from stream_dedup.index.store import Store
-from stream_dedup.index.stored_lists import Reach, StoredLists
+from stream_dedup.index.settings import MERGE_PACE, STEP_ENTRIES, YOUNG_ENTRIES, IndexSettings
+from stream_dedup.index.store import WRITE_BUFFERS
+
+MIB = 1 << 20
 
 
 @dataclass(slots=True)
@@ -44,87 +45,127 @@ class Counters:
     lists: int = 0
     candidates: int = 0
     folds: int = 0
-    shards_read: int = 0
-    """Shards that look-ups read from disk."""
+    """Merges of two runs of a table that are done."""
 
 
 class Tables:
-    """Block tables over a store. Document numbers are added in rising order."""
+    """Block tables over rows. Document numbers are added in rising order."""
 
-    def __init__(self, store: Store, rows: RowColumn, count: int, settings: IndexSettings) -> None:
-        self.count = count
+    def __init__(self, rows: RowColumn, files: RunFolder, tables: list[Blocks], settings: IndexSettings) -> None:
         self.rows = rows
-        self.stored = StoredLists(store, count)
-        self.memory = Memory(count)
-        self.image = Image(rows, count, settings.image_mib)
         self.counters = Counters()
-        self._merge_entries = max(settings.fold_entries, 1)
-        self._young_limit = min(YOUNG_ENTRIES, self._merge_entries)
-        self._next_shard = 0
-        self._owed = 0.0
+        self._files = files
+        self._budget = settings.image_mib * MIB
+        fold_entries = max(settings.fold_entries, 1)
+        self.chains = [RunChain(blocks, files, fold_entries, rows.first) for blocks in tables]
+        self._young_limit = min(YOUNG_ENTRIES, fold_entries)
+        self._young = _Young(tables)
+        self._owed = 0
+        """Entries appended since merges went on."""
+        self._flushed: deque[DocNumber] = deque()
+        self._durable_to = rows.after
+        """Document number before which the rows are on disk."""
 
     @property
-    def shards(self) -> int:
-        """Shards of all tables."""
-        return self.count * RANGES
+    def count(self) -> int:
+        """Number of tables."""
+        return len(self.chains)
 
     @property
     def low_watermark(self) -> DocNumber:
         """Document number of the first entry that is not trimmed."""
         return self.rows.first
 
+    @property
+    def run_bytes(self) -> int:
+        """Bytes of all runs, in memory and in files."""
+        return sum(run.bytes for chain in self.chains for run in chain.runs)
+
+    @property
+    def file_bytes(self) -> int:
+        """Bytes of the runs that are files."""
+        return sum(kept.run.bytes for chain in self.chains for kept in chain.kept if kept.path is not None)
+
+    @property
+    def entries_in_memory(self) -> int:
+        """Entries over all tables that are in no file."""
+        kept = sum(len(kept) for chain in self.chains for kept in chain.kept if kept.path is None)
+        return kept + sum(len(chain.newest) for chain in self.chains) + self.count * len(self._young)
+
+    @property
+    def most_runs(self) -> int:
+        """Runs of the table that has most."""
+        return max(len(chain.runs) for chain in self.chains)
+
     def load(self, progress: ReportProgress | None = None) -> None:
-        """After opening: read the entries that are not stored into memory, and fill the image."""
-        for first, rows in self.rows.scan(self.stored.complete_to):
-            self.memory.add_entries(keys_of(rows), _doc_numbers(first, rows))
-            self.memory.merge_young()
-        older = self.memory.older
-        for table in range(self.count):
-            run = older[table]
-            older[table] = run.not_before(self.stored.stored_before(table)[run.blocks])
-        self.memory.older_end = self.rows.after
-        self._load_image(progress)
+        """After opening: map the run files that fit, hold the rows, and make runs of what no file has."""
+        for chain in self.chains:
+            chain.load(self.rows.after)
+        self._files.remove_others([path for chain in self.chains for path in chain.paths])
+        missing = min(chain.end for chain in self.chains)
+        held = HeldRows(self.rows.first, self.rows.kind) if self._has_room_for_rows() else None
+        start = missing if held is None else self.rows.first
+        for first, rows in self.rows.scan(start):
+            if held is not None:
+                held.set_rows(first, rows)
+            after = DocNumber(first + len(rows))
+            if after > missing:
+                self._append_missing(first, rows, after)
+            if progress is not None:
+                progress(after - start, self.rows.after - start)
+        self.rows.held = held
+        if progress is not None:
+            progress(1, 1)
 
     def append_entries(self, rows: RowArray) -> None:
-        """Append entries whose rows were just written, and merge some shards when their turn has come."""
+        """Append entries whose rows were just written, and go on with merges."""
         first = self.rows.after
         self.rows.rows_written(rows)
-        self.memory.add_entries(keys_of(rows), _doc_numbers(first, rows))
-        if self.memory.young_count > self._young_limit:
-            self.memory.merge_young()
-        self._owed += len(rows) * self.shards / self._merge_entries
-        steps = min(int(self._owed), self.shards)
-        if steps:
-            self._owed = 0.0 if steps == self.shards else self._owed - steps
-            for _ in range(steps):
-                self._merge_next()
-        self.image.shrink()
+        if self.rows.held_bytes > self._budget:
+            self.rows.held = None
+        self._young.add(keys_of(rows), _doc_numbers(first, rows))
+        if len(self._young) > self._young_limit:
+            self._merge_young()
+        self._merge(len(rows))
+
+    def note_flush(self, *, durable: bool) -> None:
+        """Note that the rows so far are flushed, with ``durable`` that they are on disk already."""
+        self._flushed.append(self.rows.after)
+        while len(self._flushed) > (0 if durable else WRITE_BUFFERS):
+            self._durable_to = self._flushed.popleft()
 
     def merge_all(self) -> None:
-        """Merge all entries in memory into the stored lists."""
-        self.memory.merge_young()
-        for _ in range(self.shards):
-            self._merge_next()
+        """Merge all that is to be merged."""
+        self._merge_young()
+        for chain in self.chains:
+            chain.fold(self.rows.after)
+        self._finish_merges()
 
     def drop_entries_before(self, low_watermark: DocNumber) -> None:
-        """Drop entries before a document number; ``purge`` deletes them from disk."""
+        """Drop entries before a document number. In runs they are hidden until these are merged."""
         self.rows.drop_rows_before(low_watermark)
-        self.memory.drop_entries_before(low_watermark)
+        self._merge_young()
+        for chain in self.chains:
+            chain.drop_entries_before(low_watermark)
 
-    def purge(self, shard: int) -> None:
-        """Delete the trimmed entries of one shard from disk."""
-        self.stored.purge(shard, self.low_watermark)
-        self.image.drop_entries_before(shard, self.low_watermark)
+    def remove_trimmed(self) -> None:
+        """Rewrite every run that has trimmed entries."""
+        self._finish_merges()
+        for chain in self.chains:
+            chain.rewrite_trimmed()
+        self._finish_merges()
+
+    def close(self) -> None:
+        """Give up the merges under way: their entries are merged again later."""
+        for chain in self.chains:
+            chain.close()
+        self._files.close(self._durable_to)
 
     def near(self, query: Query) -> Near:
         """Return the near entries of every article of a query."""
-        stored = self._stored(query)
-        young = self.memory.young()
+        young = self._young.runs() if len(self._young) else None
         lists = PostingLists(
-            [
-                [self.image.level(table), stored[table], self.memory.older[table].level, young[table].level]
-                for table in range(self.count)
-            ]
+            [[*chain.runs, *(() if young is None else (young[table],))] for table, chain in enumerate(self.chains)]
         )
         held = self.rows.held
         near = scan(query, lists, self.rows.fetch if held is None else held.rows)
@@ -141,73 +182,92 @@ class Tables:
             near = self.near(query)
         return near
 
-    def _stored(self, query: Query) -> list[Level]:
-        """Read the lists of the query that are not in the image."""
-        if self.image.shards == self.shards:
-            return [NO_LISTS] * self.count
-        absent = [
-            state.stored_before > 0 and not self.image.holds(shard) for shard, state in enumerate(self.stored.shards)
-        ]
-        if not any(absent):
-            return [NO_LISTS] * self.count
-        wanted = _wanted(query, self.count)
-        wanted &= np.repeat(np.array(absent).reshape(self.count, RANGES), SHARD_BLOCKS, axis=1)
-        reach = Reach(query.bucket_limit, *query.past)
-        return [self._stored_in(table, np.flatnonzero(wanted[table]), reach) for table in range(self.count)]
+    def runs_of(self, table: int) -> Iterator[Run]:
+        """Yield every run of a table, oldest first."""
+        yield from self.chains[table].runs
+        if len(self._young):
+            yield self._young.runs()[table]
 
-    def _stored_in(self, table: int, blocks: I64, reach: Reach) -> Level:
-        if not len(blocks):
-            return NO_LISTS
-        stored = self.stored.read(table, blocks, reach)
-        counts = np.zeros(BLOCKS, np.int64)
-        counts[blocks] = stored.counts
-        starts = starts_of(counts)
-        sources = []
-        for part in np.unique(blocks // SHARD_BLOCKS).tolist():
-            first = part * SHARD_BLOCKS
-            sources.append(Source(first, starts[first : first + SHARD_BLOCKS + 1], stored.keys, stored.doc_numbers))
-        self.counters.shards_read += len(sources)
-        return Level(tuple(sources))
+    def _has_room_for_rows(self) -> bool:
+        return HeldRows.size(self.rows.first, self.rows.after, self.rows.kind) <= self._budget
 
-    def _merge_next(self) -> None:
-        shard = self._next_shard
-        self._next_shard = (shard + 1) % self.shards
-        table, part = divmod(shard, RANGES)
-        run = self.memory.older[table]
-        rows = run.part(part * SHARD_BLOCKS, (part + 1) * SHARD_BLOCKS)
-        merged = run.take(rows)
-        self.stored.append(shard, merged, self.memory.older_end)
-        if len(merged):
-            self.memory.older[table] = run.without(rows)
-        if self.image.holds(shard):
-            self.image.merge(shard, merged)
-        else:
-            self.image.hold_shard(shard, lambda: self.source(shard), spare=2)
-        self.counters.folds += 1
+    def _append_missing(self, first: DocNumber, rows: RowArray, after: DocNumber) -> None:
+        """Append the entries of rows to the tables that have no file with them."""
+        keys, doc_numbers = keys_of(rows), _doc_numbers(first, rows)
+        for chain in self.chains:
+            there = max(chain.end - first, 0)
+            if there < len(rows):
+                chain.append(np.ascontiguousarray(keys[there:, chain.blocks.word]), doc_numbers[there:], after)
+        self._merge(len(rows))
 
-    def source(self, shard: int) -> Source:
-        """Read a whole stored shard."""
-        stored = self.stored.read_shard(shard)
-        return Source(shard % RANGES * SHARD_BLOCKS, starts_of(stored.counts), stored.keys, stored.doc_numbers)
+    def _merge_young(self) -> None:
+        if len(self._young):
+            keys, doc_numbers = self._young.take()
+            for chain in self.chains:
+                chain.append(np.ascontiguousarray(keys[:, chain.blocks.word]), doc_numbers, self.rows.after)
 
-    def _load_image(self, progress: ReportProgress | None) -> None:
-        """Load rows, then shards; progress counts a step for each shard, and as many in all for the rows."""
-        whole = 2 * self.shards
-        if self.image.has_room_for_rows():
-            held = HeldRows(self.rows.first, self.rows.kind)
-            for first, rows in self.rows.scan(self.rows.first):
-                held.set_rows(first, rows)
-                if progress is not None:
-                    done = first + len(rows) - self.rows.first
-                    progress(self.shards * done // (self.rows.after - self.rows.first), whole)
-            self.rows.held = held
-        for shard in range(self.shards):
-            if not self.image.hold_shard(shard, lambda shard=shard: self.source(shard)):  # type: ignore[misc]
-                break
-            if progress is not None:
-                progress(self.shards + shard + 1, whole)
-        if progress is not None:
-            progress(whole, whole)
+    def _merge(self, appended: int) -> None:
+        """Go on with every merge, at a pace that ends it before its next one is due.
+
+        That is when as many entries were appended as its newer run has; its older one has at most FANOUT times as many.
+        """
+        self._owed += appended
+        if self._owed >= STEP_ENTRIES:
+            for chain, merge in self._merges():
+                self._step(chain, merge, self._owed * MERGE_PACE)
+            self._owed = 0
+        self._files.remove_some(self._durable_to)
+
+    def _finish_merges(self) -> None:
+        while merges := self._merges():
+            chain, merge = merges[0]
+            self._step(chain, merge, merge.left)
+
+    def _step(self, chain: RunChain, merge: Merge, most: int) -> None:
+        chain.step(merge, most)
+        self.counters.folds += merge.merging.done
+
+    def _merges(self) -> list[tuple[RunChain, Merge]]:
+        return [(chain, merge) for chain in self.chains for merge in chain.merges]
+
+
+class _Young:
+    """The newest entries, in the order of the log; sorted when they are looked up."""
+
+    def __init__(self, tables: list[Blocks]) -> None:
+        self._tables = tables
+        self._parts: list[tuple[U64, U32]] = []
+        self._count = 0
+        self._sorted: list[Run] | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, keys: U64, doc_numbers: U32) -> None:
+        """Append keys (shape (n, 4)) of the next document numbers."""
+        self._parts.append((keys, doc_numbers))
+        self._count += len(doc_numbers)
+        self._sorted = None
+
+    def runs(self) -> list[Run]:
+        """Return the entries as a run of each table."""
+        if self._sorted is None:
+            keys, doc_numbers = self._whole()
+            words = [np.ascontiguousarray(keys[:, word]) for word in range(len(self._tables) // BLOCKS_PER_WORD)]
+            self._sorted = [sorted_run(blocks, words[blocks.word], doc_numbers) for blocks in self._tables]
+        return self._sorted
+
+    def take(self) -> tuple[U64, U32]:
+        """Return keys and document numbers of all entries, and forget them."""
+        whole = self._whole()
+        self._parts, self._count, self._sorted = [], 0, None
+        return whole
+
+    def _whole(self) -> tuple[U64, U32]:
+        if len(self._parts) > 1:
+            keys, doc_numbers = zip(*self._parts, strict=True)
+            self._parts = [(np.concatenate(keys), np.concatenate(doc_numbers))]
+        return self._parts[0]
 
 
 def keys_of(rows: RowArray) -> U64:
@@ -218,14 +278,3 @@ def keys_of(rows: RowArray) -> U64:
 
 def _doc_numbers(first: DocNumber, rows: RowArray) -> U32:
     return np.arange(first, first + len(rows)).astype(np.uint32)
-
-
-def _wanted(query: Query, tables: int) -> NDArray[np.bool_]:
-    """Return which posting lists are looked up, shape (tables, blocks)."""
-    wanted = np.zeros((tables, BLOCKS), bool)
-    own = np.concatenate([blocks_of(query.keys[:, word]) for word in range(tables // BLOCKS_PER_WORD)], axis=1)
-    number = (query.plan >> np.uint32(16)).astype(np.intp)
-    masks = query.plan.astype(np.uint16)
-    queries = np.arange(len(query))[:, np.newaxis]
-    wanted[np.broadcast_to(number, (len(query), number.shape[1])), own[queries, number] ^ masks] = True
-    return wanted

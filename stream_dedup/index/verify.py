@@ -1,8 +1,8 @@
 """Verification: the whole index is read and compared with itself.
 
-The rows must be those of the originals, and the stored lists must hold exactly the keys of the entries that are stored.
-Instead of holding both in memory, each list is reduced to a count and a sum of mixed entries, which depend on
-nothing but its content: 4 MiB for any size of index (16 with sixteen tables).
+The rows must be those of the originals, and the runs of each table must hold exactly the keys of the entries that are
+not trimmed. Instead of holding both in memory, the lists of equal first 16 bits are reduced to a count and a sum of
+mixed entries, which depend on nothing but their content: 4 MiB for any size of index (16 with sixteen tables).
 """
 
 from __future__ import annotations
@@ -12,20 +12,23 @@ from collections.abc import Iterator
 import numpy as np
 
 from stream_dedup.core.arrays import I64, U32, U64
-from stream_dedup.core.model import BLOCKS_PER_WORD, DocNumber, SourceOffset
+from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, DocNumber, SourceOffset
 from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.applying import Applied
-from stream_dedup.index.layout import BLOCKS, SHARD_BLOCKS, RowArray
-from stream_dedup.index.posting_lists import Source
+from stream_dedup.index.layout import RowArray
+from stream_dedup.index.posting_lists import Run
 from stream_dedup.index.records import StoredRecord, StoredRecords
+from stream_dedup.index.runs import blocks_in
 from stream_dedup.index.segments import Coverage, SourceKey
-from stream_dedup.index.settings import RANGES
 from stream_dedup.index.tables import Tables, keys_of
 
 _PROBLEMS = 20
 """Problems listed before the rest is left out: one damaged file spoils thousands of lists."""
+_LISTS = 1 << BLOCK_BITS
+_ENTRIES = 1 << 20
+"""Entries of a run that are read at once."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 """Odd, so that mixing loses nothing (the golden ratio's bits)."""
 
@@ -34,7 +37,7 @@ def verify(applied: Applied, progress: ReportProgress | None) -> list[str]:
     """Return the problems found, at most a score; empty where everything fits."""
     problems: list[str] = []
     steps = _steps(applied)
-    whole = applied.state.next_offset - applied.state.low_watermark + applied.tables.count * BLOCKS
+    whole = applied.state.next_offset - applied.state.low_watermark + applied.tables.count * _LISTS
     try:
         for done, found in steps:
             problems.extend(found)
@@ -67,9 +70,9 @@ def _steps(applied: Applied) -> Iterator[tuple[int, list[str]]]:
     )
     yield done, list(_check_coverage(rows, applied.coverage))
     yield done, list(applied.withdrawn.problems(state.first_doc_number, state.next_doc_number))
-    for shard in range(tables.shards):
-        found = list(_check_shard(tables, shard, expected))
-        done += SHARD_BLOCKS
+    for table in range(tables.count):
+        found = list(_check_table(tables, table, expected))
+        done += _LISTS
         yield done, found
 
 
@@ -77,19 +80,19 @@ class _Sums:
     """Count and sum of each list."""
 
     def __init__(self, tables: Tables) -> None:
-        self._stored_before = [tables.stored.stored_before(table) for table in range(tables.count)]
-        self.counts = np.zeros((tables.count, BLOCKS), np.int64)
-        self.sums = np.zeros((tables.count, BLOCKS), np.uint64)
+        self.counts = np.zeros((tables.count, _LISTS), np.int64)
+        self.sums = np.zeros((tables.count, _LISTS), np.uint64)
 
     def add_rows(self, rows: RowArray, first: DocNumber) -> None:
         keys = keys_of(rows)
         doc_numbers = np.arange(first, first + len(rows))
-        for table, before in enumerate(self._stored_before):
+        for table in range(len(self.counts)):
             words = keys[:, table // BLOCKS_PER_WORD]
-            values = blocks_of(words)[:, table % BLOCKS_PER_WORD]
-            stored = doc_numbers < before[values]
-            np.add.at(self.counts[table], values[stored], 1)
-            np.add.at(self.sums[table], values[stored], _mixed(words[stored], doc_numbers[stored]))
+            self.add(table, blocks_of(words)[:, table % BLOCKS_PER_WORD].astype(np.int64), words, doc_numbers)
+
+    def add(self, table: int, lists: I64, words: U64, doc_numbers: I64 | U32) -> None:
+        np.add.at(self.counts[table], lists, 1)
+        np.add.at(self.sums[table], lists, _mixed(words, doc_numbers))
 
 
 def _mixed(keys: U64, doc_numbers: I64 | U32) -> U64:
@@ -126,34 +129,34 @@ def _check_coverage(rows: StoredRecords, coverage: Coverage) -> Iterator[str]:
                 yield f"{name} goes beyond log record {segment.log_offset}"
 
 
-def _check_shard(tables: Tables, shard: int, expected: _Sums) -> Iterator[str]:
-    table, part = divmod(shard, RANGES)
-    source = tables.source(shard)
-    first = part * SHARD_BLOCKS
-    here = slice(first, first + SHARD_BLOCKS)
-    lists = np.repeat(np.arange(SHARD_BLOCKS), np.diff(source.starts))
-    for index in np.unique(lists[1:][(np.diff(source.doc_numbers.astype(np.int64)) <= 0) & (lists[1:] == lists[:-1])]):
-        yield f"list {table}/{first + index} is not in order of log position"
-    counts, sums = _sums(source, lists, tables.low_watermark)
-    for index in np.flatnonzero((counts != expected.counts[table, here]) | (sums != expected.sums[table, here])):
-        at = first + index
-        yield f"list {table}/{at}: its {counts[index]} entries are not the {expected.counts[table, at]} of the log"
-    held = tables.image.source(shard)
-    if held is not None and not _same(held, source):
-        yield f"shard {shard}: the image is not the stored shard"
+def _check_table(tables: Tables, table: int, expected: _Sums) -> Iterator[str]:
+    held = _Sums(tables)
+    last = -1
+    for run in tables.runs_of(table):
+        if len(run) and int(run.doc_numbers.min()) <= last:
+            yield f"table {table}: a run has entries from before those of an older run"
+        last = max(last, int(run.doc_numbers.max(initial=0)))
+        yield from _check_run(run, held, tables.low_watermark)
+    wrong = (held.counts[table] != expected.counts[table]) | (held.sums[table] != expected.sums[table])
+    for at in np.flatnonzero(wrong).tolist():
+        counts = held.counts[table, at], expected.counts[table, at]
+        yield f"list {table}/{at}: its {counts[0]} entries are not the {counts[1]} of the log"
 
 
-def _sums(source: Source, lists: I64, low_watermark: DocNumber) -> tuple[I64, U64]:
-    # A stored list may hold trimmed entries until they are purged: the low watermark hides them.
-    live = source.doc_numbers >= low_watermark
-    sums = np.zeros(SHARD_BLOCKS, np.uint64)
-    np.add.at(sums, lists[live], _mixed(source.keys[live], source.doc_numbers[live]))
-    return np.bincount(lists[live], minlength=SHARD_BLOCKS), sums
-
-
-def _same(held: Source, stored: Source) -> bool:
-    """Whether the image of a shard is its lists (of sealed pieces the disk may hold more that is trimmed)."""
-    if len(held.keys) == len(stored.keys):
-        pairs = ((held.starts, stored.starts), (held.keys, stored.keys), (held.doc_numbers, stored.doc_numbers))
-        return all(np.array_equal(one, other) for one, other in pairs)
-    return len(held.keys) < len(stored.keys)
+def _check_run(run: Run, held: _Sums, low_watermark: DocNumber) -> Iterator[str]:
+    """Check the order and the directory of a run, and add its entries that are not trimmed."""
+    table, bits = run.blocks
+    entries = np.zeros(len(run.starts) - 1, np.int64)
+    last = -1
+    for start in range(0, len(run), _ENTRIES):
+        words, doc_numbers = run.keys[start : start + _ENTRIES], run.doc_numbers[start : start + _ENTRIES]
+        blocks = blocks_in(run.blocks, words)
+        order = np.concatenate(([last], blocks << 32 | doc_numbers))
+        for at in np.flatnonzero(np.diff(order) <= 0).tolist():
+            yield f"list {table}/{blocks[at] >> (bits - BLOCK_BITS)} is not in order of log position"
+        last = int(order[-1])
+        np.add.at(entries, blocks >> run.shift, 1)
+        live = doc_numbers >= low_watermark
+        held.add(table, blocks[live] >> (bits - BLOCK_BITS), words[live], doc_numbers[live])
+    if not np.array_equal(np.cumsum(entries), run.starts[1:]):
+        yield f"table {table}: the directory of a run is not that of its entries"

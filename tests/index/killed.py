@@ -5,10 +5,11 @@ from pathlib import Path
 
 from stream_dedup.core.rules import DIRECTED
 from stream_dedup.index import IndexSettings, LogIndex
+from tests.index.run_cases import set_small_runs
 from tests.logs import scheme_of
 from tests.random_logs import RandomLog, stepwise_log
 
-SETTINGS = IndexSettings(fold_entries=2_000, flush_entries=150)
+SETTINGS = IndexSettings(fold_entries=60, flush_entries=150)
 BATCHES = 240
 SCHEME = scheme_of(8)
 RULES = {
@@ -36,7 +37,8 @@ def the_log() -> RandomLog:
 
 
 def main(path: str) -> int:
-    """Called in a forked process; returns its exit code."""
+    """Called in a forked process; returns its exit code. Runs of a few entries are files."""
+    set_small_runs()
     index = LogIndex.open(Path(path), scheme=SCHEME, settings=SETTINGS)
     if index.log_id is None:
         index.begin("a log")

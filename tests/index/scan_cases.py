@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
 from stream_dedup.core.arrays import I64, U8, U32, U64
-from stream_dedup.core.model import FORM_BYTES, DocNumber
+from stream_dedup.core.model import BLOCK_BITS, FORM_BYTES, DocNumber
 from stream_dedup.core.probes import directed, exact_plan, keys, sketch_words, sure_masks, words
-from stream_dedup.core.rules import DIRECTED, EXACT, Rules
+from stream_dedup.core.rules import DIRECTED, EXACT, Rules, greatest_distance
 from stream_dedup.index.layout import RowArray, row_type
-from stream_dedup.index.posting_lists import LISTS, PART_LISTS, PARTS, Level, PostingLists, Source
+from stream_dedup.index.posting_lists import Blocks, PostingLists, Run
 from stream_dedup.index.query import Near, Query
 from stream_dedup.index.row_chunks import RowChunks
 from tests.definition import QUERY_TIME, near_by_definition, plain_entries
 from tests.logs import scheme_of
 
+BLOCK_WIDTHS = [16, 20, 24]
 Found = list[list[tuple[int, int]]]
 """Of each query (distance, document number)."""
 
@@ -36,10 +38,6 @@ class World:
     def sketches(self) -> U8:
         """Sketch of each entry."""
         return np.ascontiguousarray(self.rows["sketch"]).view(np.uint8)
-
-    def blocks(self, table: int) -> I64:
-        """Block of each entry."""
-        return _block(self.keys, table)
 
 
 def make_world(
@@ -71,32 +69,51 @@ def make_world(
     return World(signatures, rng.integers(0, 256, (n, 8 * tables), dtype=np.uint8), rows, keys(signatures, groups))
 
 
-def make_lists(world: World, tables: int, stored: np.ndarray, young: int) -> PostingLists:
-    """Stored up to a number of each part; then one older source a table; then one young one from ``young`` on."""
-    return PostingLists([_levels(world, table, stored[table], young) for table in range(tables)])
-
-
-def _levels(world: World, table: int, stored: np.ndarray, young: int) -> list[Level]:
-    doc_numbers = np.arange(len(world.rows))
-    limit = np.minimum(stored, young)[world.blocks(table) // PART_LISTS]
-    parts = tuple(
-        _source(world, table, doc_numbers[(doc_numbers < limit) & (world.blocks(table) // PART_LISTS == part)], part)
-        for part in range(PARTS)
+def make_lists(world: World, tables: int, *ends: int, bits: int = BLOCK_BITS) -> PostingLists:
+    """Of each table a run of the entries up to each of these document numbers, and one of the rest."""
+    widest = Blocks(0, bits).directory_bits(len(world.rows))
+    bounds = [0, *ends, len(world.rows)]
+    return PostingLists(
+        [
+            [_run(world, Blocks(table, bits), bounds[at], bounds[at + 1], widest) for at in range(len(bounds) - 1)]
+            for table in range(tables)
+        ]
     )
-    older = _source(world, table, doc_numbers[(doc_numbers >= limit) & (doc_numbers < young)])
-    return [Level(parts), Level((older,)), Level((_source(world, table, doc_numbers[doc_numbers >= young]),)), Level()]
 
 
-def _source(world: World, table: int, doc_numbers: I64, part: int | None = None) -> Source:
-    first, count = (0, LISTS) if part is None else (part * PART_LISTS, PART_LISTS)
-    blocks = world.blocks(table)[doc_numbers] - first
-    order = np.argsort(blocks, kind="stable")
-    starts = np.concatenate(([0], np.cumsum(np.bincount(blocks, minlength=count)))).astype(np.uint32)
-    return Source(first, starts, world.keys[doc_numbers[order], table // 4], doc_numbers[order].astype(np.uint32))
+def drawn_lists(rng: np.random.Generator, world: World, tables: int, bits: int = BLOCK_BITS) -> PostingLists:
+    """Of each table up to five runs, some of them empty, with directories of any width."""
+    return PostingLists([_drawn_runs(rng, world, Blocks(table, bits)) for table in range(tables)])
 
 
-def _block(of: U64, table: int) -> I64:
-    return ((of[:, table // 4] >> np.uint64(48 - table % 4 * 16)) & np.uint64(0xFFFF)).astype(np.int64)
+def _drawn_runs(rng: np.random.Generator, world: World, blocks: Blocks) -> list[Run]:
+    n = len(world.rows)
+    bounds = [0, *sorted(rng.integers(0, n + 1, rng.integers(0, 5)).tolist()), n]
+    widths = [0, 1, 6, 10, blocks.bits if blocks.bits == BLOCK_BITS else 12]
+    return [_run(world, blocks, first, after, int(rng.choice(widths))) for first, after in pairwise(bounds)]
+
+
+def _run(world: World, blocks: Blocks, first: int, after: int, directory_bits: int) -> Run:
+    words = world.keys[first:after, blocks.word]
+    return plain_run(blocks, words, np.arange(first, after).astype(np.uint32), directory_bits)
+
+
+def plain_run(blocks: Blocks, words: U64, doc_numbers: U32, directory_bits: int) -> Run:
+    """A run by its definition: sorted by block, then document number; a bucket has the blocks of equal highest bits."""
+    own = plain_blocks(blocks, words)
+    order = np.lexsort((doc_numbers, own))
+    counts = np.bincount(own >> (blocks.bits - directory_bits), minlength=1 << directory_bits)
+    starts = np.concatenate(([0], np.cumsum(counts))).astype(np.uint32)
+    return Run(blocks, starts, words[order], doc_numbers[order])
+
+
+def plain_blocks(blocks: Blocks, words: U64) -> I64:
+    """Block of each word, bit by bit: from bit 16t on, counted from the highest, and after the last the first."""
+    found = np.zeros(len(words), np.int64)
+    for bit in range(blocks.bits):
+        at = (16 * (blocks.table % 4) + bit) % 64
+        found |= ((words >> np.uint64(63 - at)) & np.uint64(1)).astype(np.int64) << (blocks.bits - 1 - bit)
+    return found
 
 
 def ask(world: World, queries: I64, plan: U32, **changes: Any) -> Query:  # noqa: ANN401 - fields of several types
@@ -149,7 +166,12 @@ def rules_for(query: Query, tables: int, probes: int | None, k: int) -> list[Rul
     """The rules that each article's query follows: exact search of k bits where ``probes`` is None."""
     has_form, has_far = query.form_words > 0, query.far_equal > 0
     rules = Rules(
-        scheme_of(tables, 0 if query.sketches is None else query.sketches.shape[1] * 8, form=has_form),
+        scheme_of(
+            tables,
+            0 if query.sketches is None else query.sketches.shape[1] * 8,
+            form=has_form,
+            block_bits=query.block_bits,
+        ),
         search=EXACT if probes is None else DIRECTED,
         distance=k if probes is None else None,
         probes=probes,
@@ -181,9 +203,11 @@ def candidates(query: Query, world: World) -> int:
 def _candidates(query: Query, world: World, article: int) -> int:
     count = 0
     for lookup in query.plan[article if len(query.plan) > 1 else 0].tolist():
-        table, mask = lookup >> 16, lookup & 0xFFFF
-        value = int(_block(query.keys[article : article + 1], table)[0]) ^ mask
-        earlier = int((world.blocks(table)[: query.before[article]] == value).sum())
+        table, mask = lookup >> query.block_bits, lookup & ((1 << query.block_bits) - 1)
+        blocks = Blocks(table, query.block_bits)
+        value = int(plain_blocks(blocks, query.keys[article : article + 1, blocks.word])[0]) ^ mask
+        words_before = world.keys[: query.before[article], blocks.word]
+        earlier = int((plain_blocks(blocks, words_before) == value).sum())
         count += min(earlier, query.bucket_limit)
     return count
 
@@ -200,17 +224,18 @@ def numbered(near: Near, queries: int) -> Found:
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """Entries in levels, and queries of every kind."""
+    """Entries in runs, and queries of every kind."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     tables = draw(st.sampled_from([4, 8, 16]))
     sketch_bytes = draw(st.sampled_from([0, 8, 16, 32]))
     form = sketch_bytes > FORM_BYTES and draw(st.booleans())
     world = make_world(rng, draw(st.integers(1, 120)), tables, draw(st.integers(0, 40)), sketch_bytes, form=form)
     n = len(world.rows)
-    lists = make_lists(world, tables, rng.integers(0, n + 1, (tables, PARTS)), draw(st.integers(0, n)))
+    bits = draw(st.sampled_from(BLOCK_WIDTHS))
+    lists = drawn_lists(rng, world, tables, bits)
     articles = rng.integers(0, n, draw(st.integers(0, 12)))
     probes = draw(st.none() | st.integers(1, 200)) if tables == 4 else draw(st.integers(1, 200))
-    k = draw(st.integers(0, 11))
+    k = draw(st.integers(0, min(11, greatest_distance(bits))))
     most = draw(st.sampled_from([0, 3, 11, 40, 64, 256]))
     reach = rng.choice([0, k], len(articles)) if probes is None else rng.integers(0, most + 1, len(articles))
     least_equal = np.where(reach > 0, rng.integers(0, 2 * sketch_bytes + 1, len(articles)), 0)
@@ -218,7 +243,8 @@ def cases(draw: st.DrawFn) -> Case:
     query = ask(
         world,
         articles,
-        exact_plan(k) if probes is None else directed(world.margins[articles], probes),
+        exact_plan(k, bits) if probes is None else directed(world.margins[articles], probes, bits),
+        block_bits=bits,
         directed=probes is not None,
         before=rng.integers(0, n + 1, len(articles)) if draw(st.booleans()) else articles,
         reach=reach,

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ import pytest
 from stream_dedup.core.model import Judgement, log_position
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError
 from stream_dedup.index import IndexSettings, LogIndex
-from stream_dedup.index.layout import chunk_key, offset_key, page_keys, segment_key
+from stream_dedup.index.layout import chunk_key, offset_key, segment_key
+from stream_dedup.index.posting_lists import Run
 from tests.amount import sampled
 from tests.index import killed
 from tests.index.checks import build
@@ -124,28 +126,40 @@ def _write(index: LogIndex, key: bytes, value: bytes) -> None:
     index._applied.store.write(batch)
 
 
-HEADER = 130
-"""Bytes of a page before its entries."""
+def _run(index: LogIndex) -> Run:
+    """The run of the third table that has all entries."""
+    (run,) = index._applied.tables.runs_of(2)
+    return run
 
 
-def _some_page(index: LogIndex) -> tuple[bytes, bytes]:
-    """A page of the third table that has two lists of one entry each."""
-    keys = page_keys(2, np.arange(1 << 10))
-    pages = zip(keys, index._applied.store.get(keys), strict=True)
-    return next((key, page) for key, page in pages if len(page) == HEADER + 20 and max(page[:HEADER]) == 1)
+def _problems(index: LogIndex) -> set[str]:
+    """What verify finds, without the numbers."""
+    return {re.sub(r"\d+", "N", problem) for problem in index.verify()}
 
 
-def test_verify_finds_a_missing_page(kept: Path) -> None:
-    """Every entry of the log is in its list of each table, on disk as in the image."""
-    index = open_index(kept)
-    _write(index, _some_page(index)[0], b"")
-    problems = index.verify()
-    assert [re.sub(r"\d+", "N", problem) for problem in problems] == [
-        "list N/N: its N entries are not the N of the log",
-        "list N/N: its N entries are not the N of the log",
-        "shard N: the image is not the stored shard",
-    ]
-    index.close()
+ENTRIES = "list N/N: its N entries are not the N of the log"
+DIRECTORY = "table N: the directory of a run is not that of its entries"
+ORDER = "list N/N is not in order of log position"
+LATER = "table N: a run has entries from before those of an older run"
+MORE = "and perhaps more: stopped looking"
+
+
+def test_verify_finds_a_missing_run(kept: Path) -> None:
+    """Every entry of the log is in its list of each table."""
+    with open_index(kept) as index:
+        index._applied.tables.chains[2].kept.pop(0)
+        assert _problems(index) == {ENTRIES, MORE}
+
+
+def test_verify_finds_runs_in_another_order(kept: Path) -> None:
+    """A list is its parts in the runs, one after the other."""
+    with open_index(kept) as index:
+        chain = index._applied.tables.chains[2]
+        index.apply([batch_record(40, START_TIME, [5], [5000])])
+        index._applied.tables._merge_young()
+        assert index.verify() == []
+        chain.newest, chain.kept[0] = chain.kept[0].run, replace(chain.kept[0], run=chain.newest)
+        assert _problems(index) == {LATER}
 
 
 def test_verify_finds_changed_rows(kept: Path) -> None:
@@ -164,19 +178,27 @@ def test_verify_finds_changed_rows(kept: Path) -> None:
 
 
 def test_verify_finds_a_changed_entry(kept: Path) -> None:
-    """A log position or a fingerprint that the log does not have."""
-    index = open_index(kept)
-    key, page = _some_page(index)
-    first, second = page[HEADER : HEADER + 10], page[HEADER + 10 :]
-    _write(index, key, page[:HEADER] + first[:9] + bytes([first[9] ^ 1]) + second)
-    assert len(index.verify()) == 2
-    _write(index, key, bytes([2, *bytes(HEADER - 1)]) + first + first)
-    assert "is not in order of log position" in index.verify()[0]
-    _write(index, key, page[:HEADER] + bytes([first[0] ^ 1]) + first[1:] + second)
-    assert "entries are not the 1 of the log" in index.verify()[0]
-    _write(index, key, page[:-10])
-    assert "does not fit its counts of 2 entries" in index.verify()[0]
-    index.close()
+    """A document number or a key that the log does not have, entries out of order, and another directory."""
+    with open_index(kept) as index:
+        run = _run(index)
+        run.doc_numbers[7] ^= 1
+        assert _problems(index) == {ENTRIES}
+        run.doc_numbers[7] ^= 1
+        run.keys[7] ^= np.uint64(1 << 48)  # of another table's block
+        assert _problems(index) == {ENTRIES}
+        run.keys[7] ^= np.uint64(1 << 48)
+        run.keys[7] ^= np.uint64(1 << 31)  # the highest bit of the block
+        assert _problems(index) >= {ENTRIES, DIRECTORY, ORDER}
+        run.keys[7] ^= np.uint64(1 << 31)
+        for array in (run.keys, run.doc_numbers):
+            array[[7, 8]] = array[[8, 7]]
+        assert _problems(index) == {ORDER}
+        for array in (run.keys, run.doc_numbers):
+            array[[7, 8]] = array[[8, 7]]
+        run.starts[9] += 1
+        assert _problems(index) == {DIRECTORY}
+        run.starts[9] -= 1
+        assert index.verify() == []
 
 
 def test_verify_finds_a_source_range_without_its_record(kept: Path) -> None:

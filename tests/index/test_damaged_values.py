@@ -58,7 +58,7 @@ def judge_all(path: Path) -> None:
         ("horizon", ["x", 1 << 63]),
         ("newest", ["x", 1 << 63]),
         ("articles", [None, -1, "x"]),
-        ("purge", [-1, "x", 64, 9001]),
+        ("purge", [-1, "x", 256, 9001]),
         ("next_ordinal", [None, -1, "x", 0, 5, 149, 151, 1 << 31, 1 << 40]),
         ("floor_ordinal", [None, -1, "x", 5, 1 << 31]),
         ("unknown", [1]),

@@ -141,6 +141,38 @@ def test_what_a_killed_worker_reads_again_is_bounded_in_entries_and_in_records(
     index.close()
 
 
+def test_a_flush_is_put_off_while_the_one_before_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No batch waits for the disk; what was put off follows with the next batch."""
+    flushes: list[int] = []
+    index = LogIndex.open(tmp_path, scheme=SCHEME, settings=IndexSettings(flush_entries=64))
+    build(index, [rules_record(0)])
+    monkeypatch.setattr(Store, "flush", lambda *_, **__: flushes.append(index.next_offset))
+    for at in range(1, 12):
+        monkeypatch.setattr(Store, "is_flushing", at in range(4, 8))
+        index.apply([batch_record(at, START_TIME, range(32), range(at * 100, at * 100 + 32))])
+    monkeypatch.undo()
+    assert flushes == [3, 9, 11]
+    index.close()
+
+
+def test_a_store_says_that_a_flush_is_under_way(tmp_path: Path) -> None:
+    """Until it is written, and no longer."""
+    index = LogIndex.open(tmp_path, scheme=SCHEME)
+    store, seen = index._applied.store, set[bool]()
+    for number in range(200):
+        batch = store.batch()
+        batch.put(b"Z%d" % number, bytes(1 << 20))
+        store.write(batch)
+        store.flush(wait=False)
+        seen.add(store.is_flushing)
+        if seen == {True, False}:
+            break
+        store.flush(wait=True)
+        seen.add(store.is_flushing)
+    assert seen == {True, False}
+    index.close()
+
+
 def test_a_log_begins_with_rules(tmp_path: Path) -> None:
     """A batch before any rules is refused, and nothing follows."""
     index = open_index(tmp_path)

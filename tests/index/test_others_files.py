@@ -16,6 +16,8 @@ from tests.index.make_fixture import FIXTURES
 from tests.index.trees import tree
 from tests.logs import SCHEME
 
+REMEDY = "a worker.*run `stream-dedup index rebuild`; one that `filter` .* is the only copy"
+
 pytestmark = pytest.mark.usefixtures("no_image")
 
 OPENINGS: dict[str, Callable[[Path], object]] = {
@@ -190,7 +192,7 @@ def test_data_lie_directly_in_the_index(tmp_path: Path, opening: str, data: str)
     named = data.replace("/outside", str(outside)) if data.startswith("/") else data
     (path / "current").write_text(json.dumps(pointer | {"data": named}))
     before = tree(outside)
-    with pytest.raises(CorruptError, match=r"its data folder .* is missing, or is none of its own"):
+    with pytest.raises(CorruptError, match=r"its data folder .* is missing, or is none of its own: " + REMEDY):
         OPENINGS[opening](path)
     LogIndex.open(path, scheme=SCHEME, emptied=True).close()
     assert tree(outside) == before

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.probes import directed, exact_plan, sure_masks
 from stream_dedup.index.layout import ROW, RowArray, row_type
-from stream_dedup.index.posting_lists import LISTS, PART_LISTS, PARTS, Level, PostingLists, Source
+from stream_dedup.index.posting_lists import Blocks, PostingLists, Run
 from stream_dedup.index.row_chunks import RowChunks
 from stream_dedup.index.scan import FETCH_ROWS, WAITING_ROWS, scan, warm
 from stream_dedup.index.scan_kernel import LEAST_AT_ONCE
@@ -40,7 +40,7 @@ from tests.index.scan_cases import (
 @examples(300)
 @given(case=cases(), kind=st.sampled_from(["array", "chunks", "fetched"]))
 def test_gives_what_the_reference_gives(case: Case, kind: str) -> None:
-    """Near entries are those of the definition, whatever the levels, the plan and the limits; rows held or fetched."""
+    """Near entries are those of the definition, whatever the runs, the plan and the limits; rows held or fetched."""
     near = scan(case.query, case.lists, rows_of(case.world, kind, case.query.low_watermark))
     assert by_definition(case) == numbered(near, len(case.query))
 
@@ -60,7 +60,7 @@ def whole_case(world: World, stored: int, young: int, probes: int) -> Case:
     """Every entry of a world is queried as of its own document number."""
     articles = np.arange(len(world.rows))
     query = ask(world, articles, directed(world.margins, probes))
-    lists = make_lists(world, 4, np.full((4, PARTS), stored), young)
+    lists = make_lists(world, 4, stored, young)
     return Case(world, lists, query, articles, rules_for(query, 4, probes, 0))
 
 
@@ -80,7 +80,7 @@ def test_each_word_has_sure_bits_of_its_own() -> None:
         least_equal=np.zeros(400, np.int64),
         sure=sure_masks(margins),
     )
-    lists = make_lists(world, 8, np.zeros((8, PARTS), np.int64), 400)
+    lists = make_lists(world, 8)
     case = Case(world, lists, query, articles, rules_for(query, 8, 40, 0))
     found = numbered(scan(query, lists, RowChunks.of(world.rows)), 400)
     assert found == by_definition(case)
@@ -105,7 +105,7 @@ def flood(size: int) -> tuple[World, PostingLists]:
         np.repeat(world.rows, size, 0),
         np.repeat(world.keys, size, 0),
     )
-    return many, make_lists(many, 4, np.full((4, PARTS), size // 2), size - 100)
+    return many, make_lists(many, 4, size // 2, max(size - 100, size // 2))
 
 
 @pytest.mark.parametrize("is_directed", [True, False])
@@ -123,7 +123,7 @@ def test_a_flood_gives_the_earliest_within_the_bucket_limit(limit: int, first: i
 @pytest.mark.parametrize("is_directed", [True, False])
 @pytest.mark.parametrize("kind", ["array", "fetched"])
 def test_of_a_flood_the_newest_candidates_are_checked(kind: str, *, is_directed: bool) -> None:
-    """So many as the bound says, across all levels and before the article; most of the others are not even compared."""
+    """So many as the bound says, across all runs and before the article; most of the others are not even compared."""
     world, lists = flood(20_000)
     queries = np.array([19_990, 10_050])
     plan = directed(world.margins[queries], 64) if is_directed else exact_plan(3)
@@ -171,7 +171,7 @@ def test_candidates_that_cannot_be_among_the_best_any_more_are_counted_too(*, is
     apart[equal] = 0
     world.rows["signature"][:, 0] ^= apart
     world.keys[:, 0] ^= apart
-    lists = make_lists(world, 4, np.full((4, PARTS), size // 2), size - 100)
+    lists = make_lists(world, 4, size // 2, size - 100)
     article = np.array([size - 1])
     plan = directed(world.margins[article], 1) if is_directed else exact_plan(3)
     query = ask(world, article, plan, directed=is_directed, bucket_limit=10**6, candidates=further)
@@ -185,7 +185,7 @@ def test_the_bound_goes_on_in_the_next_posting_list() -> None:
     """Entries that only a later look-up finds are candidates as far as the bound leaves room for them."""
     world = make_world(np.random.default_rng(8), 400, 4, 30)
     articles = np.arange(300, 400)
-    lists = make_lists(world, 4, np.full((4, PARTS), 150), 350)
+    lists = make_lists(world, 4, 150, 350)
     found = []
     for bound in (1, 2, 4, 8, 16, None):
         query = ask(world, articles, directed(world.margins[articles], 200), best=64, candidates=bound)
@@ -210,7 +210,7 @@ def test_scratch_memory_is_bounded_in_a_flood(kind: str) -> None:
     near = scan(query, lists, rows)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert (len(near.queries), near.candidates) == (0, 2_000_000)
+    assert (len(near.queries), near.candidates) == (0, 5 * 4 * 99_999)
     assert peak < 16 << 20 < near.candidates * WAITING.itemsize
 
 
@@ -233,7 +233,7 @@ def test_rows_are_fetched_in_bulk() -> None:
 def test_arrays_of_any_layout_are_taken() -> None:
     """Columns of larger arrays, and arrays that may not be written."""
     world = make_world(np.random.default_rng(4), 50, 4, 10)
-    lists = make_lists(world, 4, np.full((4, PARTS), 25), 40)
+    lists = make_lists(world, 4, 25, 40)
     query = ask(world, np.arange(50), directed(world.margins, 8), own_ids=world.rows["id_hash"])
     wide = np.repeat(query.keys, 2, axis=1)
     wide.setflags(write=False)
@@ -244,51 +244,60 @@ def test_arrays_of_any_layout_are_taken() -> None:
 
 
 def test_an_empty_index_has_nothing() -> None:
-    """No level, or none with an entry; no row."""
+    """No run, or none with an entry; no row."""
     world = make_world(np.random.default_rng(5), 3, 4, 0)
     query = ask(world, np.zeros(3, np.int64), exact_plan(3), directed=False)
     none = RowChunks.of(np.empty(0, ROW))
-    for lists in (PostingLists([[]] * 4), PostingLists([[Level()]] * 4), make_lists(world, 4, np.zeros((4, PARTS)), 3)):
+    empty = [[make_run(table, 64)] for table in range(4)]
+    for lists in (PostingLists([[]] * 4), PostingLists(empty), PostingLists([[], *empty[1:]]), make_lists(world, 4, 3)):
         assert numbered(scan(query, lists, none), 3) == [[], [], []]
 
 
+def make_run(table: int, buckets: int, starts: type = np.uint32, keys: int = 0, doc_numbers: int = 0) -> Run:
+    """A run of zeros."""
+    return Run(
+        Blocks(table), np.zeros(buckets + 1, starts), np.zeros(keys, np.uint64), np.zeros(doc_numbers, np.uint32)
+    )
+
+
 @pytest.mark.parametrize(
-    ("first", "blocks", "starts", "keys", "doc_numbers"),
+    ("buckets", "starts", "keys", "doc_numbers"),
     [
-        (1, PART_LISTS, np.uint32, 0, 0),
-        (0, PART_LISTS - 1, np.uint32, 0, 0),
-        (LISTS - PART_LISTS, 2 * PART_LISTS, np.uint32, 0, 0),
-        (0, PART_LISTS, np.int64, 0, 0),
-        (0, PART_LISTS, np.uint32, 1, 0),
+        (0, np.uint32, 0, 0),
+        (63, np.uint32, 0, 0),
+        (1 << 17, np.uint32, 0, 0),
+        (64, np.int64, 0, 0),
+        (64, np.uint32, 1, 0),
+        (64, np.uint32, 0, 1),
     ],
 )
-def test_sources_that_cannot_be_are_refused(first: int, blocks: int, starts: type, keys: int, doc_numbers: int) -> None:
+def test_runs_that_cannot_be_are_refused(buckets: int, starts: type, keys: int, doc_numbers: int) -> None:
     """What is read by address is checked before."""
-    with pytest.raises(ValueError, match="source"):
-        Source(first, np.zeros(blocks + 1, starts), np.zeros(keys, np.uint64), np.zeros(doc_numbers, np.uint32))
+    with pytest.raises(ValueError, match="run"):
+        make_run(0, buckets, starts, keys, doc_numbers)
 
 
 def test_lists_that_end_after_their_keys_are_refused() -> None:
     """Else what is not theirs would be read."""
-    starts = np.zeros(PART_LISTS + 1, np.uint32)
+    starts = np.zeros(65, np.uint32)
     starts[-1] = 2
     with pytest.raises(ValueError, match="lists end at 2, 1 keys"):
-        Source(0, starts, np.zeros(1, np.uint64), np.zeros(1, np.uint32))
+        Run(Blocks(0), starts, np.zeros(1, np.uint64), np.zeros(1, np.uint32))
 
 
-def test_overlapping_sources_and_uneven_levels_are_refused() -> None:
-    """A block is in one source of a level; every table has as many levels."""
-    source = Source(0, np.zeros(LISTS + 1, np.uint32), np.zeros(0, np.uint64), np.zeros(0, np.uint32))
-    with pytest.raises(ValueError, match="same block"):
-        Level((source, source))
-    with pytest.raises(ValueError, match=r"tables of \[1, 2\] levels"):
-        PostingLists([[Level()], [Level(), Level()]])
+def test_runs_of_other_tables_and_blocks_of_several_widths_are_refused() -> None:
+    """A look-up takes the block of its table, of one width."""
+    with pytest.raises(ValueError, match="runs of other tables"):
+        PostingLists([[make_run(0, 64)], [make_run(0, 64)]])
+    wide = Run(Blocks(1, 20), np.zeros(65, np.uint32), np.zeros(0, np.uint64), np.zeros(0, np.uint32))
+    with pytest.raises(ValueError, match="blocks of several widths"):
+        PostingLists([[make_run(0, 64)], [wide]])
 
 
 def test_missing_rows_are_refused() -> None:
     """Entries that exist for a query must have a row: from the low watermark to its own document number."""
     world = make_world(np.random.default_rng(6), 10, 4, 0)
-    lists = make_lists(world, 4, np.zeros((4, PARTS)), 0)
+    lists = make_lists(world, 4)
     query = ask(world, np.array([9]), exact_plan(0), directed=False)
     with pytest.raises(ValueError, match="rows of 0 to 8 are held, the query needs 0 to 9"):
         scan(query, lists, world.rows[:8])
@@ -318,7 +327,7 @@ def test_rows_of_another_shape_are_refused() -> None:
 def test_rows_without_the_sketches_of_the_query_are_refused(kind: str, sketch_bytes: int) -> None:
     """Else the kernel would compare sketches with what stands behind a row."""
     world = make_world(np.random.default_rng(7), 10, 4, 0, sketch_bytes)
-    lists = make_lists(world, 4, np.zeros((4, PARTS)), 0)
+    lists = make_lists(world, 4)
     query = ask(world, np.array([9]), directed(world.margins[[9]], 8))
     wide = replace(query, sketches=np.zeros((1, 2), np.uint64), least_equal=np.zeros(1, np.int64))
     with pytest.raises(ValueError, match="have no sketches of 2 words"):

@@ -12,7 +12,6 @@ import pytest
 from stream_dedup.core.model import Verdict, log_position
 from stream_dedup.core.probes import directed, sure_masks
 from stream_dedup.index import LogIndex
-from stream_dedup.index.posting_lists import PARTS
 from stream_dedup.index.row_chunks import RowChunks
 from stream_dedup.index.scan import scan
 from tests.audit.pairs import A, spread
@@ -43,7 +42,7 @@ def test_one_form_with_other_numbers_has_a_limit_of_its_own(far: int) -> None:
         far_equal=4,
         best=200,
     )
-    lists = make_lists(world, 4, np.zeros((4, PARTS), np.int64), 400)
+    lists = make_lists(world, 4)
     case = Case(world, lists, query, articles, rules_for(query, 4, 40, 0))
     found = numbered(scan(query, lists, RowChunks.of(world.rows)), 400)
     assert found == by_definition(case)
@@ -68,7 +67,7 @@ def test_far_entries_must_have_more_equal_values(certain: int) -> None:
         far=12,
         best=200,
     )
-    lists = make_lists(world, 4, np.zeros((4, PARTS), np.int64), 400)
+    lists = make_lists(world, 4)
     counts = []
     for far_equal in (0, 8, 9, 10, 11, 12, 32):
         asked = replace(query, far_equal=far_equal)

@@ -1,0 +1,58 @@
+"""What processes use, and functions in processes of their own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import NamedTuple, ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+class Memory(NamedTuple):
+    """Resident memory of a process, MiB: pages of its own, and pages of mapped files, which the system can drop."""
+
+    anonymous: float
+    files: float
+
+    def beyond(self, before: Memory) -> Memory:
+        """What was added since."""
+        return Memory(self.anonymous - before.anonymous, self.files - before.files)
+
+
+def in_new_process(work: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    """Call a function in a new interpreter.
+
+    Raises:
+        BrokenProcessPool: it was killed, which the system does where memory is used up.
+    """
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(work, *args, **kwargs).result()
+
+
+def memory_of(pid: int) -> Memory:
+    """Return the memory of a process, without its children."""
+    lines = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text("ascii").splitlines())
+    return Memory(*(int(lines[name].split()[0]) / 1024 for name in ("RssAnon", "RssFile")))
+
+
+def processor_s_of(pid: int) -> float:
+    """Return the processor time of a process and its children that live, in seconds."""
+    return sum(_processor_s(each) for each in (pid, *children_of(pid)))
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the children of a process that live."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
+def _processor_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND

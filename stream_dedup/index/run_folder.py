@@ -1,0 +1,154 @@
+"""The run files of a data folder: making, finding and removing them."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import numpy as np
+import xxhash
+
+from stream_dedup.core.arrays import I64
+from stream_dedup.core.model import DocNumber
+from stream_dedup.errors import CorruptError
+from stream_dedup.index.layout import RowArray
+from stream_dedup.index.posting_lists import Blocks
+from stream_dedup.index.run_files import (
+    FOLDER,
+    KeptRun,
+    RunDraft,
+    RunHeader,
+    named_as_runs,
+    read_header,
+    run_files,
+)
+from stream_dedup.index.small_files import writing
+
+log = logging.getLogger(__name__)
+
+REMOVED_BYTES = 8 << 20
+"""Bytes of an old file that are given back at once, in 1 to 3 ms: a whole gigabyte takes 0.2 s."""
+
+
+class RunFolder:
+    """The run files of a data folder. ``rows`` reads the rows of any document numbers."""
+
+    def __init__(self, data: Path, identity: bytes, rows: Callable[[I64], RowArray], *, writable: bool) -> None:
+        self.path = data / FOLDER
+        self.identity = identity
+        self.writable = writable
+        self._rows = rows
+        self._leaving: list[tuple[DocNumber, KeptRun]] = []
+        """Runs that others replace, each with the document number before which rows must be durable."""
+        self._old: list[tuple[Path, KeptRun]] = []
+        """Files that are removed in steps, with the runs that are mapped from them: nobody reads them."""
+
+    def draft(self, blocks: Blocks, first: DocNumber, after: DocNumber, buckets: int, room: int) -> RunDraft:
+        """Begin a run file.
+
+        Raises:
+            UnavailableError: the disk is full.
+        """
+        path = self.path / f"{blocks.table}-{first}-{after}.new"
+        with writing(self.path):
+            self.path.mkdir(exist_ok=True)
+            path.unlink(missing_ok=True)
+        return RunDraft(path, buckets, room)
+
+    def finish(self, draft: RunDraft, blocks: Blocks, first: DocNumber, after: DocNumber) -> KeptRun:
+        """Finish a run file; returns the run that is mapped from it.
+
+        Raises:
+            UnavailableError: the disk is full.
+        """
+        return draft.finish(self.identity, blocks, first, after, self._last_row(after))
+
+    def remove(self, kept: KeptRun, after: DocNumber) -> None:
+        """Remove the file of a run that is not read any more, when the rows before ``after`` are durable.
+
+        Until then a crash could lose the end of the rows, and with it the run that has the entries now.
+        """
+        if kept.path is not None:
+            self._leaving.append((after, kept))
+
+    def remove_some(self, durable_to: DocNumber) -> None:
+        """Go on removing files: the end of one is cut off."""
+        self._begin_removals(durable_to)
+        if self._old:
+            path, _ = self._old[0]
+            goes_on = False
+            # One that cannot be removed holds up no other: the next opening removes it.
+            with contextlib.suppress(OSError):
+                facts = path.stat()
+                # Where another data folder has the same file, by a hard link, only this name of it goes.
+                left = facts.st_size - REMOVED_BYTES if facts.st_nlink == 1 else 0
+                if left > 0:
+                    os.truncate(path, left)
+                    goes_on = True
+                else:
+                    path.unlink()
+            if not goes_on:
+                del self._old[0]
+
+    def close(self, durable_to: DocNumber) -> None:
+        """Remove what can be removed at once; the rest goes at the next opening."""
+        self._begin_removals(durable_to)
+        for path, _ in self._old:
+            with contextlib.suppress(OSError):
+                path.unlink()
+        self._old = []
+
+    def _begin_removals(self, durable_to: DocNumber) -> None:
+        ready = [kept for after, kept in self._leaving if after <= durable_to]
+        self._leaving = [(after, kept) for after, kept in self._leaving if after > durable_to]
+        for kept in ready:
+            assert kept.path is not None  # noqa: S101 - for the type checker
+            path = kept.path.with_name(f"{kept.path.name}.old")
+            # What cannot be removed takes space and does no other harm: the next opening takes the longer run.
+            with contextlib.suppress(OSError):
+                kept.path.replace(path)
+                self._old.append((path, kept))
+
+    def headers(self, table: Blocks, first: DocNumber, after: DocNumber) -> list[tuple[Path, RunHeader]]:
+        """Return the run files of a table that can be of these rows; arrays are not read."""
+        found = []
+        for path in named_as_runs(self.path):
+            if path.name.partition("-")[0] == str(table.table) and not path.suffix:
+                try:
+                    header = read_header(path)
+                    self._refuse_misfit(header, table, first, after)
+                except (ValueError, OSError, CorruptError) as error:
+                    log.warning("run file %s: %s; its entries are read from the rows again", path, error)
+                else:
+                    if first < header.after <= after:
+                        found.append((path, header))
+        return found
+
+    def remove_others(self, kept: Collection[Path]) -> None:
+        """Remove every run file but these; what cannot be removed takes space and does no other harm."""
+        if self.writable:
+            for path in set(run_files(self.path)) - set(kept):
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+    def _refuse_misfit(self, header: RunHeader, blocks: Blocks, first: DocNumber, after: DocNumber) -> None:
+        """Refuse a file of other rows; nothing is known where the row of its last entry is lost or trimmed.
+
+        Raises:
+            ValueError: it is of another index, or of other blocks or rows.
+        """
+        if header.identity != self.identity.hex():
+            msg = "it is of another index"
+            raise ValueError(msg)
+        if header.block_bits != blocks.bits:
+            msg = f"its blocks have {header.block_bits} bits, those of the table {blocks.bits}"
+            raise ValueError(msg)
+        if first < header.after <= after and header.last_row != self._last_row(DocNumber(header.after)):
+            msg = "its last entry is another than that of the rows"
+            raise ValueError(msg)
+
+    def _last_row(self, after: DocNumber) -> str:
+        return xxhash.xxh3_64_hexdigest(self._rows(np.array([after - 1])).tobytes())

@@ -1,0 +1,104 @@
+"""Blocks of keys, and the merging of runs, compiled. Importing this file loads the compiler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import boolean, int64, uint32, uint64
+
+from stream_dedup.core.arrays import I64, U32, U64
+from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
+from stream_dedup.core.model import FINGERPRINT_BITS
+
+STARTS_OF_A_STEP = 16
+"""Empty buckets that are closed in the time of an entry."""
+OLDER_AT, NEWER_AT, WRITTEN, CLOSED, FIRST_ENTRY, FIRST_START = range(6)
+"""Cursor of a merge: entries taken of the older and of the newer run, entries written, the last bucket whose start is
+known, and which entry and which start are the first ones of the arrays that are written into."""
+CURSOR_FIELDS = 6
+
+
+@inlined
+def block_of(word: np.uint64, rotation: int, block_bits: int) -> int:
+    """Block of a key word: so many bits from bit ``rotation`` on, counted from the highest, going round at the end."""
+    turned = word << np.uint64(rotation) | word >> np.uint64(1) >> np.uint64(FINGERPRINT_BITS - 1 - rotation)
+    return whole(turned >> np.uint64(FINGERPRINT_BITS - block_bits))
+
+
+_ENTRIES = several(read(uint64), read(uint32))
+_MERGED = several(written(uint32), written(uint64), written(uint32))
+Entries = tuple[U64, U32]
+"""Keys and document numbers."""
+
+
+@compiled(boolean, _ENTRIES, _ENTRIES, _MERGED, written(int64), int64, int64, int64, int64, int64)
+def merge_some(  # noqa: PLR0913, PLR0917 - compiled: no names
+    older: Entries,
+    newer: Entries,
+    merged: tuple[U32, U64, U32],
+    cursor: I64,
+    low_watermark: int,
+    rotation: int,
+    block_bits: int,
+    shift: int,
+    most: int,
+) -> bool:
+    """Take so many more entries of two runs, at most, as the arrays have room; returns whether the merge is done.
+
+    ``merged`` are starts of buckets, keys and document numbers of the new run, from those on that the cursor names, and
+    ``shift`` is how much longer a block is than the number of a bucket. Entries before ``low_watermark`` are left out.
+    """
+    old_keys, old_numbers = older
+    new_keys, new_numbers = newer
+    starts, keys, numbers = merged
+    i, j, at, bucket = cursor[OLDER_AT], cursor[NEWER_AT], cursor[WRITTEN], cursor[CLOSED]
+    first_entry, first_start = cursor[FIRST_ENTRY], cursor[FIRST_START]
+    last_entry, last_start = first_entry + len(keys) - 1, first_start + len(starts) - 1
+    buckets = 1 << (block_bits - shift)
+    olds, news = len(old_keys), len(new_keys)
+    old_block = block_of(old_keys[i], rotation, block_bits) if i < olds else 0
+    new_block = block_of(new_keys[j], rotation, block_bits) if j < news else 0
+    taken = i + j
+    end = min(taken + most, olds + news)
+    while i + j < end:
+        takes_older = j == news or (i < olds and old_block <= new_block)
+        block, key, number = (
+            (old_block, old_keys[i], old_numbers[i]) if takes_older else (new_block, new_keys[j], new_numbers[j])
+        )
+        if whole(number) >= low_watermark:
+            own = block >> shift
+            last = min(own, last_start)
+            while bucket < last:
+                bucket += 1
+                starts[bucket - first_start] = at
+            if bucket < own or at > last_entry:
+                break  # no room
+            keys[at - first_entry] = key
+            numbers[at - first_entry] = number
+            at += 1
+        if takes_older:
+            i += 1
+            if i < olds:
+                old_block = block_of(old_keys[i], rotation, block_bits)
+        else:
+            j += 1
+            if j < news:
+                new_block = block_of(new_keys[j], rotation, block_bits)
+    if i + j == olds + news:
+        last = min(buckets, last_start, bucket + STARTS_OF_A_STEP * (most - (i + j - taken)))
+        while bucket < last:
+            bucket += 1
+            starts[bucket - first_start] = at
+    cursor[OLDER_AT], cursor[NEWER_AT], cursor[WRITTEN], cursor[CLOSED] = i, j, at, bucket
+    done: bool = i + j == olds + news and bucket == buckets
+    return done
+
+
+@compiled(int64, read(uint64), int64, int64, int64, written(uint64))
+def number_blocks(words: U64, rotation: int, block_bits: int, position_bits: int, numbered: U64) -> Any:  # noqa: ANN401 - a count
+    """Fill in ``block << position_bits | position`` for each word, which sorts them by block, then position."""
+    for at in range(len(words)):
+        block = block_of(words[at], rotation, block_bits)
+        numbered[at] = np.uint64(block) << np.uint64(position_bits) | np.uint64(at)
+    return len(words)
