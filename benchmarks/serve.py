@@ -1,6 +1,6 @@
 """The HTTP service under load, beside a bare look-up; and its checks beside the verdicts of a worker.
 
-    python -m benchmarks.serve [--articles 1000000] [--clients 16] [--seconds 20] [--agree 3000]
+    python -m benchmarks.serve [--articles 1000000] [--clients 16] [--seconds 20] [--agree 3000] [--beside]
 
 A log of made articles (``benchmarks.stream``) is appended to a broker of its own, and the service builds its index from
 it. Then clients in another process, each with one connection, send one text after the other (``benchmarks.texts``,
@@ -9,58 +9,45 @@ opened and asked the same, without HTTP, pool and threads: one article at a time
 
 With ``--agree`` so many real articles are checked one by one, each before it is logged, and compared with what a worker
 then says. Ends with exit code 1 where one differs.
+
+With ``--beside`` a worker at full load is measured alone and beside the service, in turns:
+``benchmarks.serve_beside``.
 """
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
-from dataclasses import replace
-from itertools import cycle, islice
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import orjson
 
-from benchmarks.stream import Stream
+from benchmarks.made_log import MadeLog
+from benchmarks.processes import processor_s_of
+from benchmarks.serve_beside import beside
+from benchmarks.serve_clients import Load, loaded
 from benchmarks.texts import articles
-from stream_dedup.broker.adapter import connect_log
-from stream_dedup.config.effective import fingerprint_settings_of, rules_of
+from stream_dedup.config.effective import fingerprint_settings_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.entry import Batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.index import IndexSettings, LogIndex
 from stream_dedup.index.scan import warm
-from tests.serve.clients import Client
 from tests.serve.comparing import checked_and_judged, served
 from tests.worker.mixture import records
 from tests.worker.pipeline import pipeline
 
-BATCH = 500
 TEXTS = 2_000
 MANY = 100
 """Articles of a large request."""
 BARE_SECONDS = 5
 IMAGE_MIB = 1024
-
-
-class Load(NamedTuple):
-    """What clients saw."""
-
-    times: list[float]
-    """Seconds of each request."""
-    seconds: float
-    articles: int
 
 
 def main() -> int:
@@ -71,6 +58,8 @@ def main() -> int:
     ):
         if options.articles:
             _load(broker.bootstrap, Path(folder), options)
+        if options.beside:
+            beside(broker.bootstrap, Path(folder), options.beside_articles, options.turn_seconds, options.clients)
         return _agree(broker.bootstrap, Path(folder), options.agree) if options.agree else 0
 
 
@@ -80,6 +69,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=20.0, help="of each load")
     parser.add_argument("--agree", type=int, default=0, help="articles that are compared with a worker")
+    parser.add_argument("--beside", action="store_true", help="measure a worker alone and beside the service, too")
+    parser.add_argument("--beside-articles", type=int, default=300_000, help="articles that wait for that worker")
+    parser.add_argument("--turn-seconds", type=float, default=8.0, help="of each turn of --beside")
     return parser.parse_args()
 
 
@@ -87,7 +79,9 @@ def _load(bootstrap: str, folder: Path, options: argparse.Namespace) -> None:
     """Fill a log, serve it, load the service, and ask its index without it."""
     with pipeline(bootstrap, folder, "load", index={"image_mib": IMAGE_MIB, "fold_entries": 131_072}) as made:
         config = made.config()
-        _fill(config, options.articles)
+        made_log = MadeLog(config)
+        made_log.begin()
+        made_log.append(options.articles)
         texts = articles(TEXTS)
         began = time.monotonic()
         with served(made) as service:
@@ -96,70 +90,12 @@ def _load(bootstrap: str, folder: Path, options: argparse.Namespace) -> None:
             print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |", flush=True)
             assert service.process is not None
             for clients, many in ((1, 1), (options.clients, 1), (options.clients, MANY)):
-                before = _processor_s(service.process.pid)
-                load = _loaded(service.port, texts, clients, many, options.seconds)
-                used = _processor_s(service.process.pid) - before
+                before = processor_s_of(service.process.pid)
+                load = loaded(service.port, texts, clients, many, options.seconds)
+                used = processor_s_of(service.process.pid) - before
                 _print_load(f"{many} text{'s' * (many > 1)}", clients, load, used)
             service.stop()
         _print_bare(made.folder / "served" / "index", config, texts, options.clients)
-
-
-def _fill(config: Config, count: int) -> None:
-    """Append rules and made articles to the log."""
-    rules = rules_of(config)
-    stream = Stream(BATCH, rules.scheme.tables, rules.scheme.sketch_bytes)
-    with closing(connect_log(config)) as log:
-        log.append_now(replace(rules, revision=1))
-        for _ in range(-(-count // BATCH)):
-            payload = stream.record()[0].payload
-            assert isinstance(payload, Batch)
-            log.append_soon(payload)
-        log.wait_for_appends()
-
-
-def _loaded(port: int, texts: Sequence[str], clients: int, many: int, seconds: float) -> Load:
-    """Let clients in a process of their own send requests."""
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(1) as process:
-        return process.apply(_clients, (port, texts, clients, many, seconds))
-
-
-def _clients(port: int, texts: Sequence[str], clients: int, many: int, seconds: float) -> Load:
-    times: list[list[float]] = [[] for _ in range(clients)]
-    until = time.monotonic() + seconds
-
-    def run(number: int) -> None:
-        own = cycle(texts[number::clients])
-        with Client(port) as client:
-            while time.monotonic() < until:
-                body = {"articles": [{"text": text} for text in islice(own, many)], "top": 5}
-                began = time.perf_counter()
-                answer = client.call("POST", "/v1/check", body)
-                times[number].append(time.perf_counter() - began)
-                assert answer.status == 200, answer.body
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(clients)]
-    began = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    every = [one for own in times for one in own]
-    return Load(every, time.monotonic() - began, many * len(every))
-
-
-def _processor_s(pid: int) -> float:
-    """Processor time of a process and its children that live, in seconds."""
-    total = 0.0
-    for one in (pid, *_children(pid)):
-        fields = Path(f"/proc/{one}/stat").read_text().rpartition(") ")[2].split()
-        total += (int(fields[11]) + int(fields[12])) / 100
-    return total
-
-
-def _children(pid: int) -> list[int]:
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
 
 
 def _print_load(request: str, clients: int, load: Load, used_s: float) -> None:

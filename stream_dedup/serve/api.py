@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Path, Query
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.responses import PlainTextResponse, Response
 
 from stream_dedup.groups import GroupedArticle, GroupStore, Window
@@ -42,8 +43,15 @@ _WithTexts = Annotated[bool, Query(description=f"With texts, of {MOST_TEXTS} art
 _After = Annotated[str | None, Query(max_length=100, description="Where the page begins, as the one before says.")]
 
 
+class _AnyText(PathConvertor):
+    """The rest of a path, line feeds included: an article id may have them, at its end too."""
+
+    regex = r"[\s\S]*"
+
+
 def add_api(app: FastAPI, service: Service) -> None:
     """Add the routes for programs."""
+    register_url_convertor("any_text", _AnyText())
     routes = _Routes(service)
 
     def add(path: str, endpoint: Any, summary: str, *statuses: int, method: str = "GET") -> None:  # noqa: ANN401
@@ -63,7 +71,15 @@ def add_api(app: FastAPI, service: Service) -> None:
         *(404, 409, 413, 422, 503, 504),
         method="POST",
     )
-    add("/v1/articles/{article_id:path}", routes.articles, "The articles with an id, newest first", 404, 422, 503, 504)
+    add(
+        "/v1/articles/{article_id:any_text}",
+        routes.articles,
+        "The articles with an id, newest first",
+        404,
+        422,
+        503,
+        504,
+    )
     add("/v1/groups", routes.groups, "The groups that grow most in a window", 422, 503)
     add("/v1/groups/{group_id}", routes.group, "A group, its growth and its articles", 404, 422, 503, 504)
     add("/v1/verdicts", routes.verdicts, "The verdicts written last, and how many of each kind", 422, 503)
@@ -181,7 +197,8 @@ class _Routes:
             for one in store.missing()
         ]
         lag = None if state is None else state.lag
-        return {"outputs": {"lag": lag, "problem": groups.problem, "missing": missing}}
+        problem = None if groups.error is None else str(groups.error)
+        return {"outputs": {"lag": lag, "problem": problem, "missing": missing}}
 
 
 def _responses(*statuses: int) -> dict[int | str, dict[str, Any]]:

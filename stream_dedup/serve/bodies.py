@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
@@ -14,6 +16,8 @@ from starlette.responses import Response
 
 from stream_dedup.core.text.decode import InputFormat, parse_object
 
+SMALL_BODY = 64 << 10
+"""Bytes that are parsed at once: 10 ms at most. The largest body takes more than a second where it is all brackets."""
 _FORMAT = InputFormat(id_field="")
 
 
@@ -37,12 +41,20 @@ class _JsonRequest(Request):
         Raises:
             HTTPException: it is none; the framework lets no other error of a body pass.
         """
-        parsed = parse_object(await self.body(), _FORMAT)
+        body = await self.body()
+        if len(body) > SMALL_BODY:  # other clients are answered meanwhile
+            parsed = await asyncio.to_thread(parse_object, body, _FORMAT)
+        else:
+            parsed = parse_object(body, _FORMAT)
         if isinstance(parsed, str):
             raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, parsed)
         return parsed
 
 
 def json_answer(values: Any, status: int = 200) -> Response:  # noqa: ANN401 - JSON values
-    """Return an answer of JSON values."""
-    return Response(orjson.dumps(values), status, media_type="application/json")
+    """Return an answer of JSON values; half surrogates, which texts may have, are escapes as in their records."""
+    try:
+        body = orjson.dumps(values)
+    except TypeError:  # orjson.JSONEncodeError
+        body = json.dumps(values).encode()
+    return Response(body, status, media_type="application/json")

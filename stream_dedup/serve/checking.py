@@ -10,6 +10,7 @@ At most ``serve.queue_articles`` articles are under way; a request beyond it is 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from stream_dedup.config.effective import input_format_of
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.model import Coordinates
+from stream_dedup.errors import StreamDedupError
 from stream_dedup.serve.follower import Checked, LogFollower, NotReadyError
 from stream_dedup.serve.given import GivenArticle, record_of, unused_member
 from stream_dedup.serve.problems import ProblemError, busy, not_ready
@@ -25,8 +27,11 @@ from stream_dedup.serve.values import Json, check_values, group_ids, matches_of
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
+    from stream_dedup.core.logged_scheme import Scheme
     from stream_dedup.serve.kept_groups import KeptGroups
     from stream_dedup.serve.serve_metrics import ServeMetrics
+
+log = logging.getLogger(__name__)
 
 CHECKED_S = 30.0
 """Longest time of a check: an article that is slow to fingerprint may take ``worker.article_limit_s`` of it."""
@@ -66,8 +71,8 @@ class Checker:
         self._count(len(articles))
         try:
             async with asyncio.timeout(CHECKED_S):
-                columns = await self.fingerprint(articles)
-                checked = await judged(self._follower, columns, top)
+                columns, scheme = await self._fingerprint(articles)
+                checked = await self._judged(columns, scheme, top)
         except TimeoutError:
             detail = f"the articles were not checked within {CHECKED_S:g} s"
             raise ProblemError(HTTPStatus.GATEWAY_TIMEOUT, "timeout", detail) from None
@@ -79,15 +84,19 @@ class Checker:
         return check_values(columns, checked, groups)
 
     async def _groups_of(self, checked: Checked) -> dict[Coordinates, str | None]:
-        """Return the groups of all entries of the answer, as far as their outputs were read."""
+        """Return the groups of all entries of the answer, as far as their outputs were read and can be looked up."""
         store = self._groups.store
         found = {match.coordinates for one in checked.articles for match in matches_of(one)}
         if store is None or not found:
             return {}
-        return await asyncio.to_thread(group_ids, store, found)
+        try:
+            return await asyncio.to_thread(group_ids, store, found)
+        except StreamDedupError as error:  # the verdicts need no groups
+            log.warning("an answer is without groups: %s", error)
+            return {}
 
-    async def fingerprint(self, articles: Sequence[GivenArticle]) -> Columns:
-        """Return the entries that these articles would have.
+    async def _fingerprint(self, articles: Sequence[GivenArticle]) -> tuple[Columns, Scheme]:
+        """Return the entries that these articles would have, and their scheme.
 
         Raises:
             ProblemError: the configuration has no settings for the log's scheme, or has not what an article gives.
@@ -96,21 +105,21 @@ class Checker:
             if (unused := unused_member(article, self._format)) is not None:
                 raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", f"article {at}: {unused}")
         records = [record_of(article, self._format) for article in articles]
-        parts = self._fingerprinter.get().submit(records)
-        return Columns.concat(await asyncio.gather(*map(asyncio.wrap_future, parts)))
+        scheme, fingerprinter = self._fingerprinter.get()
+        parts = map(asyncio.wrap_future, fingerprinter.submit(records))
+        return Columns.concat(await asyncio.gather(*parts)), scheme
+
+    async def _judged(self, columns: Columns, scheme: Scheme, top: int) -> Checked:
+        """Return the verdicts of entries of a scheme.
+
+        Raises:
+            ProblemError: the log is not read yet, or is another one since the articles were fingerprinted.
+        """
+        try:
+            return await asyncio.wrap_future(self._follower.check(columns, scheme, top))
+        except NotReadyError as error:
+            raise not_ready(str(error)) from error
 
     def _count(self, articles: int) -> None:
         self._waiting += articles
         self._metrics.serve_articles_waiting.set(self._waiting)
-
-
-async def judged(follower: LogFollower, columns: Columns, top: int) -> Checked:
-    """Return the verdicts of articles.
-
-    Raises:
-        ProblemError: the log is not read yet.
-    """
-    try:
-        return await asyncio.wrap_future(follower.check(columns, top))
-    except NotReadyError as error:
-        raise not_ready(str(error)) from error

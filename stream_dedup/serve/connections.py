@@ -3,7 +3,8 @@
 uvicorn reads and writes HTTP/1.1 with h11. Rules added here:
 
 * At most ``serve.connections`` connections are open, TLS handshakes included. For a further one, the one that has
-  waited longest for the head of a request is closed; where every one has a request, the new one is closed.
+  waited longest for a request is closed, idle or in the middle of one; where every one has a whole request, the new one
+  is closed.
 * The head of a request must arrive within ``serve.client_s``: of the connection, of the handshake, or of the answer
   before it. A connection without one is closed.
 * A client that does not read its answer for ``serve.client_s`` is cut off.
@@ -52,7 +53,7 @@ class TimedProtocol(H11Protocol):
     limit_s: float
     faults: Faults
     waiting_since: float | None = None
-    """Loop time since which the connection waits for the head of a request; None while it has one."""
+    """Loop time since which the connection waits for a request, or the rest of it; None while it has a whole one."""
     _has_answered = False
     _timer: asyncio.TimerHandle | None = None
     _write_timer: asyncio.TimerHandle | None = None
@@ -68,15 +69,26 @@ class TimedProtocol(H11Protocol):
         self._stop_timers()
 
     def handle_events(self) -> None:
-        """Handle what has arrived; with a whole head, stop waiting for it."""
+        """Handle what has arrived; with a whole head wait for the body, with a whole request for nothing."""
         try:
             super().handle_events()
         except h11.LocalProtocolError:  # faulty bytes within a request that is being answered
             self.transport.abort()
             return
         if self.cycle is not None and not self.cycle.response_complete:  # type: ignore[redundant-expr] # None at first
-            self.waiting_since = None
+            if self.conn.their_state is not h11.SEND_BODY:
+                self.waiting_since = None
+            elif self._timer is not None:
+                self.waiting_since = self.loop.time()
             self._cancel_timer()
+
+    def eof_received(self) -> bool:  # type: ignore[override] # asyncio takes the answer
+        """Return whether the connection stays open: a client that sends nothing more may wait for its answer."""
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete or self.conn.their_state is not h11.DONE:  # type: ignore[redundant-expr] # None at first
+            return False
+        cycle.keep_alive = False
+        return self.scheme == "http"  # TLS has no half of a connection
 
     def on_response_complete(self) -> None:
         """Begin to wait for the next head, or for the client to read the end of the answer."""
@@ -224,7 +236,7 @@ class _LimitedServer(uvicorn.Server):
         if not waiting:
             return False
         _, end = min(waiting, key=lambda one: one[0])
-        self._faults.note("too many connections", f"{self._limit} are open, one without a request was closed")
+        self._faults.note("too many connections", f"{self._limit} are open, one without a whole request was closed")
         end()
         return True
 

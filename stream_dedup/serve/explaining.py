@@ -2,28 +2,31 @@
 
 A logged article is named by its source coordinates, or by its article id, which the groups know. Its text is read from
 the source topic; if it is not there any more, only what the log holds of it is explained: signature, blocks, distances.
+
+The explanation is made in a process of its own: a text that takes longer than ``worker.article_limit_s`` ends it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 import uuid
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from stream_dedup.config.effective import input_format_of
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.model import Coordinates, LogPosition, SourceOffset
 from stream_dedup.core.text.decode import Rejection, decode
+from stream_dedup.errors import UnavailableError
 from stream_dedup.explain.entry import side_at
-from stream_dedup.explain.explain import as_json, explain
-from stream_dedup.explain.side import Side, side_of_texts
+from stream_dedup.explain.process import ExplainRecipe, Pair
+from stream_dedup.explain.side import Side
+from stream_dedup.pool.limited import LimitedProcess
+from stream_dedup.pool.process import DeathError
 from stream_dedup.serve.follower import LogFollower, NotReadyError
-from stream_dedup.serve.given import GivenArticle, raw_of, unused_member
+from stream_dedup.serve.given import GivenArticle, GivenObject, raw_of, unused_member
 from stream_dedup.serve.lanes import Lane
 from stream_dedup.serve.problems import ProblemError, not_found, not_ready
 
@@ -40,10 +43,8 @@ MAX_EXPLAINED = 100_000
 """Characters of a text that is explained: its explanation has every feature, and is some times as long."""
 
 
-class SourcePlace(BaseModel):
+class SourcePlace(GivenObject):
     """Where a logged article is in its source topic, as answers name it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     topic_id: uuid.UUID
     partition: int = Field(ge=0, le=(1 << 31) - 1)
@@ -65,7 +66,7 @@ class ExplainedArticle(GivenArticle):
         return self
 
 
-class ExplainRequest(BaseModel):
+class ExplainRequest(GivenObject):
     """Two articles: is B, coming after A, a duplicate of A?"""
 
     model_config = ConfigDict(
@@ -96,9 +97,9 @@ class Explainer:
         self._fingerprinter = fingerprinter
         self._groups = groups
         self._texts = texts
+        self._limit_s = config.worker.article_limit_s
         self._lane = Lane("explain", EXPLAIN_S)
-        self._made: Fingerprinter | None = None
-        self._making = threading.Lock()
+        self._process = LimitedProcess()
 
     async def explain(self, request: ExplainRequest) -> dict[str, Any]:
         """Return the explanation, as ``stream-dedup explain --json`` writes it.
@@ -111,11 +112,15 @@ class Explainer:
             raise not_ready(position.detail)
         rules = position.rules
         a, b = [await self._found(name, one) for name, one in (("A", request.a), ("B", request.b))]
-        return await self._lane.run(lambda: as_json(explain(self._side("A", a), self._side("B", b), rules)))
+        for name, article in (("A", a), ("B", b)):
+            _check_length(name, article)
+        recipe = ExplainRecipe(self._fingerprinter.needed_settings(), self._limit_s)
+        return await self._lane.run(lambda: self._explained(recipe, Pair(a, b, rules)))
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread and the process."""
         self._lane.close()
+        self._process.kill()
 
     async def _found(self, name: str, given: ExplainedArticle) -> Article | Side:
         """Return an article with its text, or the entry of a logged one whose text is gone."""
@@ -162,20 +167,20 @@ class Explainer:
         except NotReadyError as error:
             raise not_ready(str(error)) from error
 
-    def _side(self, name: str, article: Article | Side) -> Side:
-        """Return an article as a side of the explanation; in the thread of explanations."""
-        if isinstance(article, Side):
-            return article
-        characters = sum(map(len, article.texts))
-        if characters > MAX_EXPLAINED:
-            detail = f"{name}: {characters} characters; at most {MAX_EXPLAINED} are explained"
-            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail)
-        return side_of_texts(self._maker(), name, article.texts, article.scope)
+    def _explained(self, recipe: ExplainRecipe, pair: Pair) -> dict[str, Any]:
+        """Explain in the process, which the limit ends; in the thread of explanations."""
+        try:
+            explained: dict[str, Any] = self._process.ask(recipe, pair)
+        except DeathError as death:
+            if not death.late:
+                raise UnavailableError(str(death)) from death
+            detail = f"explaining takes longer than {self._limit_s:g} s of processor time (worker.article_limit_s)"
+            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail) from death
+        return explained
 
-    def _maker(self) -> Fingerprinter:
-        """Return what takes features of texts under the log's scheme; its dictionaries are loaded at the first use."""
-        settings = self._fingerprinter.needed_settings()
-        with self._making:
-            if self._made is None or self._made.settings != settings:
-                self._made = Fingerprinter(settings)
-            return self._made
+
+def _check_length(name: str, article: Article | Side) -> None:
+    characters = 0 if isinstance(article, Side) else sum(map(len, article.texts))
+    if characters > MAX_EXPLAINED:
+        detail = f"{name}: {characters} characters; at most {MAX_EXPLAINED} are explained"
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail)

@@ -1,6 +1,7 @@
 """The follower: the thread that owns the index of the service, follows the log and answers from the index.
 
     log-tail  reads the log (``worker.log_tail``)
+    log-watch looks whether it is still the same log (``log_watch``)
     follower  applies each record; between two records it does the work that other threads ask for
 
 Rules:
@@ -16,31 +17,37 @@ Rules:
 from __future__ import annotations
 
 import logging
+import uuid
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.model import LogOffset
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError
 from stream_dedup.pool.driver import complete
+from stream_dedup.serve.log_watch import LogWatch
 from stream_dedup.serve.opening import ServedLog, opened_log
+from stream_dedup.serve.position import FOLLOWING, LOADING, SILENT, Activity, Phase, Position
 from stream_dedup.worker.log_tail import LogTail
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
+    from stream_dedup.core.logged_scheme import Scheme
     from stream_dedup.core.rules import Rules
     from stream_dedup.index import LogIndex
     from stream_dedup.index.judge import CheckedArticle
     from stream_dedup.ports import Clock
     from stream_dedup.serve.serve_metrics import ServeMetrics
-    from stream_dedup.worker.log_topic import LogTopic
+    from stream_dedup.serve.serve_ports import ServePorts
 
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
+_R = TypeVar("_R", bound="_CheckRequest | _Work")
 
 FOLLOWER_WAIT_S = 0.1
 """Longest wait for work; log records and requests wake the follower at once."""
@@ -59,34 +66,11 @@ RETRY_OPEN_S = 2.0
 REOPEN_S = 60.0
 """A log that fails again so soon after it was opened again will not be mended by opening it."""
 JOIN_S = 5.0
-"""Longest wait for the end of the thread that reads the log: a request to a broker that is away may last longer."""
+"""Longest wait for the end of each thread that asks for the log: a request to a broker that is away may last longer."""
 
 
 class NotReadyError(Exception):
     """The index is not open; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """How far the follower is. Any thread may read it."""
-
-    ready: bool = False
-    """Whether the index is open and was once read to the end of the log."""
-    up_to_date: bool = False
-    """Whether, besides, a broker answers and the index is at the end that it named."""
-    detail: str = "starting"
-    log_id: str | None = None
-    offset: LogOffset = LogOffset(0)
-    """Log offset before which every record is applied."""
-    end: LogOffset = LogOffset(0)
-    """Offset after the log's last record, as of the last answer of a broker."""
-    rules: Rules | None = None
-    """The rules in force at the end of what is applied."""
-
-    @property
-    def lag(self) -> int:
-        """Records that are not applied yet."""
-        return max(0, self.end - self.offset)
 
 
 class Checked(NamedTuple):
@@ -103,6 +87,7 @@ class Checked(NamedTuple):
 
 class _CheckRequest(NamedTuple):
     columns: Columns
+    scheme: Scheme
     most: int
     future: Future[Checked]
 
@@ -122,29 +107,30 @@ class LogFollower:
     def __init__(
         self,
         config: Config,
-        topic: LogTopic,
-        clock: Clock,
+        ports: ServePorts,
         metrics: ServeMetrics,
         on_open: Callable[[str, Rules], None] = lambda log_id, rules: None,  # noqa: ARG005
     ) -> None:
         """``on_open`` is called with the log's id and rules each time it was opened, before anything is answered."""
         self._config = config
-        self._topic = topic
-        self._clock = clock
+        self._topic = ports.topic
+        self._clock = ports.clock
+        self._connect_offsets = ports.connect_offsets
         self._metrics = metrics
         self._on_open = on_open
-        self._wake = clock.event()
-        self._stopped = clock.event()
+        self._wake = ports.clock.event()
+        self._stopped = ports.clock.event()
         self._checks: deque[_CheckRequest] = deque()
         self._works: deque[_Work] = deque()
         self.position = Position()
 
-    def check(self, columns: Columns, most: int) -> Future[Checked]:
+    def check(self, columns: Columns, scheme: Scheme, most: int) -> Future[Checked]:
         """Ask for the verdicts of articles if they were logged next, with up to ``most`` of the nearest entries.
 
-        The future raises ``NotReadyError``, or ``RefusedError`` where the columns are of another scheme.
+        ``scheme`` is that of the columns. The future raises ``NotReadyError``, also where the log has another scheme:
+        it is another log since the columns were made.
         """
-        request = _CheckRequest(columns, most, Future())
+        request = _CheckRequest(columns, scheme, most, Future())
         self._checks.append(request)
         self._notify()
         return request.future
@@ -201,7 +187,7 @@ class LogFollower:
         with opened_log(self._config, self._topic, log_id, self._say) as opened:
             if opened.index.rules is None:
                 return
-            self._say("loading the dictionaries")
+            self._say(LOADING)
             self._on_open(opened.log_id, opened.index.rules)
             self._follow_opened(opened)
 
@@ -211,19 +197,19 @@ class LogFollower:
             found = self._topic.find()
             if found.absence is None and found.log_id is not None:
                 return found.log_id
-            self._say(f"there is no log yet: {found.absence}")
+            self._say(Activity(Phase.NO_LOG, f"there is no log yet: {found.absence}"))
             self._pause(ABSENT_S)
 
-    def _say(self, detail: str) -> None:
+    def _say(self, activity: Activity) -> None:
         """Show what is being done; end if the service does. Refuse what waits: nothing is answered meanwhile."""
         if self._stopped.is_set():
             raise _ServiceEndsError
-        self._set(ready=False, up_to_date=False, detail=detail)
-        self._refuse_all(detail)
+        self._set(ready=False, up_to_date=False, activity=activity)
+        self._refuse_all(activity.detail)
 
     def _note_failure(self, error: StreamDedupError) -> None:
         log.warning("%s; the log is opened again", error)
-        self._set(ready=False, up_to_date=False, detail=str(error))
+        self._set(ready=False, up_to_date=False, activity=Activity(Phase.FAILED, str(error)))
         self._refuse_all(str(error))
 
     def _pause(self, seconds: float) -> None:
@@ -237,9 +223,14 @@ class LogFollower:
     # following
 
     def _follow_opened(self, opened: ServedLog) -> None:
-        tail = LogTail(opened.log, self._clock, self._wake.set, self._config.log_topic)
+        topic = self._config.log_topic
+        tail = LogTail(opened.log, self._clock, self._wake.set, topic)
+        watch = LogWatch(topic, uuid.UUID(opened.log_id).bytes, self._connect_offsets(), self._clock)
         failures: list[BaseException] = []
-        thread = self._clock.spawn("log-tail", lambda: _guarded(tail, failures, self._wake.set))
+        threads = [
+            self._clock.spawn(name, partial(_guarded, run, failures, self._wake.set))
+            for name, run in (("log-tail", tail.run), ("log-watch", watch.run))
+        ]
         try:
             following = _Following(opened, tail, self._clock)
             self._show(following)
@@ -251,7 +242,9 @@ class LogFollower:
                     raise failures[0]
         finally:
             tail.stop()
-            thread.join(JOIN_S)
+            watch.stop()
+            for thread in threads:
+                thread.join(JOIN_S)
 
     def _step(self, following: _Following) -> None:
         """Answer what waits, and apply what was read of the log, in turns."""
@@ -264,7 +257,7 @@ class LogFollower:
                     self._answer(following)
                     until = self._clock.monotonic() + APPLY_S
         if following.look():
-            self._metrics.serve_index_entries.set(following.index.stats().articles)
+            self._metrics.show_index(following.index.stats())
         self._show(following)
         if self._is_asked:
             self._wake.set()
@@ -276,39 +269,38 @@ class LogFollower:
     def _answer(self, following: _Following) -> None:
         """Do the work that waits, then judge articles that wait together."""
         for _ in range(len(self._works)):
-            work = self._works.popleft()
-            if work.future.set_running_or_notify_cancel():
+            work = _next_of(self._works)
+            if work is not None and work.future.set_running_or_notify_cancel():
                 complete(work.future, lambda work=work: work.do(following.index))  # type: ignore[misc] # the work of this round
-        requests = self._next_checks()
+        requests = self._next_checks(following.index.rules)
         if requests:
             self._judge(following, requests)
 
-    def _next_checks(self) -> list[_CheckRequest]:
-        """Return checks that wait, up to ``MOST_JUDGED`` articles, of one width."""
+    def _next_checks(self, rules: Rules | None) -> list[_CheckRequest]:
+        """Return checks that wait, up to ``MOST_JUDGED`` articles; refuse those of another scheme than the log's."""
         requests: list[_CheckRequest] = []
         articles = 0
-        while self._checks and articles < MOST_JUDGED:
-            if requests and self._checks[0].columns.widths != requests[0].columns.widths:
-                break
-            request = self._checks.popleft()
-            if request.future.set_running_or_notify_cancel():
-                requests.append(request)
-                articles += len(request.columns)
+        while articles < MOST_JUDGED and (request := _next_of(self._checks)) is not None:
+            if not request.future.set_running_or_notify_cancel():
+                continue
+            if rules is None or request.scheme != rules.scheme:
+                request.future.set_exception(NotReadyError("the log was made again under another scheme"))
+                continue
+            requests.append(request)
+            articles += len(request.columns)
         return requests
 
     def _judge(self, following: _Following, requests: list[_CheckRequest]) -> None:
         index, now = following.index, self._clock.time_ms()
         rules, offset = index.rules, index.next_offset
+        assert rules is not None  # noqa: S101 - ``_next_checks`` has compared them
         try:
             columns = Columns.concat([request.columns for request in requests])
             checked = index.check(columns, now, max(request.most for request in requests))
         except BaseException as error:
             for request in requests:
                 request.future.set_exception(error)
-            if isinstance(error, RefusedError):  # of another scheme: the index is sound
-                return
             raise
-        assert rules is not None  # noqa: S101 - an index without rules checks nothing
         start = 0
         for request in requests:
             end = start + len(request.columns)
@@ -323,7 +315,7 @@ class LogFollower:
         self._set(
             ready=True,
             up_to_date=following.answers and index.next_offset >= following.end,
-            detail="following the log" if following.answers else "no broker answers",
+            activity=FOLLOWING if following.answers else SILENT,
             log_id=following.log_id,
             offset=index.next_offset,
             end=max(following.end, index.next_offset),
@@ -345,14 +337,10 @@ class LogFollower:
             self._refuse_all("the service ends")
 
     def _refuse_all(self, detail: str) -> None:
-        for waiting in (self._works, self._checks):
-            while waiting:
-                try:
-                    future: Future[Any] = waiting.popleft().future
-                except IndexError:  # another thread was first
-                    break
-                if future.set_running_or_notify_cancel():
-                    future.set_exception(NotReadyError(detail))
+        while (request := _next_of(self._works) or _next_of(self._checks)) is not None:
+            future: Future[Any] = request.future
+            if future.set_running_or_notify_cancel():
+                future.set_exception(NotReadyError(detail))
 
 
 class _Following:
@@ -386,9 +374,17 @@ class _Following:
         return False
 
 
-def _guarded(tail: LogTail, failures: list[BaseException], wake: Callable[[], None]) -> None:
+def _next_of(waiting: deque[_R]) -> _R | None:
+    """Take the next of what waits, None of nothing: when the service ends, other threads take from it, too."""
     try:
-        tail.run()
+        return waiting.popleft()
+    except IndexError:
+        return None
+
+
+def _guarded(run: Callable[[], None], failures: list[BaseException], wake: Callable[[], None]) -> None:
+    try:
+        run()
     except BaseException as error:  # noqa: BLE001 - raised again by the follower
         failures.append(error)
         wake()

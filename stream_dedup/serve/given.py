@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StrictInt,
+    StrictStr,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.config import JsonDict
 
 from stream_dedup.core.rules import COPIES_LIMIT
@@ -20,11 +29,15 @@ from stream_dedup.core.text.decode import InputFormat, RawRecord
 
 MAX_CHECKED = 500
 """Articles of one request."""
+MAX_MEMBERS = 16
+"""Members of an object of a request, known or not: an error takes some 10 microseconds, and a body has room for a
+million."""
 USUAL_TOP = 5
 """Nearest entries that an answer has where the request does not say how many."""
 
 _Text = Annotated[Any, WithJsonSchema({"type": "string"})]
-_IdOrScope = str | int | None
+_IdOrScope = StrictStr | StrictInt | None
+"""No other number: a worker takes the digits as they are written, and parsed numbers have lost them."""
 _Fields = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}})]
 
 _EXAMPLE: JsonDict = {"text": "渡口的船今天早上开了。", "id": "4711"}
@@ -34,10 +47,22 @@ _EXAMPLES: list[JsonValue] = [
 ]
 
 
-class GivenArticle(BaseModel):
-    """An article: its text, or its fields by name, as they are in a source record."""
+class GivenObject(BaseModel):
+    """An object of a request. Members that it does not know are errors, and many of them are one error."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_members(cls, values: Any) -> Any:  # noqa: ANN401 - as the framework passes it
+        if isinstance(values, dict) and len(values) > MAX_MEMBERS:
+            msg = f"an object of this form has at most {MAX_MEMBERS} members"
+            raise ValueError(msg)
+        return values
+
+
+class GivenArticle(GivenObject):
+    """An article: its text, or its fields by name, as they are in a source record."""
 
     text: _Text = Field(None, description="The text, for input.text_field.")
     fields: _Fields | None = Field(None, description="Other fields of the record, for input.fields.")
@@ -78,7 +103,8 @@ class GivenRecord:
 
     key: bytes | None
     value: bytes | None
-    topic: str = "unlogged"
+    topic: str = "(not logged)"
+    """No name of a topic: the article id that comes of it, where none is given, is that of no article."""
     partition: int = 0
     offset: int = 0
     leader_epoch: int = -1
@@ -99,7 +125,7 @@ def unused_member(article: GivenArticle, fmt: InputFormat) -> str | None:
 def raw_of(article: GivenArticle, fmt: InputFormat) -> RawRecord:
     """Return what the decoder gets of an article."""
     record = record_of(article, fmt)
-    return RawRecord(record.key, record.value, "unlogged")
+    return RawRecord(record.key, record.value, record.topic)
 
 
 def record_of(article: GivenArticle, fmt: InputFormat) -> GivenRecord:

@@ -1,7 +1,7 @@
 """The groups of the service: a store for the log that is followed, and what follows the output topics into it.
 
 Each log has a folder of its own under ``serve.data_dir``, so another log begins with an empty store, and nothing is
-deleted. An error of the groups ends none of the other answers: requests for groups are told what it is.
+deleted. An error of the groups ends none of the other answers: requests for groups are answered with it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from stream_dedup.config.model import Config
+    from stream_dedup.groups.group_metrics import GroupMetrics
     from stream_dedup.ports import FollowPorts
 
 log = logging.getLogger(__name__)
@@ -32,15 +33,18 @@ END_S = 10.0
 class KeptGroups:
     """Opens the store of a log and closes it. ``open`` belongs to one thread, ``store`` and ``state`` to any."""
 
-    def __init__(self, config: Config, connect: Callable[[], AbstractContextManager[FollowPorts]]) -> None:
+    def __init__(
+        self, config: Config, connect: Callable[[], AbstractContextManager[FollowPorts]], metrics: GroupMetrics
+    ) -> None:
         """``connect`` makes the ports of a follower, and closes them."""
         self._config = config
         self._connect = connect
+        self._metrics = metrics
         self._log_id: str | None = None
         self._store: GroupStore | None = None
         self._follower: GroupFollower | None = None
         self._stack = ExitStack()
-        self._problem = "the log is not read yet"
+        self._error: StreamDedupError | None = None
 
     def open(self, log_id: str) -> None:
         """Keep the groups of this log, and of no other; follow its outputs."""
@@ -53,14 +57,15 @@ class KeptGroups:
             try:
                 store = GroupStore.open(path, key, publishes=self._config.topics.groups is not None)
                 stack.callback(store.close)
-                follower = GroupFollower(self._config, store, stack.enter_context(self._connect()), key)
+                ports = stack.enter_context(self._connect())
+                follower = GroupFollower(self._config, store, ports, key, self._metrics)
                 stack.callback(follower.stop, END_S)
                 follower.start()
             except StreamDedupError as error:
                 log.error("groups are not kept: %s", error)  # noqa: TRY400 - the message says all
-                self._problem = str(error)
+                self._error = error
                 return
-            self._store, self._follower = store, follower
+            self._store, self._follower, self._error = store, follower, None
             self._stack = stack.pop_all()
 
     @property
@@ -75,12 +80,10 @@ class KeptGroups:
         return None if follower is None or follower.error is not None else follower.state()
 
     @property
-    def problem(self) -> str | None:
-        """Why groups are not kept, or not followed any more; None if they are."""
+    def error(self) -> BaseException | None:
+        """Why groups are not kept, or not followed any more; None if they are, or the log is not read yet."""
         follower = self._follower
-        if follower is None:
-            return self._problem
-        return None if follower.error is None else str(follower.error)
+        return self._error if follower is None else follower.error
 
     def needed(self) -> GroupStore:
         """Return the store.
@@ -90,7 +93,7 @@ class KeptGroups:
         """
         store = self._store
         if store is None:
-            msg = f"groups are not kept: {self._problem}"
+            msg = f"groups are not kept: {self._error or 'the log is not read yet'}"
             raise not_ready(msg)
         return store
 

@@ -43,6 +43,7 @@ LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
@@ -190,7 +191,15 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def _check_head(scope: Scope) -> None:
-    """Refuse a head that is too large; one that arrives in parts is refused before it is whole (``connections``)."""
+    """Refuse a head that is too large; one that arrives in parts is refused before it is whole (``connections``).
+
+    A body with a length and in chunks is refused, too: a proxy may take the other of the two for its end, and what
+    follows for the request of somebody else (RFC 9112, 6.3).
+    """
+    headers = Headers(scope=scope)
+    if "transfer-encoding" in headers and "content-length" in headers:
+        detail = "the request has a Content-Length and a Transfer-Encoding"
+        raise ProblemError(HTTPStatus.BAD_REQUEST, "malformed-request", detail, {"Connection": "close"})
     size = len(scope["raw_path"]) + len(scope["query_string"])
     size += sum(len(name) + len(value) for name, value in scope["headers"])
     if size > MAX_HEAD:
@@ -205,6 +214,7 @@ def _hosts(address: str) -> Collection[str]:
 
 def _check_host(host: str, hosts: Collection[str]) -> None:
     name = host.lower()
-    if name not in hosts and name.rpartition(":")[0] not in hosts:
+    before, _, port = name.rpartition(":")
+    if name not in hosts and not (before in hosts and port.isdecimal()):
         detail = "without serve.token_file this service answers requests for a loopback address only"
         raise ProblemError(HTTPStatus.MISDIRECTED_REQUEST, "wrong-host", detail)

@@ -26,6 +26,7 @@ from stream_dedup.config.effective import index_settings_of
 from stream_dedup.config.serve_section import SERVED_INDEX
 from stream_dedup.errors import CorruptError, UserError
 from stream_dedup.index import LogIndex, keep_aside, only_copy_in
+from stream_dedup.serve.position import OPENING, Activity
 from stream_dedup.worker.agreement import Disagreement, disagreement_of
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Say = Callable[[str], None]
+Say = Callable[[Activity], None]
 """Takes what is being done, for those who wait. May raise, to end the opening."""
 
 
@@ -63,7 +64,7 @@ def opened_log(config: Config, topic: LogTopic, log_id: bytes, say: Say) -> Iter
     """
     with ExitStack() as stack:
         # 2
-        say("opening the index")
+        say(OPENING)
         folder = _ServedIndex(config.serve.data_dir / SERVED_INDEX, config)
         stack.callback(folder.close)
         folder.open()
@@ -81,7 +82,7 @@ def opened_log(config: Config, topic: LogTopic, log_id: bytes, say: Say) -> Iter
         for records in waiting.read(start, end):
             for record in records:
                 index.apply([record])
-                say(f"reading the log: {record.offset + 1 - start} of {end - start} records")
+                say(Activity.reading(record.offset + 1 - start, end - start))
         port.seek(max(index.next_offset, first))
         yield ServedLog(index, port, str(index.log_id))
 

@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from stream_dedup.broker.adapter import KafkaOffsets, KafkaTopicReader, SystemClock, kafka_follow_ports
 from stream_dedup.broker.client import unavailable_on_kafka_error, wait_for_broker
+from stream_dedup.groups.group_metrics import GroupMetrics
 from stream_dedup.index.scan import warm as warm_search
 from stream_dedup.serve.app import make_app
 from stream_dedup.serve.checking import Checker
@@ -28,7 +29,8 @@ from stream_dedup.serve.kept_groups import KeptGroups
 from stream_dedup.serve.schemes import SchemeFingerprinter
 from stream_dedup.serve.secrets import read_token, tls_context
 from stream_dedup.serve.serve_metrics import ServeMetrics
-from stream_dedup.serve.service import ServePorts, Service
+from stream_dedup.serve.serve_ports import ServePorts
+from stream_dedup.serve.service import Service
 from stream_dedup.serve.texts import SourceTexts, TextPorts
 from stream_dedup.worker.app import stopping_signals
 from stream_dedup.worker.log_topic import KafkaLogTopic
@@ -70,6 +72,7 @@ def _kafka_ports(config: Config) -> ServePorts:
     return ServePorts(
         topic=KafkaLogTopic(config),
         clock=SystemClock(),
+        connect_offsets=lambda: KafkaOffsets(config.kafka),
         connect_texts=lambda: TextPorts(KafkaTopicReader(config.kafka), KafkaOffsets(config.kafka)),
         connect_outputs=lambda: kafka_follow_ports(config),
     )
@@ -86,15 +89,17 @@ class RunningService:
         """
         token, context = read_token(config.serve.token_file), tls_context(config.serve)
         metrics = ServeMetrics(CollectorRegistry())
+        metrics.watch_disk(config.serve.data_dir)
         self._fingerprinter = SchemeFingerprinter(config)
-        self.follower = LogFollower(config, ports.topic, ports.clock, metrics, self._on_open)
-        self._groups = KeptGroups(config, ports.connect_outputs)
+        self.follower = LogFollower(config, ports, metrics, self._on_open)
+        self._groups = KeptGroups(config, ports.connect_outputs, GroupMetrics(metrics.registry))
         texts = SourceTexts(config, ports.connect_texts)
         follower, fingerprinter, groups = self.follower, self._fingerprinter, self._groups
         service = Service(
             config=config,
             clock=ports.clock,
             follower=follower,
+            fingerprinter=fingerprinter,
             checker=Checker(config, follower, fingerprinter, groups, metrics),
             explainer=Explainer(config, follower, fingerprinter, groups, texts),
             groups=groups,
@@ -131,7 +136,7 @@ class RunningService:
 
     def raise_failure(self) -> None:
         """Raise what a thread failed with, if one did."""
-        failures = [*self._failures, self._server.failure]
+        failures = [*self._failures, self._server.failure, self._fingerprinter.failure]
         for failure in failures:
             if failure is not None:
                 raise failure

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.core.profiles import PROFILES
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from stream_dedup.config.model import Config
     from stream_dedup.core.logged_scheme import Scheme
     from stream_dedup.core.scheme import FingerprintSettings
+    from stream_dedup.errors import StreamDedupError
 
 
 def settings_for(config: Config, scheme: Scheme) -> FingerprintSettings | None:
@@ -35,6 +36,13 @@ def settings_for(config: Config, scheme: Scheme) -> FingerprintSettings | None:
     return None
 
 
+class StartedFingerprinter(NamedTuple):
+    """What fingerprints records, and the scheme of its entries."""
+
+    scheme: Scheme
+    records: BatchFingerprinter
+
+
 class SchemeFingerprinter:
     """The fingerprinting processes for the scheme of the log. Any thread."""
 
@@ -44,7 +52,7 @@ class SchemeFingerprinter:
         self._lock = threading.Lock()
         self._scheme: Scheme | None = None
         self._pool: FingerprintPool | None = None
-        self._fingerprinter: BatchFingerprinter | None = None
+        self._started: StartedFingerprinter | None = None
         self.settings: FingerprintSettings | None = None
         """Those of the scheme, once it is known."""
 
@@ -59,29 +67,35 @@ class SchemeFingerprinter:
             if scheme == self._scheme:
                 return
             self._end()
-            config, self._scheme = self._config, scheme
-            self.settings = settings_for(config, scheme)
-            if self.settings is None:
-                return
-            processes = config.serve.processes
-            self._pool = FingerprintPool(
-                processes, self.settings, input_format_of(config), config.worker.article_limit_s
-            )
-            self._pool.warm()
-            self._fingerprinter = BatchFingerprinter(
-                self._pool, processes, config.kafka.max_record_bytes, self.settings.widths
-            )
+            self._scheme = None  # while what it needs is not there
+            self.settings = settings_for(self._config, scheme)
+            if self.settings is not None:
+                self._started = self._start(scheme, self.settings)
+            self._scheme = scheme
 
-    def get(self) -> BatchFingerprinter:
-        """Return what fingerprints records.
+    def _start(self, scheme: Scheme, settings: FingerprintSettings) -> StartedFingerprinter:
+        config, processes = self._config, self._config.serve.processes
+        self._pool = FingerprintPool(processes, settings, input_format_of(config), config.worker.article_limit_s)
+        self._pool.warm()
+        fingerprinter = BatchFingerprinter(self._pool, processes, config.kafka.max_record_bytes, settings.widths)
+        return StartedFingerprinter(scheme, fingerprinter)
+
+    @property
+    def failure(self) -> StreamDedupError | None:
+        """The error after which no text can be fingerprinted any more; None while the processes work."""
+        pool = self._pool
+        return None if pool is None else pool.failure
+
+    def get(self) -> StartedFingerprinter:
+        """Return what fingerprints records, and the scheme of its entries.
 
         Raises:
             ProblemError: the configuration has no settings for the log's scheme, or the log was not read yet.
         """
-        fingerprinter = self._fingerprinter
-        if fingerprinter is None:
+        started = self._started
+        if started is None:
             raise self._problem()
-        return fingerprinter
+        return started
 
     def needed_settings(self) -> FingerprintSettings:
         """Return the settings of the log's scheme; raises as ``get``."""
@@ -106,6 +120,6 @@ class SchemeFingerprinter:
             self._end()
 
     def _end(self) -> None:
-        pool, self._pool, self._fingerprinter = self._pool, None, None
+        pool, self._pool, self._started = self._pool, None, None
         if pool is not None:
             pool.close()

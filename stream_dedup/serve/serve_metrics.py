@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
+from stream_dedup.index.stats import IndexStats
 from stream_dedup.metrics.declaration import Declaration
-from stream_dedup.metrics.metrics import VERDICTS
+from stream_dedup.metrics.metrics import VERDICTS, disk_sizes
 
 REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Seconds. A check takes some ms; 30 is its limit."""
@@ -68,6 +70,24 @@ class ServeMetrics:
         "articles in the index of the service",
         "Grows with the stream; only a window bounds it.",
     )
+    serve_index_bytes = Declaration(
+        Gauge,
+        "bytes",
+        "size of the index of the service on disk, without its groups",
+        "Near the size of the disk: set a window, or use a larger disk.",
+    )
+    serve_disk_free_bytes = Declaration(
+        Gauge,
+        "bytes",
+        "free space of the file system of serve.data_dir",
+        "Falling towards 0: set a window, or use a larger disk. At 0 the service ends with exit code 5.",
+    )
+    serve_disk_bytes = Declaration(
+        Gauge,
+        "bytes",
+        "size of the file system of serve.data_dir",
+        "Constant.",
+    )
     serve_up_to_date = Declaration(
         Gauge,
         "0 or 1",
@@ -92,6 +112,16 @@ class ServeMetrics:
         """Count an answered request."""
         self.serve_requests.labels(route, str(status)).inc()
         self.serve_request_seconds.labels(route).observe(seconds)
+
+    def show_index(self, stats: IndexStats) -> None:
+        """Set the gauges of the index."""
+        self.serve_index_entries.set(stats.articles)
+        self.serve_index_bytes.set(stats.bytes_on_disk)
+
+    def watch_disk(self, folder: Path) -> None:
+        """Show size and free space of the file system of a folder, as they are at each scrape."""
+        self.serve_disk_bytes.set_function(lambda: disk_sizes(folder)[0])
+        self.serve_disk_free_bytes.set_function(lambda: disk_sizes(folder)[1])
 
     def watch_connections(self, connections: Callable[[], int]) -> None:
         """Show the open connections as they are at each scrape."""

@@ -1,33 +1,21 @@
-"""The parts of a running service: what the routes use, and what it reads."""
+"""The parts of a running service: what the routes use."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
-    from stream_dedup.ports import Clock, FollowPorts
+    from stream_dedup.ports import Clock
     from stream_dedup.serve.checking import Checker
     from stream_dedup.serve.explaining import Explainer
     from stream_dedup.serve.follower import LogFollower
     from stream_dedup.serve.group_status import GroupStatus
     from stream_dedup.serve.kept_groups import KeptGroups
+    from stream_dedup.serve.schemes import SchemeFingerprinter
     from stream_dedup.serve.serve_metrics import ServeMetrics
-    from stream_dedup.serve.texts import SourceTexts, TextPorts
-    from stream_dedup.worker.log_topic import LogTopic
-
-
-@dataclass(frozen=True, slots=True)
-class ServePorts:
-    """What the service reads of Kafka, and its clock."""
-
-    topic: LogTopic
-    clock: Clock
-    connect_texts: Callable[[], TextPorts]
-    connect_outputs: Callable[[], AbstractContextManager[FollowPorts]]
+    from stream_dedup.serve.texts import SourceTexts
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +25,7 @@ class Service:
     config: Config
     clock: Clock
     follower: LogFollower
+    fingerprinter: SchemeFingerprinter
     checker: Checker
     explainer: Explainer
     groups: KeptGroups

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from stream_dedup.audit.sources import read_ranges
@@ -25,11 +26,26 @@ MOST_TEXTS = 50
 """Articles whose texts one request reads."""
 
 
+class TextAbsence(StrEnum):
+    """Why the text of an article cannot be shown."""
+
+    DELETED = "deleted"
+    """Retention, compaction or somebody deleted the record."""
+    OTHER_TOPIC = "other_topic"
+    """The topic was deleted, or made again under the same name."""
+    UNREADABLE = "unreadable"
+    """The record has no text that can be read."""
+    NO_BROKER = "no_broker"
+    """No broker answered in time, or it refused the request."""
+
+
 class SourcedText(NamedTuple):
     """The article of a source record, or why there is none."""
 
     article: Article | None
+    absence: TextAbsence | None = None
     reason: str | None = None
+    """The absence in English, with what is known of it."""
 
     @property
     def text(self) -> str | None:
@@ -37,6 +53,7 @@ class SourcedText(NamedTuple):
         return None if self.article is None else "\n".join(self.article.texts)
 
 
+_DELETED = SourcedText(None, TextAbsence.DELETED, "the source topic has no such record any more")
 Place = tuple[str, Coordinates]
 """Name of a source topic, and coordinates in it."""
 
@@ -81,17 +98,21 @@ class SourceTexts:
             return self._found(self._ports, places)
         except PortError as error:
             self._disconnect()
-            return {at: SourcedText(None, f"the source topic cannot be read: {error}") for _, at in places}
+            return {
+                at: SourcedText(None, TextAbsence.NO_BROKER, f"the source topic cannot be read: {error}")
+                for _, at in places
+            }
 
     def _found(self, ports: TextPorts, places: Iterable[Place]) -> dict[Coordinates, SourcedText]:
         ids = ports.offsets.topic_ids({topic for topic, _ in places})
-        texts = {at: SourcedText(None, "the source topic has no such record any more") for _, at in places}
+        texts = {at: _DELETED for _, at in places}
         wanted: dict[Partition, list[tuple[SourceOffset, SourceOffset]]] = {}
         for topic, at in sorted(places):
             if ids.get(topic) == at.topic_id:
                 wanted.setdefault(Partition(topic, at.partition), []).append((at.offset, SourceOffset(at.offset + 1)))
             else:
-                texts[at] = SourcedText(None, f"topic {topic} does not exist, or was made again")
+                reason = f"topic {topic} does not exist, or was made again"
+                texts[at] = SourcedText(None, TextAbsence.OTHER_TOPIC, reason)
         for record in read_ranges(ports.reader, _kept(ports.reader, wanted)):
             at = Coordinates(ids[record.topic], record.partition, SourceOffset(record.offset))
             texts[at] = self._decoded(record, at)
@@ -99,7 +120,9 @@ class SourceTexts:
 
     def _decoded(self, record: SourceRecord, at: Coordinates) -> SourcedText:
         article = decode(RawRecord(record.key, record.value, source_text(record.topic, at)), self._format)
-        return SourcedText(article) if isinstance(article, Article) else SourcedText(None, article.reason)
+        if isinstance(article, Article):
+            return SourcedText(article)
+        return SourcedText(None, TextAbsence.UNREADABLE, article.reason)
 
     def _disconnect(self) -> None:
         ports, self._ports = self._ports, None

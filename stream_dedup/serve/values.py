@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from stream_dedup.core.rules import Rules
     from stream_dedup.groups import GroupStore
     from stream_dedup.index.judge import CheckedArticle
-    from stream_dedup.serve.follower import Checked, Position
+    from stream_dedup.serve.follower import Checked
+    from stream_dedup.serve.position import Position
     from stream_dedup.serve.texts import SourcedText
 
 Json = dict[str, Any]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stream_dedup.broker.group_state import Member
+from stream_dedup.broker.lost_log import LostLog
 from stream_dedup.broker.replication import TopicProblem
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
@@ -71,8 +72,8 @@ class Snapshot:
     topic_problems: tuple[TopicProblem, ...]
     hanging: tuple[str, ...]
     """Transactional ids of open transactions of workers that are no members."""
-    lost: str | None
-    """Why the log lost its history; None if it did not."""
+    lost: LostLog | None
+    """How the log lost its history; None if it did not."""
 
     @property
     def lag(self) -> int:

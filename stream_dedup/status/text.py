@@ -63,7 +63,14 @@ def values_of(now: Snapshot, rates: Rates | None, findings: list[GroupFinding]) 
         "log": _log_values(now.log),
         "hanging_transactions": list(now.hanging),
         "findings": [
-            {"text": finding.text, "remedy": finding.remedy, "is_note": finding.is_note} for finding in findings
+            {
+                "code": finding.code,
+                "values": dict(finding.values),
+                "text": finding.text,
+                "remedy": finding.remedy,
+                "is_note": finding.is_note,
+            }
+            for finding in findings
         ],
     }
 

@@ -23,7 +23,7 @@ START_S = 90.0
 END_S = 60.0
 LOGGED_S = 60.0
 """For a worker to log an article, and the service to apply it."""
-APPLIED_POLL_S = 0.002
+APPLIED_POLL_S = 0.02
 
 
 class Said(NamedTuple):
@@ -56,7 +56,7 @@ class Served:
         self._log.write_bytes(b"")
         with self._log.open("ab") as log, Path("/dev/null").open("rb") as nothing:
             streams = [nothing.fileno(), log.fileno(), log.fileno()]
-            arguments = ["{}", "serve", "--config", str(self._config)]
+            arguments = ['{"forks_children": true}', "serve", "--config", str(self._config)]
             self.process = forks().start("tests.files.dying_filter:main", arguments, streams)
         wait_until(lambda: "serve: " in self.log() or not self.runs, START_S, "the service listens")
 
@@ -155,7 +155,7 @@ def checked_and_judged(made: Pipeline, service: Served, values: Sequence[bytes |
 def _wait_applied(client: Client, before: int) -> None:
     """Return as soon as the service has applied a record more."""
     deadline = time.monotonic() + LOGGED_S
-    while log_offset(client) == before:  # some ms: ``wait_until`` looks too seldom
+    while log_offset(client) == before:  # some 0.1 s: ``wait_until`` looks too seldom
         assert time.monotonic() < deadline, "an article is logged, and applied by the service"
         time.sleep(APPLIED_POLL_S)
 

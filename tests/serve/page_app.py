@@ -6,19 +6,22 @@ import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
+import pytest
 from fastapi import FastAPI
 
 from stream_dedup.core.model import Coordinates, LogOffset
-from stream_dedup.serve.follower import Position
 from stream_dedup.serve.given import GivenArticle
-from stream_dedup.serve.pages import add_pages
+from stream_dedup.serve.pages import add_pages, routes
 from stream_dedup.serve.pages.backend import ArticleText, FormFields, GroupsState, ShownSource, StatusView
+from stream_dedup.serve.pages.rendering import Renderer, read_assets
+from stream_dedup.serve.position import FOLLOWING, Position
 from stream_dedup.serve.problems import ProblemError, on_problem
 from tests.serve.clients import Answer
 
-READY = Position(ready=True, up_to_date=True, detail="following the log", offset=LogOffset(7), end=LogOffset(7))
+READY = Position(ready=True, up_to_date=True, activity=FOLLOWING, offset=LogOffset(7), end=LogOffset(7))
 TOPIC_ID = uuid.UUID(int=7)
 ONE_TEXT = FormFields(("text",), several=False, has_scope=False)
 NO_GROUPS, NO_STATUS = GroupsState(None), StatusView(None)
@@ -76,6 +79,10 @@ class ChosenBackend:
         assert within_s > 0
         return {one.coordinates: self.known[one.coordinates] for one in sources if one.coordinates in self.known}
 
+    async def readable(self, fields: Sequence[str]) -> str | None:
+        assert all(isinstance(one, str) for one in fields)
+        return None
+
     async def check(self, article: GivenArticle, top: int) -> dict[str, Any]:
         assert top > 0
         self.checked.append(article)
@@ -88,13 +95,21 @@ class ChosenBackend:
         return self.pair
 
 
+@cache
+def _renderer() -> Renderer:
+    """One for all apps: it keeps no state but its templates, which take more time to compile than a page to make."""
+    return Renderer(read_assets())
+
+
 class PageApp:
     """The routes of the pages, called as a server calls them."""
 
     def __init__(self, backend: ChosenBackend) -> None:
         self._app = FastAPI(openapi_url=None)
         self._app.add_exception_handler(ProblemError, on_problem)
-        add_pages(self._app, backend)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(routes, "Renderer", lambda _: _renderer())
+            add_pages(self._app, backend)
 
     def get(self, path: str, **headers: str) -> Answer:
         return self.call("GET", path, headers=headers)

@@ -15,10 +15,11 @@ from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import output_headers
 from stream_dedup.core.model import Coordinates, SourceOffset, log_position
 from stream_dedup.index import LogIndex
-from stream_dedup.ports import Partition
-from stream_dedup.serve.follower import Position
+from stream_dedup.ports import Partition, PassingError
+from stream_dedup.serve.position import Position
 from stream_dedup.serve.run import RunningService
 from tests.memory.partition import Message
+from tests.memory.runtime import Phase
 from tests.serve.served import TOPIC, MemoryService
 from tests.waiting import wait_until
 
@@ -34,6 +35,8 @@ class PageScene(MemoryService):
         self._index = LogIndex.open(folder / "judge", scheme=None)
         self._index.begin("scene")
         self._written = 0
+        self._readable: int | None = None
+        self.polls = 0
         topics = self.config.topics
         for name in dict.fromkeys((topics.unique, topics.duplicate, topics.rejected)):
             self.cluster.make_topic(name)
@@ -86,6 +89,22 @@ class PageScene(MemoryService):
             return store is not None and store.size()[0] >= self._written
 
         wait_until(has_all, OUTPUTS_S, "the groups have every output")
+
+    def limit_reading(self, records: int | None) -> None:
+        """Let the service read so many records of the log in all, one after the other; None: all.
+
+        It waits for more as it waits for a broker, so ``kafka.broker_wait_s`` has to be longer than that takes.
+        """
+
+        def counted(call: str, phase: Phase) -> None:
+            if call != "log.poll" or phase is not Phase.BEGIN or self._readable is None:
+                return
+            if self.polls >= self._readable:
+                raise PassingError(call)
+            self.polls += 1
+
+        self._readable = records
+        self.connection.hook, self.connection.most_records = counted, lambda: 1
 
     def position(self) -> Position:
         """How far the service is."""

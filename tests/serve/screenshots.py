@@ -1,8 +1,8 @@
 """Makes the pictures of the pages for the documentation: ``python -m tests.serve.screenshots`` (needs chromium).
 
 A group in memory is shown, whose stream is the sample of ``make demo``. With a folder as its argument every page is
-pictured at 1280 and 390 pixels, in both themes and languages, under a stream, without one, and with a broken backend:
-to be looked at, not to be kept.
+pictured at 1280 and 390 pixels, in both themes and languages, under a stream, without one, while the log is read, and
+with a broken backend; Check with texts that somebody pasted, one of them hostile: to be looked at, not to be kept.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from selenium.webdriver import Chrome
 from stream_dedup.dev.stream import SampleStream
 from stream_dedup.ports import PassingError
 from stream_dedup.serve.pages.backend import StatusView
-from stream_dedup.serve.pages.connecting import SILENT, ServicePages
+from stream_dedup.serve.pages.connecting import ServicePages
+from stream_dedup.serve.pages.shown_error import ErrorKind, ShownError
 from stream_dedup.serve.pages.strings import LANGUAGES, said
-from tests.browser import open_browser, resize
+from tests.browser import SHOWN_S, open_browser, resize
 from tests.serve.page_scene import PageScene, record_value
+from tests.serve.test_pages import HOSTILE
 from tests.waiting import wait_until
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
@@ -43,6 +45,8 @@ HEIGHT, MOST_HEIGHT = 800, 1000
 ARTICLES = 700
 HOURS = 1.2
 LIVE_S = 6.0
+READ = 40
+"""Records of a log that are read, where it is read half."""
 SETTLE_S = 0.4
 """Charts are drawn after the page."""
 
@@ -78,8 +82,10 @@ class Photographer:
         self._records = iter(SampleStream(6))
         self._address = f"http://127.0.0.1:{scene.port}"
 
-    def picture(self, path: str, width: int, language: str, theme: str, most: int = MOST_HEIGHT) -> bytes:
-        """Return a page as PNG, up to ``most`` pixels high."""
+    def picture(
+        self, path: str, width: int, language: str, theme: str, most: int = MOST_HEIGHT, pasted: str = ""
+    ) -> bytes:
+        """Return a page as PNG, up to ``most`` pixels high; with ``pasted`` the answer for this text."""
         browser = self._browser
         resize(browser, width, HEIGHT)
         browser.get(f"{self._address}/assets/pages.css")
@@ -87,12 +93,22 @@ class Photographer:
         for name, value in (("language", language), ("theme", theme)):
             browser.add_cookie({"name": name, "value": value})
         browser.get(self._address + path)
+        if pasted:
+            self._paste(pasted)
         if path == "/live":
             self._stream()
         height = int(browser.execute_script("return document.body.scrollHeight"))
         resize(browser, width, min(max(height, HEIGHT // 2), most))
         time.sleep(SETTLE_S)
         return base64.b64decode(browser.get_screenshot_as_base64())
+
+    def _paste(self, text: str) -> None:
+        browser = self._browser
+        browser.execute_script(
+            "document.querySelector('textarea').value = arguments[0]; document.querySelector('.check').requestSubmit()",
+            text,
+        )
+        wait_until(lambda: bool(browser.find_elements("css selector", "#verdict")), SHOWN_S, "the verdict")
 
     def _stream(self) -> None:
         """Let the stream go on for some seconds, if there is one: rates need it."""
@@ -133,6 +149,20 @@ def running_scene(articles: int) -> Iterator[PageScene]:
     ServicePages.status = own  # type: ignore[method-assign] # as above
 
 
+@contextmanager
+def reading_scene() -> Iterator[PageScene]:
+    """Run a service that is half way through a log."""
+    with tempfile.TemporaryDirectory() as folder:
+        scene = PageScene(Path(folder), kafka={"broker_wait_s": 600})
+        for record in islice(SampleStream(4), 2 * READ):
+            scene.judge([record.value])
+        scene.limit_reading(READ)
+        with scene.serve(until_ready=False):
+            wait_until(lambda: scene.polls == READ, SHOWN_S, "half of the log is read")
+            yield scene
+        scene.close()
+
+
 def write_documented(folder: Path) -> None:
     """Write the pictures of the documentation."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -149,9 +179,18 @@ def write_all(folder: Path) -> None:
         with running_scene(ARTICLES) as scene:
             photographer = Photographer(browser, scene)
             _write(photographer, folder, "load", [photographer.first_group()])
+            scene.judge([record_value("hostile", HOSTILE)])
+            scene.wait_ready()
+            edited = {one: said(one, "check.sample")[len(one) :] for one in LANGUAGES} | {"hostile": f"{HOSTILE} again"}
+            for name, text in edited.items():
+                for width, language, theme in FORMS:
+                    picture = photographer.picture("/check", width, language, theme, 2400, text)
+                    (folder / f"pasted-{name}-{width}-{language}-{theme}.png").write_bytes(picture)
             _break(scene)
             _write(Photographer(browser, scene, goes_on=False), folder, "broken", [])
             scene.connection.hook = lambda *_: None
+        with reading_scene() as scene:
+            _write(Photographer(browser, scene, goes_on=False), folder, "reading", [])
         with running_scene(0) as scene:
             _write(Photographer(browser, scene, goes_on=False), folder, "idle", [])
 
@@ -159,12 +198,7 @@ def write_all(folder: Path) -> None:
 def _write(photographer: Photographer, folder: Path, state: str, more: list[str]) -> None:
     for path in ("/check", "/check?sample=1", "/groups?window=day", "/live", "/system", *more):
         name = "group" if path in more else path.strip("/").partition("?")[0] + ("-sample" if "sample" in path else "")
-        for width, language, theme in (
-            (1280, "en", "light"),
-            (1280, "zh", "dark"),
-            (390, "zh", "light"),
-            (390, "en", "dark"),
-        ):
+        for width, language, theme in FORMS:
             picture = photographer.picture(path, width, language, theme, 2400)
             (folder / f"{state}-{name}-{width}-{language}-{theme}.png").write_bytes(picture)
 
@@ -173,7 +207,7 @@ def _break(scene: PageScene) -> None:
     """Let no broker answer any more."""
 
     async def silent(_: ServicePages) -> StatusView:
-        return StatusView(None, SILENT)
+        return StatusView(None, ShownError(ErrorKind.LATE))
 
     def away(call: str, _: object) -> None:
         if not call.endswith(".close"):

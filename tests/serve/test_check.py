@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from stream_dedup.core.text.decode import InputFormat, parse_object
+from stream_dedup.serve.bodies import SMALL_BODY
 from tests.serve.served import MemoryService
 
 STORY = "渡口的船今天早上开了，船上有三十二名乘客，他们大多去对岸的市场卖菜，傍晚再坐同一条船回来。"
@@ -106,6 +110,9 @@ def test_half_of_an_emoji_is_read_as_a_worker_reads_it(service: MemoryService) -
         (b'{"text": "a", "top": 33}', "body#/top"),
         (b'{"text": "a", "top": "many"}', "body#/top"),
         (b'{"text": "a", "id": {}}', "body#/id/str"),
+        (b'{"text": "a", "id": true}', "body#/id/str"),
+        (b'{"text": "a", "id": 1.50}', "body#/id/str"),
+        (b'{"text": "a", "scope": 36893488147419103232}', "body#/scope/str"),
     ],
 )
 def test_a_request_of_another_form_is_refused(service: MemoryService, body: bytes, pointer: str) -> None:
@@ -114,6 +121,41 @@ def test_a_request_of_another_form_is_refused(service: MemoryService, body: byte
     assert (answer.status, answer.headers["content-type"]) == (422, "application/problem+json")
     assert answer.json["errors"][0]["pointer"] == pointer
     assert answer.json["type"] == "urn:stream-dedup:problem:invalid-request"
+
+
+def test_a_large_body_is_parsed_while_others_are_answered(
+    service: MemoryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight megabytes of brackets take more than a second."""
+    begun, answered = threading.Event(), threading.Event()
+
+    def parse(body: bytes, fmt: InputFormat) -> dict[str, Any] | str:
+        begun.set()
+        assert answered.wait(30)
+        return parse_object(body, fmt)
+
+    monkeypatch.setattr("stream_dedup.serve.bodies.parse_object", parse)
+    answers: list[int] = []
+    large = {"text": "a" * (SMALL_BODY + 1)}
+    asking = threading.Thread(target=lambda: answers.append(service.call("POST", "/v1/check", large).status))
+    asking.start()
+    assert begun.wait(30)
+    assert service.call("GET", "/healthz").status == 200
+    answered.set()
+    asking.join(60)
+    assert answers == [200]
+
+
+@pytest.mark.parametrize("path", ["/v1/check", "/v1/explain"])
+def test_many_unknown_members_are_one_error(service: MemoryService, path: str) -> None:
+    """A list of a million errors would hold up every other client for seconds."""
+    strange = {f"{number:x}": 0 for number in range(1000)}
+    answer = service.call("POST", path, strange)
+    assert (answer.status, len(answer.json["errors"])) == (422, 1)
+    assert answer.json["errors"][0]["detail"] == "Value error, an object of this form has at most 16 members"
+    if path == "/v1/check":
+        errors = service.call("POST", path, {"articles": [strange] * 3}).json["errors"]
+        assert [one["pointer"] for one in errors] == [f"body#/articles/{at}" for at in range(3)]
 
 
 def test_too_many_articles_are_refused(service: MemoryService) -> None:

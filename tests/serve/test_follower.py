@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from stream_dedup.errors import UserError
+from stream_dedup.config.effective import rules_of
+from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.index import LogIndex, mark_corrupt
+from stream_dedup.pool import FingerprintPool
+from stream_dedup.pool.process import DeathError
 from stream_dedup.ports import Partition, PassingError
+from stream_dedup.serve.follower import NotReadyError
+from stream_dedup.serve.opening import opened_log
+from stream_dedup.serve.position import Activity, Position
+from stream_dedup.serve.schemes import SchemeFingerprinter
+from tests.memory.log_topic import MemoryLogTopic
 from tests.memory.runtime import Phase
 from tests.serve.served import MemoryService
 from tests.waiting import wait_until
@@ -99,6 +112,49 @@ def test_a_log_that_is_made_again_under_a_running_service_is_followed(made: Memo
 
         wait_until(follows, WAIT_S, "the new log is followed")
         assert verdicts(made) == ["unique", "unique", "duplicate"]
+
+
+@pytest.mark.slow
+@pytest.mark.expect_log("made again|wait for the broker|is built from the log again")
+def test_another_log_that_is_longer_is_not_taken_for_the_same(made: MemoryService) -> None:
+    """It was made while no broker answered, and has a record at the next offset: its name alone says nothing."""
+    away = threading.Event()
+    before = made.connection.hook
+
+    def hook(call: str, phase: Phase) -> None:
+        if away.is_set() and phase is Phase.BEGIN:
+            msg = "the broker is away"
+            raise PassingError(msg)
+        before(call, phase)
+
+    with made.serve():
+        made.connection.hook = hook
+        away.set()
+        made.cluster.delete_topic(made.config.log_topic)
+        made.begin_log()
+        for number in (1, 1, 2):
+            made.log_articles([value(number)])
+        away.clear()
+
+        def follows() -> bool:
+            answer = made.call("POST", "/v1/check", {"articles": [{"text": text} for text in STORIES]})
+            found = [one["verdict"] for one in answer.json["results"]] if answer.status == 200 else []
+            return found == ["unique", "duplicate", "duplicate"]
+
+        wait_until(follows, WAIT_S, "the new log is followed, and the other one forgotten")
+
+
+def test_opening_says_how_far_the_log_is_read(made: MemoryService) -> None:
+    """After each record: the records that are read, and all of them."""
+    made.log_articles([value(1)])
+    topic = MemoryLogTopic(made.cluster, made.connection, made.config.kafka.group, made.config.log_topic)
+    log_id = topic.find().log_id
+    said: list[Activity] = []
+    assert log_id is not None
+    with opened_log(made.config, topic, log_id, said.append):
+        assert [one.phase for one in said] == ["opening", "reading", "reading", "reading"]
+        assert [one.progress for one in said] == [None, (1, 3), (2, 3), (3, 3)]
+        assert [Position(activity=one).lag for one in said] == [0, 2, 1, 0]
 
 
 @pytest.mark.slow
@@ -197,3 +253,76 @@ def test_a_log_is_only_read(made: MemoryService) -> None:
         assert verdicts(made) == ["duplicate", "unique", "unique"]
     assert (partition.start, partition.end, dict(made.cluster.group("group").committed)) == before
     assert calls.isdisjoint({"log.append", "log.cut", "log-topic.prepare"})
+
+
+@pytest.mark.expect_log("cannot be answered")
+def test_a_service_that_cannot_fingerprint_any_more_ends(made: MemoryService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who watches over it starts it again; it would refuse every check, and /readyz would not say so."""
+
+    def start(*_: object) -> None:
+        raise DeathError(1, 1)
+
+    with made.serve() as running:
+        monkeypatch.setattr("stream_dedup.pool.driver.ChildProcess", start)
+        (pid,) = running._fingerprinter._pool.pids  # type: ignore[union-attr] # a process of the service
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: stat_of(pid) in {"Z", "gone"}, WAIT_S, "the process is dead")
+        assert made.call("POST", "/v1/check", {"text": STORIES[0]}).status == 503
+        with pytest.raises(UnavailableError, match="fingerprinting process"):
+            running.raise_failure()
+
+
+def stat_of(pid: int) -> str:
+    """The state of a process, as the kernel names it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
+    except OSError:
+        return "gone"
+
+
+def test_processes_that_could_not_be_started_are_started_again(
+    made: MemoryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first time memory ran out: checks are answered, and do not say that the log has another scheme."""
+    warm, calls = FingerprintPool.warm, list[int]()
+
+    def fail_once(pool: FingerprintPool) -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            msg = "no process could be started"
+            raise UnavailableError(msg)
+        warm(pool)
+
+    monkeypatch.setattr(FingerprintPool, "warm", fail_once)
+    fingerprinter = SchemeFingerprinter(made.config)
+    try:
+        scheme = rules_of(made.config).scheme
+        with pytest.raises(UnavailableError):
+            fingerprinter.use(scheme)
+        fingerprinter.use(scheme)
+        assert fingerprinter.get().scheme == scheme
+    finally:
+        fingerprinter.close()
+
+
+def test_entries_of_another_scheme_are_refused(made: MemoryService) -> None:
+    """The log was made again between fingerprinting and judging: the widths are equal, and the bits mean others."""
+    with made.serve() as running:
+        columns = made.maker([RawRecord(None, value(0), "a-0-0")])
+        scheme = rules_of(made.config).scheme
+        other = replace(scheme, version=scheme.version + 1)
+        assert running.follower.check(columns, scheme, 1).result(WAIT_S).articles[0].judgement.verdict == "duplicate"
+        with pytest.raises(NotReadyError, match="another scheme"):
+            running.follower.check(columns, other, 1).result(WAIT_S)
+        assert verdicts(made) == ["duplicate", "unique", "unique"]
+
+
+@pytest.mark.expect_log("an answer is without groups|cannot be answered|groups are not followed any more")
+def test_checks_need_no_groups(made: MemoryService) -> None:
+    """A damaged store of groups, or one that is closed for another log, ends no check that has a match."""
+    with made.serve() as running:
+        store = running._groups.store
+        assert store is not None
+        store.close()
+        assert verdicts(made) == ["duplicate", "unique", "unique"]
+        assert made.call("GET", "/v1/groups").status == 503

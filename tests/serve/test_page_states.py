@@ -5,35 +5,42 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import replace
+from html import unescape
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
-from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset
-from stream_dedup.errors import CorruptError
-from stream_dedup.groups import MissingOutputs, VerdictCounts
+from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Verdict
+from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
+from stream_dedup.groups import GroupedArticle, MissingOutputs, VerdictCounts, group_id_of
 from stream_dedup.groups.follow import FollowerState
 from stream_dedup.ports import Partition
-from stream_dedup.serve.follower import Position
-from stream_dedup.serve.pages.backend import ArticleText, FormFields, GroupsState, StatusView, TextAbsence
+from stream_dedup.serve.pages.backend import ArticleText, FormFields, GroupsState, StatusView
+from stream_dedup.serve.pages.shown_error import ErrorKind, ShownError, shown_error
 from stream_dedup.serve.pages.strings import LANGUAGES, said
+from stream_dedup.serve.position import OPENING, SILENT, Activity, Phase, Position
 from stream_dedup.serve.problems import ProblemError, busy, not_ready
+from stream_dedup.serve.texts import TextAbsence
+from stream_dedup.status.finding_texts import FINDING_SENTENCES, FindingCode
 from tests.serve.page_app import READY, TOPIC_ID, ChosenBackend, PageApp, check_answer, nearest_value, text_of
+from tests.serve.screenshots import status_values
 
 UPLOT = {
     "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
     "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
 }
 """Of version 1.6.32."""
+NUMBERS = frozenset(("lag", "growth", "seconds"))
+"""Values of findings whose sentences format them as numbers."""
 PATHS = ("/check", "/groups", "/live", "/system")
 FORM = {"content_type": "application/x-www-form-urlencoded", "sec_fetch_site": "same-origin"}
 STATES = {
-    "notice.reading.title": Position(detail="reading the log: 250 of 1000 records"),
-    "notice.log.title": Position(detail="there is no log yet: topic g.fingerprints does not exist"),
-    "notice.starting.title": Position(detail="opening the index"),
-    "notice.broker.title": replace(READY, up_to_date=False, detail="no broker answers", end=LogOffset(9)),
+    "notice.reading.title": Position(activity=Activity.reading(250, 1000)),
+    "notice.log.title": Position(activity=Activity(Phase.NO_LOG, "there is no log yet: its topic does not exist")),
+    "notice.starting.title": Position(activity=OPENING),
+    "notice.broker.title": replace(READY, up_to_date=False, activity=SILENT, end=LogOffset(9)),
 }
 
 
@@ -86,8 +93,10 @@ def test_progress_while_the_log_is_read() -> None:
 
 @pytest.mark.parametrize("path", PATHS[1:])
 def test_groups_that_fail(path: str) -> None:
-    """Each page says so; none fails, and the error's text is no markup."""
-    answer = PageApp(ChosenBackend(state=GroupsState(None, None, "the log <i> was made again"))).get(path)
+    """Each page says so; none fails, and the error's message is no markup."""
+    answer = PageApp(
+        ChosenBackend(state=GroupsState(None, None, ShownError(ErrorKind.REFUSED, "the log <i> was made again")))
+    ).get(path)
     assert said("en", "notice.groups.error.title") in text_of(answer)
     assert "the log &lt;i&gt; was made again" in text_of(answer)
     if path == "/system":  # asks the store nothing
@@ -106,6 +115,16 @@ def test_no_groups_and_groups_that_are_behind() -> None:
     assert said("en", "groups.none") in html
 
 
+def test_a_reason_of_another_release() -> None:
+    """Outputs of an older release have no code, and a later one may have new codes: they are shown as they are."""
+    store = EmptyStore()
+    counts = VerdictCounts(rejected={"unknown": 3, "<new>": 2, "empty_text": 1})
+    store.totals = lambda *_: counts  # type: ignore[method-assign]
+    html = text_of(PageApp(ChosenBackend(state=GroupsState(store))).get("/live"))
+    for name in ("unknown", "&lt;new&gt;", said("en", "reason.empty_text")):
+        assert f"<td>{name}</td>" in html
+
+
 def test_a_group_page_without_a_store() -> None:
     """503, and no claim that there is no such group; a failing store, too."""
     for state in (GroupsState(None), GroupsState(BrokenStore())):
@@ -114,11 +133,64 @@ def test_a_group_page_without_a_store() -> None:
         assert said("en", "group.unknown.title") not in text_of(answer)
 
 
+NO_RIGHT = ShownError(ErrorKind.USER, "no right to describe <group>")
+
+
 @pytest.mark.parametrize("path", ["/live", "/system"])
 def test_brokers_that_do_not_describe_the_group(path: str) -> None:
-    """What the service says of it."""
-    html = text_of(PageApp(ChosenBackend(view=StatusView(None, "no right to describe <group>"))).get(path))
-    assert "no right to describe &lt;group&gt;" in html
+    """The page says what kind of error it is, in the reader's language, and has its message as English."""
+    html = text_of(PageApp(ChosenBackend(view=StatusView(None, NO_RIGHT))).get(path))
+    assert said("en", "error.user") in html
+    assert '<span lang="en" class="mono">no right to describe &lt;group&gt;</span>' in html
+
+
+@pytest.mark.parametrize("kind", ErrorKind)
+def test_an_error_in_chinese(kind: ErrorKind) -> None:
+    """Each kind has a sentence; the message of the program is marked as English, for those who read to the blind."""
+    view = StatusView(None, ShownError(kind, "a message"))
+    html = text_of(PageApp(ChosenBackend(view=view)).get("/system", accept_language="zh"))
+    assert said("zh", f"error.{kind}") in html
+    assert html.count("a message") == html.count('<span lang="en" class="mono">a message</span>') == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (UnavailableError("x"), ErrorKind.UNAVAILABLE),
+        (RefusedError("x"), ErrorKind.REFUSED),
+        (UserError("x"), ErrorKind.USER),
+        (CorruptError("x"), ErrorKind.CORRUPT),
+        (busy("x"), ErrorKind.BUSY),
+        (ProblemError(HTTPStatus.GATEWAY_TIMEOUT, "timeout", "x"), ErrorKind.LATE),
+        (not_ready("x"), ErrorKind.OTHER),
+        (ValueError("x"), ErrorKind.OTHER),
+    ],
+)
+def test_errors_are_known_by_their_types(error: Exception, kind: ErrorKind) -> None:
+    """Not by their messages, which may change."""
+    assert shown_error(error) == ShownError(kind, "x")
+
+
+def test_a_log_that_cannot_be_followed() -> None:
+    """The page says in the reader's language what the service does, and has the message of the error."""
+    failed = Position(activity=Activity(Phase.FAILED, "log <x> was cut"))
+    html = text_of(PageApp(ChosenBackend(at=failed)).get("/live", accept_language="zh"))
+    assert said("zh", "notice.starting", activity=said("zh", "phase.failed")) in html
+    assert '<span lang="en" class="mono">log &lt;x&gt; was cut</span>' in html
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("code", FindingCode)
+def test_a_finding_is_in_the_language_of_the_reader(code: FindingCode, language: str) -> None:
+    """Text and remedy, with their values; foreign names are no markup."""
+    names = set(re.findall(r"{(\w+)", "".join(FINDING_SENTENCES[code])))
+    values: dict[str, Any] = {name: 7 if name in NUMBERS else f"<{name}>" for name in names}
+    finding = {"code": str(code), "values": values, "text": "", "remedy": "", "is_note": False}
+    view = StatusView(status_values(0) | {"findings": [finding]})
+    html = unescape(text_of(PageApp(ChosenBackend(view=view)).get("/system", accept_language=language)))
+    for part in ("finding", "remedy"):
+        shown = {one: said(one, f"{part}.{code}", **values) in html for one in LANGUAGES}
+        assert shown == {one: one == language for one in LANGUAGES}
 
 
 @pytest.mark.parametrize(
@@ -140,7 +212,9 @@ def test_a_check_without_an_answer(problem: ProblemError, key: str, language: st
     assert answer.status == problem.status
     html = text_of(answer)
     assert "my words</textarea>" in html
-    assert said(language, key, detail=problem.detail).replace("<", "&lt;").replace(">", "&gt;") in html
+    assert said(language, key) in html
+    shows_detail = problem.name in {"other-scheme", "invalid-request"}
+    assert (problem.detail.replace("<", "&lt;").replace(">", "&gt;") in html) == shows_detail
 
 
 def test_rejected_and_featureless_texts() -> None:
@@ -189,6 +263,21 @@ def test_fields_and_scope() -> None:
         {"fields": {"title": "A", "body": "B\nC"}, "scope": "news"},
         {"fields": {"title": "A"}, "id": "7"},
     ]
+
+
+def test_an_article_of_the_stream_is_checked_as_it_was_logged() -> None:
+    """Each field where it belongs, since they have weights of their own, and in its scope."""
+    at = Coordinates(TOPIC_ID.bytes, 0, SourceOffset(3))
+    store = EmptyStore()
+    store.article = lambda _: GroupedArticle(  # type: ignore[attr-defined] # the one question that is asked
+        at, "articles", "a", Verdict.UNIQUE, None, None, None, None, 0, 0, Partition("unique", 0), 0
+    )
+    fields = FormFields(("title", "lead", "body"), several=True, has_scope=True)
+    known = {at: ArticleText("A\n\nB", None, ("A", "", "B"), "news")}
+    backend = ChosenBackend(fields=fields, state=GroupsState(store), known=known)
+    PageApp(backend).get(f"/check?article={group_id_of(at)}")
+    (given,) = backend.checked
+    assert given.model_dump(exclude_unset=True) == {"fields": {"title": "A", "body": "B"}, "scope": "news"}
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,15 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.core.reasons import CODES
+from stream_dedup.groups.model import BucketWidth
 from stream_dedup.serve.pages import rendering
-from stream_dedup.serve.pages.backend import TextAbsence
+from stream_dedup.serve.pages.shown_error import ErrorKind
 from stream_dedup.serve.pages.strings import LANGUAGES, language_of
 from stream_dedup.serve.pages.strings_en import ENGLISH
+from stream_dedup.serve.pages.system_page import GROUP_STATES, VALUE_KEYS
+from stream_dedup.serve.position import Phase
+from stream_dedup.serve.texts import TextAbsence
+from stream_dedup.status.finding_texts import FindingCode
 
 PAGES = Path(rendering.__file__).parent
 SOURCES = [*PAGES.rglob("*.html"), PAGES / "rendering.py", PAGES / "routes.py"]
@@ -22,12 +27,18 @@ DYNAMIC = (
     *(f"nav.{name}" for name in ("check", "groups", "live", "system")),
     *(f"verdict.{name}" for name in ("unique", "update", "duplicate", "rejected")),
     *(f"kind.{name}" for name in ("long", "short", "exact", "featureless", "rejected")),
+    *(f"group.growth.said.{name.lower()}" for name in BucketWidth.__members__),
     *(f"window.{name}" for name in ("hour", "day", "week", "all")),
     *(f"theme.{name}" for name in rendering.THEMES),
     *(f"language.{name}" for name in LANGUAGES),
     *(f"check.said.{name}" for name in ("unique", "update", "duplicate")),
     *(f"problem.{name}" for name in ("busy", "not-ready", "timeout", "other-scheme")),
     *(f"step.{name}" for name in ("equal", "distance", "lookup", "form", "sketch", "copies")),
+    *(f"phase.{one}" for one in Phase),
+    *(f"error.{one}" for one in ErrorKind),
+    *VALUE_KEYS.values(),
+    *(f"group.state.{name}" for name in GROUP_STATES),
+    *(f"{part}.{code}" for code in FindingCode for part in ("finding", "remedy")),
     *(f"step.{name}.said" for name in ("equal", "distance", "lookup", "form", "sketch", "copies")),
 )
 """Keys whose end is a value of the program: every value has a sentence."""

@@ -6,6 +6,7 @@ import html
 import json
 import re
 import time
+import uuid
 from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from stream_dedup.ports import Partition
 from stream_dedup.serve.pages.strings import LANGUAGES, said
+from tests.memory.partition import Message
 from tests.serve.clients import Answer
 from tests.serve.page_app import text_of
 from tests.serve.page_scene import PageScene, record_value
@@ -80,6 +82,7 @@ def test_every_page_answers_in_each_language(scene: PageScene, path: str, langua
     assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"
     assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == policy["form-action"] == "'self'"
     assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cross-origin-resource-policy"] == "same-origin"
     assert answer.headers["x-frame-options"] == "DENY"
     assert re.findall(r"<script(?! src=\"/assets/)", page) == []
     assert re.findall(r"<[^>]+\s(?:on\w+|style)\s*=", page) == []
@@ -126,12 +129,24 @@ def test_an_article_of_the_stream_is_an_example(scene: PageScene) -> None:
     assert said("en", "verdict.duplicate") in page
 
 
-@pytest.mark.parametrize("name", ["nonsense", f"{'0' * 8}-0000-0000-0000-{'0' * 12}-0-1@x", f"{'f' * 40}@articles"])
+@pytest.mark.parametrize("name", ["nonsense", f"{'0' * 8}-0000-0000-0000-{'0' * 12}-0-1", f"{'f' * 40}"])
 def test_an_example_that_is_none(scene: PageScene, name: str) -> None:
     """A page with an empty form."""
     answer = get(scene, f"/check?article={quote(name)}")
     assert answer.status == HTTPStatus.OK
     assert re.search(r"<textarea[^>]*>\n</textarea>", text_of(answer))
+
+
+def test_no_record_but_an_article_is_an_example(scene: PageScene) -> None:
+    """The service may read other topics, and other records: an address does not name what it shows."""
+    private = "the minutes of a meeting that nobody here should read"
+    cluster = scene.cluster
+    topic_id = uuid.UUID(bytes=cluster.make_topic("minutes"))
+    offset = cluster.append(
+        cluster.partition(Partition("minutes", 0)), Message(None, record_value("m", private), (), 1_000)
+    )
+    for name in (f"{topic_id}-0-{offset}", f"{topic_id}-0-{offset}@minutes"):
+        assert private not in text_of(get(scene, f"/check?article={quote(name)}"))
 
 
 def test_hostile_text_is_text_everywhere(scene: PageScene) -> None:

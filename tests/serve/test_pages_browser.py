@@ -6,19 +6,18 @@ from collections.abc import Iterator
 
 import pytest
 from selenium.webdriver import Chrome
-from selenium.webdriver.common.keys import Keys
 
 from stream_dedup.ports import PassingError
+from stream_dedup.serve import follower
 from stream_dedup.serve.pages.backend import StatusView
 from stream_dedup.serve.pages.connecting import ServicePages
 from stream_dedup.serve.pages.strings import said
-from tests.browser import NO_BROWSER, can_run_browser, console, open_browser, resize
+from tests.browser import NO_BROWSER, SHOWN_S, can_run_browser, console, resize, shown, wait_loaded
 from tests.serve.page_scene import PageScene, record_value
 from tests.serve.test_pages import EDITED, FIRST, HOSTILE, HOSTILE_ID, hostile_group
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.skipif(not can_run_browser(), reason=NO_BROWSER), pytest.mark.slow, pytest.mark.timeout(300)]
-SHOWN_S = 20.0
 PATHS = ("/check", "/check?sample=1", "/groups?window=all", "/live", "/system")
 WELL = {
     "group": "group",
@@ -45,25 +44,15 @@ WELL = {
         "size_bytes": 2048,
         "last_record_ms": 0,
     },
-    "findings": [{"text": "topic <b>x</b>", "remedy": "mend it", "is_note": False}],
+    "findings": [{"code": "log_absent", "values": {"topic": "<b>x</b>"}, "text": "", "remedy": "", "is_note": False}],
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Chrome]:
-    with open_browser() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageScene]:
     """A service over a stream with two stories, one of them hostile; the brokers' description is chosen."""
-
-    async def well(_: ServicePages) -> StatusView:
-        return StatusView(WELL)
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ServicePages, "status", well)
+        patch.setattr(ServicePages, "status", _well)
         made = PageScene(tmp_path_factory.mktemp("browser"))
         made.judge_texts(FIRST, EDITED, "Nothing like the others: a note on bread and patience, and how both rise.")
         made.judge([record_value(HOSTILE_ID, HOSTILE), record_value("again", f"{HOSTILE} again"), b"{}"])
@@ -72,16 +61,13 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageScene]:
         made.close()
 
 
+async def _well(_: ServicePages) -> StatusView:
+    """Describe the group without asking a broker."""
+    return StatusView(WELL)
+
+
 def opened(browser: Chrome, scene: PageScene, path: str) -> None:
-    """Open a page, and wait until its script has run."""
-    console(browser)
-    browser.get(f"http://127.0.0.1:{scene.port}{path}")
-    wait_until(lambda: bool(browser.execute_script("return document.readyState === 'complete'")), SHOWN_S, path)
-
-
-def shown(browser: Chrome, selector: str) -> str:
-    """The text of an element as a reader sees it."""
-    return str(browser.find_element("css selector", selector).text)
+    wait_loaded(browser, f"http://127.0.0.1:{scene.port}{path}")
 
 
 def test_pages_of_a_running_stream(browser: Chrome, scene: PageScene) -> None:
@@ -146,8 +132,32 @@ def test_hostile_text_does_not_run(browser: Chrome, scene: PageScene) -> None:
     wait_until(lambda: browser.find_elements("css selector", "#verdict") != [], SHOWN_S, "the verdict")
     assert "ran" not in browser.title
     assert console(browser) == []
-    assert "<script>document.title='ran'</script>" in shown(browser, ".both .text")
+    assert "<script>" not in shown(browser, ".both .text")
     assert "U+202E" in shown(browser, ".both .text")
+    browser.execute_script("for (const one of document.querySelectorAll('details')) one.open = true")
+    assert "<script>document.title='ran'</script>" in shown(browser, ".both .markup .text")
+    assert "ran" not in browser.title
+
+
+def test_the_source_of_an_article_is_folded(browser: Chrome, scene: PageScene) -> None:
+    """A text that is HTML is seen without its tags, in lines; its source opens, and runs no more than the text."""
+    text = "<p>One <b>ship</b></p><p>and <img src=x onerror=\"document.title='ran'\"> another.</p>&lt;script&gt;"
+    opened(browser, scene, "/check")
+    browser.execute_script("arguments[0].value = arguments[1]", browser.find_element("css selector", "textarea"), text)
+    browser.find_element("css selector", "button.main").click()
+    wait_until(lambda: browser.find_elements("css selector", "#verdict") != [], SHOWN_S, "the verdict")
+    yours = browser.find_elements("css selector", ".text")[
+        -2 if browser.find_elements("css selector", ".markup") else -1
+    ]
+    assert yours.text.split() == ["One", "ship", "and", "another."]
+    assert "\n" in yours.text
+    folded = browser.find_elements("css selector", ".markup")[-1]
+    assert text not in folded.text
+    folded.find_element("css selector", "summary").click()
+    assert text in folded.text
+    assert browser.execute_script("return document.querySelectorAll('main img, main script').length") == 0
+    assert "ran" not in browser.title
+    assert console(browser) == []
 
 
 def test_a_script_in_the_page_would_be_refused(browser: Chrome, scene: PageScene) -> None:
@@ -159,37 +169,6 @@ def test_a_script_in_the_page_would_be_refused(browser: Chrome, scene: PageScene
     )
     wait_until(lambda: any("Content Security Policy" in one for one in console(browser)), SHOWN_S, "it is refused")
     assert "ran" not in browser.title
-
-
-def test_everything_is_reached_by_keyboard(browser: Chrome, scene: PageScene) -> None:
-    """Tab comes to every link, button and field in the order of the page, and each shows that it has the focus."""
-    resize(browser, 1280, 900)
-    for path in ("/check?sample=1", "/groups?window=all", f"/groups/{hostile_group(scene)}"):
-        opened(browser, scene, path)
-        wanted = browser.execute_script(
-            "return [...document.querySelectorAll('a, button, input:not([type=hidden]), select, textarea, summary,"
-            ' [tabindex="0"]\')].filter((one) => one.checkVisibility()).map((one, at) => (one.dataset.at = at))'
-        )
-        reached = []
-        for _ in wanted:
-            browser.switch_to.active_element.send_keys(Keys.TAB)
-            at, outline = browser.execute_script(
-                "const one = document.activeElement;"
-                "return [one.dataset.at, getComputedStyle(one).outlineStyle + getComputedStyle(one).outlineWidth]"
-            )
-            reached.append(int(at))
-            assert outline == "solid3px", (path, at)
-        assert reached == wanted
-
-
-def test_a_check_by_keyboard(browser: Chrome, scene: PageScene) -> None:
-    """Ctrl+Enter in the text sends it; the answer marks what differs."""
-    opened(browser, scene, "/check")
-    browser.find_element("css selector", "textarea").send_keys(FIRST.replace("二十几个", "三十多个"))
-    browser.find_element("css selector", "textarea").send_keys(Keys.CONTROL, Keys.ENTER)
-    wait_until(lambda: browser.find_elements("css selector", "#verdict") != [], SHOWN_S, "the verdict")
-    assert shown(browser, "#verdict .verdict") == said("en", "verdict.duplicate")
-    assert [one.text for one in browser.find_elements("css selector", ".both mark")] == ["二十几", "三十多"]
 
 
 def test_themes_and_languages(browser: Chrome, scene: PageScene) -> None:
@@ -216,28 +195,72 @@ def test_themes_and_languages(browser: Chrome, scene: PageScene) -> None:
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
+def test_while_the_log_is_read(
+    browser: Chrome, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every page says how far it is, and more as it goes on; when all is read it says so without a reload."""
+    monkeypatch.setattr(ServicePages, "status", _well)
+    scene = PageScene(tmp_path_factory.mktemp("reading"), kafka={"broker_wait_s": 60})
+    for number in range(9):
+        scene.judge_texts(f"Article {number} of the library, on a bridge, a weir and the {number + 2} boats below it.")
+    scene.limit_reading(4)
+    with scene.serve(until_ready=False):
+        wait_until(lambda: scene.polls == 4, SHOWN_S, "some of the log is read")
+        for path in ("/check", "/groups", "/system", "/live"):
+            opened(browser, scene, path)
+            assert said("en", "notice.reading.title") in shown(browser, "#notices")
+            assert said("en", "notice.reading", done="4", all="10") in shown(browser, "#notices")
+            assert "40 %" in shown(browser, "#state")
+            assert int(browser.execute_script("return document.body.dataset.every")) > 0
+        browser.execute_script("window.stays = true")
+        scene.limit_reading(7)
+        wait_until(lambda: said("en", "notice.reading", done="7", all="10") in shown(browser, "#notices"), SHOWN_S, "7")
+        scene.limit_reading(None)
+        wait_until(lambda: "log offset 10" in shown(browser, "#state"), 3 * SHOWN_S, "all is read")
+        wait_until(lambda: shown(browser, "#notices") == "", SHOWN_S, "the groups are read, too")
+        assert "article-8" in shown(browser, "#verdicts")
+        assert browser.execute_script("return window.stays")
+        assert console(browser) == []
+    scene.close()
+
+
 @pytest.mark.expect_log("groups wait for the broker", "log.*no broker answers")
-def test_without_a_stream_and_with_a_broken_backend(browser: Chrome, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_without_a_stream_and_with_a_broken_backend(
+    browser: Chrome, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Empty pages say what to do; a broker that goes away is named, and the check still answers."""
+    monkeypatch.setattr(follower, "SILENCE_S", 1.0)
     scene = PageScene(tmp_path_factory.mktemp("empty"))
     with scene.shown():
         opened(browser, scene, "/groups")
         assert said("en", "groups.none") in shown(browser, "#groups")
         opened(browser, scene, "/live")
         assert said("en", "live.verdicts.none") in shown(browser, "#verdicts")
-        scene.judge_texts(FIRST)
+        scene.judge_texts(FIRST, EDITED)
         scene.wait_ready()
-        scene.connection.hook = _away
-        well = scene.connection.hook
-        scene.connection.hook = _away
+        scene.wait_groups()
+        well, scene.connection.hook = scene.connection.hook, _away
         wait_until(lambda: "no broker" in scene.position().detail, SHOWN_S, "the service has noticed it")
         opened(browser, scene, "/check?sample=1")
         assert said("en", "notice.broker.title") in shown(browser, "#notices")
         assert shown(browser, "#verdict .verdict") == said("en", "verdict.unique")
         opened(browser, scene, "/system")
         assert said("en", "notice.broker.title") in shown(browser, "#notices")
+        opened(browser, scene, "/groups?window=all")
+        assert said("en", "groups.no_text.now") in shown(browser, "#groups")
         scene.connection.hook = well
+        wait_until(lambda: scene.position().up_to_date, SHOWN_S, "the service follows the log again")
+        scene.wait_groups()
+        fetch_now(browser)
+        wait_until(lambda: shown(browser, "#notices") == "", SHOWN_S, "the page shows that a broker answers again")
+        recovered = browser.execute_script("return document.getElementById('recovered').textContent")
+        assert said("en", "state.ready", offset="2") in recovered
     scene.close()
+
+
+def fetch_now(browser: Chrome) -> None:
+    """Let the page fetch itself again now, as it does when its window is seen again, not after its seconds."""
+    browser.execute_script("document.dispatchEvent(new Event('visibilitychange'))")
 
 
 def _away(call: str, _: object) -> None:

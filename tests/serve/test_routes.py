@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -20,7 +21,16 @@ from tests.waiting import wait_until
 STORY = "渡口的船今天早上开了，船上有三十二名乘客，他们大多去对岸的市场卖菜，傍晚再坐同一条船回来。"
 EDITED = STORY.replace("三十二", "三十三")
 OTHER = "The council approved the new bridge after a long debate, and the works will begin in the spring of next year."
-ARTICLES = [("https://example.org/a?b=1", STORY), ("b", EDITED), ("c", OTHER), ("b", EDITED), ("empty", " ")]
+CUT = "The pilots of the harbour waited for \ud83d until the fog was gone, and then took the ship into the dock. \ud83d"
+CUT_ID = "cut\nin %two/\n"
+ARTICLES = [
+    ("https://example.org/a?b=1", STORY),
+    ("b", EDITED),
+    ("c", OTHER),
+    ("b", EDITED),
+    ("empty", " "),
+    (CUT_ID, CUT),
+]
 
 
 def write_outputs(made: MemoryService, judgements: list[Judgement], values: list[bytes]) -> None:
@@ -72,6 +82,14 @@ def test_an_article_is_found_by_its_id(service: MemoryService) -> None:
     assert "text" not in service.call("GET", "/v1/articles/b?texts=false").json["articles"][0]
 
 
+def test_a_text_that_was_cut_within_a_character_is_shown(service: MemoryService) -> None:
+    """With half of an emoji, as its record has it, whatever signs its id has; so are features of such texts."""
+    (found,) = service.call("GET", f"/v1/articles/{quote(CUT_ID)}").json["articles"]
+    assert (found["id"], found["text"]) == (CUT_ID, CUT)
+    answer = service.call("POST", "/v1/explain", {"a": {"id": CUT_ID}, "b": {"text": CUT}})
+    assert (answer.status, answer.json["verdict"]) == (200, "duplicate")
+
+
 def test_an_unknown_id_is_not_found(service: MemoryService) -> None:
     """Nor is an empty one, or a list of none."""
     assert service.call("GET", "/v1/articles/nobody").status == 404
@@ -84,7 +102,7 @@ def test_groups_are_listed_and_shown(service: MemoryService) -> None:
     listed = service.call("GET", "/v1/groups?window=hour").json
     (group,) = listed["groups"]
     assert (group["size"], group["first"]["id"]) == (3, "https://example.org/a?b=1")
-    assert (listed["totals"]["unique"], listed["totals"]["duplicates"]) == (2, 2)
+    assert (listed["totals"]["unique"], listed["totals"]["duplicates"]) == (3, 2)
     assert listed["totals"]["rejected"] == {"empty_text": 1}
     assert listed["outputs"]["problem"] is None
     shown = service.call("GET", f"/v1/groups/{group['id']}?window=day&limit=2&texts=true").json
@@ -195,17 +213,20 @@ def test_what_cannot_be_explained_is_refused(service: MemoryService, a: dict[str
 
 
 def test_the_last_verdicts_are_shown(service: MemoryService) -> None:
-    """Newest first, with the counts of each bucket."""
-    answer = service.call("GET", "/v1/verdicts?limit=2&window=hour").json
-    assert [one["id"] for one in answer["latest"]] == ["empty", "b"]
-    assert answer["latest"][0]["reason_code"] == "empty_text"
+    """Newest first, those of one topic in its order, with the counts of each bucket."""
+    answer = service.call("GET", "/v1/verdicts?limit=6&window=hour").json
+    latest = answer["latest"]
+    assert sorted(one["id"] for one in latest) == sorted(name for name, _ in ARTICLES)
+    assert [one["source"]["offset"] for one in latest if one["verdict"] == "duplicate"] == [3, 1]
+    assert [one["id"] for one in latest if one["reason_code"] == "empty_text"] == ["empty"]
+    assert service.call("GET", "/v1/verdicts?limit=2&window=hour").json["latest"] == latest[:2]
     assert sum(bucket["articles"] for bucket in answer["history"]) == len(ARTICLES)
 
 
 def test_the_metrics_show_the_index_and_the_requests(service: MemoryService) -> None:
     """Articles of the index, the offset, and each request by route and status."""
     service.call("GET", "/v1/groups")
-    shown = "stream_dedup_serve_index_entries 5.0"
+    shown = f"stream_dedup_serve_index_entries {float(len(ARTICLES))}"
     wait_until(lambda: shown in service.call("GET", "/metrics").body.decode(), 30, "the gauge of the index")
     metrics = service.call("GET", "/metrics").body.decode()
     assert "stream_dedup_serve_log_offset 2.0" in metrics

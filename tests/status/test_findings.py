@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from stream_dedup.broker.group_state import Member
-from stream_dedup.broker.replication import TopicProblem
+from stream_dedup.broker.lost_log import LostLog
+from stream_dedup.broker.replication import TopicFault, TopicProblem
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
 from stream_dedup.ports import Partition
+from stream_dedup.status.finding_texts import FINDING_SENTENCES, FindingCode
 from stream_dedup.status.findings import find
 from stream_dedup.status.snapshot import LogState, PartitionState, Rates, Snapshot
 from stream_dedup.status.text import lines_of, values_of
@@ -47,7 +49,8 @@ HARMS: list[tuple[dict[str, Any], str, str]] = [
     ({"log": LogState("l", exists=False)}, "log l does not exist", "start a worker"),
     ({"log": replace(LOG, damage="topic l, offset 5: bytes")}, "no worker can read on: topic l, offset 5", "release"),
     ({"log": replace(LOG, rules=None)}, "has records and no rules", "another --group"),
-    ({"lost": "group news has committed offsets, but its log is gone"}, "its log is gone", "run --new-log"),
+    ({"lost": LostLog("news", "a-0: 5", "l", exists=False)}, "offsets (a-0: 5), but its log l does not", "--new-log"),
+    ({"lost": LostLog("news", "a-0: 5", "l", exists=True)}, "but its log l has no records", "run --new-log"),
     ({"members": (WORKER, Member("other", "h", ()))}, "member other at h is no worker", "another group"),
     ({"partitions": (replace(FIRST, owner=None),)}, "no worker reads articles-0", "--input"),
     ({"partitions": (replace(FIRST, committed=None),)}, "articles-0: no committed offset", "--to logged"),
@@ -55,7 +58,11 @@ HARMS: list[tuple[dict[str, Any], str, str]] = [
     ({"partitions": (replace(FIRST, committed=101),)}, "it lost records", "--to end"),
     ({"hanging": ("news-9",)}, "hold back readers: news-9", "transaction_timeout_s"),
     ({"out_of_sync": {ONE: (1, 3)}}, "articles-0: 1 of 3 replicas are in sync", "brokers"),
-    ({"topic_problems": (TopicProblem("unique", "it is not there", "make it"),)}, "topic unique: it is", "make it"),
+    (
+        {"topic_problems": (TopicProblem("unique", TopicFault.ABSENT, {"command": "c"}),)},
+        "topic unique: it is",
+        "topics create, or c",
+    ),
 ]
 
 
@@ -80,6 +87,48 @@ def test_progress_is_judged_by_two_looks() -> None:
     grown = replace(later(), partitions=(replace(FIRST, committed=95, end=125), SECOND))
     assert told(grown, WELL)[0].startswith("the lag of 30 articles grows by 10 a second; start more workers")
     assert told(replace(still, group_state="PreparingRebalance"), WELL)[0].startswith("the group is sharing out")
+
+
+@pytest.mark.parametrize(
+    ("waiting", "judged", "arrived", "grows_by"),
+    [
+        (30, 5, 5, None),  # as many as come
+        (30, 5, 6, None),  # half an article a second more
+        (30, 5, 7, "1"),  # one a second
+        (30, 5, 25, "10"),
+        (30, 5, 20_005, "10,000"),
+        (30, 5, 4, None),  # fewer come than are judged
+        (30, 5, 0, None),
+        (5, 5, 25, None),  # what waited was under way
+        (6, 5, 26, "10"),
+        (0, 0, 100, None),  # a burst that has just arrived
+        (1000, 1000, 1900, None),  # a second of work waits
+        (1001, 1000, 1900, "450"),
+    ],
+)
+def test_a_lag_that_grows(waiting: int, judged: int, arrived: int, grows_by: str | None) -> None:
+    """It is wrong where more comes than is judged: by an article a second, of more than is under way.
+
+    ``judged`` and ``arrived`` are articles of the two seconds between the looks, before which ``waiting`` waited.
+    """
+    end = 10_000
+    before = replace(WELL, partitions=(replace(FIRST, end=end, committed=end - waiting), SECOND))
+    moved = replace(FIRST, end=end + arrived, committed=end - waiting + judged)
+    found = told(replace(before, at_s=2.0, partitions=(moved, SECOND)), before)
+    lag = f"the lag of {waiting + arrived - judged:,} articles grows by {grows_by} a second"
+    assert [text.partition(";")[0] for text in found] == [lag] * (grows_by is not None)
+
+
+@pytest.mark.parametrize("seconds", [2.0, 3.0, 7.0, 60.0])
+@pytest.mark.parametrize("growth", [10.0**exponent for exponent in range(-4, 6)])
+def test_no_growth_is_told_as_none(growth: float, seconds: float) -> None:
+    """Whatever is told of a growing lag names at least one article a second."""
+    before = replace(WELL, partitions=(replace(FIRST, end=10_000, committed=0), SECOND))
+    end = 10_000 + round(growth * seconds)
+    moved = replace(FIRST, end=end + 1, committed=1)
+    found = find(replace(before, at_s=seconds, partitions=(moved, SECOND)), before, RULES)
+    assert [one.code for one in found] == [FindingCode.LAG_GROWS] * (growth >= 1)
+    assert all(float(one.values["growth"]) >= 1 for one in found)
 
 
 def test_the_marker_of_a_transaction_is_no_article_that_waits() -> None:
@@ -130,6 +179,11 @@ def test_a_snapshot_as_text_and_as_values() -> None:
     values = values_of(now, rates, findings)
     assert (values["lag"], values["partitions"][0]["committed"], values["log"]["end"]) == (0, 100, 7)
     assert [one["is_note"] for one in values["findings"]] == [False]
+
+
+def test_every_code_has_its_sentences() -> None:
+    """So a finding never fails where it is shown."""
+    assert set(FINDING_SENTENCES) == set(FindingCode)
 
 
 def replace_host(host: str) -> Member:

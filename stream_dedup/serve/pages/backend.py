@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stream_dedup.core.model import Coordinates
@@ -12,21 +11,10 @@ from stream_dedup.core.model import Coordinates
 if TYPE_CHECKING:
     from stream_dedup.groups import ArticleGroup, GroupedArticle, MemberPage, MissingOutputs, VerdictCounts, Window
     from stream_dedup.groups.follow import FollowerState
-    from stream_dedup.serve.follower import Position
     from stream_dedup.serve.given import GivenArticle
-
-
-class TextAbsence(StrEnum):
-    """Why the text of an article cannot be shown."""
-
-    DELETED = "deleted"
-    """Retention, compaction or somebody deleted the record."""
-    OTHER_TOPIC = "other_topic"
-    """The topic was deleted, or made again under the same name."""
-    UNREADABLE = "unreadable"
-    """The record has no text that can be read."""
-    NO_BROKER = "no_broker"
-    """No broker answered in time, or it refused the request."""
+    from stream_dedup.serve.pages.shown_error import ShownError
+    from stream_dedup.serve.position import Position
+    from stream_dedup.serve.texts import TextAbsence
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +23,11 @@ class ArticleText:
 
     text: str | None
     absence: TextAbsence | None = None
+    fields: tuple[str, ...] = ()
+    """The text of each text field, in the order of ``FormFields.texts``."""
+    scope: str | None = None
+    readable: str | None = None
+    """The text without its markup; None: it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +45,7 @@ class GroupsState:
     store: GroupReading | None
     """None: there is none, or it is not open yet."""
     follower: FollowerState | None = None
-    error: str | None = None
+    error: ShownError | None = None
     """Why it is not followed any more."""
 
 
@@ -62,7 +55,15 @@ class StatusView:
 
     values: Mapping[str, Any] | None
     """As ``stream-dedup status --json`` writes them."""
-    error: str | None = None
+    error: ShownError | None = None
+    """With values: why there are no newer ones."""
+    read_ms: int | None = None
+    """When the brokers said so."""
+
+    @property
+    def is_old(self) -> bool:
+        """Whether these are the values of an earlier time."""
+        return self.values is not None and self.error is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,12 @@ class PageBackend(Protocol):
 
     async def texts(self, sources: Sequence[ShownSource], within_s: float) -> Mapping[Coordinates, ArticleText]:
         """Return the texts of articles, read from their topics; empty if that takes longer."""
+
+    async def readable(self, fields: Sequence[str]) -> str | None:
+        """Return the text of these fields without the markup that the scheme drops; None: it has none.
+
+        Of a text of more than ``shown_text.MAX_READ`` characters the beginning.
+        """
 
     async def check(self, article: GivenArticle, top: int) -> dict[str, Any]:
         """Return the answer of ``POST /v1/check`` for one article; ``ProblemError`` as there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -12,14 +13,17 @@ from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, Coordinate
 from stream_dedup.explain.forms import Forms
 from stream_dedup.groups import parse_group_id
 from stream_dedup.serve.given import GivenArticle
-from stream_dedup.serve.pages.backend import ArticleText, ShownSource, TextAbsence
+from stream_dedup.serve.pages.backend import ArticleText, ShownSource
 from stream_dedup.serve.pages.charts import BitDrawing, bit_drawing
+from stream_dedup.serve.pages.groups_page import stored_groups
 from stream_dedup.serve.pages.passages import ComparedTexts, compared
-from stream_dedup.serve.pages.shown_text import MAX_SHOWN, Piece, pieces
+from stream_dedup.serve.pages.shown_text import Piece, ShownArticle, pieces, shown_fields
 from stream_dedup.serve.problems import ProblemError
+from stream_dedup.serve.texts import TextAbsence
 
 if TYPE_CHECKING:
     from stream_dedup.core.rules import Rules
+    from stream_dedup.groups import GroupedArticle
     from stream_dedup.serve.pages.backend import FormFields, PageBackend
 
 SHOWN_NEAREST = 10
@@ -55,7 +59,7 @@ class CheckForm:
     @property
     def text(self) -> str:
         """The texts of all fields, as they are shown and compared."""
-        return "\n".join(text for text in self.texts.values() if text)
+        return shown_fields(tuple(self.texts.values()))
 
     def article(self, fields: FormFields) -> GivenArticle:
         """Return the article to check; what was left empty is not given."""
@@ -106,6 +110,8 @@ class Beside:
     steps: Sequence[PairStep]
     bits: BitDrawing | None
     is_cut: bool
+    source: Sequence[Piece] = ()
+    """The other text with its markup; none where it has no markup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +126,8 @@ class CheckView:
     problem: ProblemError | None = None
     shown: Sequence[Piece] = ()
     """The text itself, where there is nothing beside it."""
+    source: Sequence[Piece] = ()
+    """The text with its markup; none where it has no markup."""
     absence: TextAbsence | None = None
     """Why the text of the article that was asked for is not in the form."""
 
@@ -137,24 +145,32 @@ async def checked(backend: PageBackend, form: CheckForm) -> CheckView:
         answer = await backend.check(article, SHOWN_NEAREST)
         result = answer["results"][0]
         rows = [_near_row(one) for one in result["nearest"]]
-        beside = await _beside(backend, form, article, rows) if rows else None
+        yours = ShownArticle.of(form.text, await backend.readable(tuple(form.texts.values())))
+        beside = await _beside(backend, form, article, rows, yours) if rows else None
     except ProblemError as problem:
         return CheckView(form, problem=problem)
-    return CheckView(form, result, answer["log"], rows, beside, shown=pieces(form.text[:MAX_SHOWN]))
+    return CheckView(form, result, answer["log"], rows, beside, shown=pieces(yours.text), source=yours.source)
 
 
 async def prefilled(backend: PageBackend, article: str) -> CheckView:
-    """Return the page for the text of an article of the stream, named by its coordinates and topic."""
-    name, _, topic = article.partition("@")
-    at = parse_group_id(name)
-    if at is None or not topic:
+    """Return the page for an article of the stream, named by its coordinates: each of its fields, and its scope.
+
+    The output of the article names its topic. An address does not: the service may read other topics, too.
+    """
+    at = parse_group_id(article)
+    known = None if at is None else await asyncio.to_thread(_known, backend, at)
+    if at is None or known is None:
         return CheckView(CheckForm(dict.fromkeys(backend.fields.texts, "")))
-    source = ShownSource(topic, at)
+    source = ShownSource(known.topic, at)
     found = (await backend.texts([source], TEXT_WITHIN_S)).get(at, _LATE)
     if found.text is None:
         return CheckView(CheckForm(dict.fromkeys(backend.fields.texts, "")), absence=found.absence)
-    first, *rest = backend.fields.texts
-    return await checked(backend, CheckForm({first: found.text} | dict.fromkeys(rest, "")))
+    texts = dict(zip(backend.fields.texts, found.fields, strict=True))
+    return await checked(backend, CheckForm(texts, scope=found.scope or ""))
+
+
+def _known(backend: PageBackend, at: Coordinates) -> GroupedArticle | None:
+    return stored_groups(backend.groups().store, lambda store: store.article(at), None)
 
 
 _LATE = ArticleText(None, TextAbsence.NO_BROKER)
@@ -168,7 +184,7 @@ def _near_row(one: Mapping[str, Any]) -> NearRow:
 
 
 async def _beside(
-    backend: PageBackend, form: CheckForm, article: GivenArticle, rows: Sequence[NearRow]
+    backend: PageBackend, form: CheckForm, article: GivenArticle, rows: Sequence[NearRow], yours: ShownArticle
 ) -> Beside | None:
     number = min(form.beside, len(rows) - 1)
     row = rows[number]
@@ -176,18 +192,17 @@ async def _beside(
     at = row.source.coordinates
     texts = await backend.texts([row.source], TEXT_WITHIN_S)
     found = texts.get(at, _LATE)
-    both = None
-    if found.text is not None:
-        both = compared(found.text[:MAX_SHOWN], form.text[:MAX_SHOWN])
+    other = None if found.text is None else ShownArticle.of(found.text, found.readable)
     return Beside(
         number=number,
         row=row,
         absence=found.absence,
-        compared=both,
+        compared=None if other is None else compared(other.text, yours.text),
         is_explained=pair is not None,
         steps=() if pair is None or rules is None else steps(pair, rules),
         bits=None if pair is None else bit_drawing(pair["a"], pair["b"]),
-        is_cut=max(len(found.text or ""), len(form.text)) > MAX_SHOWN,
+        is_cut=yours.is_cut or (other is not None and other.is_cut),
+        source=() if other is None else other.source,
     )
 
 

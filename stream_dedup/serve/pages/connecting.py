@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from stream_dedup.config.effective import input_format_of
 from stream_dedup.core.model import Coordinates
+from stream_dedup.core.text.readable import readable_texts
 from stream_dedup.serve.explaining import MAX_EXPLAINED, ExplainedArticle, ExplainRequest, SourcePlace
 from stream_dedup.serve.pages.backend import (
     ArticleText,
@@ -17,18 +19,22 @@ from stream_dedup.serve.pages.backend import (
     GroupsState,
     ShownSource,
     StatusView,
-    TextAbsence,
 )
+from stream_dedup.serve.pages.shown_error import ErrorKind, ShownError, shown_error
+from stream_dedup.serve.pages.shown_text import MAX_READ, shown_fields
 from stream_dedup.serve.problems import ProblemError
 
 if TYPE_CHECKING:
-    from stream_dedup.serve.follower import Position
+    from stream_dedup.core.scheme import FingerprintSettings
     from stream_dedup.serve.given import GivenArticle
+    from stream_dedup.serve.position import Position
     from stream_dedup.serve.service import Service
+    from stream_dedup.serve.texts import SourcedText
 
 STATUS_WITHIN_S = 1.5
 """Longest time that a page waits for the state of the group; what comes later is shown by the next page."""
-SILENT = "no broker has answered yet; the next page asks again"
+RECENT_S = 10.0
+"""The state of the group is not called old before: a slow answer or two change nothing on a page."""
 
 
 class ServicePages:
@@ -38,6 +44,7 @@ class ServicePages:
         """Read through the parts of the service."""
         self._service = service
         self._status: asyncio.Task[StatusView] | None = None
+        self._last, self._last_at_s = StatusView(None), 0.0
         fmt = input_format_of(service.config)
         self.fields = FormFields(fmt.text_fields, bool(fmt.fields), fmt.scope_field is not None)
 
@@ -52,20 +59,29 @@ class ServicePages:
     def groups(self) -> GroupsState:
         """Return the store of groups."""
         groups = self._service.groups
-        return GroupsState(groups.store, groups.state, groups.problem)
+        return GroupsState(groups.store, groups.state, None if groups.error is None else shown_error(groups.error))
 
     async def status(self) -> StatusView:
-        """Return the state of the group; one request to the brokers at a time, whoever asks."""
+        """Return the state of the group; one request to the brokers at a time, whoever asks.
+
+        If they do not answer, it is the last one that was read, with the error once it is older than ``RECENT_S``.
+        """
         if self._status is None or self._status.done():
             self._status = asyncio.create_task(self._read_status())
         done, _ = await asyncio.wait({self._status}, timeout=STATUS_WITHIN_S)
-        return self._status.result() if done else StatusView(None, SILENT)
+        return self._status.result() if done else self._last_status(ShownError(ErrorKind.LATE))
 
     async def _read_status(self) -> StatusView:
         try:
-            return StatusView(await self._service.group_status.read())
+            values = await self._service.group_status.read()
         except ProblemError as problem:
-            return StatusView(None, problem.detail)
+            return self._last_status(shown_error(problem.__cause__ or problem))
+        self._last, self._last_at_s = StatusView(values, read_ms=self.now_ms()), self._service.clock.monotonic()
+        return self._last
+
+    def _last_status(self, error: ShownError) -> StatusView:
+        is_recent = self._service.clock.monotonic() - self._last_at_s <= RECENT_S
+        return self._last if self._last.values is not None and is_recent else replace(self._last, error=error)
 
     async def texts(self, sources: Sequence[ShownSource], within_s: float) -> Mapping[Coordinates, ArticleText]:
         """Return the texts of articles."""
@@ -74,7 +90,12 @@ class ServicePages:
             found = await asyncio.wait_for(reading, within_s)
         except (TimeoutError, ProblemError):
             return {}
-        return {at: ArticleText(one.text, _absence(one.reason)) for at, one in found.items()}
+        settings = self._service.fingerprinter.settings
+        return await asyncio.to_thread(lambda: {at: _text_of(one, settings) for at, one in found.items()})
+
+    async def readable(self, fields: Sequence[str]) -> str | None:
+        """Return a text without the markup that the scheme drops; None: it has none, or the scheme is not known."""
+        return await asyncio.to_thread(_readable, fields, self._service.fingerprinter.settings)
 
     async def check(self, article: GivenArticle, top: int) -> dict[str, Any]:
         """Check one article."""
@@ -85,13 +106,13 @@ class ServicePages:
         if _length(article) > MAX_EXPLAINED:
             return None
         topic_id, partition, offset = other.coordinates
-        place = SourcePlace(
+        coordinates = SourcePlace(
             topic_id=uuid.UUID(bytes=topic_id), partition=partition, offset=int(offset), topic=other.topic
         )
         # The article id is none of the pair: an explained article has a text, or an id.
         given = article.model_dump(include=article.model_fields_set - {"id"})
         request = ExplainRequest(
-            a=ExplainedArticle.model_validate({"source": place}), b=ExplainedArticle.model_validate(given)
+            a=ExplainedArticle.model_validate({"source": coordinates}), b=ExplainedArticle.model_validate(given)
         )
         try:
             return await self._service.explainer.explain(request)
@@ -101,18 +122,23 @@ class ServicePages:
             raise
 
 
+def _text_of(found: SourcedText, settings: FingerprintSettings | None) -> ArticleText:
+    article = found.article
+    if article is None:
+        return ArticleText(None, found.absence)
+    return ArticleText(found.text, None, article.texts, article.scope, _readable(article.texts, settings))
+
+
+def _readable(fields: Sequence[str], settings: FingerprintSettings | None) -> str | None:
+    if settings is None:
+        return None
+    beginnings, left = [], MAX_READ
+    for text in fields:
+        beginnings.append(text[:left])
+        left -= len(beginnings[-1])
+    found = readable_texts(beginnings, settings)
+    return None if found == beginnings else shown_fields(found)
+
+
 def _length(article: GivenArticle) -> int:
     return sum(len(text) for text in (article.text, *(article.fields or {}).values()) if isinstance(text, str))
-
-
-def _absence(reason: str | None) -> TextAbsence | None:
-    """Return the kind of a reason for which there is no text (``texts`` has them)."""
-    if reason is None:
-        return None
-    if reason.startswith("the source topic has no such record"):
-        return TextAbsence.DELETED
-    if reason.startswith("topic ") and reason.endswith("does not exist, or was made again"):
-        return TextAbsence.OTHER_TOPIC
-    if reason.startswith("the source topic cannot be read"):
-        return TextAbsence.NO_BROKER
-    return TextAbsence.UNREADABLE

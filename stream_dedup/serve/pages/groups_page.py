@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, TypeVar
 from stream_dedup.core.model import Coordinates
 from stream_dedup.errors import StreamDedupError, UserError
 from stream_dedup.groups import ArticleGroup, GroupedArticle, Window
-from stream_dedup.serve.pages.backend import ArticleText, GroupReading, GroupsState, ShownSource, TextAbsence
+from stream_dedup.serve.pages.backend import ArticleText, GroupReading, GroupsState, ShownSource
 from stream_dedup.serve.pages.charts import BarChart, bar_chart
 from stream_dedup.serve.pages.passages import Passage, compared, differing_excerpt
-from stream_dedup.serve.pages.shown_text import MAX_SHOWN, Piece, excerpt, pieces
+from stream_dedup.serve.pages.shown_error import ShownError, shown_error
+from stream_dedup.serve.pages.shown_text import Piece, ShownArticle, excerpt, pieces
+from stream_dedup.serve.texts import TextAbsence
 
 if TYPE_CHECKING:
     from stream_dedup.serve.pages.backend import PageBackend
@@ -24,6 +26,7 @@ EXCERPTS_WITHIN_S = 1.5
 """Longest wait for the texts of a page; what comes later is left out."""
 SPARK_HEIGHT = 18
 GROWTH_HEIGHT = 96
+_LATE_TEXT = ArticleText(None, TextAbsence.NO_BROKER)
 
 _T = TypeVar("_T")
 _D = TypeVar("_D")
@@ -36,7 +39,9 @@ class GroupRow:
     group: ArticleGroup
     in_window: int
     excerpt: Sequence[Piece]
-    """The beginning of its first article's text; empty where it cannot be read."""
+    """The beginning of its first article's text; empty without a text, or where that is empty."""
+    absence: TextAbsence | None
+    """Why there is no text."""
     growth: BarChart
 
 
@@ -64,6 +69,8 @@ class MemberRow:
     passages: Sequence[Passage]
     common: float | None
     """Share of its words that are in the first article, too; None: one of the texts is not known."""
+    source: Sequence[Piece] = ()
+    """The text with its markup; none where it has no markup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +86,7 @@ class GroupView:
     members: Sequence[MemberRow] = ()
     after: str | None = None
     is_first_page: bool = True
-    failure: str | None = None
+    failure: ShownError | None = None
     """Why the store could not answer."""
 
 
@@ -93,9 +100,13 @@ def stored_groups(store: GroupReading | None, ask: Callable[[GroupReading], _T],
         return default
 
 
-def growth_columns(growth: Sequence[tuple[int, int]]) -> dict[str, list[int]]:
-    """Return the growth as the chart takes it: seconds since 1970, and articles."""
-    return {"times": [start // 1000 for start, _ in growth], "counts": [count for _, count in growth]}
+def growth_columns(growth: Sequence[tuple[int, int]], window: Window) -> dict[str, int | list[int]]:
+    """Return the growth as the chart takes it: beginnings and width of the buckets in seconds, and articles."""
+    return {
+        "times": [start // 1000 for start, _ in growth],
+        "step": window.width // 1000,
+        "counts": [count for _, count in growth],
+    }
 
 
 async def group_list(backend: PageBackend, window: Window, now_ms: int) -> GroupListView:
@@ -107,11 +118,11 @@ async def group_list(backend: PageBackend, window: Window, now_ms: int) -> Group
     try:
         groups, curves, articles, missing = await asyncio.to_thread(_largest, store, window, now_ms)
     except StreamDedupError as error:
-        return GroupListView(window, GroupsState(None, state.follower, str(error)), (), 0)
+        return GroupListView(window, GroupsState(None, state.follower, shown_error(error)), (), 0)
     firsts = [ShownSource(group.first_topic, group.first) for group in groups]
     texts = await backend.texts(firsts, EXCERPTS_WITHIN_S) if firsts else {}
     rows = [
-        GroupRow(group, group.counts[window], _beginning(texts.get(group.first)), bar_chart(curve, SPARK_HEIGHT))
+        _group_row(group, window, curve, texts.get(group.first, _LATE_TEXT))
         for group, curve in zip(groups, curves, strict=True)
     ]
     return GroupListView(window, state, rows, articles, missing)
@@ -136,7 +147,7 @@ async def group_page(backend: PageBackend, group_id: str, window: Window, after:
     except UserError:
         raise
     except StreamDedupError as error:
-        return GroupView(state, window, None, failure=str(error))
+        return GroupView(state, window, None, failure=shown_error(error))
     sources = {group.first: ShownSource(group.first_topic, group.first)}
     sources |= {one.coordinates: ShownSource(one.topic, one.coordinates) for one in page.members}
     texts = await backend.texts(list(sources.values()), EXCERPTS_WITHIN_S)
@@ -162,17 +173,19 @@ def _member(
     first_text: ArticleText | None,
     texts: Mapping[Coordinates, ArticleText],
 ) -> MemberRow:
-    found = texts.get(article.coordinates, ArticleText(None, TextAbsence.NO_BROKER))
+    found = texts.get(article.coordinates, _LATE_TEXT)
     is_first = article.coordinates == first
     if found.text is None:
         return MemberRow(article, is_first, found.absence, (), (), None)
-    text = found.text[:MAX_SHOWN]
+    shown = ShownArticle.of(found.text, found.readable)
     if is_first or first_text is None or first_text.text is None:
-        whole = [Passage(text, is_common=True)]
-        return MemberRow(article, is_first, None, differing_excerpt(whole), whole, None)
-    both = compared(first_text.text[:MAX_SHOWN], text)
-    return MemberRow(article, is_first, None, differing_excerpt(both.b), both.b, both.common)
+        whole = [Passage(shown.text, is_common=True)]
+        return MemberRow(article, is_first, None, differing_excerpt(whole), whole, None, shown.source)
+    both = compared(ShownArticle.of(first_text.text, first_text.readable).text, shown.text)
+    return MemberRow(article, is_first, None, differing_excerpt(both.b), both.b, both.common, shown.source)
 
 
-def _beginning(found: ArticleText | None) -> Sequence[Piece]:
-    return () if found is None or found.text is None else pieces(excerpt(found.text), keeps_lines=False)
+def _group_row(group: ArticleGroup, window: Window, growth: Sequence[tuple[int, int]], first: ArticleText) -> GroupRow:
+    text = first.text if first.readable is None else first.readable
+    beginning = () if text is None else pieces(excerpt(text), keeps_lines=False)
+    return GroupRow(group, group.counts[window], beginning, first.absence, bar_chart(growth, SPARK_HEIGHT))

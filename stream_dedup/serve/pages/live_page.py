@@ -14,10 +14,12 @@ from stream_dedup.core.model import Verdict
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.groups import GroupedArticle, VerdictCounts, Window
 from stream_dedup.serve.pages.backend import GroupReading, GroupsState, StatusView
+from stream_dedup.serve.pages.shown_error import ShownError, shown_error
+from stream_dedup.serve.pages.system_page import is_followed
 
 if TYPE_CHECKING:
-    from stream_dedup.serve.follower import Position
     from stream_dedup.serve.pages.backend import PageBackend
+    from stream_dedup.serve.position import Position
 
 SHOWN_VERDICTS = 25
 LATENCY_OF = 200
@@ -25,6 +27,8 @@ LATENCY_OF = 200
 RATE_S = 10.0
 """The rate shown is that of about so many seconds."""
 SAMPLE_S = 0.9
+VERDICT_NAMES = ("unique", "update", "duplicate", "rejected")
+"""As ``verdict_name`` says them, in the order in which a chart stacks them."""
 MAX_SAMPLES = 16
 """Enough for ``RATE_S``: rates are computed over what is left."""
 
@@ -57,7 +61,7 @@ class LiveView:
     hour: VerdictCounts | None = None
     history: Sequence[tuple[int, VerdictCounts]] = ()
     verdicts: Sequence[GroupedArticle] = ()
-    failure: str | None = None
+    failure: ShownError | None = None
 
 
 class _Sample(NamedTuple):
@@ -70,6 +74,8 @@ class RateMeter:
 
     def __init__(self) -> None:
         self._samples: deque[_Sample] = deque(maxlen=MAX_SAMPLES)
+        self._counts: VerdictCounts | None = None
+        self._last_moving: VerdictRates | None = None
         self._lock = threading.Lock()
 
     def rates(self, counts: VerdictCounts, at_s: float) -> VerdictRates | None:
@@ -88,7 +94,15 @@ class RateMeter:
             counts.duplicates - old.counts.duplicates,
             _rejected(counts) - _rejected(old.counts),
         )
-        return VerdictRates(*(max(0, count) / seconds for count in moved))
+        rates = VerdictRates(*(max(0, count) / seconds for count in moved))
+        if counts != self._counts:
+            self._counts, self._last_moving = counts, rates
+        return rates
+
+    @property
+    def last_moving(self) -> VerdictRates | None:
+        """The rates when an output was last read: what to show while none can be read."""
+        return self._last_moving
 
 
 async def live_page(backend: PageBackend, meter: RateMeter, now_ms: int, at_s: float) -> LiveView:
@@ -100,8 +114,8 @@ async def live_page(backend: PageBackend, meter: RateMeter, now_ms: int, at_s: f
     try:
         totals, latest, hour, history = await asyncio.to_thread(_read, store, now_ms)
     except StreamDedupError as error:
-        return LiveView(position, status, state, failure=str(error))
-    rates = meter.rates(totals, at_s)
+        return LiveView(position, status, state, failure=shown_error(error))
+    rates = meter.rates(totals, at_s) if is_followed(position) else meter.last_moving
     return LiveView(position, status, state, rates, latency_of(latest), hour, history, latest[:SHOWN_VERDICTS])
 
 
@@ -135,11 +149,13 @@ def rejected_reasons(counts: VerdictCounts) -> list[tuple[str, int]]:
     return sorted((counts.rejected or {}).items(), key=lambda one: (-one[1], one[0]))
 
 
-def history_columns(history: Sequence[tuple[int, VerdictCounts]]) -> dict[str, list[int]]:
-    """Return the history as the chart takes it: seconds since 1970, and a column for each verdict."""
+def history_columns(history: Sequence[tuple[int, VerdictCounts]]) -> dict[str, int | list[int]]:
+    """Return the history of an hour as the chart takes it: seconds since 1970, and a column for each verdict."""
     return {
         "times": [start // 1000 for start, _ in history],
-        str(Verdict.UNIQUE): [one.unique + one.updates for _, one in history],
+        "step": Window.HOUR.width // 1000,
+        str(Verdict.UNIQUE): [one.unique for _, one in history],
+        "update": [one.updates for _, one in history],
         str(Verdict.DUPLICATE): [one.duplicates for _, one in history],
         str(Verdict.REJECTED): [_rejected(one) for _, one in history],
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -13,20 +13,21 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from stream_dedup import __version__
-from stream_dedup.core.model import Coordinates
 from stream_dedup.core.rules import COPIES_LIMIT
 from stream_dedup.groups import Window, group_id_of
 from stream_dedup.serve.pages.groups_page import growth_columns
-from stream_dedup.serve.pages.live_page import history_columns, rejected_reasons, verdict_name
+from stream_dedup.serve.pages.live_page import VERDICT_NAMES, history_columns, rejected_reasons, verdict_name
 from stream_dedup.serve.pages.shown_text import MAX_SHOWN
-from stream_dedup.serve.pages.strings import HTML_LANGUAGES, LANGUAGES, said
-from stream_dedup.serve.pages.system_page import as_data, is_silent, progress_of
+from stream_dedup.serve.pages.strings import DEFAULT_LANGUAGE, HTML_LANGUAGES, LANGUAGES, said
+from stream_dedup.serve.pages.system_page import GROUP_STATES, VALUE_KEYS, as_data, failure_of, is_followed, is_silent
 from stream_dedup.status.text import bytes_text
 from stream_dedup.terminal import shorten, visible
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
 THEMES = ("auto", "light", "dark")
+LEAST_MINUTES_S = 120
+"""Shorter times are shown in seconds."""
 _MEDIA = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
@@ -68,7 +69,7 @@ class Renderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.filters |= {
+        filters: dict[str, Callable[..., Any]] = {
             "number": lambda value: f"{value:,}",
             "decimal": _decimal,
             "percent": lambda share: f"{math.floor(100 * share)}",
@@ -77,10 +78,10 @@ class Renderer:
             "iso": _iso,
             "name": lambda text: shorten(text, 40),
             "visible": visible,
-            "group_id": _group_id,
-            "article_name": _article_name,
+            "group_id": group_id_of,
             "data": as_data,
         }
+        self._environment.filters |= filters
         self._environment.globals |= {
             "version": __version__,
             "languages": tuple(LANGUAGES),
@@ -89,9 +90,13 @@ class Renderer:
             "copies_limit": COPIES_LIMIT,
             "max_shown": MAX_SHOWN,
             "asset": lambda name: f"/assets/{name}?v={assets[name].version}",
-            "progress_of": progress_of,
             "is_silent": is_silent,
+            "is_followed": is_followed,
+            "failure_of": failure_of,
+            "group_states": GROUP_STATES,
+            "value_keys": VALUE_KEYS,
             "growth_columns": growth_columns,
+            "bucket_names": {window: window.width.name.lower() for window in Window},
             "history_columns": history_columns,
             "rejected_reasons": rejected_reasons,
             "verdict_name": verdict_name,
@@ -103,7 +108,10 @@ class Renderer:
         return self._environment.get_template(template).render(
             t=t,
             age=partial(_age, t, now_ms),
+            bits=partial(_bits, t),
             span=partial(_span, t),
+            reason_name=partial(_reason_name, t),
+            verdict_names={name: t(f"verdict.{name}") for name in VERDICT_NAMES},
             language=reader.language,
             html_language=HTML_LANGUAGES[reader.language],
             theme=reader.theme,
@@ -129,7 +137,14 @@ def _clock(time_ms: int) -> str:
 
 
 def _age(t: Any, now_ms: int, time_ms: int) -> str:  # noqa: ANN401 - a function of sentences
-    return _span(t, max(0, now_ms - time_ms))
+    """Return how long ago a time is, in whole units: a page that comes again soon shows the same."""
+    seconds = max(0, now_ms - time_ms) // 1000
+    span = t("unit.s", value=seconds) if seconds < LEAST_MINUTES_S else _span(t, 1000 * seconds)
+    return str(t("age", span=span))
+
+
+def _bits(t: Any, count: int) -> str:  # noqa: ANN401 - a function of sentences
+    return str(t("unit.bit" if count == 1 else "unit.bits", value=count))
 
 
 def _span(t: Any, ms: float) -> str:  # noqa: ANN401 - a function of sentences
@@ -145,10 +160,7 @@ def _span(t: Any, ms: float) -> str:  # noqa: ANN401 - a function of sentences
     return str(t("unit.ms", value=f"{ms:.0f}"))
 
 
-def _group_id(first: Coordinates) -> str:
-    return group_id_of(first)
-
-
-def _article_name(coordinates: Coordinates, topic: str) -> str:
-    """Return how an address names an article of the stream."""
-    return f"{coordinates}@{topic}"
+def _reason_name(t: Any, code: str) -> str:  # noqa: ANN401 - a function of sentences
+    """Return what a reason code means; the code itself, if it is none of this release."""
+    key = f"reason.{code}"
+    return str(t(key)) if key in LANGUAGES[DEFAULT_LANGUAGE] else shorten(code, 40)

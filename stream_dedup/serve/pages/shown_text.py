@@ -8,7 +8,7 @@ box. Line feeds and tabs stay where a text has lines.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -16,6 +16,9 @@ from stream_dedup.terminal import HIDDEN
 
 MAX_SHOWN = 20_000
 """Characters of a text that a page shows, and that are compared for their passages."""
+MAX_READ = 4 * MAX_SHOWN
+"""Characters of a text that are read for its words where it has markup: of a web page much is markup. It bounds the
+time of a hostile one."""
 EXCERPT = 140
 """Characters of an excerpt."""
 FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
@@ -32,6 +35,30 @@ class Piece(NamedTuple):
     is_code: bool = False
     name: str = ""
     """Name of the character, where ``text`` is its code."""
+
+
+class ShownArticle(NamedTuple):
+    """The text of an article as a page shows it."""
+
+    text: str
+    """Its beginning, without markup."""
+    source: Sequence[Piece] = ()
+    """The beginning of the text with its markup; none where it has no markup."""
+    is_cut: bool = False
+    """Whether it has more text than is shown."""
+
+    @classmethod
+    def of(cls, text: str, readable: str | None) -> ShownArticle:
+        """Return what is shown of a text; ``readable``: without its markup, None where it has none."""
+        if readable is None:
+            return cls(text[:MAX_SHOWN], is_cut=len(text) > MAX_SHOWN)
+        source = text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"
+        return cls(readable[:MAX_SHOWN], pieces(source), len(readable) > MAX_SHOWN or len(text) > MAX_READ)
+
+
+def shown_fields(texts: Sequence[str]) -> str:
+    """Return the text of several fields, as it is shown and compared: each that is not empty on lines of its own."""
+    return "\n".join(text for text in texts if text)
 
 
 def pieces(text: str, *, keeps_lines: bool = True) -> list[Piece]:

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stream_dedup.core.rules_text import NONE, rule_values, value_text
+from stream_dedup.core.rules import DIRECTED, DUPLICATE, EXACT, REJECTED, UNIQUE, UPDATE
+from stream_dedup.core.rules_text import FOR_EVER, NONE, rule_values, value_text
 from stream_dedup.serve.pages.backend import GroupsState, StatusView
+from stream_dedup.serve.position import Phase
 
 if TYPE_CHECKING:
     from stream_dedup.core.rules import Rules
-    from stream_dedup.serve.follower import Position
     from stream_dedup.serve.pages.backend import PageBackend
+    from stream_dedup.serve.position import Position
 
-_PROGRESS = re.compile(r"reading the log: (\d+) of (\d+) records")
+
+VALUE_KEYS = {
+    "yes": "yes",
+    "no": "no",
+    NONE: "none",
+    EXACT: "search.exact",
+    DIRECTED: "search.directed",
+    **{value: f"verdict.{value}" for value in (UNIQUE, REJECTED, DUPLICATE, UPDATE)},
+}
+"""Values of rules and of parameters that are words, with the keys of their strings; others are names and numbers."""
+GROUP_STATES = ("Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Dead")
+"""States of a consumer group for which the pages have a word; another one is shown as the broker names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +37,8 @@ class SystemView:
     position: Position
     status: StatusView
     state: GroupsState
-    rules: list[tuple[str, str]]
-    """Each rule that has a value, in the form of the configuration."""
+    rules: list[tuple[str, str | None]]
+    """Each rule that has a value, in the form of the configuration; None: for ever."""
     scheme: list[tuple[str, str]]
 
 
@@ -37,21 +49,25 @@ async def system_page(backend: PageBackend) -> SystemView:
     return SystemView(position, await backend.status(), backend.groups(), _rules(rules), _scheme(rules))
 
 
-def progress_of(position: Position) -> tuple[int, int] | None:
-    """Return how many records of the log are read, and of how many, while it is read after a start."""
-    found = _PROGRESS.fullmatch(position.detail)
-    return None if found is None else (int(found[1]), int(found[2]))
+def failure_of(position: Position) -> str:
+    """Return the message of the error for which the log cannot be followed; empty without one."""
+    return position.detail if position.activity.phase is Phase.FAILED else ""
 
 
 def is_silent(position: Position) -> bool:
     """Return whether no broker answers, though the log was read before."""
-    return position.ready and not position.up_to_date and position.detail == "no broker answers"
+    return position.activity.phase is Phase.SILENT
 
 
-def _rules(rules: Rules | None) -> list[tuple[str, str]]:
+def is_followed(position: Position) -> bool:
+    """Return whether the log is followed: the index is open, and a broker answers."""
+    return position.ready and not is_silent(position)
+
+
+def _rules(rules: Rules | None) -> list[tuple[str, str | None]]:
     if rules is None:
         return []
-    return [(name, value) for name, value in rule_values(rules).items() if value != NONE]
+    return [(name, None if value == FOR_EVER else value) for name, value in rule_values(rules).items() if value != NONE]
 
 
 def _scheme(rules: Rules | None) -> list[tuple[str, str]]:

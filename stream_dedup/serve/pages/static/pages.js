@@ -27,42 +27,56 @@ function axes() {
   return [{ ...common, values: marks, space: 70, size: 30 }, { ...common, size: 46, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6] }];
 }
 
-function options(figure, series) {
+function options(figure, series, step) {
   return {
     width: Math.max(200, figure.clientWidth), height: CHART_HEIGHT, tzDate: (time) => uPlot.tzDate(new Date(time * 1000), "UTC"),
-    series: [{ label: "UTC", value: "{YYYY}-{MM}-{DD} {HH}:{mm}" }, ...series], axes: axes(), cursor: { drag: { x: false, y: false } },
-    scales: { y: { range: (_, low, high) => [0, Math.max(1, high) * 1.05] } }, padding: [8, 8, 0, 0],
+    series: [{ label: "UTC", value: (_, time) => (time == null ? "" : new Date(time * 1000).toISOString().slice(0, 16).replace("T", " ")) }, ...series],
+    axes: axes(), cursor: { drag: { x: false, y: false }, points: { show: false } },
+    // A bar begins at the beginning of its bucket, so the last one ends a step after it.
+    scales: { x: { range: (_, first, last) => [first, last + step] }, y: { range: (_, low, high) => [0, Math.max(1, high) * 1.05] } }, padding: [8, 8, 0, 0],
   };
 }
 
-function line(label, role, filled) {
-  const stroke = style(role);
-  return { label, stroke, width: 1.5, points: { show: false }, fill: filled ? `${stroke}22` : undefined };
+// A series of bars; those of several series stand on each other: each is drawn up to the sum of itself and the later ones.
+function bars(label, role, counts) {
+  const fill = style(role);
+  const value = (_, __, ___, at) => (at == null ? "" : counts()[at].toLocaleString("en"));
+  return { label, value, fill, stroke: fill, width: 0, points: { show: false }, paths: uPlot.paths.bars({ align: 1, size: [0.8, 40], gap: 0 }) };
+}
+
+function stacked(columns) {
+  const sums = columns.map((column) => [...column]);
+  for (let above = columns.length - 2; above >= 0; above--) sums[above].forEach((_, at) => (sums[above][at] += sums[above + 1][at]));
+  return sums;
 }
 
 function drawGrowth(figure) {
   const data = JSON.parse(figure.dataset.chart);
   figure.querySelector("svg")?.setAttribute("hidden", "");
-  draw(figure, [line(figure.dataset.label, "--link", true)], [data.times, data.counts]);
+  draw(figure, data, [["counts", figure.dataset.label, "--link"]]);
 }
 
 function drawHistory(figure) {
   const data = JSON.parse(figure.dataset.history);
   const names = JSON.parse(figure.dataset.names);
-  const columns = ["unique", "duplicate", "rejected"];
-  const series = columns.map((name) => line(names[name], `--${name}`, false));
-  draw(figure, series, [data.times, ...columns.map((name) => data[name])]);
+  const series = Object.keys(names).map((name) => [name, names[name], `--${name}`]);
+  figure.hidden = series.every(([name]) => data[name].every((count) => count === 0));
+  if (!figure.hidden) draw(figure, data, series);
 }
 
-function draw(figure, series, data) {
+function draw(figure, data, series) {
+  const columns = series.map(([name]) => data[name]);
+  const drawn = [data.times, ...stacked(columns)];
   const chart = charts.get(figure);
+  figure.counts = columns;
   if (chart) {
-    chart.setData(data);
+    chart.setData(drawn);
     return;
   }
   const holder = document.createElement("div");
   figure.prepend(holder);
-  charts.set(figure, new uPlot(options(figure, series), data, holder));
+  const shown = series.map(([, label, role], at) => bars(label, role, () => figure.counts[at]));
+  charts.set(figure, new uPlot(options(figure, shown, data.step), drawn, holder));
 }
 
 function drawAll() {
@@ -89,7 +103,7 @@ let wait = every;
 let lostAt = null;
 let timer = null;
 
-const paused = () => document.hidden || pause?.getAttribute("aria-pressed") === "true";
+const paused = () => document.hidden || pause.getAttribute("aria-pressed") === "true";
 
 // What the reader is using stays as it is until they leave it.
 function inUse(part) {
@@ -98,7 +112,20 @@ function inUse(part) {
   return selected || (part !== document.activeElement && part.contains(document.activeElement));
 }
 
+// A page that has other parts than before, because what it shows is known now, is taken whole.
+function takeWhole(page) {
+  const parts = (root) => [...root.querySelectorAll("[data-live]")].map((part) => part.id).join();
+  const old = document.getElementById("page");
+  if (parts(page) === parts(document) || inUse(old)) return;
+  for (const chart of charts.values()) chart.destroy();
+  charts.clear();
+  old.replaceChildren(...document.adoptNode(page.getElementById("page").cloneNode(true)).childNodes);
+}
+
 function take(page) {
+  takeWhole(page);
+  const notices = document.getElementById("notices");
+  const hadNotices = notices.textContent.trim() !== "";
   for (const part of document.querySelectorAll("[data-live]")) {
     const fresh = page.getElementById(part.id);
     if (fresh && !inUse(part) && fresh.innerHTML !== part.innerHTML) part.replaceChildren(...document.adoptNode(fresh).childNodes);
@@ -108,6 +135,9 @@ function take(page) {
     if (fresh) figure.dataset.history = fresh.dataset.history;
   }
   drawAll();
+  // Notices that come are read out as they are; that they are gone is said by the state.
+  const isWell = hadNotices && notices.textContent.trim() === "";
+  if (isWell) document.getElementById("recovered").textContent = document.getElementById("state").textContent;
 }
 
 async function refresh() {
@@ -134,12 +164,12 @@ async function tick() {
 
 // What readers do
 
-pause?.addEventListener("click", () => {
+pause.addEventListener("click", () => {
   const now = pause.getAttribute("aria-pressed") !== "true";
   pause.setAttribute("aria-pressed", String(now));
   pause.textContent = now ? pause.dataset.resume : pause.dataset.pause;
 });
-if (pause) pause.hidden = false;
+pause.hidden = !every;
 
 const form = document.querySelector("form.check");
 form?.addEventListener("keydown", (event) => {

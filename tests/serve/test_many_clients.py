@@ -1,0 +1,118 @@
+"""Many clients at once: nobody is shut out, and each gets its own answer; afterwards the service answers as before."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
+from typing import Any
+
+import pytest
+
+from tests.serve.limited import CONNECTIONS, CUT_S, HOST, MARKUP, assert_answers, limited_service
+from tests.serve.served import MemoryService
+from tests.waiting import wait_until
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemoryService]:
+    """A service with small limits."""
+    with limited_service(tmp_path_factory.mktemp("many")) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def answers_after_many(service: MemoryService) -> Iterator[None]:
+    """After each test the service answers a new client."""
+    yield
+    assert_answers(service)
+
+
+def test_a_thousand_connections_shut_nobody_out(service: MemoryService) -> None:
+    """Idle ones are closed for new ones: a client with a request is answered at once, and few connections are open."""
+    assert service.running is not None
+    with ExitStack() as stack:
+        for _ in range(1000):
+            stack.enter_context(closing(service.connect()))
+        began = time.monotonic()
+        assert service.call("GET", "/healthz").status == 200
+        assert service.call("POST", "/v1/check", {"text": MARKUP}).status == 200
+        assert time.monotonic() - began < CUT_S
+        assert service.running._server.connections <= CONNECTIONS
+
+
+def test_slow_bodies_shut_nobody_out(service: MemoryService) -> None:
+    """Of more clients than there are connections each has sent a part of a body: others are answered meanwhile."""
+    assert service.running is not None
+    begun = b"POST /v1/check HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+    with ExitStack() as stack:
+        for _ in range(2 * CONNECTIONS):
+            slow = stack.enter_context(closing(service.connect()))
+            with suppress(ConnectionError):
+                slow.sendall(begun)
+        for _ in range(CONNECTIONS):
+            assert service.call("POST", "/v1/check", {"text": MARKUP}).status == 200
+        assert service.running._server.connections <= CONNECTIONS
+
+
+def test_a_full_queue_refuses_at_once(service: MemoryService) -> None:
+    """While 500 articles wait, the next one is answered with 503 and the time to try again."""
+    assert service.running is not None
+    held = threading.Event()
+    answers: list[Any] = []
+    service.running.follower.ask(lambda _: held.wait(CUT_S))
+    large = threading.Thread(
+        target=lambda: answers.append(service.call("POST", "/v1/check", {"articles": [{"text": "a"}] * 500}))
+    )
+    try:
+        large.start()
+        gauge = "stream_dedup_serve_articles_waiting 500.0"
+        wait_until(lambda: gauge in service.call("GET", "/metrics").body.decode(), CUT_S, "the queue is full")
+        answer = service.call("POST", "/v1/check", {"text": "a"})
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        assert answer.json["type"] == "urn:stream-dedup:problem:busy"
+        assert service.call("GET", "/healthz").status == 200
+    finally:
+        held.set()
+        large.join()
+    assert [one.status for one in answers] == [200]
+
+
+def test_answers_are_sent_at_once(service: MemoryService) -> None:
+    """Nagle's algorithm is off: the second part of an answer does not wait 40 ms for a client's acknowledgement."""
+    assert service.running is not None
+    with service.connect():
+        state = service.running._server._server.server_state
+        wait_until(lambda: bool(state.connections), CUT_S, "the connection is accepted")
+        (one, *_) = state.connections
+        accepted = one.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_clients_that_are_judged_together_get_their_own_answers(service: MemoryService) -> None:
+    """Twelve requests wait for the index; each gets the verdicts of its own articles."""
+    assert service.running is not None
+    held = threading.Event()
+    answers: dict[int, list[str]] = {}
+
+    def ask(number: int) -> None:
+        new = {"text": f"{number} is a number, and nothing like the story"}
+        articles = [new] * (number % 3) + [{"text": MARKUP}] + [new] * (number % 4)
+        results = service.call("POST", "/v1/check", {"articles": articles, "top": number % 2}).json["results"]
+        answers[number] = [f"{one['verdict']} {len(one['nearest'])}" for one in results]
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(12)]
+    service.running.follower.ask(lambda _: held.wait(CUT_S))
+    try:
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: len(service.running.follower._checks) == len(threads), CUT_S, "all wait")  # type: ignore[union-attr] # it runs
+    finally:
+        held.set()
+        for thread in threads:
+            thread.join()
+    for number, said in answers.items():
+        assert said == ["unique 0"] * (number % 3) + [f"duplicate {number % 2}"] + ["unique 0"] * (number % 4)
+    assert len(answers) == 12
