@@ -1,7 +1,7 @@
 """What the groups of articles cost: an output stored, the questions, and following the topics beside reading them.
 
     python -m benchmarks.groups [--sizes 10000,100000,1000000] [--shapes lone,flood,chain,mixed] [--batch 1000]
-                                [--broker] [--outputs 40000]
+                                [--hours 1] [--broker] [--outputs 40000]
 
 The shapes of a log:
 
@@ -11,10 +11,13 @@ The shapes of a log:
 * **mixed**: six of ten are unique; the others match any earlier article. The outputs come in random order, so that
   groups begin with matches that have not arrived, and are merged.
 
-Each shape has a process and a store of its own. Columns: processor time of an output, for reading its headers and its
-id and for storing it, over the last tenth of the outputs; the longest batch until then, which waits for the disk; the
-memory of the process, of which up to 64 MiB are SQLite's pages; bytes on disk; and milliseconds of three questions: the
-20 largest groups of the week, a group, and a page of 50 of its members.
+Each shape has a process and a store of its own; the outputs were written evenly over ``--hours``. Columns:
+
+* processor time of an output, for reading its headers and its id and for storing it, over the last tenth of the outputs
+* the longest batch until then, which waits for the disk
+* memory of the process, of which up to 64 MiB are SQLite's pages, and bytes on disk
+* the question for the 20 largest groups of each window, as long after the windows were counted as a service lets pass
+* the questions for a group, and for a page of 50 of its members
 
 With ``--broker``, outputs of 3 KB lie in topics of a real broker: the processor time an output of a follower that only
 reads them, of the groups, and of the groups that are also published, in turns.
@@ -30,9 +33,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry
 
 from stream_dedup.broker.adapter import KafkaOffsets, KafkaTopicFollower, KafkaTopicReader, kafka_follow_ports
 from stream_dedup.broker.client import make_admin, make_producer
@@ -43,7 +49,9 @@ from stream_dedup.core.model import Coordinates, Verdict
 from stream_dedup.core.text.decode import InputFormat
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.groups import GroupStore, Window, group_id_of
-from stream_dedup.groups.follow import GroupFollower
+from stream_dedup.groups.follow import COUNT_S, GroupFollower
+from stream_dedup.groups.group_metrics import GroupMetrics
+from stream_dedup.groups.model import HOUR_MS
 from stream_dedup.groups.outputs import OutputReading
 from tests.groups.outputs import LOG_ID, TIME_MS, LoggedArticle, at, output_record
 
@@ -67,7 +75,10 @@ class StoreCost(NamedTuple):
     longest_ms: float
     memory_mib: float
     disk_bytes: float
-    largest_ms: float
+    hour_ms: float
+    day_ms: float
+    week_ms: float
+    all_ms: float
     group_ms: float
     members_ms: float
 
@@ -75,25 +86,26 @@ class StoreCost(NamedTuple):
 def main() -> None:
     options = _options()
     print("| shape | outputs | reading, us | storing, us | longest batch, ms | memory, MiB | bytes on disk | "
-          "largest, ms | group, ms | members, ms |")  # fmt: skip
-    print("| --- |" + " ---: |" * 9)
+          "hour, ms | day, ms | week, ms | all, ms | group, ms | members, ms |")  # fmt: skip
+    print("| --- |" + " ---: |" * 12)
     for shape, size in itertools.product(options.shapes.split(","), map(int, options.sizes.split(","))):
         with multiprocessing.get_context("spawn").Pool(1) as pool:
-            row = pool.apply(measured, (shape, size, options.batch))
+            row = pool.apply(measured, (shape, size, options.batch, options.hours))
         print(f"| {row.shape} | {row.size} | " + " | ".join(f"{value:.1f}" for value in row[2:]) + " |", flush=True)
     if options.broker:
         with find_broker(BrokerSettings()) as broker:
             _beside_reading(broker.bootstrap, options.outputs)
 
 
-def measured(shape: str, size: int, batch: int) -> StoreCost:
+def measured(shape: str, size: int, batch: int, hours: float) -> StoreCost:
     """Store the outputs of a log of this shape; called in a process of its own."""
     with tempfile.TemporaryDirectory() as folder, closing(GroupStore.open(Path(folder), LOG_ID)) as store:
         reading_s = storing_s = longest_s = 0.0
         reader = OutputReading(InputFormat())
         counted = 0
         for begin in range(0, size, batch):
-            articles = [article_of(shape, number, size) for number in range(begin, min(size, begin + batch))]
+            numbers = range(begin, min(size, begin + batch))
+            articles = [article_of(shape, number, size, hours) for number in numbers]
             records = [output_record(article, begin + row) for row, article in enumerate(articles)]
             started, clock = time.process_time(), time.perf_counter()
             outputs = reader.read(records)
@@ -104,7 +116,8 @@ def measured(shape: str, size: int, batch: int) -> StoreCost:
                 counted += len(records)
                 reading_s += read - started
                 storing_s += time.process_time() - read
-        now_ms = TIME_MS + size
+        now_ms = TIME_MS + int(hours * HOUR_MS)
+        store.count_windows(now_ms - int(COUNT_S * 1000))
         group = group_id_of(store.latest(1)[0].coordinates)
         disk = sum(file.stat().st_size for file in Path(folder).iterdir())
         return StoreCost(
@@ -115,22 +128,23 @@ def measured(shape: str, size: int, batch: int) -> StoreCost:
             longest_s * 1e3,
             _memory_mib(),
             disk / size,
-            _milliseconds(lambda: store.largest(Window.WEEK, 20, now_ms)),
+            *(_milliseconds(partial(store.largest, window, 20, now_ms)) for window in Window),
             _milliseconds(lambda: store.group(group, now_ms)),
             _milliseconds(lambda: store.members(group, 50)),
         )
 
 
-def article_of(shape: str, number: int, size: int) -> LoggedArticle:
+def article_of(shape: str, number: int, size: int, hours: float = 1.0) -> LoggedArticle:
     """The n-th article whose output arrives."""
     if shape == "mixed":
         number = number * STEP % size
         matched = _scattered(number) % number if number and _scattered(number) % 10 >= UNIQUE_OF_TEN else None
     else:
         matched = {"lone": None, "flood": 0, "chain": number - 1}[shape] if number else None
+    written_ms = TIME_MS + int(hours * HOUR_MS) * number // size
     if matched is None:
-        return LoggedArticle(_source(number), None, Verdict.UNIQUE, TIME_MS + number)
-    return LoggedArticle(_source(number), _source(matched), Verdict.DUPLICATE, TIME_MS + number)
+        return LoggedArticle(_source(number), None, Verdict.UNIQUE, written_ms)
+    return LoggedArticle(_source(number), _source(matched), Verdict.DUPLICATE, written_ms)
 
 
 def _source(number: int) -> Coordinates:
@@ -227,7 +241,7 @@ def _follow(config: Config) -> float:
         kafka_follow_ports(config) as ports,
         closing(GroupStore.open(Path(folder), log_id, publishes=config.topics.groups is not None)) as store,
     ):
-        follower = GroupFollower(config, store, ports, log_id)
+        follower = GroupFollower(config, store, ports, log_id, GroupMetrics(CollectorRegistry()))
         for _ in _until(time.monotonic() + CAUGHT_UP_S):
             follower.step()
             state = follower.state()
@@ -247,6 +261,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--sizes", default="10000,100000,1000000")
     parser.add_argument("--shapes", default=",".join(SHAPES))
     parser.add_argument("--batch", type=int, default=1_000)
+    parser.add_argument("--hours", type=float, default=1.0)
     parser.add_argument("--broker", action="store_true")
     parser.add_argument("--outputs", type=int, default=40_000)
     return parser.parse_args()

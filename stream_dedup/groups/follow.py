@@ -5,7 +5,9 @@ The order in one step, all on one thread:
     1  Every ``TOPICS_LOOK_S`` the topics are looked up: which partitions there are, under which id. A partition that is
        new, or whose topic was made again, is read from its first offset; any other from the position of the store.
     2  The next committed outputs are read, and stored together with the positions behind them.
-    3  Now and then old articles are forgotten, and changed groups are published.
+    3  Now and then old articles are forgotten, groups are counted, and changed groups are published. All of it waits
+       until everything is read that was there at the start: a group may have a young article that is not read yet, or
+       be a part of another one.
 
 What is read twice changes nothing, so every doubt is settled by reading again. Outputs that retention deleted before
 they were read are gone: the store remembers which, and a warning says so.
@@ -40,6 +42,7 @@ from stream_dedup.ports import (
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
+    from stream_dedup.groups.group_metrics import GroupMetrics
     from stream_dedup.groups.store import GroupStore
 
 log = logging.getLogger(__name__)
@@ -50,6 +53,9 @@ FOLLOW_WAIT_S = 0.5
 """The longest wait for outputs, seconds; a stop is noticed after it."""
 PUBLISH_S = 1.0
 """Seconds between two times of publishing: a group that grows fast gets one record in that time."""
+COUNT_S = 60.0
+"""Seconds between two times of counting windows anew, the width of their smallest bucket; and between two counts of the
+groups, of which a million takes some 10 ms."""
 FORGET_S = 600.0
 """Seconds between two times of forgetting."""
 GATHERED_OUTPUTS = 10_000
@@ -80,13 +86,16 @@ class FollowerState:
 class GroupFollower:
     """Follows the output topics of one group on a thread of its own, which is the one that writes the store."""
 
-    def __init__(self, config: Config, store: GroupStore, ports: FollowPorts, log_id: bytes) -> None:
+    def __init__(
+        self, config: Config, store: GroupStore, ports: FollowPorts, log_id: bytes, metrics: GroupMetrics
+    ) -> None:
         """``log_id`` is that of the store; ``start`` begins."""
         topics = config.topics
         self._config = config
         self._store = store
         self._ports = ports
         self._log_id = log_id
+        self._metrics = metrics
         self._keep_ms = groups_keep_ms(config)
         self._names = list(dict.fromkeys((topics.unique, topics.duplicate, topics.rejected)))
         self._outputs = OutputReading(input_format_of(config))
@@ -156,11 +165,18 @@ class GroupFollower:
             self._publisher.start()
         # 2
         count = self._read(wait_s)
+        self._metrics.groups_outputs.inc(count)
         # 3
-        if self._is_due("forget", FORGET_S):
-            self._store.forget(self._ports.clock.time_ms(), self._keep_ms)
-        if self._publisher is not None and self._targets == {} and self._is_due("publish", PUBLISH_S):
-            self._publish(self._publisher)
+        if self._is_due("windows", COUNT_S):
+            self._store.count_windows(self._ports.clock.time_ms())
+        if self._targets == {}:
+            if self._is_due("forget", FORGET_S):
+                self._store.forget(self._ports.clock.time_ms(), self._keep_ms)
+            if self._is_due("count", COUNT_S):
+                self._metrics.groups.set(self._store.group_count())
+            if self._publisher is not None and self._is_due("publish", PUBLISH_S):
+                self._publish(self._publisher)
+        self._metrics.groups_lag.set(self.state().lag)
         return count
 
     # 1
@@ -258,12 +274,14 @@ class GroupFollower:
 
     def _publish(self, publisher: GroupPublisher) -> None:
         count = publisher.publish()
+        self._metrics.groups_published.inc(count)
         if count == PUBLISHED_AT_ONCE:
             self._due.pop("publish", None)
         if count == PUBLISHED_AT_ONCE and self._unpublished:
             self._unpublished = max(1, self._unpublished - count)  # counting a long backlog takes its time
         else:
             self._unpublished = publisher.left()
+        self._metrics.groups_unpublished.set(self._unpublished)
 
     def _fenced(self, error: FencedError) -> Exception:
         """Return what another producer under the same transactional id means."""
@@ -291,11 +309,15 @@ class GroupFollower:
                 self._step_patiently()
         except StreamDedupError as error:
             log.error("groups are not followed any more: %s", error)  # noqa: TRY400 - the message says all
+            self._metrics.groups_failures.inc()
             self.error = error
         except BaseException as error:
             log.exception("groups are not followed any more")
+            self._metrics.groups_failures.inc()
             self.error = error
             raise
+        finally:
+            self._metrics.groups_following.set(0)
 
     def _step_patiently(self) -> None:
         """Do one step; after an error that may pass, wait a moment."""
@@ -304,7 +326,10 @@ class GroupFollower:
         except PassingError as error:
             if not self._is_waiting:
                 log.warning("groups wait for the broker: %s", error)
+            self._metrics.groups_failures.inc()
+            self._metrics.groups_following.set(0)
             self._is_waiting = True
             self._stopping.wait(PASSING_PAUSE_S)
         else:
             self._is_waiting = False
+            self._metrics.groups_following.set(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 
+from stream_dedup.groups.counting import count_windows
 from stream_dedup.groups.model import BucketWidth, Window
 from stream_dedup.groups.schema import transaction
 
@@ -27,6 +28,7 @@ class Forgetting:
 
     def run(self, now_ms: int, keep_ms: int | None) -> int:
         """Forget what is too old; return the number of articles."""
+        count_windows(self._connection, now_ms)
         self._forget_buckets(now_ms, keep_ms)
         if keep_ms is None:
             return 0
@@ -81,7 +83,8 @@ class Forgetting:
         write.execute("UPDATE grp SET size = size - ?1, weight = weight - ?1 WHERE number = ?2", (count, group))
         if write.execute("SELECT size FROM grp WHERE number = ?", (group,)).fetchone()[0] == 1:
             write.execute(
-                "UPDATE grp SET lone_ms = (SELECT MAX(written_ms) FROM article WHERE grp = ?1) WHERE number = ?1",
+                "UPDATE grp SET lone_ms = (SELECT MAX(written_ms) FROM article WHERE grp = ?1), hour = 0, day = 0, "
+                "week = 0 WHERE number = ?1",
                 (group,),
             )
             write.executemany(
@@ -92,14 +95,7 @@ class Forgetting:
     def _end(self, group: int) -> int:
         """Remove a group and all its articles; return their number."""
         write = self._connection
-        if write.execute("SELECT published FROM grp WHERE number = ?", (group,)).fetchone()[0]:
-            self._note_change(group)
-        else:
-            write.execute(
-                "DELETE FROM changed WHERE (topic_id, partition, offset) = (SELECT s.topic_id, g.partition, g.offset "
-                "FROM grp g JOIN source_topic s ON s.number = g.topic WHERE g.number = ?)",
-                (group,),
-            )
+        self._note_change(group)  # whether or not this store has published it: another one may have
         count = write.execute("DELETE FROM article WHERE grp = ? AND written_ms IS NOT NULL", (group,)).rowcount
         write.execute("DELETE FROM article WHERE grp = ?", (group,))
         write.execute("DELETE FROM grp WHERE number = ?", (group,))

@@ -68,6 +68,8 @@ class Window(StrEnum):
         return 0 if self.buckets is None else self.width.start(now_ms) - (self.buckets - 1) * self.width
 
 
+COUNTED_WINDOWS = (Window.HOUR, Window.DAY, Window.WEEK)
+"""The windows of limited length: those that articles leave."""
 _WIDTHS = {
     Window.HOUR: (BucketWidth.MINUTE, 60),
     Window.DAY: (BucketWidth.HOUR, 24),

@@ -12,6 +12,7 @@ from typing import Any
 from stream_dedup.core.headers import StampedMatch
 from stream_dedup.core.model import Coordinates, SourceOffset, Verdict
 from stream_dedup.errors import UserError
+from stream_dedup.groups.counting import largest
 from stream_dedup.groups.model import (
     ArticleGroup,
     GroupedArticle,
@@ -102,15 +103,10 @@ class GroupQueries:
         with self._snapshot():
             if window is Window.ALL:
                 sql = "SELECT number FROM grp WHERE size > 1 ORDER BY size DESC, number LIMIT ?"
-                found = self._connection.execute(sql, (limit,)).fetchall()
+                found = [int(row[0]) for row in self._connection.execute(sql, (limit,))]
             else:
-                sql = (
-                    "SELECT grp, SUM(count) AS grown FROM bucket WHERE width = ? AND start >= ? AND start <= ? "
-                    "GROUP BY grp ORDER BY grown DESC, grp LIMIT ?"
-                )
-                values = (int(window.width), window.begin(now_ms), now_ms, limit)
-                found = self._connection.execute(sql, values).fetchall()
-            return [self._group(int(row[0]), now_ms) for row in found]
+                found = largest(self._connection, window, limit, now_ms)
+            return [self._group(number, now_ms) for number in found]
 
     def growth(self, group_id: str, window: Window, now_ms: int) -> list[tuple[int, int]]:
         """Return the beginning (ms) and the articles of each bucket of a window, empty ones included, oldest first.
@@ -148,6 +144,10 @@ class GroupQueries:
             articles = self._connection.execute("SELECT COUNT(*) FROM article WHERE written_ms IS NOT NULL").fetchone()
             groups = self._connection.execute("SELECT COUNT(*) FROM grp").fetchone()
         return int(articles[0]), int(groups[0])
+
+    def group_count(self) -> int:
+        """Return the number of groups of two or more articles, which have an index of their own."""
+        return int(self._connection.execute("SELECT COUNT(*) FROM grp WHERE size > 1").fetchone()[0])
 
     def group_of_first(self, first: Coordinates, now_ms: int) -> ArticleGroup | None:
         """Return the group that begins with this article; None: the article begins none, or none any more."""

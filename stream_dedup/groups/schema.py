@@ -5,7 +5,7 @@
       groups.sqlite         SQLite; ``-wal`` and ``-shm`` beside it are SQLite's own
 
 ``PRAGMA application_id`` marks the database as ours, ``PRAGMA user_version`` is the format version. Times are ms since
-1970. Tables of format 1:
+1970. Tables of format 2:
 
     state         one row: the log that the store belongs to, the store's own id, the number of the next article, and
                   the id of the topic that the groups are published on
@@ -14,7 +14,9 @@
                   as the match of another one. ``grp`` is NULL on rejected records
     grp           one row for each group: its first article, ``size`` (articles that have arrived) and ``weight`` (rows
                   of ``article``). ``lone_ms`` is the time of the only article of a group of size 1. ``published``: the
-                  topic of groups has a record under the id of this group
+                  topic of groups has a record under the id of this group. ``hour``, ``day``, ``week``: the sum of its
+                  buckets from ``counted.begin`` of that window on
+    counted       from which time on (a bucket's beginning) the columns of ``grp`` count the buckets of a window
     bucket        articles of a group in a bucket of time (``model.BucketWidth``), of groups of more than one article
     total         articles in a bucket of time, by kind: unique, update, duplicate, ``rejected:CODE``
     position      the next offset of each output partition, and the id of its topic
@@ -37,7 +39,7 @@ from pathlib import Path
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError, reason_of
 
 GROUPS_FILE = "groups.sqlite"
-GROUPS_FORMAT_VERSION = 1
+GROUPS_FORMAT_VERSION = 2
 _APPLICATION_ID = 0x53444752  # "SDGR"
 _HEADER = b"SQLite format 3\x00"
 
@@ -100,9 +102,20 @@ CREATE TABLE grp (
     size      INTEGER NOT NULL,
     weight    INTEGER NOT NULL,
     lone_ms   INTEGER,
-    published INTEGER NOT NULL
+    published INTEGER NOT NULL,
+    hour      INTEGER NOT NULL,
+    day       INTEGER NOT NULL,
+    week      INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX grp_size ON grp (size) WHERE size > 1;
+CREATE INDEX grp_size ON grp (size DESC) WHERE size > 1;
+CREATE INDEX grp_hour ON grp (hour DESC) WHERE hour > 0;
+CREATE INDEX grp_day ON grp (day DESC) WHERE day > 0;
+CREATE INDEX grp_week ON grp (week DESC) WHERE week > 0;
+CREATE TABLE counted (
+    time_window TEXT PRIMARY KEY,
+    begin       INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO counted VALUES ('hour', 0), ('day', 0), ('week', 0);
 CREATE TABLE bucket (
     width INTEGER NOT NULL,
     grp   INTEGER NOT NULL,
@@ -110,6 +123,7 @@ CREATE TABLE bucket (
     count INTEGER NOT NULL,
     PRIMARY KEY (width, grp, start)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX bucket_start ON bucket (width, start);
 CREATE TABLE total (
     width INTEGER NOT NULL,
     start INTEGER NOT NULL,

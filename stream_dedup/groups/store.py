@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from stream_dedup.core.model import Coordinates, SourceOffset
+from stream_dedup.errors import UnavailableError
+from stream_dedup.groups.counting import count_windows
 from stream_dedup.groups.forgetting import Forgetting
 from stream_dedup.groups.model import (
     ArticleGroup,
-    BucketWidth,
     GroupedArticle,
     MemberPage,
     MissingOutputs,
@@ -31,7 +31,8 @@ from stream_dedup.groups.model import (
 from stream_dedup.groups.outputs import JudgedOutput
 from stream_dedup.groups.queries import GroupQueries
 from stream_dedup.groups.schema import make_folder, open_reader, open_writer, store_errors, transaction
-from stream_dedup.groups.union import Grouping, NewRow, Row, StoredAt, StoredRows, UnionBatch
+from stream_dedup.groups.union import Grouping, Row, StoredAt, StoredRows, UnionBatch
+from stream_dedup.groups.writing import write_batch
 from stream_dedup.index.owner import Owner
 from stream_dedup.ports import CommittedOffset, Partition
 
@@ -137,6 +138,11 @@ class GroupStore:
         with store_errors(self._path):
             return Forgetting(self._connection, notes_changes=self._publishes).run(now_ms, keep_ms)
 
+    def count_windows(self, now_ms: int) -> None:
+        """Take from the counts of each window what has left it, so that ``largest`` is answered fast."""
+        with store_errors(self._path):
+            count_windows(self._connection, now_ms)
+
     def positions(self) -> dict[Partition, CommittedOffset]:
         """Return the next offset of each output partition that was read, with the id of its topic."""
         with store_errors(self._path), self._reading() as reader:
@@ -214,6 +220,11 @@ class GroupStore:
         with self._queries() as queries:
             return queries.size()
 
+    def group_count(self) -> int:
+        """Return the number of groups of two or more articles."""
+        with self._queries() as queries:
+            return queries.group_count()
+
     # One batch.
 
     def _apply(self, outputs: Sequence[JudgedOutput]) -> None:
@@ -223,46 +234,8 @@ class GroupStore:
         batch.add(outputs)
         write.executemany("INSERT INTO source_topic VALUES (?, ?, ?)", self._new_topics)
         write.execute("UPDATE state SET next_number = ?", (batch.next_number,))
-        buckets = self._write_groups(batch)
-        write.executemany(_INSERT_ARTICLE, [_inserted(batch, row) for row in batch.new_rows])
-        write.executemany(_FILL_ARTICLE, [(*_columns(row), row.number) for row in batch.filled])
-        write.executemany(
-            "INSERT INTO bucket VALUES (?, ?, ?, ?) "
-            "ON CONFLICT (width, grp, start) DO UPDATE SET count = count + excluded.count",
-            [(int(width), number, start, count) for (width, number, start), count in buckets.items()],
-        )
-        write.executemany(
-            "INSERT INTO total VALUES (?, ?, ?, ?) "
-            "ON CONFLICT (width, start, kind) DO UPDATE SET count = count + excluded.count",
-            [(int(width), start, kind, count) for (width, start, kind), count in batch.totals.items()],
-        )
-
-    def _write_groups(self, batch: UnionBatch) -> Counter[tuple[BucketWidth, int, int]]:
-        """Store the groups that a batch has changed; return what is to be added to buckets."""
-        write = self._connection
-        for lost, number in batch.merged():
-            if lost.is_stored:
-                write.execute("UPDATE article SET grp = ? WHERE grp = ?", (number, lost.number))
-                for width in BucketWidth if lost.has_buckets else ():
-                    write.execute(_MOVE_BUCKETS, (number, int(width), lost.number))
-                    write.execute("DELETE FROM bucket WHERE width = ? AND grp = ?", (int(width), lost.number))
-                write.execute("DELETE FROM grp WHERE number = ?", (lost.number,))
-        changed = batch.groups()
-        buckets: Counter[tuple[BucketWidth, int, int]] = Counter()
-        for group in changed:
-            if group.size > 1:
-                for time_ms in group.times:
-                    for width in BucketWidth:
-                        buckets[width, group.number, width.start(time_ms)] += 1
-        write.executemany("INSERT OR REPLACE INTO grp VALUES (?, ?, ?, ?, ?, ?, ?, ?)", map(_group_columns, changed))
-        if self._publishes:
-            topic_ids = {number: topic_id for topic_id, number in self._topics.items()}
-            firsts = [*batch.lost_ids, *(group.first for group in changed)]
-            write.executemany(
-                "INSERT OR REPLACE INTO changed (topic_id, partition, offset) VALUES (?, ?, ?)",
-                [(topic_ids[topic], partition, offset) for topic, partition, offset in firsts],
-            )
-        return buckets
+        topic_ids = {number: topic_id for topic_id, number in self._topics.items()} if self._publishes else None
+        write_batch(write, batch, topic_ids)
 
     def _article_row(self, at: StoredAt) -> Row | None:
         row = self._connection.execute(
@@ -273,7 +246,9 @@ class GroupStore:
 
     def _grouping(self, number: int) -> Grouping:
         row = self._connection.execute(
-            "SELECT topic, partition, offset, size, weight, lone_ms, published FROM grp WHERE number = ?", (number,)
+            "SELECT topic, partition, offset, size, weight, lone_ms, published, hour, day, week FROM grp "
+            "WHERE number = ?",
+            (number,),
         ).fetchone()
         return Grouping(
             number,
@@ -284,6 +259,7 @@ class GroupStore:
             is_stored=True,
             has_buckets=row[3] > 1,
             times=[] if row[5] is None else [row[5]],
+            counted=list(row[7:]),
         )
 
     def _topic_number(self, topic_id: bytes, name: str) -> int:
@@ -306,7 +282,7 @@ class GroupStore:
         with self._guard:
             if self._is_closed:
                 msg = "the groups store is closed"
-                raise ValueError(msg)
+                raise UnavailableError(msg)
             reader = self._readers.pop() if self._readers else None
         if reader is None:
             reader = open_reader(self._path)
@@ -321,63 +297,3 @@ class GroupStore:
                 self._readers.append(reader)
                 return
         reader.close()
-
-
-_INSERT_ARTICLE = """
-INSERT INTO article (
-    id, verdict, written_ms, source_ms, output, output_partition, output_offset, match_topic, match_partition,
-    match_offset, match_id, match_distance, match_similarity, match_ms, copies, reason_code,
-    number, topic, partition, offset, grp
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-_FILL_ARTICLE = """
-UPDATE article SET
-    id = ?, verdict = ?, written_ms = ?, source_ms = ?, output = ?, output_partition = ?, output_offset = ?,
-    match_topic = ?, match_partition = ?, match_offset = ?, match_id = ?, match_distance = ?, match_similarity = ?,
-    match_ms = ?, copies = ?, reason_code = ?
-WHERE number = ?
-"""
-_MOVE_BUCKETS = """
-INSERT INTO bucket SELECT width, ?1, start, count FROM bucket WHERE width = ?2 AND grp = ?3
-ON CONFLICT (width, grp, start) DO UPDATE SET count = count + excluded.count
-"""
-
-
-def _columns(row: NewRow) -> tuple[object, ...]:
-    """Return the columns of an article that its output sets."""
-    if row.output is None:
-        return (row.article_id, *(None,) * 15)
-    output, stamp = row.output, row.output.stamp
-    match = (
-        (None,) * 7
-        if stamp.match is None or row.match_at is None
-        else (
-            *row.match_at,
-            stamp.match.id,
-            stamp.match.distance,
-            stamp.match.similarity,
-            stamp.match.time,
-        )
-    )
-    return (
-        row.article_id,
-        str(stamp.verdict),
-        output.written_ms,
-        stamp.timestamp,
-        output.partition.topic,
-        output.partition.number,
-        output.offset,
-        *match,
-        stamp.copies,
-        stamp.reason_code,
-    )
-
-
-def _inserted(batch: UnionBatch, row: NewRow) -> tuple[object, ...]:
-    group = None if row.group is None else batch.group_number(row.group)
-    return (*_columns(row), row.number, *row.at, group)
-
-
-def _group_columns(group: Grouping) -> tuple[object, ...]:
-    lone_ms = group.times[0] if group.size == 1 else None
-    return (group.number, *group.first, group.size, group.weight, lone_ms, group.published)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from stream_dedup.core.headers import StampedMatch
 from stream_dedup.core.model import Verdict
 from stream_dedup.core.text_column import as_stored
-from stream_dedup.groups.model import BucketWidth
+from stream_dedup.groups.model import COUNTED_WINDOWS, BucketWidth
 from stream_dedup.groups.outputs import JudgedOutput
 
 log = logging.getLogger(__name__)
@@ -67,6 +67,8 @@ class Grouping:
     """Whether it had buckets before this batch."""
     times: list[int] = field(default_factory=list)
     """Times of articles that are in no bucket."""
+    counted: list[int] = field(default_factory=lambda: [0] * len(COUNTED_WINDOWS))
+    """Articles in buckets, for each of ``COUNTED_WINDOWS``, as the store counts them."""
 
 
 class NewRow(NamedTuple):
@@ -184,6 +186,7 @@ class UnionBatch:
         kept.size += lost.size
         kept.weight += lost.weight
         kept.times += lost.times
+        kept.counted = [own + other for own, other in zip(kept.counted, lost.counted, strict=True)]
         self._merged[lost.number] = kept.number
 
     def _begin_group(self, first: StoredAt) -> Grouping:

@@ -63,9 +63,22 @@ def refuse_wrong_tables(store: GroupStore) -> None:
     )
 
 
+def refuse_wrong_counts(store: GroupStore) -> None:
+    """What holds in every state: the counts of windows are those of the buckets."""
+    read = store.writer.execute
+    for window, begin in read("SELECT time_window, begin FROM counted").fetchall():
+        counted = (
+            "SELECT number, (SELECT IFNULL(SUM(count), 0) FROM bucket WHERE width = ? AND grp = number AND start >= ?) "
+            "FROM grp ORDER BY number"
+        )
+        found = f"SELECT number, {window} FROM grp ORDER BY number"  # noqa: S608 - our own names
+        assert read(found).fetchall() == read(counted, (int(Window(window).width), begin)).fetchall()
+
+
 def refuse_other_groups(store: GroupStore, log: Sequence[LoggedArticle]) -> None:
     """The store has the groups of the log, and nothing else."""
     refuse_wrong_tables(store)
+    refuse_wrong_counts(store)
     assert stored_first(store) == groups_in_one_pass(log)
 
 

@@ -5,12 +5,15 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+from prometheus_client import CollectorRegistry
+
 from stream_dedup.broker.adapter import kafka_follow_ports
 from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.groups import GroupStore, follow
 from stream_dedup.groups.follow import GroupFollower
+from stream_dedup.groups.group_metrics import GroupMetrics
 
 STOP_S = 30.0
 FOR_EVER_S = 600.0
@@ -24,7 +27,7 @@ def follow_until_done(config: Config, folder: Path, log_id: bytes) -> None:
         kafka_follow_ports(config) as ports,
         closing(GroupStore.open(folder, log_id, publishes=config.topics.groups is not None)) as store,
     ):
-        follower = GroupFollower(config, store, ports, log_id)
+        follower = GroupFollower(config, store, ports, log_id, GroupMetrics(CollectorRegistry()))
         follower.start()
         deadline = time.monotonic() + FOR_EVER_S
         while time.monotonic() < deadline and follower.error is None:

@@ -9,12 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import orjson
+from prometheus_client import CollectorRegistry
 
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.model import Verdict
 from stream_dedup.groups import GroupStore, group_id_of
 from stream_dedup.groups.follow import GroupFollower
+from stream_dedup.groups.group_metrics import GroupMetrics
 from stream_dedup.ports import FollowPorts, Output, PassingError, SourceRecord, WorkerPorts
 from tests.contract.world import World
 from tests.groups.outputs import TIME_MS, LoggedArticle, groups_in_one_pass, headers_of, members_of, random_log
@@ -25,7 +27,7 @@ OUTPUT_PARTITIONS = 2
 class GroupWorld:
     """Output topics with their log, a writer as a worker is, and one store."""
 
-    def __init__(self, world: World, folder: Path, *, publishes: bool = True) -> None:
+    def __init__(self, world: World, folder: Path, *, publishes: bool = True, keep: str | None = None) -> None:
         name = world.name(f"group-{uuid.uuid4().hex[:6]}")
         self.world = world
         self.folder = folder / "groups"
@@ -38,6 +40,7 @@ class GroupWorld:
             {
                 "kafka": {"group": name},
                 "topics": self._topics | ({"groups": self.groups_topic} if publishes else {}),
+                "groups": {} if keep is None else {"keep": keep},
             },
             {},
         )
@@ -107,7 +110,8 @@ class Following:
         self.ports = group.ports()
         publishes = group.config.topics.groups is not None
         self.store = GroupStore.open(group.folder, group.log_id, publishes=publishes)
-        self.follower = GroupFollower(group.config, self.store, self.ports, group.log_id)
+        self.metrics = GroupMetrics(CollectorRegistry())
+        self.follower = GroupFollower(group.config, self.store, self.ports, group.log_id, self.metrics)
 
     def run(self) -> None:
         """Step until everything is read and published."""
@@ -121,6 +125,12 @@ class Following:
             return not count and state.has_caught_up and not state.lag and not state.unpublished
 
         self._group.world.wait_until(is_done, "everything is followed and published")
+
+    def metric(self, name: str) -> float:
+        """The value of a metric of the follower."""
+        found = self.metrics.registry.get_sample_value(f"stream_dedup_{name}")
+        assert found is not None
+        return found
 
     def close(self) -> None:
         """End the process: its connections are left as they are."""

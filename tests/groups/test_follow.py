@@ -12,7 +12,9 @@ import pytest
 
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import RefusedError
-from stream_dedup.groups import MissingOutputs, Window
+from stream_dedup.groups import GroupStore, MissingOutputs, Window
+from stream_dedup.groups.counting import counted_begins
+from stream_dedup.groups.model import COUNTED_WINDOWS
 from stream_dedup.groups.publish import PUBLISHED_AT_ONCE
 from stream_dedup.ports import Partition, PassingError, SourceRecord
 from tests.contract.world import World
@@ -88,6 +90,19 @@ def test_outputs_of_an_open_transaction_wait(group: GroupWorld, world: World) ->
             transaction.abort()
         process.run()
         assert process.store.size() == (2, 1)
+
+
+def test_windows_are_counted_while_outputs_are_followed(
+    group: GroupWorld, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the bucket before the first one that is shown; more often than articles are forgotten."""
+    monkeypatch.setattr(GroupStore, "forget", lambda *_: 0)
+    group.write(group.dated([LoggedArticle(at(0))]))
+    with closing(group.open()) as process:
+        process.run()
+        now_ms, begins = world.time_ms(), counted_begins(process.store.writer)
+    for window in COUNTED_WINDOWS:
+        assert 0 <= window.begin(now_ms) - window.width - begins[window] <= window.width
 
 
 @pytest.mark.expect_log("records that are no outputs")
@@ -249,6 +264,37 @@ def test_calls_that_fail_now_and_then(memory_world: World, tmp_path: Path, seed:
     refuse_repeated(group.published())
 
 
+def test_the_metrics_say_how_far_it_is(memory_world: World, tmp_path: Path) -> None:
+    """Outputs that were read, groups of two or more articles, records that were published; nothing is left."""
+    group = GroupWorld(memory_world, tmp_path)
+    articles = [LoggedArticle(at(0)), LoggedArticle(at(1), at(0), Verdict.DUPLICATE), LoggedArticle(at(2))]
+    group.write(group.dated(articles))
+    with closing(group.open()) as process:
+        process.run()
+        assert process.metric("groups_outputs_total") == len(articles)
+        assert process.metric("groups") == 1
+        assert process.metric("groups_published_total") == len(group.published()) == 2
+        assert process.metric("groups_lag") == process.metric("groups_unpublished") == 0
+
+
+def test_the_metrics_show_what_is_left(memory_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outputs that were there at the last look, and groups of the store, as long as they wait."""
+    monkeypatch.setattr("stream_dedup.groups.publish.PUBLISHED_AT_ONCE", 1)
+    group = GroupWorld(memory_world, tmp_path)
+    group.write(group.dated([LoggedArticle(at(n)) for n in range(3)]))
+    with closing(group.open()) as process:
+        with monkeypatch.context() as nothing_comes:
+            nothing_comes.setattr(process.ports.follower, "poll", lambda _wait_s: {})
+            process.follower.step(0)
+        assert process.metric("groups_lag") >= 3
+        unpublished = []
+        for _ in range(20):
+            process.follower.step(0.05)
+            unpublished.append(process.metric("groups_unpublished"))
+        assert (max(unpublished), unpublished[-1]) == (2, 0)
+        assert process.metric("groups_lag") == 0
+
+
 @pytest.mark.expect_log("groups wait for the broker", "groups are not followed any more")
 def test_the_thread_waits_and_ends(memory_world: World, tmp_path: Path) -> None:
     """While calls fail it tries again and says so once; an error that does not pass is kept; a stop ends it."""
@@ -266,11 +312,21 @@ def test_the_thread_waits_and_ends(memory_world: World, tmp_path: Path) -> None:
         process.follower.start()
         memory_world.wait_until(lambda: process.follower._is_waiting, "it waits")
         assert error_of(process) is None
+        assert process.metric("groups_following") == 0
+        assert process.metric("groups_failures_total") > 0
         offsets.connection.hook = works
         memory_world.wait_until(lambda: process.store.size() == (1, 1), "it goes on")
+        memory_world.wait_until(lambda: process.metric("groups_following") == 1, "the metrics show it")
+        offsets.connection.hook = fail
+        memory_world.wait_until(lambda: process.metric("groups_following") == 0, "the metrics show it")
+        offsets.connection.hook = works
+        memory_world.wait_until(lambda: process.metric("groups_following") == 1, "the metrics show it")
+        failures = process.metric("groups_failures_total")
         memory_world.delete_topic(group.config.log_topic)
         memory_world.make_log(group.config.kafka.group)
         memory_world.wait_until(lambda: isinstance(error_of(process), RefusedError), "it ends")
+        memory_world.wait_until(lambda: process.metric("groups_following") == 0, "the metrics show it")
+        assert process.metric("groups_failures_total") == failures + 1
     with closing(GroupWorld(memory_world, tmp_path / "other").open()) as process:
         process.follower.start()
         memory_world.wait_until(lambda: process.follower.state().has_caught_up, "it follows")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from stream_dedup.core.model import Verdict
 from stream_dedup.groups import GroupStore, Window, group_id_of
 from stream_dedup.groups.model import DAY_MS, HOUR_MS, MINUTE_MS
-from tests.groups.checking import refuse_wrong_tables, stored_first
+from tests.contract.world import World
+from tests.groups.checking import refuse_wrong_counts, refuse_wrong_tables, stored_first
+from tests.groups.following import GroupWorld, last_values
 from tests.groups.outputs import TIME_MS, LoggedArticle, at, groups_in_one_pass, members_of, outputs_of, random_log
 
 KEEP_MS = 8 * DAY_MS
@@ -74,8 +79,19 @@ def refuse_minutes_apart(store: GroupStore) -> None:
     store.writer.execute("ROLLBACK TO compare")
     store.writer.execute("RELEASE compare")
     assert store.writer.execute("SELECT * FROM bucket").fetchall() == buckets
+    refuse_wrong_counts(store)
     alone = "SELECT COUNT(*) FROM bucket WHERE grp NOT IN (SELECT number FROM grp WHERE size > 1)"
     assert store.writer.execute(alone).fetchone()[0] == 0
+
+
+def test_a_group_of_one_that_is_left_is_in_no_window(store: GroupStore) -> None:
+    """Its buckets go, and so do their counts, though the article is in the windows."""
+    late = TIME_MS + 20 * DAY_MS
+    pair = [LoggedArticle(at(0), written_ms=late), LoggedArticle(at(1), at(0), Verdict.DUPLICATE)]
+    store.apply(outputs_of(pair), {})
+    assert store.forget(late, KEEP_MS) == 1
+    refuse_wrong_counts(store)
+    assert [store.largest(window, 5, late) for window in Window] == [[]] * len(Window)
 
 
 def test_without_a_time_everything_is_kept(store: GroupStore) -> None:
@@ -124,3 +140,43 @@ def test_windows_show_what_is_in_them_and_no_more(store: GroupStore) -> None:
     store.forget(TIME_MS + 8 * DAY_MS, KEEP_MS)
     rows = dict(store.writer.execute("SELECT width, COUNT(*) FROM bucket GROUP BY width").fetchall())
     assert rows == {DAY_MS: 1}
+
+
+def test_nothing_is_forgotten_before_the_outputs_are_read(
+    memory_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that was down for long: a group lives on whose young article is not read yet, under its id."""
+    group = GroupWorld(memory_world, tmp_path, keep="8d")
+    now = memory_world.time_ms()
+    old = [LoggedArticle(at(0), None, Verdict.UNIQUE, now - KEEP_MS - DAY_MS)]
+    old.append(LoggedArticle(at(1), at(0), Verdict.DUPLICATE, now - KEEP_MS - DAY_MS))
+    group.write(old)
+    with closing(group.open()) as process, monkeypatch.context() as patch:
+        patch.setattr(process.store, "forget", lambda *_: 0)  # they were young then
+        process.run()
+    group.write([LoggedArticle(at(2), at(1), Verdict.DUPLICATE, now)])
+    with closing(group.open()) as process:
+        with monkeypatch.context() as patch:
+            patch.setattr(process.ports.follower, "poll", lambda _: {})
+            process.follower.step()
+        process.run()
+        found = stored_first(process.store)
+        assert found[at(2)] == at(0), found
+
+
+def test_a_group_that_is_forgotten_before_it_is_published_leaves_the_topic(
+    memory_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record is of a store that was deleted: it becomes a tombstone, as that of any forgotten group."""
+    group = GroupWorld(memory_world, tmp_path, keep="8d")
+    now = memory_world.time_ms()
+    group.write([LoggedArticle(at(number), None, Verdict.UNIQUE, now - KEEP_MS - DAY_MS) for number in range(3)])
+    group.write([LoggedArticle(at(3), None, Verdict.UNIQUE, now)])
+    with closing(group.open()) as process, monkeypatch.context() as patch:
+        patch.setattr(process.store, "forget", lambda *_: 0)
+        process.run()
+    assert len(last_values(group.published())) == 4
+    shutil.rmtree(group.folder)
+    with closing(group.open()) as process:
+        process.run()
+    assert list(last_values(group.published())) == [group_id_of(at(3))]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.errors import CorruptError, RefusedError, UserError
+from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
 from stream_dedup.groups import GroupStore, Window, group_id_of
 from stream_dedup.groups.schema import GROUPS_FILE, GROUPS_FORMAT_VERSION
 from tests.groups.checking import NOW_MS, refuse_other_answers
@@ -70,7 +70,7 @@ def test_another_format_names_the_remedy(tmp_path: Path) -> None:
     made(tmp_path)
     with closing(sqlite3.connect(tmp_path / GROUPS_FILE)) as connection:
         connection.execute(f"PRAGMA user_version = {GROUPS_FORMAT_VERSION + 1}")
-    with pytest.raises(UserError, match="has format 2, and this release reads 1; delete the folder"):
+    with pytest.raises(UserError, match="has format 3, and this release reads 2; delete the folder"):
         GroupStore.open(tmp_path, LOG_ID)
 
 
@@ -136,7 +136,7 @@ def test_a_closed_store_answers_nothing(tmp_path: Path) -> None:
     store = GroupStore.open(tmp_path, LOG_ID)
     store.latest(1)
     store.close()
-    with pytest.raises(ValueError, match="closed"):
+    with pytest.raises(UnavailableError, match="closed"):
         store.latest(1)
 
 

@@ -76,6 +76,7 @@ def refuse_other_than_log(made: Pipeline, folder: Path) -> None:
     refuse_repeated(published)
 
 
+@pytest.mark.full  # test_killed kills the store between and within its writes; this one, on a broker, takes a minute
 def test_the_groups_of_a_stream_with_kills_of_the_follower(made: Pipeline, tmp_path: Path) -> None:
     """Workers write while processes that follow are killed at random moments; the last one ends in order."""
     rng = random.Random(SEED)
