@@ -63,6 +63,7 @@ COMMANDS = {
     "calibrate": _Entry(
         "stream_dedup.cli.calibrate", "Show what each limit and number of probes decides about your articles."
     ),
+    "size": _Entry("stream_dedup.cli.size", "Compute what a number of articles a day takes."),
     "serve": _Entry("stream_dedup.cli.serve", "Answer over HTTP what an article would be, as of now, and why."),
     "status": _Entry("stream_dedup.cli.status", "Show workers, lag, log and rules of a group, and what is wrong."),
     "audit": _Entry("stream_dedup.cli.audit", "Recompute every verdict from the log, and compare."),

@@ -69,8 +69,8 @@ def command(  # noqa: PLR0917 - one argument for each flag
     skipped.
 
     --unique, --duplicate and --rejected write the records of a verdict to a FILE (- is standard output); the
-    others go to standard output. A FILE appears complete, when the call succeeds; it must not be an input. A
-    call that is killed may leave a temporary file .stream-dedup-*.tmp beside it.
+    others go to standard output. A FILE appears complete, when the call succeeds, in place of what had this name;
+    it must not be an input. A call that is killed may leave a temporary file .stream-dedup-*.tmp beside it.
 
     --plain writes each record as it came, without `dedup`: unique ones to standard output, duplicates and rejected
     lines only where --duplicate and --rejected name a FILE. (Of a line longer than 64 MiB, --rejected gets the object

@@ -25,6 +25,9 @@ _UNWANTED = re.compile(
     r".* Got error produce response on topic-partition .*, retrying .*: NotLeaderForPartitionError"
     # The broker that was asked is being let in by the controller; the client asks again.
     r"|No broker metadata found in MetadataResponse"
+    # A broker is not there: the program says so itself, with its address and for how long it waits.
+    r"|(?:Connection failed|Bootstrap connection to .*|<KafkaConnection node_id=bootstrap-.*): .*ECONNREFUSED"
+    r"|Bootstrap .* not ready; waiting|Bootstrap failed: KafkaTimeoutError"
     # One step of the client took 0.1 s or more: it unpacks a fetch of 8 MB, or the machine is busy.
     r"|Task <"
 )

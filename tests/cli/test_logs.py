@@ -2,6 +2,8 @@
 
 import inspect
 import logging
+import subprocess
+import sys
 from types import ModuleType
 
 import pytest
@@ -10,6 +12,8 @@ from kafka.net import selector
 from kafka.producer import sender
 
 from stream_dedup.cli.logs import QUIET_S, ClientThinned, set_up_logging
+from stream_dedup.dev.broker.ports import free_ports
+from stream_dedup.exit_codes import EXIT_UNAVAILABLE
 
 
 def record(name: str, line: int, text: str = "broker away") -> logging.LogRecord:
@@ -39,6 +43,7 @@ PRODUCE = "<Sender>: Got error produce response on topic-partition log-0, retryi
         f"{PRODUCE} NotLeaderForPartitionError",
         "No broker metadata found in MetadataResponse -- ignoring.",
         "Task <kafka.net.selector.Task object at 0x7f> ran for 0.124s (>0.100s threshold).",
+        "Connection failed: KafkaConnectionError: 111 ECONNREFUSED",
     ],
 )
 def test_what_the_client_mends_by_itself_is_not_written(text: str) -> None:
@@ -60,6 +65,21 @@ def test_what_the_client_mends_by_itself_is_not_written(text: str) -> None:
 def test_the_client_still_writes_these_lines(module: ModuleType, text: str) -> None:
     """A new version of the client that words them otherwise would write them again."""
     assert text in inspect.getsource(module)
+
+
+@pytest.mark.slow
+def test_a_broker_that_is_not_there_is_one_error() -> None:
+    """It names the address; beside it there is no line of the client, which tries again for some seconds."""
+    (port,) = free_ports(1)
+    done = subprocess.run(
+        [sys.executable, "-m", "stream_dedup", "status", "--brokers", f"127.0.0.1:{port}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (EXIT_UNAVAILABLE, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"stream-dedup: error: cannot reach a Kafka broker at 127.0.0.1:{port}: ")
 
 
 def test_lines_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:

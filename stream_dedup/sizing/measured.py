@@ -1,0 +1,100 @@
+"""The measured costs: the one place that has them. ``size`` computes with them, and docs/sizing.md has them as a table.
+
+All were taken on two cores (x86-64) with one thread for each figure, profile ``article``. They say what to expect of
+another machine within a factor of two or so. A figure that is measured again is changed here, with its command.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from stream_dedup.core.model import BlockBits, TableCount
+
+
+class MeasuredCost(NamedTuple):
+    """A cost, its unit, what it is the cost of, and the command that measures it."""
+
+    value: float
+    unit: str
+    of: str
+    command: str
+
+
+_INDEX = "python -m benchmarks.index, up to 100 million articles: benchmarks/index.md"
+_TABLES = (
+    "python -m benchmarks.index --sizes 1000000 --tables 4,8,16 --images 4096,0 --probes 64 --distances= --no-peer"
+)
+_FOLLOWING = "python -m benchmarks.following --articles 1000000 --broker"
+_FINGERPRINT = "python -m benchmarks.fingerprint"
+_PIPELINE = "python -m benchmarks.pipeline --profile article"
+_FORMAT = "stream_dedup/core/entry.py (computed)"
+
+CHARACTER = MeasuredCost(0.19, "µs", "fingerprinting, a character of Chinese text", _FINGERPRINT)
+MAIN_PROCESS = MeasuredCost(150, "µs", "the main process, an article of its own", _PIPELINE)
+FOLLOWED = MeasuredCost(20, "µs", "reading an article from the log and adding it to the index", _FOLLOWING)
+LOOKUP = MeasuredCost(0.28, "µs", "a look-up among 100 million articles, without the entries compared", _INDEX)
+COMPARED = MeasuredCost(0.0021, "µs", "an entry compared", _INDEX)
+OPENED = MeasuredCost(0.35, "µs", "opening an index, an article held", _INDEX)
+MEMORY = {
+    4: MeasuredCost(124, "bytes", "the image with four tables, an article held", _TABLES),
+    8: MeasuredCost(168, "bytes", "the image with eight tables, an article held", _TABLES),
+    16: MeasuredCost(259, "bytes", "the image with sixteen tables, an article held", _TABLES),
+}
+DISK = {
+    4: MeasuredCost(189, "bytes", "disk with four tables, an article held, merged", _TABLES),
+    8: MeasuredCost(270, "bytes", "disk with eight tables, an article held, merged", _TABLES),
+    16: MeasuredCost(530, "bytes", "disk with sixteen tables, an article held, merged", _TABLES),
+}
+LOG = {
+    4: MeasuredCost(93, "bytes", "the log with four tables, an article, without sketch and id", _FORMAT),
+    8: MeasuredCost(125, "bytes", "the log with eight tables, an article, without sketch and id", _FORMAT),
+    16: MeasuredCost(189, "bytes", "the log with sixteen tables, an article, without sketch and id", _FORMAT),
+}
+SKETCH = MeasuredCost(32, "bytes", "the sketch and form of profile article", _FORMAT)
+ID = MeasuredCost(24, "bytes", "an article id (an assumption)", "-")
+WORKER_MEMORY = MeasuredCost(210, "MB", "main process and numba", "docs/sizing.md")
+PROCESS_MEMORY = MeasuredCost(250, "MB", "a fingerprinting process", "docs/sizing.md")
+
+PEAK = 3
+"""Busy hours, and catching up after a stop: times the mean rate. An assumption."""
+MERGING = 2.1
+"""Room on disk while lists are merged: times the merged index."""
+BUSY = 0.7
+"""Share of its core that the main process of a worker may be busy at the peak."""
+WORKER_PARTITIONS = 4
+"""Partitions of the input for each worker, so that work can be shared out evenly."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPlan:
+    """A width of keys with the tables and look-ups that find as many edited articles as the default of the profile.
+
+    ``found`` is the share of Chinese articles edited by 20 to 30 % that is found, from benchmarks/widths.md.
+    """
+
+    block_bits: BlockBits
+    tables: TableCount
+    lookups: int
+    found: float
+
+
+PLANS = (KeyPlan(16, 4, 768, 0.988), KeyPlan(20, 8, 1_536, 0.988), KeyPlan(24, 16, 2_560, 0.985))
+"""Of 24 bits in four tables 2,560 look-ups find .967: wide keys take more tables, beside more look-ups."""
+
+COSTS_MEASURED: tuple[MeasuredCost, ...] = (
+    CHARACTER,
+    MAIN_PROCESS,
+    FOLLOWED,
+    LOOKUP,
+    COMPARED,
+    OPENED,
+    *MEMORY.values(),
+    *DISK.values(),
+    *LOG.values(),
+    SKETCH,
+    ID,
+    WORKER_MEMORY,
+    PROCESS_MEMORY,
+)
+"""All of them, as the page shows them."""
