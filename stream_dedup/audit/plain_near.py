@@ -4,7 +4,8 @@ Part of the reference (``reference``). It shares no search code with the index: 
 plan, and it asks of every pair of entries whether they are near.
 
 The **key words** of an entry are the four words (64 bits each) of its signature, each XORed with its group times
-the word's factor. **Block** t is bits 16t to 16t + 15 of the key words; word t // 4 is its key word. The **posting
+the word's factor. Word t // 4 is the key word of table t. **Block** t has w bits of it (16, 20 or 24, as the scheme
+says), the first is bit 16 (t mod 4), bit 0 the highest of the word; after its last bit follows its bit 0. The **posting
 list** of table t and value v holds every signed entry whose block t is v, of whatever group.
 
 An earlier entry b is near the article a if
@@ -33,12 +34,13 @@ the scheme has no sketches, in at most ``WORD_SIEVE_BITS``. Where it has sketche
 order: the largest margin of a first, among equal margins the lower bit (bit 0 is the highest of the word). Each
 differing bit among the first ``SURE_BITS`` counts 1, among the first ``SUREST_BITS`` 2; up to ``SURE_SIEVE_BITS`` pass.
 
-Exact search: the distance is that of the fingerprints (word 0), and a looks up the posting lists of four tables whose
-value differs from its own block in at most k // 4 bits: table by table, in each the mask of fewest bits first, then the
-lower mask (its block XOR the mask is the value). Directed search: the distance is that of the signatures, and a looks
-up the P pairs of table and mask of least cost, of all masks of at most 3 bits. The cost of a mask is the sum of
-``COSTS`` of the margins of the bits that it flips; among equal costs the lower table goes first, then the lower mask.
-Bit i of a block, from its highest, is 1 << (15 - i) of the mask.
+Exact search: the distance is that of the fingerprints (word 0), and a looks up the posting lists whose value differs
+from its own block in at most k // 4 bits, in four tables; of wider blocks than 16 bits in at most k // 2 bits in table
+0, and (k - 1) // 2 in table 2. Table by table, in each the mask of fewest bits first, then the lower mask (its block
+XOR the mask is the value). Directed search: the distance is that of the signatures, and a looks up the P pairs of table
+and mask of least cost, of all masks of at most 3 bits, or 4 of wider blocks. The cost of a mask is the sum of ``COSTS``
+of the margins of the bits that it flips; among equal costs the lower table goes first, then the lower mask. Bit i of a
+block, from its highest, is 1 << (w - 1 - i) of the mask.
 
 The match is the nearest entry, then the earliest. Where the rules make a re-crawl an update and any near entry has
 the id of the article, only entries of that id are candidates for the match.
@@ -56,8 +58,8 @@ import numpy as np
 
 from stream_dedup.core.arrays import I64, U8, U64, Bools
 from stream_dedup.core.costs import COSTS
+from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import (
-    BLOCK_BITS,
     ROW_BITS,
     LogOffset,
     LogPosition,
@@ -72,30 +74,29 @@ from stream_dedup.core.rules import COPIES_LIMIT, UPDATE, Rules
 
 WORD_BLOCKS = 4
 """Blocks of a word."""
+NARROW = 16
+"""Bits of a block where the four blocks of a word share none."""
 NOT_WITHDRAWN = 1 << 62
 """Greater than every log offset."""
-MOST_FLIPS = 3
-"""Most bits that a mask flips."""
+MOST_FLIPS, MOST_WIDE_FLIPS = 3, 4
+"""Most bits that a mask flips: of a block of 16 bits, and of a wider one."""
 
-_BLOCK_SHIFTS = np.array([48, 32, 16, 0], np.uint64)
-_BLOCK_VALUES = 1 << BLOCK_BITS
 _SURE_COUNTS = (SURE_BITS, SUREST_BITS)
 
 
-def _masks() -> tuple[I64, I64]:
+@cache
+def _masks(block_bits: int) -> tuple[I64, I64]:
     """Return all masks in rising order, and for each the bits of the block that it flips, the highest first."""
-    flips = [positions for bits in range(MOST_FLIPS + 1) for positions in combinations(range(BLOCK_BITS), bits)]
+    most = MOST_FLIPS if block_bits == NARROW else MOST_WIDE_FLIPS
+    flips = [positions for bits in range(most + 1) for positions in combinations(range(block_bits), bits)]
     values = np.array(
-        [sum(1 << (BLOCK_BITS - 1 - position) for position in positions) for positions in flips], np.int64
+        [sum(1 << (block_bits - 1 - position) for position in positions) for positions in flips], np.int64
     )
-    flipped = np.zeros((len(flips), BLOCK_BITS), np.int64)
+    flipped = np.zeros((len(flips), block_bits), np.int64)
     for row, positions in enumerate(flips):
         flipped[row, list(positions)] = 1
     order = np.argsort(values)
     return values[order], flipped[order]
-
-
-_MASKS, _FLIPPED = _masks()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,28 +195,39 @@ class PlainMatch(NamedTuple):
 class PlainSearch:
     """Compares an article with every logged entry, and keeps the length of every posting list."""
 
-    def __init__(self, entries: PlainEntries, tables: int) -> None:
-        """Search these entries, none of which is logged yet; the scheme has so many tables (4 for each word)."""
+    def __init__(self, entries: PlainEntries, scheme: Scheme | None) -> None:
+        """Search these entries, none of which is logged yet; without a scheme there are none."""
+        tables = WORD_BLOCKS if scheme is None else scheme.tables
+        self._block_bits = NARROW if scheme is None else scheme.block_bits
         words = tables // WORD_BLOCKS
         factors = np.asarray(KEY_FACTORS, np.uint64)[:words, None]
         self._entries = entries
         self._signed = signed(entries.statuses)
         self._keys: U64 = entries.words[:words] ^ (entries.groups * factors)
-        blocks = (self._keys[:, :, None] >> _BLOCK_SHIFTS).astype(np.uint16)
-        self._blocks = blocks.transpose(1, 0, 2).reshape(len(entries), tables)
+        self._blocks = np.stack([self._block(table) for table in range(tables)], axis=1)
+        # Of each table, the number of an entry's posting list among those that any entry has.
+        self._lists = np.stack([np.unique(blocks, return_inverse=True)[1] for blocks in self._blocks.T], axis=1)
         self._tables = np.arange(tables)
-        self._lengths = np.zeros((tables, _BLOCK_VALUES), np.int64)
+        self._lengths = np.zeros((tables, len(entries)), np.int64)
         self._rank = np.zeros((len(entries), tables), np.uint32)
         """Length of each posting list of an entry when the entry was logged."""
         self.logged = 0
         """Entries that are logged: the first ones."""
 
+    def _block(self, table: int) -> I64:
+        """Return the block of each entry, bit by bit."""
+        key = self._keys[table // WORD_BLOCKS]
+        block = np.zeros(len(key), np.int64)
+        for bit in _places(table, self._block_bits):
+            block = block << 1 | (key >> np.uint64(63 - bit) & np.uint64(1)).astype(np.int64)
+        return block
+
     def log_next(self) -> None:
         """Log the next entry; if it has a signature, append it to its posting lists."""
         if self._signed[self.logged]:
-            blocks = self._blocks[self.logged]
-            self._rank[self.logged] = self._lengths[self._tables, blocks]
-            self._lengths[self._tables, blocks] += 1
+            lists = self._lists[self.logged]
+            self._rank[self.logged] = self._lengths[self._tables, lists]
+            self._lengths[self._tables, lists] += 1
         self.logged += 1
 
     def match(self, query: PlainQuery) -> PlainMatch | None:
@@ -298,15 +310,15 @@ class PlainSearch:
 
     def _numbers(self, query: PlainQuery, alike: I64) -> I64:
         """Return the number, from 1, of the look-up that finds each entry in each table; 0 where none does."""
-        plan = self._plan(query) if query.rules.directed else _exact_plan(query.rules.distance or 0)
-        # Memory of zeros is taken from the system page by page, where a number is written: the plan is short.
-        number_of = np.zeros((len(self._tables), _BLOCK_VALUES), np.int64)
-        number_of[plan >> BLOCK_BITS, plan & (_BLOCK_VALUES - 1)] = np.arange(1, len(plan) + 1)
-        flips = self._blocks[alike] ^ self._blocks[query.article]
+        plan = self._plan(query) if query.rules.directed else _exact_plan(query.rules.distance or 0, self._block_bits)
+        number_of = np.argsort(plan)
+        ascending = plan[number_of]
+        flips = self._tables << self._block_bits | self._blocks[alike] ^ self._blocks[query.article]
+        at = np.minimum(np.searchsorted(ascending, flips), len(plan) - 1)
         sieved = np.repeat(self._sieved(query, alike).T, WORD_BLOCKS, axis=1)
-        later = self._lengths[self._tables, self._blocks[alike]] - self._rank[alike] - 1
-        found = sieved & (later < query.rules.bucket_limit)
-        return np.where(found, number_of[self._tables, flips], 0)
+        later = self._lengths[self._tables, self._lists[alike]] - self._rank[alike] - 1
+        found = sieved & (later < query.rules.bucket_limit) & (ascending[at] == flips)
+        return np.where(found, number_of[at] + 1, 0)
 
     def _word_distances(self, article: int, others: I64) -> I64:
         """Return the distances of the article's fingerprint from others."""
@@ -314,12 +326,15 @@ class PlainSearch:
         return np.asarray(np.bitwise_count(fingerprints[others] ^ fingerprints[article]), np.int64)
 
     def _plan(self, query: PlainQuery) -> I64:
-        """Return the look-ups of directed search, each ``table << 16 | mask``."""
-        costs: I64 = np.asarray(COSTS, np.int64)[_unpacked(query.margins).reshape(-1, BLOCK_BITS)] @ _FLIPPED.T
+        """Return the look-ups of directed search, each ``table << w | mask``."""
+        masks, flipped = _masks(self._block_bits)
+        words = np.asarray(COSTS, np.int64)[_unpacked(query.margins).reshape(-1, 64)]
+        of_tables = [words[table // WORD_BLOCKS][_places(table, self._block_bits)] for table in self._tables.tolist()]
+        costs = np.array(of_tables) @ flipped.T
         # All pairs are in the order of tables, then masks: a stable sort by cost is the order of the plan.
         cheapest = np.argsort(costs, axis=None, kind="stable")[: query.rules.probes]
-        tables, masks = np.divmod(cheapest, len(_MASKS))
-        return np.asarray(tables << BLOCK_BITS | _MASKS[masks], np.int64)
+        tables, which = np.divmod(cheapest, len(masks))
+        return np.asarray(tables << self._block_bits | masks[which], np.int64)
 
     def _may_match(self, query: PlainQuery, some: I64) -> Bools:
         """Return which entries are of the article's group, not withdrawn, and inside the window."""
@@ -339,15 +354,22 @@ def _unpacked(margins: U8) -> U8:
 
 def _sure_masks(margins: U8) -> U64:
     """Return the sure bits of each word, and the surest of them; shape (2, words, 1)."""
-    words = [list(enumerate(word)) for word in _unpacked(margins).reshape(-1, WORD_BLOCKS * BLOCK_BITS).tolist()]
+    words = [list(enumerate(word)) for word in _unpacked(margins).reshape(-1, 64).tolist()]
     surest_first = [sorted(word, key=lambda bit: (-bit[1], bit[0])) for word in words]
     masks = [[[sum(1 << (63 - bit) for bit, _ in word[:count])] for word in surest_first] for count in _SURE_COUNTS]
     return np.array(masks, np.uint64)
 
 
+def _places(table: int, block_bits: int) -> list[int]:
+    """Return the bits of its word that a block has, 0 for the highest of the word."""
+    return [(table % WORD_BLOCKS * 16 + bit) % 64 for bit in range(block_bits)]
+
+
 @cache
-def _exact_plan(k: int) -> I64:
-    """Return the look-ups of exact search, each ``table << 16 | mask``."""
-    bits = np.bitwise_count(_MASKS)
-    few = _MASKS[np.argsort(bits, kind="stable")][: int((bits <= k // WORD_BLOCKS).sum())]
-    return (np.arange(WORD_BLOCKS)[:, None] << BLOCK_BITS | few).ravel()
+def _exact_plan(k: int, block_bits: int) -> I64:
+    """Return the look-ups of exact search, each ``table << w | mask``."""
+    most = {0: k // 2, 2: (k - 1) // 2} if block_bits > NARROW else dict.fromkeys(range(WORD_BLOCKS), k // WORD_BLOCKS)
+    masks, _ = _masks(block_bits)
+    few_first = masks[np.argsort(np.bitwise_count(masks), kind="stable")]
+    plans = [table << block_bits | few_first[np.bitwise_count(few_first) <= bits] for table, bits in most.items()]
+    return np.concatenate(plans)

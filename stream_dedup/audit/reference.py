@@ -230,7 +230,7 @@ class PlainLog:
         if wanted is not None:
             chosen[:] = False
             chosen[wanted] = True
-        search = PlainSearch(self.entries, 4 if self.rules is None else self.rules.scheme.tables)
+        search = PlainSearch(self.entries, None if self.rules is None else self.rules.scheme)
         for index, status in enumerate(self.entries.statuses.tolist()):
             if chosen[index]:
                 yield index, self._judge(index, status, search)

@@ -32,6 +32,28 @@ SHOWN_OFFSETS = 3
 """Most committed offsets that the message names."""
 
 
+ABSENT_LOG = "its log {topic} does not exist"
+EMPTY_LOG = "its log {topic} has no records"
+HAS_OFFSETS = "group {group} has committed offsets ({offsets}), but "
+
+
+@dataclass(frozen=True, slots=True)
+class LostLog:
+    """The contradiction between the committed offsets of a group and its log."""
+
+    group: str
+    offsets: str
+    """The first of them."""
+    topic: str
+    exists: bool
+    """Whether the log's topic exists; then it has no records."""
+
+    def __str__(self) -> str:
+        """Return it in English."""
+        sentence = HAS_OFFSETS + (EMPTY_LOG if self.exists else ABSENT_LOG)
+        return sentence.format(group=self.group, offsets=self.offsets, topic=self.topic)
+
+
 @dataclass(frozen=True, slots=True)
 class FoundLog:
     """The log's topic as it was found, before anything is made."""
@@ -48,8 +70,8 @@ class FoundLog:
     def absence(self) -> str | None:
         """Why there is no log to read; None if it has records."""
         if self.log_id is None:
-            return f"its log {self.topic} does not exist"
-        return f"its log {self.topic} has no records" if self.first == self.end else None
+            return ABSENT_LOG.format(topic=self.topic)
+        return EMPTY_LOG.format(topic=self.topic) if self.first == self.end else None
 
 
 def find_log(admin: KafkaAdminClient, config: Config) -> FoundLog:
@@ -77,21 +99,21 @@ def refuse_lost_log(admin: KafkaAdminClient, config: Config) -> None:
     Raises:
         RefusedError: there is no log to read, and the group has committed offsets.
     """
-    reason = offsets_without_log(config, find_log(admin, config))
-    if reason is not None:
-        raise lost_log_error(reason)
+    lost = offsets_without_log(config, find_log(admin, config))
+    if lost is not None:
+        raise lost_log_error(lost)
 
 
-def offsets_without_log(config: Config, found: FoundLog) -> str | None:
+def offsets_without_log(config: Config, found: FoundLog) -> LostLog | None:
     """Return the contradiction between the group's offsets and its log; None if there is none."""
     if found.absence is None or not found.committed:
         return None
     offsets = [f"{at.topic}-{at.partition}: {offset}" for at, offset in sorted(found.committed.items())]
     shown = ", ".join(offsets[:SHOWN_OFFSETS]) + (", ..." if len(offsets) > SHOWN_OFFSETS else "")
-    return f"group {config.kafka.group} has committed offsets ({shown}), but {found.absence}"
+    return LostLog(config.kafka.group, shown, found.topic, exists=found.log_id is not None)
 
 
-def lost_log_error(reason: str) -> RefusedError:
+def lost_log_error(reason: LostLog | str) -> RefusedError:
     """Return the error for a log that lost its history."""
     return RefusedError(
         f"{reason}. Verdicts depend on the whole log, so nothing was changed. Restore the topic; or, if its history is "

@@ -46,7 +46,10 @@ def produce_lines(
     """
     with closing(make_admin(config.kafka)) as admin:
         if topic not in patiently(config.kafka, "topics", lambda: topic_ids(admin, [topic])):
-            msg = f"topic {topic} is not there; make it: stream-dedup topics create"
+            inputs = config.topics.input
+            others = f"name an input topic of the configuration ({', '.join(inputs)}), or make this one"
+            remedy = "make it: stream-dedup topics create" if topic in inputs else others
+            msg = f"topic {topic} does not exist: {remedy}"
             raise UserError(msg)
     producer = make_producer(config.kafka, acks="all", linger_ms=LINGER_MS)
     window = _Window(config.kafka.broker_wait_s)

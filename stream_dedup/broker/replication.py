@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
 
 UNCLEAN = "unclean.leader.election.enable"
 MIN_IN_SYNC = "min.insync.replicas"
@@ -26,15 +28,68 @@ SAFE_REPLICAS = 3
 """Replicas from which on two of them can be required without stopping when one is away."""
 
 
+class TopicFault(StrEnum):
+    """What is wrong with a topic."""
+
+    ABSENT = "absent"
+    PARTITIONS = "partitions"
+    SETTINGS = "settings"
+    UNWRITABLE = "unwritable"
+    ONE_COPY = "one_copy"
+    ONE_DISK = "one_disk"
+
+
+FaultValues = Mapping[str, str | int]
+
+
+class FaultSentences(NamedTuple):
+    """A fault and its remedy in English, with the names of their values in braces."""
+
+    reason: str
+    remedy: str
+
+
+_MEND = "mend it: {command}"
+FAULT_SENTENCES: Mapping[TopicFault, FaultSentences] = {
+    TopicFault.ABSENT: FaultSentences("it is not there", "make it: stream-dedup topics create, or {command}"),
+    TopicFault.PARTITIONS: FaultSentences(
+        "it has {found} partitions, and one order needs exactly one",
+        "partitions cannot be taken away: begin a new log with another --group, or, if no article was logged yet: "
+        "{command}",
+    ),
+    TopicFault.SETTINGS: FaultSentences("{reasons}", _MEND),
+    TopicFault.UNWRITABLE: FaultSentences(
+        f"{MIN_IN_SYNC} is {{found}}, but it has {{replicas}} replicas: every write is refused", _MEND
+    ),
+    TopicFault.ONE_COPY: FaultSentences(
+        "it has one replica on a cluster of {brokers} brokers: its disk is the only copy", "add replicas: {command}"
+    ),
+    TopicFault.ONE_DISK: FaultSentences(
+        f"{MIN_IN_SYNC} is 1: an append may be acknowledged that is on one disk only", _MEND
+    ),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class TopicProblem:
     """What is wrong with a topic, and the command that corrects it."""
 
     topic: str
-    reason: str
-    remedy: str
+    fault: TopicFault
+    values: FaultValues
+    """The values of the sentences of the fault, ``command`` among them."""
     is_warning: bool = False
     """Whether a worker goes on with it."""
+
+    @property
+    def reason(self) -> str:
+        """The fault in English."""
+        return FAULT_SENTENCES[self.fault].reason.format(**self.values)
+
+    @property
+    def remedy(self) -> str:
+        """What corrects it, in English."""
+        return FAULT_SENTENCES[self.fault].remedy.format(**self.values)
 
     def __str__(self) -> str:
         """One line to be read by a person."""
@@ -58,12 +113,11 @@ def log_warnings(found: Replication, bootstrap: str) -> list[TopicProblem]:
     """Return the warnings about the replication of the log."""
     problems = []
     if found.replicas == 1 and len(found.brokers) > 1:
-        reason = f"it has one replica on a cluster of {len(found.brokers)} brokers: its disk is the only copy"
-        problems.append(TopicProblem(found.topic, reason, _reassign_command(bootstrap, found), is_warning=True))
+        values: FaultValues = {"brokers": len(found.brokers), "command": _reassign_command(bootstrap, found)}
+        problems.append(TopicProblem(found.topic, TopicFault.ONE_COPY, values, is_warning=True))
     if found.replicas >= SAFE_REPLICAS and found.in_sync == 1:
-        reason = f"{MIN_IN_SYNC} is 1: an append may be acknowledged that is on one disk only"
         command = mend_command(bootstrap, found.topic, {MIN_IN_SYNC: "2"})
-        problems.append(TopicProblem(found.topic, reason, command, is_warning=True))
+        problems.append(TopicProblem(found.topic, TopicFault.ONE_DISK, {"command": command}, is_warning=True))
     return problems
 
 
@@ -71,16 +125,16 @@ def written_problems(found: Replication, bootstrap: str) -> list[TopicProblem]:
     """Return why no record can be written to a topic at all."""
     if found.in_sync <= found.replicas:
         return []
-    reason = f"{MIN_IN_SYNC} is {found.in_sync}, but it has {found.replicas} replicas: every write is refused"
     command = mend_command(bootstrap, found.topic, {MIN_IN_SYNC: str(max(1, found.replicas - 1))})
-    return [TopicProblem(found.topic, reason, command)]
+    values: FaultValues = {"found": found.in_sync, "replicas": found.replicas, "command": command}
+    return [TopicProblem(found.topic, TopicFault.UNWRITABLE, values)]
 
 
 def mend_command(bootstrap: str, topic: str, changes: Mapping[str, str]) -> str:
-    """Return the words that name the command which changes settings of a topic."""
+    """Return the command that changes settings of a topic."""
     pairs = ",".join(f"{name}={value}" for name, value in changes.items())
     return (
-        f"mend it: kafka-configs.sh --bootstrap-server {bootstrap} --alter --entity-type topics "
+        f"kafka-configs.sh --bootstrap-server {bootstrap} --alter --entity-type topics "
         f"--entity-name {topic} --add-config {pairs}"
     )
 
@@ -88,7 +142,7 @@ def mend_command(bootstrap: str, topic: str, changes: Mapping[str, str]) -> str:
 def _reassign_command(bootstrap: str, found: Replication) -> str:
     replicas = ",".join(map(str, sorted(found.brokers)[:SAFE_REPLICAS]))
     return (
-        f"add replicas: kafka-reassign-partitions.sh --bootstrap-server {bootstrap} --execute "
+        f"kafka-reassign-partitions.sh --bootstrap-server {bootstrap} --execute "
         '--reassignment-json-file FILE, with {"version":1,"partitions":[{"topic":'
         f'"{found.topic}","partition":0,"replicas":[{replicas}]}}]}} in FILE'
     )

@@ -32,6 +32,7 @@ from stream_dedup.broker.replication import (
     SAFE_REPLICAS,
     UNCLEAN,
     Replication,
+    TopicFault,
     TopicProblem,
     log_warnings,
     mend_command,
@@ -87,7 +88,8 @@ def ensure_topics(admin: KafkaAdminClient, config: Config) -> None:
         UnavailableError: the broker did not make a topic, or did not answer.
     """
     if config.topics.create:
-        create_topics(admin, config)
+        for name in create_topics(admin, config):
+            log.info("topic %s did not exist, and was created", name)
     found = check_topics(admin, config)
     for warning in (problem for problem in found if problem.is_warning):
         log.warning("%s", warning)
@@ -236,17 +238,14 @@ def _missing(config: Config, topic: _Wanted) -> TopicProblem:
         f"kafka-topics.sh --bootstrap-server {config.kafka.brokers} --create --topic {topic.name} "
         f"--partitions {topic.partitions} {settings}"
     )
-    return TopicProblem(topic.name, "it is not there", f"make it: stream-dedup topics create, or {command}")
+    return TopicProblem(topic.name, TopicFault.ABSENT, {"command": command})
 
 
 def _partition_problems(config: Config, topic: _Wanted, found: int) -> list[TopicProblem]:
     if topic.role != "log" or found == topic.partitions:
         return []
-    remedy = (
-        "partitions cannot be taken away: begin a new log with another --group, or, if no article was "
-        f"logged yet: kafka-topics.sh --bootstrap-server {config.kafka.brokers} --delete --topic {topic.name}"
-    )
-    return [TopicProblem(topic.name, f"it has {found} partitions, and one order needs exactly one", remedy)]
+    command = f"kafka-topics.sh --bootstrap-server {config.kafka.brokers} --delete --topic {topic.name}"
+    return [TopicProblem(topic.name, TopicFault.PARTITIONS, {"found": found, "command": command})]
 
 
 def _setting_problems(config: Config, topic: _Wanted, values: Mapping[str, str]) -> list[TopicProblem]:
@@ -254,9 +253,12 @@ def _setting_problems(config: Config, topic: _Wanted, values: Mapping[str, str])
     wrong = [setting for setting in topic.settings if not setting.right(values[setting.name])]
     if not wrong:
         return []
-    reasons = [f"{setting.name} is {values[setting.name]}, but {setting.reason}" for setting in wrong]
-    command = mend_command(config.kafka.brokers, topic.name, {setting.name: setting.made for setting in wrong})
-    return [TopicProblem(topic.name, "; ".join(reasons), command)]
+    found = {
+        "reasons": "; ".join(f"{setting.name} is {values[setting.name]}, but {setting.reason}" for setting in wrong),
+        "settings": ", ".join(f"{setting.name}={values[setting.name]}" for setting in wrong),
+        "command": mend_command(config.kafka.brokers, topic.name, {setting.name: setting.made for setting in wrong}),
+    }
+    return [TopicProblem(topic.name, TopicFault.SETTINGS, found)]
 
 
 def _configs(config: Config, topic: _Wanted) -> dict[str, str]:

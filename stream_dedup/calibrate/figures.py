@@ -7,6 +7,7 @@ the limit k fixes the step, so a limit has one cell; in directed search it has o
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,8 +19,8 @@ from stream_dedup.calibrate.labels import Score, score
 from stream_dedup.calibrate.nearest import NOWHERE, MeasuredSearch, Nearest
 from stream_dedup.calibrate.valley import Valley, find_valley
 from stream_dedup.core.arrays import I64
-from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, Status
-from stream_dedup.core.rules import MAX_DISTANCE, Rules
+from stream_dedup.core.model import FINGERPRINT_BITS, Status
+from stream_dedup.core.rules import Rules, exact_steps, greatest_distance
 
 LENGTHS = (1, 4, 8, 16, 32, 64, 128, 256)
 """Numbers of look-ups measured in directed search, beside that of the rules."""
@@ -117,7 +118,7 @@ class Measured:
         """Return the step that the rules take with this limit."""
         if self.rules.directed:
             return self.search.lengths.index(self.rules.probes or 0)
-        return limit // BLOCKS_PER_WORD
+        return bisect_left(exact_steps(self.rules.scheme.block_bits), limit)
 
     def judged(self, rows: I64, step: int, limit: int) -> NDArray[np.bool_]:
         """Return which articles are duplicates at a step and a limit."""
@@ -184,7 +185,7 @@ def lengths_for(rules: Rules, most: int) -> tuple[int, ...]:
 def ceiling(rules: Rules) -> int:
     """Return the greatest limit that the figures cover."""
     if not rules.directed:
-        return MAX_DISTANCE
+        return greatest_distance(rules.scheme.block_bits)
     return max(LIMITS[-1], rules.limit or 0, rules.short_limit or 0)
 
 
@@ -201,7 +202,7 @@ def _scores(measured: Measured, rows: I64, limits: Sequence[int]) -> tuple[tuple
 
 
 def _cells(measured: Measured, rows: I64, also: set[int]) -> tuple[Cell, ...]:
-    limits = sorted(also | set(LIMITS)) if measured.rules.directed else range(MAX_DISTANCE + 1)
+    limits = sorted(also | set(LIMITS)) if measured.rules.directed else range(ceiling(measured.rules) + 1)
     every = range(len(measured.search.lengths))
     return tuple(
         _cell(measured, rows, step, limit)
@@ -228,7 +229,7 @@ def _suggest(
         return _suggest_by_labels(measured, scores)
     chosen, reason = _limit_by_valley(measured.rules, limit, valley)
     if not measured.rules.directed:
-        return Suggestion(chosen, measured.search.lookups(chosen // BLOCKS_PER_WORD), (reason,))
+        return Suggestion(chosen, measured.search.lookups(measured.step_of(chosen)), (reason,))
     step, why = _step_for(measured, rows, chosen)
     return Suggestion(chosen, measured.search.lookups(step), (reason, why))
 
@@ -269,7 +270,7 @@ def _suggest_by_labels(measured: Measured, scores: tuple[tuple[Score, ...], ...]
     """Return the setting of the best F1 with the fewest look-ups, in the middle of the limits that reach it."""
     values = np.array([[one.f1 or 0.0 for one in line] for line in scores])
     if not measured.rules.directed:
-        own = np.arange(values.shape[1]) // BLOCKS_PER_WORD
+        own = np.array([measured.step_of(limit) for limit in _limits(measured.rules)])
         values = np.where(np.arange(len(values))[:, np.newaxis] == own, values, 0.0)
     best = values.max(axis=1)
     step = int(np.argmax(best >= best.max() - AS_GOOD))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_dedup.core.arrays import I64, U16, U32
+from stream_dedup.core.arrays import I64, U32
 
 _NUMBER_BITS = 40
 """Bits of an entry's number below its block in one int64: more than any file has lines."""
@@ -20,22 +20,25 @@ _NUMBER_BITS = 40
 class ListLengths:
     """The posting lists of all tables."""
 
-    def __init__(self, blocks: U16) -> None:
-        """Sort ``blocks`` of shape (entries, tables); block t of an entry is column t."""
+    def __init__(self, blocks: U32, block_bits: int) -> None:
+        """Sort ``blocks`` of shape (entries, tables), of so many bits each; block t of an entry is column t."""
+        self._block_bits = block_bits
         numbers = np.arange(len(blocks), dtype=np.int64)
         self._sorted = [np.sort(_joined(column, numbers)) for column in blocks.T]
-        self.longest = max((int(np.bincount(column).max(initial=0)) for column in blocks.T), default=0)
+        self.longest = max(
+            (int(np.bincount(np.unique_inverse(column)[1]).max(initial=0)) for column in blocks.T), default=0
+        )
         """Length of the longest posting list."""
 
-    def between(self, table: int, values: U16, since: I64, until: I64) -> I64:
+    def between(self, table: int, values: U32, since: I64, until: I64) -> I64:
         """Return how many entries from ``since`` to before ``until`` are in the posting lists of these values."""
         ordered = self._sorted[table]
         return np.searchsorted(ordered, _joined(values, until)) - np.searchsorted(ordered, _joined(values, since))
 
     def sizes(self, lookups: U32, until: I64) -> I64:
-        """Return how many entries before ``until`` are in each posting list, given as ``table << 16 | value``."""
-        tables = lookups >> np.uint32(16)
-        values = (lookups & np.uint32(0xFFFF)).astype(np.uint16)
+        """Return how many entries before ``until`` are in each list, given as ``table << block_bits | value``."""
+        tables = lookups >> self._block_bits
+        values = lookups & (1 << self._block_bits) - 1
         sizes = np.empty(lookups.shape, np.int64)
         for table in range(len(self._sorted)):
             chosen = tables == table
@@ -44,5 +47,5 @@ class ListLengths:
         return sizes
 
 
-def _joined(values: U16, numbers: I64) -> I64:
+def _joined(values: U32, numbers: I64) -> I64:
     return values.astype(np.int64) << _NUMBER_BITS | numbers

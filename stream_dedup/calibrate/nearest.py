@@ -29,10 +29,10 @@ from stream_dedup.calibrate.list_lengths import ListLengths
 from stream_dedup.core import probes as core_probes
 from stream_dedup.core.arrays import I64, U8, U16, U32, U64, Bools
 from stream_dedup.core.fingerprint.sketch import equal_values, have_other_numbers, split
-from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, TABLE_MARGIN_BYTES, Status, signed
+from stream_dedup.core.model import BLOCKS_PER_WORD, TABLE_MARGIN_BYTES, Status, signed
 from stream_dedup.core.probes import SURE_SIEVE_BITS, WORD_SIEVE_BITS
 from stream_dedup.core.progress import ReportProgress
-from stream_dedup.core.rules import Rules
+from stream_dedup.core.rules import Rules, exact_radii, exact_steps
 
 NOWHERE = np.iinfo(np.uint16).max
 """Distance where no entry is reached: above every limit."""
@@ -99,7 +99,7 @@ class MeasuredSearch(Protocol):
     width: int
     """Bits that a distance is over."""
     lengths: tuple[int, ...]
-    """Lengths of the plan, rising: look-ups (directed) or radius + 1 (exact). A step is an index of them."""
+    """Lengths of the plan, rising: look-ups (directed) or numbers of the steps (exact). A step is an index of them."""
 
     def lookups(self, step: int) -> int:
         """Return the look-ups an article at this step."""
@@ -217,9 +217,9 @@ class DirectedSearch:
         self._far_least_equal = [rules.least_equal(status, rules.far_bits + 1) for status in Status]
         self._statuses = entries.statuses
         self._tables = entries.margins.shape[1] // TABLE_MARGIN_BYTES
-        self._blocks = _blocks(entries, self._tables)
-        self._lists = ListLengths(self._blocks)
-        self._rank = np.full((self._tables, 1 << BLOCK_BITS), UNREACHED, np.int32)
+        self._block_bits = rules.scheme.block_bits
+        self._blocks = _blocks(entries, self._tables, self._block_bits)
+        self._lists = ListLengths(self._blocks, self._block_bits)
         self._plans: dict[int, U32] = {}
         self._sure: dict[int, U64] = {}
 
@@ -229,7 +229,7 @@ class DirectedSearch:
 
     def prepare(self, queries: I64) -> None:
         """Make the plans, and find the sure bits where the sieve asks for them."""
-        plans = core_probes.directed(self._margins[queries], self.lengths[-1])
+        plans = core_probes.directed(self._margins[queries], self.lengths[-1], self._block_bits)
         self._plans = dict(zip(queries.tolist(), plans, strict=True))
         if self._rules.sieves_sure_bits:
             self._sure = dict(zip(queries.tolist(), core_probes.sure_masks(self._margins[queries]), strict=True))
@@ -237,15 +237,16 @@ class DirectedSearch:
     def ranks(self, pairs: Pairs) -> NDArray[np.int32]:
         """Return the least rank over the tables where the sieve passes the entry and it is among the newest."""
         plan = self._plans[pairs.query]
-        tables, masks = plan >> BLOCK_BITS, plan & 0xFFFF
-        self._rank[tables, masks] = np.arange(len(plan))
+        order = np.argsort(plan).astype(np.int32)
+        ascending = plan[order]
         least = np.full(len(pairs.others), UNREACHED, np.int32)
         for table in range(self._tables):
-            ranks = self._rank[table, _block(pairs.differing, table)]
+            lookups = np.uint32(table << self._block_bits) | _block(pairs.differing, table, self._block_bits)
+            at = np.minimum(np.searchsorted(ascending, lookups), len(plan) - 1)
+            ranks = np.where(ascending[at] == lookups, order[at], UNREACHED).astype(np.int32)
             held = self._held(pairs.query, pairs.differing[:, table // BLOCKS_PER_WORD], table // BLOCKS_PER_WORD)
             ranks[held | _overtaken(self._lists, table, self._blocks, pairs, self._rules.bucket_limit)] = UNREACHED
             np.minimum(least, ranks, out=least)
-        self._rank[tables, masks] = UNREACHED
         return least
 
     def _held(self, query: int, differing: U64, word: int) -> Bools:
@@ -258,7 +259,7 @@ class DirectedSearch:
     def compared(self, queries: I64) -> I64:
         """Return the sums of candidates over the beginnings of the plans."""
         plans = np.stack([self._plans[query] for query in queries.tolist()])
-        own = self._blocks[queries[:, np.newaxis], plans >> BLOCK_BITS]
+        own = self._blocks[queries[:, np.newaxis], plans >> self._block_bits]
         met = np.minimum(self._lists.sizes(plans ^ own, queries[:, np.newaxis]), self._rules.bucket_limit)
         return np.cumsum(met, axis=1)[:, np.array(self.lengths) - 1]
 
@@ -279,29 +280,33 @@ class DirectedSearch:
 
 
 class ExactSearch:
-    """Exact search: step r looks up the masks of at most r bits in each of four tables."""
+    """Exact search: a step is a plan, those of ``rules.exact_steps`` in their order."""
 
     width = 64
-    lengths: tuple[int, ...] = (1, 2, 3)
-    """Radius 0 serves k up to 3, radius 1 up to 7, radius 2 up to 11."""
 
     def __init__(self, entries: SignedEntries, rules: Rules) -> None:
         self._limit = rules.bucket_limit
-        self._blocks = _blocks(entries, BLOCKS_PER_WORD)
-        self._lists = ListLengths(self._blocks)
+        self._block_bits = rules.scheme.block_bits
+        self._blocks = _blocks(entries, BLOCKS_PER_WORD, self._block_bits)
+        self._lists = ListLengths(self._blocks, self._block_bits)
+        self._distances = exact_steps(self._block_bits)
+        self.lengths = tuple(range(1, len(self._distances) + 1))
+        self._radii = np.array([exact_radii(k, self._block_bits) for k in self._distances])
 
     def lookups(self, step: int) -> int:
-        """Return 4, 68 or 548."""
-        return int(core_probes.exact_plan(BLOCKS_PER_WORD * step).shape[1])
+        """Return the look-ups of the step: 4, 68 or 548 in blocks of 16 bits."""
+        return int(core_probes.exact_plan(self._distances[step], self._block_bits).shape[1])
 
     def prepare(self, queries: I64) -> None:
         """Do nothing: the plan is the same for all articles."""
 
     def ranks(self, pairs: Pairs) -> NDArray[np.int32]:
-        """Return the fewest differing bits of a block whose posting list has the entry among its newest."""
+        """Return the first step that reads a posting list which has the entry among its newest."""
         least = np.full(len(pairs.others), UNREACHED, np.int32)
-        for table in range(BLOCKS_PER_WORD):
-            ranks = np.bitwise_count(_block(pairs.differing, table)).astype(np.int32)
+        for table, radii in enumerate(self._radii.T):
+            differing = np.bitwise_count(_block(pairs.differing, table, self._block_bits))
+            ranks = np.searchsorted(radii, differing).astype(np.int32)  # the radii rise from step to step
+            ranks[ranks == len(radii)] = UNREACHED
             ranks[_overtaken(self._lists, table, self._blocks, pairs, self._limit)] = UNREACHED
             np.minimum(least, ranks, out=least)
         return least
@@ -310,8 +315,8 @@ class ExactSearch:
         """Return the sums of candidates over the plans."""
         sums = []
         for step in range(len(self.lengths)):
-            plan = core_probes.exact_plan(BLOCKS_PER_WORD * step)
-            own = self._blocks[queries[:, np.newaxis], plan >> BLOCK_BITS]
+            plan = core_probes.exact_plan(self._distances[step], self._block_bits)
+            own = self._blocks[queries[:, np.newaxis], plan >> self._block_bits]
             sizes = self._lists.sizes(plan ^ own, queries[:, np.newaxis])
             sums.append(np.minimum(sizes, self._limit).sum(axis=1))
         return np.stack(sums, axis=1)
@@ -325,18 +330,17 @@ class ExactSearch:
         return np.ones(len(others), np.bool_)
 
 
-def _blocks(entries: SignedEntries, tables: int) -> U16:
+def _blocks(entries: SignedEntries, tables: int, block_bits: int) -> U32:
     """Return the blocks of the keys, shape (entries, tables): the values of the posting lists."""
     keys = core_probes.keys(entries.signatures, entries.groups)[:, : tables // BLOCKS_PER_WORD]
-    return core_probes.blocks(keys.reshape(-1)).reshape(-1, tables)
+    return core_probes.blocks(keys.reshape(-1), block_bits).reshape(-1, tables)
 
 
-def _block(differing: U64, table: int) -> U16:
-    shift = np.uint64(BLOCK_BITS * (BLOCKS_PER_WORD - 1 - table % BLOCKS_PER_WORD))
-    return (differing[:, table // BLOCKS_PER_WORD] >> shift).astype(np.uint16)
+def _block(differing: U64, table: int, block_bits: int) -> U32:
+    return core_probes.block_of(differing[:, table // BLOCKS_PER_WORD], table, block_bits)
 
 
-def _overtaken(lists: ListLengths, table: int, blocks: U16, pairs: Pairs, limit: int) -> NDArray[np.bool_] | bool:
+def _overtaken(lists: ListLengths, table: int, blocks: U32, pairs: Pairs, limit: int) -> NDArray[np.bool_] | bool:
     """Return which entries are no longer among the newest of their posting list as of the article."""
     if lists.longest <= limit:
         return False

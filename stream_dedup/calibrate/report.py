@@ -28,7 +28,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import Status
-from stream_dedup.core.rules import MAX_MASKS, Rules
+from stream_dedup.core.rules import Rules, most_probes
 from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import Copies, Progress, printable
 
@@ -152,7 +152,7 @@ def _asked(entries: SignedEntries, comparisons: int) -> I64:
 def _search(entries: SignedEntries, rules: Rules) -> MeasuredSearch:
     if not rules.directed:
         return ExactSearch(entries, rules)
-    return DirectedSearch(entries, rules, lengths_for(rules, rules.scheme.tables * MAX_MASKS))
+    return DirectedSearch(entries, rules, lengths_for(rules, most_probes(rules.scheme.tables, rules.scheme.block_bits)))
 
 
 def _labels(collected: Collected) -> Labels | None:

@@ -9,6 +9,7 @@ from stream_dedup.calibrate.edge import ONLY_IF_ANY, TITLES, ShownPair
 from stream_dedup.calibrate.figures import Cell, Figures
 from stream_dedup.calibrate.labels import Score
 from stream_dedup.calibrate.report import CalibrationReport
+from stream_dedup.sizing.text import width_advice
 from stream_dedup.terminal import pad, shorten, table
 
 BAR = 40
@@ -186,3 +187,6 @@ def _suggestions(report: CalibrationReport, width: int) -> Iterator[str]:
         yield f"{figures.kind} text: {key} = {figures.suggestion.limit}{lookups}"
         for reason in figures.suggestion.reasons:
             yield from wrap(reason, width, initial_indent="  - ", subsequent_indent="    ")
+    if report.probes:
+        yield "width of keys"
+        yield from wrap(width_advice(), width, initial_indent="  - ", subsequent_indent="    ")

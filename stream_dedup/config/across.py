@@ -15,7 +15,7 @@ from stream_dedup.config.effective import PROFILE_FEATURES, SEARCH_KEYS, fingerp
 from stream_dedup.config.model import Config
 from stream_dedup.config.sections import KafkaConfig
 from stream_dedup.config.serve_section import SERVED_INDEX
-from stream_dedup.core.rules import EXACT, MAX_MASKS
+from stream_dedup.core.rules import EXACT, MAX_EXACT_LOOKUPS, greatest_distance, mask_bits, most_probes
 
 OAUTHBEARER = "OAUTHBEARER"
 """The mechanism that takes a token in place of name and password."""
@@ -253,6 +253,14 @@ def _exact_problems(config: Config) -> Iterator[ConfigProblem]:
             "exact search uses the four tables over the fingerprint",
             "set features.tables to 4, or use directed search (profile article or comment)",
         )
+    most = greatest_distance(config.features.block_bits)
+    if (search_of(config).distance or 0) > most:
+        yield ConfigProblem(
+            ("match.distance", "features.block_bits"),
+            f"{config.features.block_bits} bits of block find every fingerprint within {most} at most: for more, each "
+            f"article takes over {MAX_EXACT_LOOKUPS:,} look-ups",
+            f"set at most {most}, or features.block_bits to 16",
+        )
 
 
 def _directed_problems(config: Config) -> Iterator[ConfigProblem]:
@@ -272,11 +280,12 @@ def _directed_problems(config: Config) -> Iterator[ConfigProblem]:
             f"articles of profile {config.match.profile} have no form",
             "remove match.form_limit",
         )
-    most = MAX_MASKS * config.features.tables
+    tables, block_bits = config.features.tables, config.features.block_bits
+    most, flips = most_probes(tables, block_bits), mask_bits(block_bits)
     if (config.match.probes or 0) > most:
         yield ConfigProblem(
-            ("match.probes", "features.tables"),
-            f"{config.features.tables} tables have at most {most} posting lists within 3 bits of an article",
+            ("match.probes", "features.tables", "features.block_bits"),
+            f"{tables} tables have at most {most} posting lists within {flips} bits of an article",
             f"set at most {most}",
         )
 

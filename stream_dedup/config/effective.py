@@ -107,6 +107,7 @@ def fingerprint_settings_of(config: Config) -> FingerprintSettings:
         scope_field=given.scope_field,
         seed=features.seed,
         tables=features.tables,
+        block_bits=features.block_bits,
         segmenter=features.segmenter,
     )
 

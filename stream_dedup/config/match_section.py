@@ -10,18 +10,17 @@ from stream_dedup.config import checks
 from stream_dedup.config.checks import parse_duration_ms
 from stream_dedup.config.keys import PROFILE_DEFAULT, key
 from stream_dedup.config.sections import Section
-from stream_dedup.core.model import SIGNATURE_BITS, SKETCH_SIZES, SKETCH_WORD_VALUES
+from stream_dedup.core.model import BLOCK_WIDTHS, SIGNATURE_BITS, SKETCH_SIZES, SKETCH_WORD_VALUES, TABLE_COUNTS
 from stream_dedup.core.rules import (
     BUCKET_LIMIT,
     CANDIDATES,
     COPIES_LIMIT,
     MAX_BUCKET_LIMIT,
     MAX_CANDIDATES,
-    MAX_DISTANCE,
-    MAX_MASKS,
+    greatest_distance,
+    most_probes,
 )
 
-MAX_TABLES = 16
 MAX_SKETCH_VALUES = SKETCH_SIZES[-1] * SKETCH_WORD_VALUES // 8
 
 
@@ -41,14 +40,14 @@ class MatchConfig(Section):
         "exact search: bits of 64 in which two fingerprints may differ",
         unset=PROFILE_DEFAULT,
         ge=0,
-        le=MAX_DISTANCE,
+        le=greatest_distance(BLOCK_WIDTHS[0]),
     )
     probes: int | None = key(
         None,
         "directed search: posting lists looked up for one article",
         unset=PROFILE_DEFAULT,
         ge=1,
-        le=MAX_MASKS * MAX_TABLES,
+        le=most_probes(TABLE_COUNTS[-1], BLOCK_WIDTHS[-1]),
     )
     limit: int | None = key(
         None,

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from stream_dedup.config import checks
 from stream_dedup.config.checks import MAX_FIELD_WEIGHT, ConfigError
 from stream_dedup.config.keys import PROFILE_DEFAULT, key
-from stream_dedup.core.model import TableCount
+from stream_dedup.core.model import BlockBits, TableCount
 
 MAX_TEXT_SIZE = 1_000_000
 """Characters: no text that is fingerprinted as short is longer."""
@@ -265,6 +265,9 @@ class FeaturesConfig(Section):
     tables: Annotated[TableCount, BeforeValidator(checks.whole)] = key(
         4, "number of block tables: 4 cover the fingerprint, 8 or 16 cover more of the signature"
     )
+    block_bits: Annotated[BlockBits, BeforeValidator(checks.whole)] = key(
+        16, "bits of a key of a block table: wider keys have shorter posting lists, which pays in large indexes"
+    )
 
 
 class IndexConfig(Section):
@@ -272,14 +275,14 @@ class IndexConfig(Section):
 
     path: Path = key(Path("index"), "folder of the index; each worker has its own", form="a folder on a local disk")
     fold_entries: int = key(
-        131_072, "articles held in memory before they are merged into the tables", ge=1, le=MAX_INDEX_ENTRIES
+        131_072, "articles held in memory before they become a run of each table", ge=1, le=MAX_INDEX_ENTRIES
     )
     block_cache_mib: int = key(256, "memory for blocks read from disk", form="MiB", ge=1, le=MAX_MEMORY_MIB)
     image_mib: int = key(
         1024,
-        "memory for the image of the tables; the rest is looked up on disk",
+        "memory for the rows of articles; rows that do not fit are read from disk",
         form="MiB",
-        note="0: no image",
+        note="0: no rows in memory",
         ge=0,
         le=MAX_MEMORY_MIB,
     )

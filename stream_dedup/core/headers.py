@@ -14,12 +14,13 @@ The metadata of a committed offset is ``topic_id=UUID``: the topic that the offs
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from stream_dedup.core.model import Coordinates, Judgement, Match, SourceOffset, Verdict
+from stream_dedup.core.model import SIGNATURE_BITS, Coordinates, Judgement, Match, SourceOffset, Verdict
 from stream_dedup.core.reasons import code_of
 from stream_dedup.core.rules import COPIES_LIMIT
 from stream_dedup.errors import CorruptError
@@ -86,6 +87,17 @@ OUTPUT_HEADERS = (
 
 _NAMES = frozenset(header.name for header in OUTPUT_HEADERS)
 _METADATA = "topic_id="
+
+_WHOLE = re.compile(r"-?[0-9]{1,19}")
+_SIMILARITY = re.compile(r"-?[01]\.[0-9]{4}")
+_HEX = re.compile(r"[0-9a-f]{16}")
+_TIMES = range(-(1 << 63), 1 << 63)
+"""Kafka's timestamps, ms since 1970; -1: none."""
+_PARTITIONS = range(1 << 31)
+_OFFSETS = range(1 << 63)
+_DISTANCES = range(SIGNATURE_BITS + 1)
+_SHOWN = 40
+"""Characters of a malformed header that an error shows."""
 
 Headers = list[tuple[str, bytes]]
 
@@ -180,10 +192,10 @@ def parse_headers(headers: Iterable[tuple[str, bytes | None]]) -> Stamp:
         stamp = Stamp(
             verdict=Verdict(texts[VERDICT]),
             scheme=texts[SCHEME],
-            fingerprint=int(texts[FINGERPRINT], 16) if FINGERPRINT in texts else None,
+            fingerprint=_hex(texts[FINGERPRINT]) if FINGERPRINT in texts else None,
             topic=topic,
             coordinates=coordinates,
-            timestamp=int(texts[SOURCE_TIMESTAMP]),
+            timestamp=_whole(texts[SOURCE_TIMESTAMP], _TIMES),
             match=_parse_match(texts) if MATCH_ID in texts else None,
             copies=_parse_copies(texts[COPIES]) if COPIES in texts else None,
             reason=texts.get(REASON),
@@ -264,28 +276,45 @@ def _texts(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, str]:
 
 def _source(source: str, topic_id: str) -> tuple[str, Coordinates]:
     topic, partition, offset = source.rsplit("-", 2)
-    return topic, Coordinates(uuid.UUID(topic_id).bytes, int(partition), SourceOffset(int(offset)))
+    at = _whole(partition, _PARTITIONS), SourceOffset(_whole(offset, _OFFSETS))
+    return topic, Coordinates(uuid.UUID(topic_id).bytes, *at)
 
 
 def _parse_match(texts: dict[str, str]) -> StampedMatch:
     topic, coordinates = _source(texts[MATCH_SOURCE], texts[MATCH_TOPIC_ID])
     return StampedMatch(
         id=texts[MATCH_ID],
-        distance=int(texts[MATCH_DISTANCE]),
-        similarity=texts[MATCH_SIMILARITY],
+        distance=_whole(texts[MATCH_DISTANCE], _DISTANCES),
+        similarity=_matched(texts[MATCH_SIMILARITY], _SIMILARITY),
         topic=topic,
         coordinates=coordinates,
-        time=int(texts[MATCH_TIME]),
+        time=_whole(texts[MATCH_TIME], _TIMES),
     )
 
 
 def _parse_copies(text: str) -> int:
-    copies = int(text)
-    if not 1 <= copies <= COPIES_LIMIT:
-        msg = f"{COPIES} {text}: must be 1 to {COPIES_LIMIT}"
-        raise ValueError(msg)
-    return copies
+    return _whole(text, range(1, COPIES_LIMIT + 1))
 
 
 def _parse_omitted(texts: dict[str, str]) -> OmittedValue:
-    return OmittedValue(int(texts[VALUE_LENGTH]), int(texts[VALUE_XXH3], 16))
+    return OmittedValue(_whole(texts[VALUE_LENGTH], _OFFSETS), _hex(texts[VALUE_XXH3]))
+
+
+def _whole(text: str, allowed: range) -> int:
+    """Read a whole number as ``str`` writes it; ValueError for anything else, and for one out of range."""
+    number = int(_matched(text, _WHOLE))
+    if number not in allowed:
+        msg = f"{number} is not within {allowed.start} to {allowed.stop - 1}"
+        raise ValueError(msg)
+    return number
+
+
+def _hex(text: str) -> int:
+    return int(_matched(text, _HEX), 16)
+
+
+def _matched(text: str, form: re.Pattern[str]) -> str:
+    if form.fullmatch(text) is None:
+        msg = f"{text[:_SHOWN]!r} is not of the form {form.pattern}"
+        raise ValueError(msg)
+    return text

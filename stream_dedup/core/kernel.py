@@ -7,7 +7,8 @@ to every array that it passes by address.
 
 numba reuses kept code as long as the function's own file is unchanged. What a function takes from other files
 (imported numbers and types, functions that are inlined, the instructions below) is therefore part of the name under
-which its code is kept.
+which its code is kept. So are its own file and numba's version: numba writes its index before the code, and a process
+that is killed between the two would leave an index of the new source beside the code of the old one.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar, cast
 
+import numba
 import numpy as np
 import xxhash
 from llvmlite import ir
 from numba import extending, njit, types
 from numba.core import cgutils
+from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -56,24 +59,47 @@ def several(*kinds: Any) -> Any:  # noqa: ANN401
 
 def compiled(result: Any, *arguments: Any) -> Callable[[Function], Function]:  # noqa: ANN401
     """Return a decorator that compiles a function for these types."""
-    signature = [result(*arguments)]
+    signature = result(*arguments)
 
     def decorate(function: Function) -> Function:
         function.__qualname__ += f"_{_taken_over(function)}"
         try:
-            return cast("Function", njit(signature, cache=True, **_OPTIONS)(function))
-        except Exception as error:  # noqa: BLE001 - no folder to keep code in, a full disk, or kept code that is damaged
-            not_kept.append(str(error) or type(error).__name__)
-            return cast("Function", njit(signature, **_OPTIONS)(function))
+            return cast("Function", _kept(function, signature))
+        except Exception as error:  # noqa: BLE001 - no folder to keep code in, or damage in a folder that is read-only
+            not_kept.append(_reason(error))
+            return cast("Function", njit([signature], **_OPTIONS)(function))
 
     return decorate
 
 
+def _kept(function: Callable[..., Any], signature: Any) -> Dispatcher:  # noqa: ANN401
+    """Load the machine code of a function, or compile it and keep it; note why it could not be kept.
+
+    Code that is kept but cannot be read was cut short, by a power failure for example. It is written anew: numba
+    itself would fail on it at every start.
+    """
+    made = njit(cache=True, **_OPTIONS)(function)
+    try:
+        made.compile(signature)
+    except Exception as error:  # noqa: BLE001 - numba raises what pickle, LLVM and the system do
+        if made.signatures:
+            not_kept.append(_reason(error))  # compiled, and not written: a full disk
+        else:
+            FunctionCache(function).flush()  # type: ignore[no-untyped-call]
+            made.compile(signature)
+    made.disable_compile()
+    return cast("Dispatcher", made)
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
 def _taken_over(function: Callable[..., Any]) -> str:
-    """Return a digest of what a function's machine code takes from other files."""
-    taken: dict[str, str] = {}
+    """Return a digest of what a function's machine code is made from."""
+    taken = {name: _source(name) for name in (function.__module__, __name__)}
     _collect(function.__globals__, taken)
-    return xxhash.xxh3_64_hexdigest(repr((sorted(taken.items()), _source(__name__))).encode())
+    return xxhash.xxh3_64_hexdigest(repr((sorted(taken.items()), numba.__version__)).encode())
 
 
 def _collect(names: Mapping[str, Any], taken: dict[str, str]) -> None:

@@ -8,7 +8,16 @@ from functools import cache
 
 import xxhash
 
-from stream_dedup.core.model import FORM_BYTES, SKETCH_SIZES, SKETCH_WORD_VALUES, TABLE_COUNTS, TableCount, Widths
+from stream_dedup.core.model import (
+    BLOCK_WIDTHS,
+    FORM_BYTES,
+    SKETCH_SIZES,
+    SKETCH_WORD_VALUES,
+    TABLE_COUNTS,
+    BlockBits,
+    TableCount,
+    Widths,
+)
 
 _NO_SKETCH = ["", 0]
 
@@ -26,6 +35,11 @@ class Scheme:
     def tables(self) -> TableCount:
         """Number of block tables."""
         return self.widths.tables
+
+    @property
+    def block_bits(self) -> BlockBits:
+        """Bits of a block, and so of the keys of a table; parameters without it are of the first releases: 16."""
+        return _block_bits(self.parameters)
 
     @property
     def sketch_bytes(self) -> int:
@@ -72,6 +86,9 @@ class Scheme:
         tables = parameters.get("tables", TABLE_COUNTS[0])
         if not _whole(tables) or tables not in TABLE_COUNTS:
             return [f"scheme.parameters: tables {tables!r}: must be one of {', '.join(map(str, TABLE_COUNTS))}"]
+        block_bits = parameters.get("block_bits", BLOCK_WIDTHS[1])
+        if not _whole(block_bits) or block_bits not in BLOCK_WIDTHS[1:]:
+            return [f"scheme.parameters: block_bits {block_bits!r}: must be absent (16), 20 or 24"]
         return _sketch_problems(parameters.get("sketch", _NO_SKETCH), "form" in parameters)
 
 
@@ -79,6 +96,12 @@ class Scheme:
 def _widths(parameters: str) -> Widths:
     given = json.loads(parameters)
     return Widths(given.get("tables", TABLE_COUNTS[0]), given.get("sketch", _NO_SKETCH)[1])
+
+
+@cache
+def _block_bits(parameters: str) -> BlockBits:
+    bits: BlockBits = json.loads(parameters).get("block_bits", BLOCK_WIDTHS[0])
+    return bits
 
 
 def _flattened(name: str, value: object) -> list[tuple[str, object]]:

@@ -26,14 +26,17 @@ SIGNATURE_BITS = 256
 SIGNATURE_BYTES = SIGNATURE_BITS // 8
 FINGERPRINT_BITS = 64
 BLOCK_BITS = 16
-"""Bits of one block; table t is keyed by bits 16 t to 16 t + 15 of the signature."""
+"""Bits from the beginning of one block of the signature to that of the next."""
+BlockBits = Literal[16, 20, 24]
+"""Bits of a block of a scheme: ``probes`` has where they are. Blocks of more than 16 bits overlap."""
+BLOCK_WIDTHS: tuple[BlockBits, ...] = get_args(BlockBits)
 BLOCKS_PER_WORD = FINGERPRINT_BITS // BLOCK_BITS
 """Blocks of one word (64 bits) of the signature; this many tables cover the fingerprint."""
 TableCount = Literal[4, 8, 16]
 """Number of block tables of a scheme: 4 cover the fingerprint, 16 the whole signature."""
 TABLE_COUNTS: tuple[TableCount, ...] = get_args(TableCount)
 TABLE_MARGIN_BYTES = BLOCK_BITS // 2
-"""Bytes of the margins of one block: 4 bits each, two in a byte, the first in the high half."""
+"""Bytes of the margins that each table adds: 16, of 4 bits each, two in a byte, the first in the high half."""
 SKETCH_WORD_VALUES = 16
 """Values of a sketch in 8 bytes: 4 bits each."""
 SKETCH_SIZES = (0, 8, 16, 24, 32)

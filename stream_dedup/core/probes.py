@@ -3,20 +3,23 @@
 This file owns how a signature is divided into keys and blocks, and the plans of look-ups. A **key** is one word (64
 bits) of the signature, XORed with the article's group times a factor. Entries of different groups are therefore in
 different posting lists, and a flood in one group does not fill the lists of another. Within a group the factor
-cancels out. **Block** t is bits 16t to 16t + 15 of the keys: the four tables of word 0 cover the fingerprint.
+cancels out. Each word has four **blocks** of w bits (16, 20 or 24; the scheme says which), one for each of four tables.
+Block t of a word begins at its bit 16 t and goes round at its end: with w = 20 block 3 is bits 48 to 63, then 0 to 3.
+Blocks of 16 bits divide the word; wider blocks overlap, each with the next. Wider blocks have shorter posting lists.
 
-A **plan** is a list of look-ups, each ``table << 16 | mask``: it reads, in that table, the posting list of value
-``block ^ mask``. Bit i of a block, counted from its highest, is mask bit ``1 << (15 - i)``.
+A **plan** is a list of look-ups, each ``table << w | mask``: it reads, in that table, the posting list of value
+``block ^ mask``. Bit i of a block, counted from its highest, is mask bit ``1 << (w - 1 - i)``.
 
-Exact search finds every fingerprint within k bits, by the pigeonhole principle: k differing bits are spread over four
-blocks, so at least one block has at most floor(k / 4) of them. A mask of at most floor(k / 4) bits turns that block of
-one fingerprint into that of the other, so looking up all such masks in all four tables misses none (multi-index
-hashing, Norouzi 2012): 4 look-ups up to k = 3, 68 up to k = 7, 548 up to k = 11. The plan is the same for every
-article.
+Exact search finds every fingerprint within k bits, by the pigeonhole principle. Of blocks that share no bit, with a
+radius each, one has at most as many differing bits as its radius if the radii and the number of these blocks add up to
+more than k. So the masks of at most that many bits in these tables miss no fingerprint (multi-index hashing, Norouzi
+2012). Blocks of 16 bits: all four, with radius floor(k / 4): 4 look-ups up to k = 3, 68 up to k = 7, 548 up to k = 11.
+Wider blocks: 0 and 2 share no bit, with the radii floor(k / 2) and floor((k - 1) / 2). Blocks 1 and 3 would add
+nothing: bits that 0 and 1 share, and 2 and 3, count twice. The plan is the same for every article.
 
 Directed search looks where edited copies of an article most likely are: bits with a small margin are the likeliest to
 flip. A look-up costs the sum of ``costs.COSTS`` of the margins of the bits that its mask flips, at most
-``rules.MASK_BITS`` bits of one block. The plan is the cheapest look-ups over all tables; of equal cost, the lower table
+``rules.mask_bits`` bits of one block. The plan is the cheapest look-ups over all tables; of equal cost, the lower table
 comes first, then the lower mask. Costs are whole numbers, so the plan is the same on every machine.
 
 A plan is a function of rules, keys and margins, and never of what is stored.
@@ -31,15 +34,13 @@ from __future__ import annotations
 from functools import cache
 from itertools import combinations
 from types import ModuleType
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import U8, U16, U32, U64
+from stream_dedup.core.arrays import I64, U8, U32, U64
 from stream_dedup.core.fingerprint.simhash import MAX_MARGIN, unpack_margins
 from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, FINGERPRINT_BITS, TABLE_MARGIN_BYTES
-from stream_dedup.core.rules import MAX_DISTANCE, MAX_MASKS
+from stream_dedup.core.rules import Rules, exact_radii, greatest_distance, most_probes
 
 KEY_FACTORS = np.array([1, 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
 """Factor of the group for each word. The factors are odd, so no two groups give the same product, and differ (the
@@ -55,9 +56,6 @@ Of 16,581 edited texts that a look-up reaches it lost 1.3 in 1,000 (the word sie
 2.6 and 13), and it passed 1.7 to 9.6 % of the unrelated entries that look-ups meet in real text (3.0 to 10.5 %)."""
 ALL_BITS = np.array([np.iinfo(np.uint64).max, 0], np.uint64)
 """Masks with which the two counts of the sieve of sure bits are the distance of the words."""
-
-
-_SHIFTS = np.arange(BLOCK_BITS * (BLOCKS_PER_WORD - 1), -1, -BLOCK_BITS, dtype=np.uint64)
 
 
 def keys(signatures: U8, groups: U64) -> U64:
@@ -81,49 +79,68 @@ def sketch_words(sketches: U8) -> U64:
     return np.ascontiguousarray(sketches).view("<u8").astype(np.uint64, copy=False)
 
 
-def blocks(fingerprints: U64) -> U16:
-    """Return the four blocks of each word, shape (n, 4); block 0 is the highest 16 bits."""
-    return (fingerprints[:, np.newaxis] >> _SHIFTS).astype(np.uint16)
+def blocks(key_words: U64, block_bits: int = BLOCK_BITS) -> U32:
+    """Return the four blocks of each word, shape (n, 4); block 0 begins at the highest bit."""
+    return np.stack([block_of(key_words, table, block_bits) for table in range(BLOCKS_PER_WORD)], axis=1)
+
+
+def block_of(word: U64, table: int, block_bits: int) -> U32:
+    """Return the block of one table of each word."""
+    start = np.uint64(table % BLOCKS_PER_WORD * BLOCK_BITS)
+    turned = word << start | word >> (np.uint64(FINGERPRINT_BITS) - start) % np.uint64(FINGERPRINT_BITS)
+    return (turned >> np.uint64(FINGERPRINT_BITS - block_bits)).astype(np.uint32)
+
+
+def bits_of_blocks(tables: int, block_bits: int) -> I64:
+    """Return the numbers of the signature's bits in the block of each table, shape (tables, block_bits)."""
+    starts = np.arange(tables)[:, np.newaxis] * BLOCK_BITS
+    return starts // FINGERPRINT_BITS * FINGERPRINT_BITS + (starts + np.arange(block_bits)) % FINGERPRINT_BITS
 
 
 @cache
-def exact(k: int) -> U16:
-    """Return the masks of exact search, which are the same for each table: fewest bits first, then by value.
+def exact_plan(k: int, block_bits: int = BLOCK_BITS) -> U32:
+    """Return the plan of exact search, which is the same for every article, shape (1, look-ups).
+
+    The masks of each table in the order of the tables: fewest bits first, then by value.
 
     Raises:
-        ValueError: k is not 0 to ``MAX_DISTANCE``.
+        ValueError: k is not 0 to ``rules.greatest_distance``.
     """
-    if not 0 <= k <= MAX_DISTANCE:
-        msg = f"distance of {k} bits: exact search takes 0 to {MAX_DISTANCE}"
+    if not 0 <= k <= greatest_distance(block_bits):
+        msg = f"distance of {k} bits: exact search in blocks of {block_bits} takes 0 to {greatest_distance(block_bits)}"
         raise ValueError(msg)
-    masks = [mask for bits in range(k // BLOCKS_PER_WORD + 1) for mask in _masks_of(bits)]
-    return _frozen(np.array(masks, np.uint16))
+    radii = exact_radii(k, block_bits)
+    plan = [table << block_bits | mask for table, most in enumerate(radii) for mask in _masks_within(most, block_bits)]
+    frozen: U32 = np.array([plan], np.uint32)
+    frozen.setflags(write=False)
+    return frozen
 
 
-@cache
-def exact_plan(k: int) -> U32:
-    """Return the plan of exact search, shape (1, 4 * masks), which is the same for every article.
-
-    Raises:
-        ValueError: k is not 0 to ``MAX_DISTANCE``.
-    """
-    tables = np.arange(BLOCKS_PER_WORD, dtype=np.uint32)[:, np.newaxis] << BLOCK_BITS
-    return _frozen((tables | exact(k)).reshape(1, -1))
-
-
-def directed(margins: U8, probes: int) -> U32:
+def directed(margins: U8, probes: int, block_bits: int = BLOCK_BITS) -> U32:
     """Return the plans of directed search, shape (n, probes), cheapest look-up first.
 
     Args:
         margins: packed as in a log entry, shape (n, 8 * tables).
         probes: look-ups for each article.
+        block_bits: bits of a block.
 
     Raises:
         ValueError: there are fewer look-ups than ``probes``, or ``probes`` is below 1.
     """
-    _check_probes(margins, probes)
-    plans: U32 = load_plan_kernel().directed(margins, probes)
+    most = most_probes(margins.shape[1] // TABLE_MARGIN_BYTES, block_bits)
+    if not 1 <= probes <= most:
+        msg = f"{probes} probes: directed search takes 1 to {most}"
+        raise ValueError(msg)
+    plans: U32 = load_plan_kernel().directed(margins, probes, block_bits)
     return plans
+
+
+def plan_of(rules: Rules, margins: U8) -> U32:
+    """Return the plans of articles with these margins under these rules: a row for each, or one for all of them."""
+    block_bits = rules.scheme.block_bits
+    if rules.directed:
+        return directed(margins, rules.probes or 1, block_bits)
+    return exact_plan(rules.distance or 0, block_bits)
 
 
 def sure_masks(margins: U8) -> U64:
@@ -149,22 +166,7 @@ def load_plan_kernel() -> ModuleType:
     return plan_kernel
 
 
-def _check_probes(margins: U8, probes: int) -> None:
-    """Refuse a number of look-ups that a plan cannot have.
-
-    Raises:
-        ValueError: ``probes`` is not 1 to the number of masks over all tables.
-    """
-    most = margins.shape[1] // TABLE_MARGIN_BYTES * MAX_MASKS
-    if not 1 <= probes <= most:
-        msg = f"{probes} probes: directed search takes 1 to {most}"
-        raise ValueError(msg)
-
-
-def _frozen(plan: NDArray[Any]) -> NDArray[Any]:
-    plan.setflags(write=False)
-    return plan
-
-
-def _masks_of(bits: int) -> list[int]:
-    return sorted(sum(1 << bit for bit in chosen) for chosen in combinations(range(BLOCK_BITS), bits))
+def _masks_within(most: int, block_bits: int) -> list[int]:
+    """Return the masks of at most this many bits; none of fewer than 0."""
+    of_bits = (combinations(range(block_bits), bits) for bits in range(most + 1))
+    return [mask for chosen in of_bits for mask in sorted(sum(1 << bit for bit in flipped) for flipped in chosen)]

@@ -14,12 +14,14 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, fields, replace
+from functools import cache
+from itertools import count
 from typing import Any
 
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import (
     BLOCK_BITS,
-    FINGERPRINT_BITS,
+    BLOCKS_PER_WORD,
     SIGNATURE_BITS,
     Status,
     Verdict,
@@ -33,12 +35,11 @@ UNIQUE, REJECTED = Verdict.UNIQUE.value, Verdict.REJECTED.value
 DUPLICATE, UPDATE = Verdict.DUPLICATE.value, "update"
 """What an article may be that is near an earlier article with its own id."""
 
-MAX_DISTANCE = 11
-"""Bits; the largest k of exact search: k = 12 would take 2,788 look-ups for each article."""
-MASK_BITS = 3
-"""Most bits of a block that a look-up of directed search flips."""
-MAX_MASKS = sum(math.comb(BLOCK_BITS, bits) for bits in range(MASK_BITS + 1))
-"""697 masks of at most 3 bits: the look-ups that directed search can make in one table."""
+MAX_EXACT_LOOKUPS = 2048
+"""Look-ups; the most that exact search makes for one article: they bound the distance (``greatest_distance``)."""
+MASK_BITS, WIDE_MASK_BITS = 3, 4
+"""Most bits of a block that a look-up of directed search flips: of 16 bits, and of a wider block. An edit flips more
+bits of a wider block: with 3 of 24 bits no plan, however long, finds 5 % of the articles edited by 20 to 30 %."""
 MAX_BUCKET_LIMIT = 1 << 20
 """Entries; the largest bucket limit. A longer scan of one posting list is no look-up."""
 MAX_CANDIDATES = 1 << 16
@@ -68,6 +69,48 @@ LATER_FIELDS: dict[str, Any] = {
 }
 """Fields of a rules record that the first releases did not have, with their defaults: an absent field has its default,
 and a field with its default is absent, so that rules of these releases keep their bytes."""
+
+
+def mask_bits(block_bits: int) -> int:
+    """Return the most bits of a block that a look-up of directed search flips."""
+    return MASK_BITS if block_bits == BLOCK_BITS else WIDE_MASK_BITS
+
+
+def masks_within(most: int, block_bits: int) -> int:
+    """Return the number of masks of a block that flip at most this many bits; 0 for a number below 0."""
+    return sum(math.comb(block_bits, bits) for bits in range(most + 1))
+
+
+def most_probes(tables: int, block_bits: int) -> int:
+    """Return how many look-ups directed search can make: 697 a table with 16 bits, 6,196 with 20, 12,951 with 24."""
+    return tables * masks_within(mask_bits(block_bits), block_bits)
+
+
+def exact_radii(k: int, block_bits: int) -> tuple[int, ...]:
+    """Return how many bits of each of the four blocks exact search flips at most; -1: it reads none of the table.
+
+    ``probes`` has the proof that these find every fingerprint within k bits.
+    """
+    if block_bits == BLOCK_BITS:
+        return (k // BLOCKS_PER_WORD,) * BLOCKS_PER_WORD
+    return k // 2, -1, (k - 1) // 2, -1
+
+
+@cache
+def greatest_distance(block_bits: int) -> int:
+    """Return the largest k of exact search in bits: a larger one takes more than ``MAX_EXACT_LOOKUPS`` look-ups."""
+    return next(k for k in count() if _exact_lookups(k + 1, block_bits) > MAX_EXACT_LOOKUPS)
+
+
+@cache
+def exact_steps(block_bits: int) -> tuple[int, ...]:
+    """Return, of each plan that exact search has at this width, the greatest k that it serves, rising."""
+    every = range(greatest_distance(block_bits) + 1)
+    return tuple(k for k in every if exact_radii(k, block_bits) != exact_radii(k + 1, block_bits))
+
+
+def _exact_lookups(k: int, block_bits: int) -> int:
+    return sum(masks_within(most, block_bits) for most in exact_radii(k, block_bits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,9 +287,9 @@ class Rules:
 
     def _exact_problems(self) -> list[str]:
         tables = self.scheme.tables
-        four = tables * BLOCK_BITS == FINGERPRINT_BITS
+        four = tables == BLOCKS_PER_WORD
         return [
-            _outside("distance", self.distance, 0, MAX_DISTANCE),
+            _outside("distance", self.distance, 0, greatest_distance(self.scheme.block_bits)),
             _given("probes", self.probes, EXACT),
             _given("limit", self.limit, EXACT),
             _given("short_limit", self.short_limit, EXACT),
@@ -262,7 +305,7 @@ class Rules:
     def _directed_problems(self) -> list[str]:
         return [
             _given("distance", self.distance, DIRECTED),
-            _outside("probes", self.probes, 1, MAX_MASKS * self.scheme.tables),
+            _outside("probes", self.probes, 1, most_probes(self.scheme.tables, self.scheme.block_bits)),
             _outside("limit", self.limit, 0, SIGNATURE_BITS),
             _outside("short_limit", self.short_limit, 0, SIGNATURE_BITS),
             self._sketch_problem("min_equal", self.min_equal),

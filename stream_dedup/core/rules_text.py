@@ -13,6 +13,8 @@ from stream_dedup.core.rules import Rules
 
 NONE = "none"
 """A rule without a value: it belongs to the other kind of search."""
+FOR_EVER = "for ever"
+"""The window of rules that have none."""
 SHOWN_PARAMETERS = 6
 """Most parameters of a scheme that one line of an error names."""
 SHOWN_VALUE_CHARACTERS = 48
@@ -24,7 +26,7 @@ _NOT_IN_CONFIGURATION = frozenset(("scheme", "revision", "window_ms"))
 def rule_values(rules: Rules) -> dict[str, str]:
     """Return each rule except scheme and revision, in the form of the configuration."""
     names = [field.name for field in fields(rules) if field.name not in _NOT_IN_CONFIGURATION]
-    window = "for ever" if rules.window_ms is None else _duration(rules.window_ms)
+    window = FOR_EVER if rules.window_ms is None else _duration(rules.window_ms)
     return {name: value_text(getattr(rules, name)) for name in names} | {"window": window}
 
 

@@ -20,7 +20,16 @@ from typing import Any, Literal
 import xxhash
 
 from stream_dedup.core.logged_scheme import Scheme
-from stream_dedup.core.model import FORM_BYTES, SIGNATURE_BITS, SKETCH_WORD_VALUES, TABLE_COUNTS, TableCount, Widths
+from stream_dedup.core.model import (
+    BLOCK_WIDTHS,
+    FORM_BYTES,
+    SIGNATURE_BITS,
+    SKETCH_WORD_VALUES,
+    TABLE_COUNTS,
+    BlockBits,
+    TableCount,
+    Widths,
+)
 from stream_dedup.errors import UserError
 
 Treat = Literal["keep", "drop", "token"]
@@ -143,8 +152,8 @@ class FingerprintSettings:
     the form of the text (``fingerprint.form``).
 
     ``scope_field``: articles match only within one value of this field. ``seed`` changes the hash of every feature,
-    ``tables`` is the number of block tables. ``segmenter`` is not part of the scheme: both segmenters give the same
-    words.
+    ``tables`` is the number of block tables, ``block_bits`` the width of their keys. ``segmenter`` is not part of the
+    scheme: both segmenters give the same words.
     """
 
     profile: str = "simhash"
@@ -166,6 +175,7 @@ class FingerprintSettings:
     scope_field: str | None = None
     seed: int = 0
     tables: TableCount = TABLE_COUNTS[0]
+    block_bits: BlockBits = BLOCK_WIDTHS[0]
     segmenter: Literal["compiled", "jieba"] = "compiled"
 
     @property
@@ -225,6 +235,8 @@ def scheme_of(settings: FingerprintSettings) -> Scheme:
         "seed": settings.seed,
         "tables": settings.tables,
     }
+    if settings.block_bits != BLOCK_WIDTHS[0]:  # absent, schemes of the releases before it keep their ids
+        parameters["block_bits"] = settings.block_bits
     if settings.sketch:
         parameters["sketch"] = [
             _STEPS["sketch"].format(settings.sketch_text),

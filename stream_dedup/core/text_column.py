@@ -75,6 +75,8 @@ class Texts:
         if (self.ends[1:] < self.ends[:-1]).any():
             msg = "log batch whose texts end before they begin"
             raise CorruptError(msg)
+        if self.joined.isascii():
+            return  # as most ids are: each byte is a character
         try:
             self.joined.decode()
         except UnicodeDecodeError as error:

@@ -35,7 +35,7 @@ from stream_dedup.core.model import Verdict
 from stream_dedup.dev.process import PROGRAM, DevProcess
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.exit_codes import EXIT_OK, EXIT_UNAVAILABLE
-from stream_dedup.terminal import visible
+from stream_dedup.terminal import shorten, visible
 
 SAMPLE = Path(__file__).with_name("samples") / "articles.jsonl"
 SETTINGS = """\
@@ -52,8 +52,8 @@ VERDICT_LIMIT_S = 30.0
 """Seconds for the next verdict: some tens of milliseconds are usual."""
 AUDIT_LIMIT_S = 60.0
 """Seconds for the audit of some sixty verdicts; about two are usual."""
-TITLE_CHARACTERS = 24
-"""Characters of the text in the printed line."""
+TITLE_COLUMNS = 48
+"""Columns of the text in the printed line; a Chinese character takes two."""
 PLAIN = "an article"
 """The sample's note on a record that needs no note."""
 COLOURS = {Verdict.UNIQUE: "green", Verdict.DUPLICATE: "yellow", Verdict.REJECTED: "red"}
@@ -72,8 +72,7 @@ class ShownVerdict:
     def write(self) -> None:
         """Write the line: the verdict in its colour, then the record's own text without any colour codes."""
         click.secho(f"  {self.verdict:<10}", fg=COLOURS[self.verdict], nl=False)  # noqa: TID251 - our own words
-        title = self.text if len(self.text) <= TITLE_CHARACTERS else self.text[:TITLE_CHARACTERS] + "…"
-        parts = [self.detail or title, f"({self.note})" if self.note else ""]
+        parts = [self.detail or shorten(self.text, TITLE_COLUMNS), f"({self.note})" if self.note else ""]
         write_lines(f" {visible(self.id):<20} " + "  ".join(part for part in parts if part))
 
 
@@ -126,7 +125,7 @@ def _through_kafka(brokers: str) -> int:
 
 
 def _flags(brokers: str, folder: Path) -> list[str]:
-    name = f"demo-{uuid.uuid4().hex[:8]}"
+    name = f"sample-{uuid.uuid4().hex[:8]}"
     flags = ["--brokers", brokers, "--group", name, "--input", f"{name}-articles"]
     for verdict in Verdict:
         flags += [f"--{verdict}", f"{name}-{verdict}"]

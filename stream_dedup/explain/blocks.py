@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -11,8 +11,8 @@ from stream_dedup.core import probes
 from stream_dedup.core.arrays import I64, U8, U64
 from stream_dedup.core.costs import COSTS
 from stream_dedup.core.fingerprint import simhash
-from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD
-from stream_dedup.core.rules import MAX_MASKS, Rules
+from stream_dedup.core.model import BLOCKS_PER_WORD
+from stream_dedup.core.rules import Rules, most_probes
 from stream_dedup.explain.side import Side
 
 NO_LOOKUP = -1
@@ -29,7 +29,7 @@ class Sieve(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The blocks of A and B in one table, and the look-up of B that reaches A there.
+    """The blocks of A and B in one table, of so many ``bits``, and the look-up of B that reaches A there.
 
     ``mask`` has the differing bits. ``rank`` is the position of that look-up in B's plan, from 1, whatever the plan's
     length, and ``cost`` its cost; both are ``NO_LOOKUP`` if no look-up flips these bits. ``word`` is the distance of
@@ -38,6 +38,7 @@ class Block:
     """
 
     table: int
+    bits: int
     a: int
     b: int
     mask: int
@@ -46,6 +47,10 @@ class Block:
     sieve: Sieve
     rank: int
     cost: int
+
+    def digits(self, value: int) -> str:
+        """Return a value or mask of the block in hexadecimal digits."""
+        return f"{value:0{self.bits // 4}x}"
 
     @property
     def differing(self) -> int:
@@ -57,28 +62,29 @@ def blocks_of(signatures: U8, b: Side, rules: Rules) -> tuple[Block, ...]:
     """Return the blocks of A and B, whose signatures these are, in each table."""
     words = probes.words(signatures)
     tables = rules.scheme.tables
-    cut = probes.blocks(words.reshape(-1)).reshape(2, -1)[:, :tables].tolist()
+    block_bits = rules.scheme.block_bits
+    cut = probes.blocks(words.reshape(-1), block_bits).reshape(2, -1)[:, :tables].tolist()
     far = np.bitwise_count(words[0] ^ words[1]).tolist()
     counts = _counts(words[0] ^ words[1], b, rules)
     ranks = _ranks(b, rules)
-    costs = COSTS[simhash.unpack_margins(b.margins)].reshape(tables, BLOCK_BITS)
+    costs = COSTS[simhash.unpack_margins(b.margins)].ravel()[probes.bits_of_blocks(tables, block_bits)]
     blocks = []
     for table in range(tables):
         one, other = cut[0][table], cut[1][table]
         word = far[table // BLOCKS_PER_WORD]
-        rank = ranks.get(table << BLOCK_BITS | one ^ other, NO_LOOKUP)
+        rank = ranks.get(table << block_bits | one ^ other, NO_LOOKUP)
         counted = counts[table // BLOCKS_PER_WORD]
         cost = _cost(one ^ other, costs[table]) if rank != NO_LOOKUP and rules.directed else NO_LOOKUP
-        blocks.append(Block(table, one, other, one ^ other, word, counted, _sieve(rules, counted), rank, cost))
+        sieve = _sieve(rules, counted)
+        blocks.append(Block(table, block_bits, one, other, one ^ other, word, counted, sieve, rank, cost))
     return tuple(blocks)
 
 
 def _ranks(b: Side, rules: Rules) -> dict[int, int]:
     """Return the position, from 1, of every look-up in B's longest plan, or in the plan of exact search."""
     if rules.directed:
-        plan = probes.directed(b.margins[np.newaxis], MAX_MASKS * rules.scheme.tables)[0]
-    else:
-        plan = probes.exact_plan(rules.distance or 0)[0]
+        rules = replace(rules, probes=most_probes(rules.scheme.tables, rules.scheme.block_bits))
+    plan = probes.plan_of(rules, b.margins[np.newaxis])[0]
     return {lookup: rank for rank, lookup in enumerate(plan.tolist(), 1)}
 
 
@@ -102,4 +108,4 @@ def _sieve(rules: Rules, counted: int) -> Sieve:
 
 
 def _cost(mask: int, costs: I64) -> int:
-    return sum(int(cost) for bit, cost in enumerate(costs) if mask >> (BLOCK_BITS - 1 - bit) & 1)
+    return sum(int(cost) for bit, cost in enumerate(reversed(costs.tolist())) if mask >> bit & 1)

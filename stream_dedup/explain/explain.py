@@ -116,7 +116,7 @@ def _planned(rules: Rules) -> int:
     """Return the length of the plan."""
     if rules.directed:
         return rules.probes or 0
-    return int(probes.exact_plan(rules.distance or 0).shape[1])
+    return int(probes.exact_plan(rules.distance or 0, rules.scheme.block_bits).shape[1])
 
 
 def _cosine(a: Sequence[Feature] | None, b: Sequence[Feature] | None) -> float | None:
@@ -159,9 +159,9 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
 def _block_json(block: Block) -> dict[str, Any]:
     return {
         "table": block.table,
-        "a": f"{block.a:04x}",
-        "b": f"{block.b:04x}",
-        "mask": f"{block.mask:04x}",
+        "a": block.digits(block.a),
+        "b": block.digits(block.b),
+        "mask": block.digits(block.mask),
         "differing": block.differing,
         "word_distance": block.word,
         "sieve_count": block.counted,

@@ -8,7 +8,7 @@ import numpy as np
 
 from stream_dedup.core import probes
 from stream_dedup.core.model import Status, Verdict, signed
-from stream_dedup.core.rules import MASK_BITS, Rules
+from stream_dedup.core.rules import Rules, mask_bits
 from stream_dedup.explain.blocks import Block
 from stream_dedup.explain.forms import Forms
 from stream_dedup.explain.side import Side, kind
@@ -105,7 +105,8 @@ class PairJudge:
                 f"of the {probes.SURE_BITS} surest around it more than {probes.SURE_SIEVE_BITS}, "
                 f"the {probes.SUREST_BITS} surest counted twice"
             )
-        return f"in every table more than {MASK_BITS} bits of the block differ, or {sieve}"
+        most = mask_bits(self.rules.scheme.block_bits)
+        return f"in every table more than {most} bits of the block differ, or {sieve}"
 
 
 def _bits(count: int) -> str:

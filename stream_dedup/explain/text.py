@@ -136,8 +136,8 @@ def _block(block: Block, explanation: Explanation) -> list[str]:
     agree = "agree" if not block.mask else f"{block.differing} bits"
     return [
         str(block.table),
-        f"{block.a:04x}",
-        f"{block.b:04x}",
+        block.digits(block.a),
+        block.digits(block.b),
         "1 bit" if block.differing == 1 else agree,
         sieve[block.sieve],
         _lookup(block, explanation),
@@ -152,7 +152,7 @@ def _lookup(block: Block, explanation: Explanation) -> str:
         f"{block.rank:,} of {explanation.probes:,}" if block.rank <= explanation.probes else f"{block.rank:,}: too late"
     )
     marks = "  <- first" if explanation.found and block is explanation.finder else ""
-    return f"{said}, mask {block.mask:04x}{cost}{marks}"
+    return f"{said}, mask {block.digits(block.mask)}{cost}{marks}"
 
 
 def _side(side: Side, width: int, features: int) -> Iterator[str]:

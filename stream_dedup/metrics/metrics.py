@@ -254,8 +254,9 @@ class Metrics:
     image_bytes = Declaration(
         Gauge,
         "bytes",
-        "memory of the image of the index",
-        "At index.image_mib: the rest is looked up on disk, which is slower; raise it, or set a window.",
+        "rows in memory and runs of posting lists, in memory or mapped from files",
+        "Falls by half: the rows outgrew index.image_mib and are read from disk, which is slower; raise it, or set a "
+        "window.",
     )
     inflight_batches = Declaration(
         Gauge,
@@ -364,8 +365,8 @@ class Metrics:
 
     def watch_disk(self, folder: Path) -> None:
         """Show size and free space of the file system of a folder, as they are at each scrape."""
-        self.index_disk_bytes.set_function(lambda: _disk(folder)[0])
-        self.index_disk_free_bytes.set_function(lambda: _disk(folder)[1])
+        self.index_disk_bytes.set_function(lambda: disk_sizes(folder)[0])
+        self.index_disk_free_bytes.set_function(lambda: disk_sizes(folder)[1])
 
     def identify(self, version: str, scheme: str) -> None:
         """Set the version of the program and the scheme."""
@@ -373,7 +374,7 @@ class Metrics:
         self.build_info.labels(version, scheme).set(1)
 
 
-def _disk(folder: Path) -> tuple[float, float]:
+def disk_sizes(folder: Path) -> tuple[float, float]:
     """Return size and free space of a file system in bytes; NaN if the system does not report them."""
     try:
         usage = shutil.disk_usage(folder)

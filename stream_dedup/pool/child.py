@@ -7,16 +7,19 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
 
 from stream_dedup.article_limit import ended_after
-from stream_dedup.pool.recipe import Recipe
+
+if TYPE_CHECKING:
+    from stream_dedup.pool.process import ChildRecipe
 
 OUT_OF_MEMORY = 12
 """Exit code of a process whose memory ran out: ENOMEM."""
 
 
 def serve(connection: int, lifeline: int) -> None:
-    """Receive the recipe, then answer each list of records with its columns, until the parent closes the connection.
+    """Receive the recipe, then answer each piece of work, until the parent closes the connection.
 
     Args:
         connection: file descriptor of the child's end of the connection.
@@ -25,13 +28,13 @@ def serve(connection: int, lifeline: int) -> None:
     threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
     parent = Connection(connection)
     try:
-        recipe: Recipe = parent.recv()
+        recipe: ChildRecipe = parent.recv()
         maker = recipe.maker()
         parent.send(_outcome(maker.warm))
         while True:
-            records = parent.recv()
+            work = parent.recv()
             with ended_after(recipe.article_limit_s):
-                outcome = _outcome(partial(maker, records))
+                outcome = _outcome(partial(maker, work))
             parent.send(outcome)
     except (EOFError, OSError):
         return  # the parent closed the pool, or has ended

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 from stream_dedup.article_limit import ARTICLE_LIMIT_S, LateError, interrupted_after
 from stream_dedup.core.columns import Columns
@@ -70,6 +70,11 @@ class FingerprintPool:
     def pids(self) -> list[int]:
         """Process ids of the children."""
         return [pid for driver in list(self._drivers) if (pid := driver.pid()) is not None]
+
+    @property
+    def failure(self) -> StreamDedupError | None:
+        """The error after which this pool cannot be used any more; None while it can."""
+        return self._broken
 
     def warm(self) -> None:
         """Wait until everything is loaded.
@@ -144,7 +149,9 @@ class FingerprintPool:
         """Give one child its tasks, one after the other; runs in the driver's thread."""
         if driver.ready.exception() is not None and self._dismiss_relief(driver):
             return
-        self._note_error(driver.ready)
+        error = driver.ready.exception()
+        if error is not None:
+            self._note_error(error)
         goes_on = True
         while goes_on:  # each task in a call of its own: no local variable keeps its records afterwards
             goes_on = self._do_next(driver)
@@ -160,9 +167,16 @@ class FingerprintPool:
             task.future.set_exception(self._broken)
             return True
         make = partial(driver.columns, when_slow=partial(self._hold, driver, task))
-        complete(task.future, partial(self._isolation.columns, make, task.records))
-        self._note_error(task.future)
+        complete(task.future, partial(self._columns, make, task.records))
         return not self._release(driver, task)
+
+    def _columns(self, make: Callable[[Sequence[RawRecord]], Columns], records: Sequence[RawRecord]) -> Columns:
+        """Return the columns; note the error before the future has it, so that whoever sees it finds the failure."""
+        try:
+            return self._isolation.columns(make, records)
+        except Exception as error:
+            self._note_error(error)
+            raise
 
     def _hold(self, driver: Driver, task: Task) -> None:
         """Note that a task is slow: no other of its lane begins, and another child takes the place of this one."""
@@ -198,9 +212,8 @@ class FingerprintPool:
         """Return the number of drivers without a slow task."""
         return sum(not driver.is_slow for driver in self._drivers)
 
-    def _note_error(self, done: Future[Any]) -> None:
+    def _note_error(self, error: BaseException) -> None:
         """Keep the first error after which this pool cannot be used any more."""
-        error = done.exception()
         if isinstance(error, StreamDedupError) and self._broken is None:
             self._broken = error
 

@@ -8,16 +8,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Pipe
-from typing import Any
+from typing import Any, Protocol
 
 from stream_dedup.article_limit import LIMIT_SIGNAL
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UnavailableError
-from stream_dedup.pool.recipe import Recipe
 
-START_LIMIT_S = 60
-"""Longest wait for a process to load: part of a second, longer where all cores are busy."""
+START_LIMIT_S = 300
+"""Longest wait for a process to load: about a second. The first start after an installation or an upgrade compiles for
+ten seconds of a core, in all processes at once; a minute was too short for that on a machine with other work."""
 CLOSE_WAIT_S = 5
 """Longest wait for work under way when the pool closes: a batch takes a fraction of it."""
 CHILD_CODE = """\
@@ -47,13 +47,34 @@ class DeathError(Exception):
         """Whether its timer ended it, if it was at work."""
 
 
+class ChildMaker(Protocol):
+    """What does the work in the child."""
+
+    def warm(self) -> None:
+        """Load what it needs."""
+
+    def __call__(self, work: Any, /) -> object:  # noqa: ANN401 - what its recipe is for
+        """Do a piece of work."""
+
+
+class ChildRecipe(Protocol):
+    """What a child gets first: how it makes its maker, and the limit of a piece of work. It can be pickled."""
+
+    @property
+    def article_limit_s(self) -> float:
+        """Seconds of processor time; longer work ends the process."""
+
+    def maker(self) -> ChildMaker:
+        """Return the maker; called in the child."""
+
+
 class ChildProcess:
     """A child process and the connection to it.
 
     The thread that makes it must live until ``end`` has returned: the kernel kills the process when the thread ends.
     """
 
-    def __init__(self, lifeline: int, recipe: Recipe) -> None:
+    def __init__(self, lifeline: int, recipe: ChildRecipe) -> None:
         """Start the process; it loads while the caller goes on.
 
         Raises:
@@ -109,6 +130,10 @@ class ChildProcess:
         columns: Columns = self._exchange(records, slow_s, when_slow)
         return columns
 
+    def ask(self, work: object) -> Any:  # noqa: ANN401 - what the maker returns
+        """Return what the maker makes of the work; blocks. Raises as ``columns``."""
+        return self._exchange(work, None, lambda: None)
+
     def kill(self) -> None:
         """Kill the process. Any thread."""
         self._process.kill()
@@ -129,7 +154,7 @@ class ChildProcess:
             code = self._process.wait()
         return DeathError(self.pid, code)
 
-    def _exchange(self, message: object, wait_s: float, when_late: Callable[[], None]) -> Any:  # noqa: ANN401 - what the child answers
+    def _exchange(self, message: object, wait_s: float | None, when_late: Callable[[], None]) -> Any:  # noqa: ANN401 - what the child answers
         """Send a message and return the answer, or raise the exception that is the answer."""
         try:
             self._connection.send(message)

@@ -34,7 +34,6 @@ from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import (
-    BLOCK_BITS,
     BLOCKS_PER_WORD,
     FRAME_MASK,
     SIGNATURE_BITS,
@@ -97,7 +96,7 @@ def judged(entries: DataFrame, order: str, rules: Rules, time: str | None = None
     ordered = entries.select(_named(order).alias("order"), when.cast("bigint").alias("time"), *ROWS_SCHEMA.names)
     _refuse_ties(ordered, order)
     articles = _with_lists(ordered, rules)
-    matches = _matches(_pairs(_events(articles), rules), articles, rules)
+    matches = _matches(_pairs(_events(articles, rules.scheme.block_bits), rules), articles, rules)
     return _verdicts(articles, matches, rules).withColumnRenamed("order", order)
 
 
@@ -142,20 +141,20 @@ def _with_lists(ordered: DataFrame, rules: Rules) -> DataFrame:
     return ordered.mapInArrow(ListsOfBatches(rules, kept).lists, StructType(fields))
 
 
-def _events(articles: DataFrame) -> DataFrame:
+def _events(articles: DataFrame, block_bits: int) -> DataFrame:
     """Return what happens in each posting list, with ``before``: the articles that it held then."""
-    held = _in_lists(articles, "lists").withColumn("held", f.lit(1))
-    lookups = _in_lists(articles, "lookups").withColumn("held", f.lit(0))
+    held = _in_lists(articles, "lists", block_bits).withColumn("held", f.lit(1))
+    lookups = _in_lists(articles, "lookups", block_bits).withColumn("held", f.lit(0))
     # A look-up (0) comes before the entry of its own article (1): no article is before itself.
     so_far = Window.partitionBy("list").orderBy("order", "held").rowsBetween(Window.unboundedPreceding, 0)
     return held.unionByName(lookups).withColumn("before", f.sum("held").over(so_far) - f.col("held"))
 
 
-def _in_lists(articles: DataFrame, column: str) -> DataFrame:
+def _in_lists(articles: DataFrame, column: str, block_bits: int) -> DataFrame:
     """Return a row for each list in a column, with the key of its table and the masks of that key."""
     kept = ("order", "time", "status", "group")
     rows = articles.select(*kept, "keys", "sure", f.posexplode(column).alias("number", "list"))
-    word = f.floor(f.shiftright("list", BLOCK_BITS) / BLOCKS_PER_WORD).cast("int")
+    word = f.floor(f.shiftright("list", block_bits) / BLOCKS_PER_WORD).cast("int")
     masks = (f.get("sure", 2 * word).alias("once"), f.get("sure", 2 * word + 1).alias("twice"))
     return rows.select(*kept, "number", "list", f.get("keys", word).alias("key"), *masks)
 

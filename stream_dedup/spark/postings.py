@@ -1,7 +1,7 @@
 """What an article has in the block tables: the posting lists that hold it, and those that it looks up.
 
 The core computes both (``core.probes``), in the Python processes of Spark; ``near`` joins them. A posting list is the
-number ``table << 16 | value of the block``.
+number ``table << block_bits | value of the block``, of which ``block_bits`` the scheme says.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stream_dedup.core import probes
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, signed
+from stream_dedup.core.model import BLOCKS_PER_WORD, signed
 from stream_dedup.core.rules import Rules
 from stream_dedup.seed.entry_rows import columns_of
 
@@ -59,8 +59,9 @@ def lists_of(columns: Columns, rules: Rules) -> list[pa.Array]:
     """Return the columns of ``LISTS_SCHEMA`` for these entries."""
     words = probes.words(columns.signatures)
     keys = probes.keys(columns.signatures, columns.groups)[:, : columns.widths.tables // BLOCKS_PER_WORD]
-    values = np.concatenate([probes.blocks(key) for key in keys.T], axis=1).astype(np.int64)
-    lists = np.arange(columns.widths.tables) << BLOCK_BITS | values
+    block_bits = rules.scheme.block_bits
+    values = np.concatenate([probes.blocks(key, block_bits) for key in keys.T], axis=1).astype(np.int64)
+    lists = np.arange(columns.widths.tables) << block_bits | values
     which = signed(columns.statuses)
     return [
         _arrays(words.view(np.int64)),
@@ -81,13 +82,10 @@ def _sure(columns: Columns, rules: Rules) -> U64:
 
 def _lookups(columns: Columns, values: I64, rules: Rules) -> I64:
     """Return the posting lists that each entry looks up, one row each."""
-    if rules.directed:
-        plan = probes.directed(columns.margins, rules.probes or 1)
-    else:
-        plan = probes.exact_plan(rules.distance or 0)
+    plan = probes.plan_of(rules, columns.margins)
     plan = np.broadcast_to(plan, (len(columns), plan.shape[1])).astype(np.int64)
-    # A look-up is table << 16 | mask, and the mask flips bits of the article's own block.
-    return plan ^ np.take_along_axis(values, plan >> BLOCK_BITS, axis=1)
+    # A look-up has its table above its mask, and the mask flips bits of the article's own block.
+    return plan ^ np.take_along_axis(values, plan >> rules.scheme.block_bits, axis=1)
 
 
 def _arrays(rows: NDArray[np.int64] | NDArray[np.int32], which: NDArray[np.bool_] | None = None) -> pa.Array:

@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from stream_dedup.broker.log import WaitingLog
-from stream_dedup.broker.lost_log import FoundLog, lost_log_error, offsets_without_log
+from stream_dedup.broker.lost_log import FoundLog, LostLog, lost_log_error, offsets_without_log
 from stream_dedup.broker.rules_log import RulesHistory, read_rules_on, refuse_other_rules
 from stream_dedup.config.effective import index_settings_of, rules_of
 from stream_dedup.core.model import LogOffset
@@ -281,7 +281,7 @@ class _Opening:
             f"{self.index.next_offset}"
         )
 
-    def _lose(self, reason: str) -> None:
+    def _lose(self, reason: LostLog | str) -> None:
         """Refuse to go on without a history; with ``new_log`` keep the index aside and go on with an empty one."""
         if not self._new_log:
             raise lost_log_error(reason)

@@ -21,7 +21,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafka import ConsumerRebalanceListener, TopicPartition
-from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.errors import (
     CorruptRecordError,
     IllegalStateError,
@@ -36,6 +35,7 @@ from stream_dedup.broker.adapter.group import committed_offset, epoch_of, offset
 from stream_dedup.broker.adapter.port_errors import out_of_range, port_error, port_errors, text_of
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S, make_consumer
 from stream_dedup.broker.workarounds import (
+    RoundRobinAssignor,
     commit_as_member,
     drop_fetched,
     drop_fetched_of,
@@ -115,7 +115,7 @@ class KafkaSource:
             fetch_min_bytes=GATHER_BYTES,
             fetch_max_wait_ms=GATHER_MS,
             max_poll_records=config.worker.batch_records,
-            partition_assignment_strategy=[RoundRobinPartitionAssignor],
+            partition_assignment_strategy=[RoundRobinAssignor],
         )
 
     def join(self, topics: Sequence[str]) -> None:

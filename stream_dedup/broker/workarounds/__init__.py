@@ -7,6 +7,7 @@ a newer version still needs it.
 """
 
 from stream_dedup.broker.workarounds.admin import describe_topic_settings
+from stream_dedup.broker.workarounds.assignor import RoundRobinAssignor
 from stream_dedup.broker.workarounds.connections import (
     close_abandoned_sockets,
     closed_when_not_made,
@@ -36,6 +37,7 @@ from stream_dedup.broker.workarounds.producer import (
 
 __all__ = [
     "RawName",
+    "RoundRobinAssignor",
     "close_abandoned_sockets",
     "closed_when_not_made",
     "commit_as_member",

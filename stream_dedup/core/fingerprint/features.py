@@ -52,6 +52,10 @@ UNSPACED_SIZE = 4
 """Characters: about a word of these languages. Pairs are so few that all long texts of one language share most."""
 SINGLES = f"\u4e00-\u9fd5{UNSPACED}"
 """Characters of languages without spaces, for use inside a character class."""
+MAX_FREQUENCY = 10**15
+"""Of a user's word: 16 million times the sum of jieba's frequencies. Sums of them stay finite as floats."""
+_SHOWN = 60
+"""Characters of a wrong line that its error repeats."""
 
 
 def words_of(text: str, segmenter: Segmenter) -> Counter[str]:
@@ -196,20 +200,35 @@ def user_words(path: Path) -> dict[str, int | None]:
         UserError: the file cannot be read, or a line has another form.
     """
     words: dict[str, int | None] = {}
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in read_lines(path).items():
         word, *rest = line.split()
-        frequency = int(rest[0]) if rest and rest[0].isascii() and rest[0].isdecimal() else None
+        frequency = _frequency(rest[0]) if rest else None
         # In jieba, a frequency of 0 forbids the word in every tokenizer of the process.
         if len(rest) > 2 or (len(rest) == 2 and frequency is None) or frequency == 0:  # noqa: PLR2004 - and a tag
-            msg = f"{path}, entry {number}: {line!r} is no entry of a dictionary; write: word [frequency above 0] [tag]"
+            shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
+            msg = f"{path}, line {number}: {shown!r} is no entry of a dictionary; write: word [frequency above 0] [tag]"
+            raise UserError(msg)
+        if frequency is not None and frequency > MAX_FREQUENCY:
+            msg = f"{path}, line {number}: the frequency has {len(rest[0])} digits; write at most {MAX_FREQUENCY}"
             raise UserError(msg)
         if _IDEOGRAPHS.fullmatch(word):
             words[word] = frequency
     return words
 
 
-def read_lines(path: Path) -> list[str]:
-    """Return the lines of a file of words, without empty lines and comments (#).
+def _frequency(digits: str) -> int | None:
+    """Return the number, one above the maximum for a larger one, or None for a tag.
+
+    Python itself reads 4,300 digits at most.
+    """
+    if not (digits.isascii() and digits.isdecimal()):
+        return None
+    significant = digits.lstrip("0")
+    return int(significant or "0") if len(significant) <= len(str(MAX_FREQUENCY)) else MAX_FREQUENCY + 1
+
+
+def read_lines(path: Path) -> dict[int, str]:
+    """Return the lines of a file of words by their numbers, from 1, without empty lines and comments (#).
 
     Raises:
         UserError: the file cannot be read as UTF-8.
@@ -222,7 +241,8 @@ def read_lines(path: Path) -> list[str]:
     except UnicodeDecodeError as error:
         msg = f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8"
         raise UserError(msg) from error
-    return [line for line in map(str.strip, text.splitlines()) if line and not line.startswith("#")]
+    lines = enumerate(map(str.strip, text.splitlines()), 1)
+    return {number: line for number, line in lines if line and not line.startswith("#")}
 
 
 def _load_jieba() -> Any:  # noqa: ANN401 - a package without types

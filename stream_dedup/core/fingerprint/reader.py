@@ -308,7 +308,7 @@ def stop_words(path: Path, steps: Normalisation) -> frozenset[str]:
     Raises:
         UserError: the file cannot be read.
     """
-    return frozenset(normalise_by(line, steps) for line in read_lines(path))
+    return frozenset(normalise_by(line, steps) for line in read_lines(path).values())
 
 
 def characters_to_sketch(text: str, steps: Normalisation) -> str:

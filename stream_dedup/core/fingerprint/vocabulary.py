@@ -2,12 +2,14 @@
 
 The hash and the IDF of a feature never change. They are kept in a table and looked up for a whole batch at once. A
 table that has more than ``MAX_KNOWN_WORDS`` features when a batch begins is cleared, so it never has more than that
-plus the features of one batch. The table saves time and changes no result: no output may depend on a number.
+plus the features of one batch. The table saves time and changes no result: no output may depend on a number, nor on
+the random seed by which features are spread over the slots.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from os import urandom
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from stream_dedup.core.fingerprint.words_kernel import ADDED, NAME_POINTS, ROWS
 from stream_dedup.core.model import SIGNATURE_BYTES
 
 _LEAST_SLOTS = 1 << 12
+_SEED_BYTES = 8
 
 
 class Vocabulary:
@@ -35,8 +38,8 @@ class Vocabulary:
             stop_words: returns the features that do not count.
         """
         self._idf, self._seed, self._stop_words = idf, seed, stop_words
-        # Python's own seed, which differs between processes: nobody can foresee which features share a slot.
-        self._spread = hash(__name__)
+        # Nobody can foresee which features share a slot. Python's own seed would not do: PYTHONHASHSEED fixes it.
+        self._spread = int.from_bytes(urandom(_SEED_BYTES), byteorder="little", signed=True)
         self._used = np.zeros(3, np.int64)
         self._learned = 0
         self._slots = np.zeros((_LEAST_SLOTS, 2), np.int64)

@@ -102,7 +102,7 @@ def parse_idf(text: str) -> IdfTable:
 @cache
 def common_words() -> frozenset[str]:
     """Return function words of languages other than Chinese."""
-    return frozenset(word for line in read_lines(common_words_path()) for word in line.split())
+    return frozenset(word for line in read_lines(common_words_path()).values() for word in line.split())
 
 
 def idf_of(features: Features) -> Callable[[str], int]:

@@ -11,9 +11,9 @@ several texts are one array of code points of normalised text. Three passes make
 The table of words is an open-addressing hash table (linear probing) of pairs: key and number. The key of a name of up
 to three code points is these code points, so equal keys are equal names. The key of any other name is a hash, below 0;
 its code points are kept in ``names`` and compared: two names with one hash have two numbers. Both the hash and the
-spread over the slots depend on a seed that differs between processes, as that of Python's dictionaries does: nobody can
-send words that all have one slot. With a hash that everybody can compute, words that have one hash are found in minutes
-(Joux 2004: two beginnings of one hash, and after these two more), and all of them share a slot under every seed.
+spread over the slots depend on a random seed of each table: nobody can send words that all have one slot. With a hash
+that everybody can compute, words that have one hash are found in minutes (Joux 2004: two beginnings of one hash, and
+after these two more), and all of them share a slot under every seed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ROWS, NAME_POINTS, ADDED = 0, 1, 2
 """What ``used`` counts: numbers of the table, elements of ``names``, and the numbers that were added last."""
 
 WORD_SPANS = several(written(int32), written(int32), written(int64, 2))
-"""Type of starts and sizes of words, and of what is told of each piece."""
+"""Type of starts and sizes of words, and of what is known of each piece."""
 TABLE = several(written(int64, 2), written(uint32), written(int64), written(int64), int64)
 """Type of slots, names, begins (where the name of each number begins in ``names``), ``used`` and the seed."""
 
@@ -88,10 +88,10 @@ def split(points: U32, pieces: I64, kinds: U8, cutter: Any, found: Any) -> int: 
                 letters += end - at
                 mark_words(points[at:end], dictionary, room, last)
                 start = at
-                for place in range(at, end):
-                    if last[place - at]:
-                        starts[words], sizes[words] = start, place + 1 - start
-                        words, start = words + 1, place + 1
+                for position in range(at, end):
+                    if last[position - at]:
+                        starts[words], sizes[words] = start, position + 1 - start
+                        words, start = words + 1, position + 1
             elif kind & LETTER:
                 while end < stop and kinds[points[end]] & (LETTER | MARK):
                     end += 1

@@ -25,6 +25,7 @@ import numpy as np
 from stream_dedup.core.arrays import U8
 from stream_dedup.core.scheme import Normalisation, Treat
 from stream_dedup.core.text import spam
+from stream_dedup.core.text.markup import BLOCKS
 from stream_dedup.core.text.simplify import simplifiable, simplify
 
 TOKENS = {"url": "\ua500", "email": "\ua501", "user": "\ua502", "number": "\ua503", "emoji": "\ua504"}
@@ -65,6 +66,7 @@ _NARROWER = 0xFF01 - 0x21
 # Attributes and comments have a limit, so that a lone < or quotation mark does not reach through the text.
 _TAG = re.compile(r"</?[a-z][^<>]{0,500}>", re.IGNORECASE)
 _TAG_OR_COMMENT = re.compile(rf"{_TAG.pattern}|<!--", re.IGNORECASE)
+_BLOCK_TAG = re.compile(rf"</?(?:{'|'.join(BLOCKS)})\b", re.IGNORECASE)
 _COMMENT_CHARACTERS = 2000
 _ENTITY = re.compile(r"&(?:[a-z]{2,8}|#[0-9]{1,6}|#x[0-9a-f]{1,5});", re.IGNORECASE)
 _ESCAPED = re.compile(r"&(?:[a-z][a-z0-9]{1,30}|#[0-9]{1,7}|#x[0-9a-f]{1,6});", re.IGNORECASE)
@@ -170,11 +172,16 @@ def undo_entities(text: str) -> str:
     return text
 
 
-def drop_tags(text: str) -> str:
-    """Drop tags, comments and entities of HTML, and the targets of Markdown links."""
+def drop_tags(text: str, *, keeps_lines: bool = False) -> str:
+    """Drop tags, comments and entities of HTML, and the targets of Markdown links.
+
+    ``keeps_lines``: the tag of a block leaves a line feed, not a space. The words are the same.
+    """
     if "](" in text:
         text = _LINK_TARGET.sub("] ", text)
-    if "<!--" in text:
+    if keeps_lines:
+        text = _replace(text, _TAG_OR_COMMENT, _tag_at, _white_space_of)
+    elif "<!--" in text:
         text = _replace(text, _TAG_OR_COMMENT, _tag_at, " ")
     elif "<" in text:
         text = _TAG.sub(" ", text)
@@ -278,14 +285,18 @@ def _stand_in(treat: Treat, name: str) -> str:
 
 
 def _replace(
-    text: str, landmark: re.Pattern[str], span: Callable[[str, int, int], tuple[int, int] | None], stand_in: str
+    text: str,
+    landmark: re.Pattern[str],
+    span: Callable[[str, int, int], tuple[int, int] | None],
+    stand_in: str | Callable[[str], str],
 ) -> str:
-    """Replace each span that ``span`` finds around a landmark by ``stand_in``."""
+    """Replace each span that ``span`` finds around a landmark by ``stand_in``, or by what it returns for the span."""
     parts, done = [], 0
     for found in landmark.finditer(text):
         where = span(text, *found.span()) if found.start() >= done else None
         if where is not None:
-            parts += [text[done : max(where[0], done)], stand_in]
+            kept = text[done : max(where[0], done)]
+            parts += [kept, stand_in if isinstance(stand_in, str) else stand_in(text[where[0] : where[1]])]
             done = where[1]
     parts.append(text[done:])
     return "".join(parts)
@@ -327,6 +338,10 @@ def _tag_at(text: str, start: int, end: int) -> tuple[int, int] | None:
         return start, end
     close = text.find("-->", end, end + _COMMENT_CHARACTERS + len("-->"))
     return None if close < 0 else (start, close + len("-->"))
+
+
+def _white_space_of(tag: str) -> str:
+    return "\n" if _BLOCK_TAG.match(tag) else " "
 
 
 def _user_at(text: str, start: int, end: int) -> tuple[int, int] | None:

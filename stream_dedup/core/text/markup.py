@@ -18,11 +18,57 @@ from html import unescape
 from stream_dedup.core.text.nesting import too_deep
 from stream_dedup.core.text.unicode14 import join_halves
 
-_BLOCKS = (
-    "address,article,aside,blockquote,br,caption,center,dd,details,dialog,dir,div,dl,dt,fieldset,figcaption,figure,"
-    "footer,form,h1,h2,h3,h4,h5,h6,header,hgroup,hr,legend,li,main,menu,nav,ol,optgroup,option,p,pre,section,summary,"
-    "table,tbody,td,tfoot,th,thead,tr,ul"
-)
+BLOCKS = [
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "br",
+    "caption",
+    "center",
+    "dd",
+    "details",
+    "dialog",
+    "dir",
+    "div",
+    "dl",
+    "dt",
+    "fieldset",
+    "figcaption",
+    "figure",
+    "footer",
+    "form",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "header",
+    "hgroup",
+    "hr",
+    "legend",
+    "li",
+    "main",
+    "menu",
+    "nav",
+    "ol",
+    "optgroup",
+    "option",
+    "p",
+    "pre",
+    "section",
+    "summary",
+    "table",
+    "tbody",
+    "td",
+    "tfoot",
+    "th",
+    "thead",
+    "tr",
+    "ul",
+]
+"""Names of the elements that are separated from their surroundings."""
 _UNSEEN = "script,style,noscript,template,iframe,object,svg,math,head,textarea,select,[hidden]"
 _RAW = re.compile(r"<!--|<(script|style)\b", re.IGNORECASE)
 _RAW_ENDS = {
@@ -51,7 +97,7 @@ def text_of(html: str) -> str:
     # Inner elements first: removing an outer one removes those inside.
     for unseen in reversed(body.css(_UNSEEN)):
         unseen.decompose()
-    for block in body.css(_BLOCKS):
+    for block in body.css(",".join(BLOCKS)):
         block.insert_before("\n")
         block.insert_after("\n")
     return str(body.text())
