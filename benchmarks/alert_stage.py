@@ -1,4 +1,4 @@
-"""What ``benchmarks.alerts`` works with: a broker, three workers, Prometheus that scrapes them, a feeder."""
+"""What ``benchmarks.alerts`` works with: broker, three workers, the service, Prometheus that scrapes them, a feeder."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from urllib.request import urlopen
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
+from benchmarks.alert_service import Clients, ServedGroup
 from benchmarks.harmed_worker import SLOW, STUCK
 from stream_dedup.dev.broker import BrokerSettings, DevBroker, find_broker
 from tests.small_disk import SmallDisk, small_disk
@@ -39,9 +40,9 @@ PER_SECOND, FLOOD_PER_SECOND = 20, 600
 DISK_MIB = 64
 TRANSACTION_S = 5
 """``kafka.transaction_timeout_s``; a transaction that is held for longer is aborted by the broker."""
-_UNITS = {"s": 1, "m": 60, "h": 3600}
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
-CONFIG = """\
+GROUP_CONFIG = """\
 [kafka]
 brokers = "{brokers}"
 group = "{group}"
@@ -52,10 +53,14 @@ input = ["{group}-in"]
 unique = "{group}-u"
 duplicate = "{group}-d"
 rejected = "{group}-r"
+groups = "{group}-g"
 partitions = {partitions}
 [match]
 window = "20s"
+candidates = 0
 recrawl = "update"
+"""
+WORKER_CONFIG = """\
 [index]
 path = "{index}"
 [worker]
@@ -66,25 +71,32 @@ watchdog_s = 600
 [metrics]
 address = "127.0.0.1:{port}"
 """
-"""A short window, so that the log is trimmed; long waits for the broker, so that a worker outlives one that is away."""
+"""A short window, so that the log is trimmed; no bound on candidates, so that a flood costs something; long waits for
+the broker, so that a worker outlives one that is away."""
 
 
 def quickened(rules: str, factor: float) -> str:
-    """Return the rules with every range and every waiting time divided by a factor."""
+    """Return the rules with every range, every waiting time and every look ahead divided by a factor."""
 
     def shorter(found: re.Match[str]) -> str:
         return f"{found[1]}{max(1, round(int(found[2]) * _UNITS[found[3]] / factor))}s{found[4]}"
 
-    rules = re.sub(r"(\[)(\d+)([smh])(\])", shorter, rules)
+    rules = re.sub(r"(\[)(\d+)([smhd])(\])", shorter, rules)
+    rules = re.sub(r"(predict_linear\(.*, )(\d+)(?=\))", lambda ahead: f"{ahead[1]}{int(ahead[2]) / factor:g}", rules)
     return re.sub(r"(for: )(\d+)([smh])($)", shorter, rules, flags=re.MULTILINE)
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
     """Wait for a condition; end the program where it does not come true."""
+    wait_while(lambda: [] if condition() else [what])
+
+
+def wait_while(troubles: Callable[[], list[str]]) -> None:
+    """Wait until there are no troubles; end the program, and name them, where that does not come true."""
     until = time.monotonic() + LIMIT_S
-    while not condition():
+    while found := troubles():
         if time.monotonic() > until:
-            sys.exit(f"not within {LIMIT_S:g} s: {what}")
+            sys.exit(f"not within {LIMIT_S:g} s: {', '.join(found)}")
         time.sleep(LOOK_S)
 
 
@@ -228,6 +240,8 @@ class Stage:
 
     broker: DevBroker
     workers: dict[str, Worker]
+    service: ServedGroup
+    clients: Clients
     feeder: Feeder
     prometheus: Prometheus
     disk: SmallDisk
@@ -239,9 +253,20 @@ class Stage:
         """Longest wait for an alert to fire or to stop."""
         return LIMIT_S * max(1.0, FACTOR / self.factor)
 
-    def all_work(self) -> bool:
-        """Return whether every worker is in the group."""
-        return self.prometheus.total("sum(stream_dedup_up_to_date)") == len(self.workers)
+    def instance_of(self, name: str) -> str:
+        """Return the label of a worker, or of the service (its name is empty)."""
+        return self.workers[name].instance if name in self.workers else self.service.instance
+
+    def troubles(self, alerts: Collection[str]) -> list[str]:
+        """Return what must end before a harm: workers not in the group, a service that does not follow, alerts."""
+        expected = {
+            "stream_dedup_up_to_date": len(self.workers),
+            "stream_dedup_serve_up_to_date": 1,
+            "stream_dedup_groups_following": 1,
+        }
+        found = [name for name, number in expected.items() if self.prometheus.total(f"sum({name})") != number]
+        firing = self.prometheus.firing()
+        return found + [f"{alert} fires: {sorted(firing[alert])}" for alert in alerts if alert in firing]
 
 
 @contextmanager
@@ -252,21 +277,30 @@ def staged(factor: float) -> Iterator[Stage]:
         (folder / "disk").mkdir()
         disk = stack.enter_context(small_disk(folder / "disk", DISK_MIB))
         broker = stack.enter_context(find_broker(BrokerSettings(), own=True))
+        group = GROUP_CONFIG.format(
+            brokers=broker.bootstrap, group=GROUP, partitions=PARTITIONS, transaction_s=TRANSACTION_S
+        )
         workers = {}
         for name in WORKERS:
             index = disk.folder / "index" if name == "b" else folder / name / "index"
-            workers[name] = _worker(folder / name, index, broker.bootstrap)
+            workers[name] = _worker(folder / name, index, group)
             stack.callback(workers[name].kill)
             workers[name].start()
+        service = ServedGroup(folder / "serve", _free_port())
+        service.configure(group)
+        stack.callback(service.kill)
+        service.start()
         instances = [worker.instance for worker in workers.values()]
-        prometheus = stack.enter_context(_prometheus(folder / "prometheus", instances, factor))
+        prometheus = stack.enter_context(_prometheus(folder / "prometheus", instances, service, factor))
         began = time.time()
         wait_until(
             lambda: prometheus.total("sum(stream_dedup_up_to_date)") == len(WORKERS), "the workers are in the group"
         )
         feeder = Feeder(broker.bootstrap)
         stack.callback(feeder.close)
-        yield Stage(broker, workers, feeder, prometheus, disk, began, factor)
+        clients = Clients(service)
+        stack.callback(clients.close)
+        yield Stage(broker, workers, service, clients, feeder, prometheus, disk, began, factor)
 
 
 def _free_port() -> int:
@@ -275,32 +309,26 @@ def _free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def _worker(folder: Path, index: Path, bootstrap: str) -> Worker:
+def _worker(folder: Path, index: Path, group: str) -> Worker:
     folder.mkdir()
     worker = Worker(folder, _free_port(), folder / "worker.toml")
-    worker.config.write_text(
-        CONFIG.format(
-            brokers=bootstrap,
-            group=GROUP,
-            partitions=PARTITIONS,
-            index=index,
-            port=worker.port,
-            transaction_s=TRANSACTION_S,
-        ),
-        "utf-8",
-    )
+    worker.config.write_text(group + WORKER_CONFIG.format(index=index, port=worker.port), "utf-8")
     return worker
 
 
 @contextmanager
-def _prometheus(folder: Path, instances: Sequence[str], factor: float) -> Iterator[Prometheus]:
+def _prometheus(folder: Path, instances: Sequence[str], service: ServedGroup, factor: float) -> Iterator[Prometheus]:
     folder.mkdir()
     pause = f"{max(1, round(FACTOR / factor))}s"
     (folder / "rules.yml").write_text(quickened(RULES.read_text("utf-8"), factor), "utf-8")
     (folder / "prometheus.yml").write_text(
         f"global: {{scrape_interval: {pause}, scrape_timeout: {pause}, evaluation_interval: 1s}}\n"
         "rule_files: [rules.yml]\n"
-        f"scrape_configs: [{{job_name: stream-dedup, static_configs: [{{targets: {_listed(instances)}}}]}}]\n",
+        "scrape_configs:\n"
+        f"  - {{job_name: stream-dedup, static_configs: [{{targets: {_listed(instances)}}}]}}\n"
+        f"  - job_name: stream-dedup-serve\n"
+        f"    authorization: {{credentials_file: {service.token}}}\n"
+        f"    static_configs: [{{targets: {_listed([service.instance])}}}]\n",
         "utf-8",
     )
     served = Prometheus(_free_port())

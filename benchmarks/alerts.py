@@ -2,10 +2,11 @@
 
     make alerts              (ARGS="--factor 20 --only StreamDedupLate StreamDedupStuck")
 
-A development broker, three workers, and Prometheus (Debian's package ``prometheus``) that scrapes them every second.
-All ranges and delays of the alerts are divided by the factor in a copy of the rules, so that an hour is a minute; on a
-machine that is too busy to answer a scrape within a second take a smaller factor, which scrapes less often. A worker
-gets stuck at a step of its engine while a file is there; the disk that gets full is a small one of its own.
+A development broker, three workers, the HTTP service with clients, and Prometheus (Debian's package ``prometheus``)
+that scrapes them every second. All ranges and delays of the alerts are divided by the factor in a copy of the rules, so
+that an hour is a minute; on a machine that is too busy to answer a scrape within a second take a smaller factor, which
+scrapes less often. A worker gets stuck at a step of its engine while a file is there; the disk that gets full is a
+small one of its own.
 ``NOT_DONE`` names the alerts whose harm takes too long for it; deploy/prometheus/alerts_test.yml has their cases.
 
 Prints a table: alert, seconds until it fired, seconds until it stopped. Ends with 1 if one did neither, if one fired
@@ -20,7 +21,18 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from benchmarks.alert_stage import FACTOR, FLOOD_PER_SECOND, LOOK_S, PER_SECOND, Stage, Worker, staged, wait_until
+from benchmarks.alert_service import LONG
+from benchmarks.alert_stage import (
+    FACTOR,
+    FLOOD_PER_SECOND,
+    LOOK_S,
+    PER_SECOND,
+    Stage,
+    Worker,
+    staged,
+    wait_until,
+    wait_while,
+)
 from boards.contents import BOARDS
 from boards.grafana import Query
 
@@ -36,13 +48,17 @@ NOT_DONE = {
 }
 ALWAYS_0 = {
     "stream_dedup_index_cache_bytes": "the index is smaller than RocksDB's write buffers",
+    "stream_dedup_groups_unpublished": "fewer groups change within a second than one transaction publishes",
 }
 """Queries that may stay 0, by what they contain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Harm:
-    """What makes some alerts fire, each about one worker (its name) or about all of them (''), and what stops them."""
+    """What makes some alerts fire, and what stops them.
+
+    Each alert is about one worker, or the service (its name), or about all of them ('').
+    """
 
     alerts: Mapping[str, str]
     do: Callable[[Stage], None]
@@ -99,6 +115,8 @@ def _end_flood(stage: Stage) -> None:
     stage.feeder.is_flood, stage.feeder.per_second = False, PER_SECOND
 
 
+SERVICE = "service"
+
 HARMS = (
     # A worker that commits nothing also holds back the trims of the log.
     Harm(
@@ -121,7 +139,28 @@ HARMS = (
         lambda stage: _each(stage, Worker.kill),
         lambda stage: _each(stage, Worker.start),
     ),
-    Harm({"StreamDedupNotReady": ""}, _lose_broker, _give_broker_back),
+    Harm({"StreamDedupNotReady": "", "StreamDedupServeBehind": SERVICE}, _lose_broker, _give_broker_back),
+    Harm(
+        {"StreamDedupServeDown": ""},
+        lambda stage: stage.service.kill(),
+        lambda stage: stage.service.start(),
+    ),
+    # Two large requests do not fit the queue; one of them takes long.
+    Harm(
+        {"StreamDedupServeRefuses": ""},
+        lambda stage: stage.clients.load(4, ""),
+        lambda stage: stage.clients.relax(),
+    ),
+    Harm(
+        {"StreamDedupServeSlow": ""},
+        lambda stage: stage.clients.load(1, LONG),
+        lambda stage: stage.clients.relax(),
+    ),
+    Harm(
+        {"StreamDedupGroupsBehind": SERVICE},
+        lambda stage: stage.service.damage_groups(),
+        lambda stage: stage.service.make_groups_again(),
+    ),
     Harm(
         {"StreamDedupTransactionsFail": ""},
         lambda stage: _each(stage, lambda worker: worker.slow.touch()),
@@ -149,10 +188,7 @@ HARMED = tuple(alert for harm in HARMS for alert in harm.alerts)
 
 def see(stage: Stage, harm: Harm) -> bool:
     """Do a harm; wait until its alerts fire; end it; wait until they stop; return whether they did."""
-    wait_until(
-        lambda: stage.all_work() and not harm.alerts.keys() & stage.prometheus.firing().keys(),
-        f"all is well before the harm of {', '.join(harm.alerts)}",
-    )
+    wait_while(lambda: [f"before the harm {trouble}" for trouble in stage.troubles(harm.alerts)])
     fired = _times(stage, harm, harm.do, firing=True)
     stopped = _times(stage, harm, harm.heal, firing=False)
     for alert in harm.alerts:
@@ -168,7 +204,7 @@ def _times(stage: Stage, harm: Harm, act: Callable[[Stage], None], *, firing: bo
     while len(seen) < len(harm.alerts) and time.monotonic() - began < stage.limit_s:
         now = stage.prometheus.firing()
         for alert, name in harm.alerts.items():
-            about = {stage.workers[name].instance} if name else now.get(alert, set())
+            about = {stage.instance_of(name)} if name else now.get(alert, set())
             if (now.get(alert) == about) if firing else alert not in now:
                 seen.setdefault(alert, time.monotonic() - began)
         time.sleep(LOOK_S)

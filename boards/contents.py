@@ -5,34 +5,15 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import heatmap, stat
 
 from boards.grafana import Board, Panel, Query
+from boards.promql import ME, RANGE, gauge, quantile, quantiles, rate
+from boards.service import SERVICE
 
-_RATE = "$__rate_interval"
-_ME = 'instance=~"$instance"'
-
-
-def _rate(metric: str, by: str = "", where: str = "") -> str:
-    grouping = f" by ({by})" if by else ""
-    return f"sum{grouping} (rate(stream_dedup_{metric}{{{where}}}[{_RATE}]))"
-
-
-def _quantile(part: float, metric: str, by: str = "le", where: str = "") -> str:
-    return f"histogram_quantile({part}, {_rate(f'{metric}_bucket', by, where)})"
-
-
-def _quantiles(metric: str) -> tuple[Query, ...]:
-    return tuple(Query(_quantile(part, metric), f"{part:.0%}") for part in (0.5, 0.95, 0.99))
-
-
-def _gauge(metric: str, legend: str = "{{instance}}") -> Query:
-    return Query(f"stream_dedup_{metric}{{{_ME}}}", legend)
-
-
-_ALL = _rate("articles_total")
+_ALL = rate("articles_total")
 
 
 def _share(verdict: str) -> str:
     chosen = f'verdict="{verdict}"'
-    return f"{_rate('articles_total', where=chosen)} / {_ALL}"
+    return f"{rate('articles_total', where=chosen)} / {_ALL}"
 
 
 OVERVIEW = Board(
@@ -56,18 +37,18 @@ OVERVIEW = Board(
             "Delay",
             "From the source timestamp to the commit: 95 % of the articles are faster.",
             "s",
-            (Query(_quantile(0.95, "end_to_end_seconds")),),
+            (Query(quantile(0.95, "end_to_end_seconds")),),
             4,
             stat.Panel,
         ),
-        Panel("Verdicts", "Articles a second.", "cps", (Query(_rate("articles_total", "verdict"), "{{verdict}}"),)),
+        Panel("Verdicts", "Articles a second.", "cps", (Query(rate("articles_total", "verdict"), "{{verdict}}"),)),
         Panel(
             "Shares",
             "Part of all articles.",
             "percentunit",
             (Query(_share("duplicate"), "duplicate"), Query(_share("rejected"), "rejected")),
         ),
-        Panel("Delay of articles", "From the source timestamp to the commit.", "s", _quantiles("end_to_end_seconds")),
+        Panel("Delay of articles", "From the source timestamp to the commit.", "s", quantiles("end_to_end_seconds")),
         Panel(
             "Lag",
             "Articles that no worker has polled yet, and batches in flight.",
@@ -81,15 +62,15 @@ OVERVIEW = Board(
             "Rejected, by code",
             "Articles a second; the code is the header dedup.reason.code.",
             "cps",
-            (Query(f"{_rate('rejected_total', 'reason')} > 0", "{{reason}}"),),
+            (Query(f"{rate('rejected_total', 'reason')} > 0", "{{reason}}"),),
         ),
         Panel(
             "Transactions and rebalances",
             "A second. Aborted or unknown transactions repeat articles; none is lost.",
             "cps",
             (
-                Query(_rate("transactions_total", "outcome"), "{{outcome}}"),
-                Query(_rate("rebalances_total"), "rebalances"),
+                Query(rate("transactions_total", "outcome"), "{{outcome}}"),
+                Query(rate("rebalances_total"), "rebalances"),
             ),
         ),
     ),
@@ -104,44 +85,44 @@ DETECTION = Board(
             "Similarity of matches",
             "Estimated cosine. Many at the lower end: read some, and see stream-dedup calibrate.",
             "none",
-            (Query(_rate("match_similarity_bucket", "le"), "{{le}}"),),
+            (Query(rate("match_similarity_bucket", "le"), "{{le}}"),),
             kind=heatmap.Panel,
         ),
         Panel(
             "Distance of matches",
             "Bits: of the signature in directed search, of the fingerprint in exact search.",
             "none",
-            (Query(_rate("match_distance_bucket", "le"), "{{le}}"),),
+            (Query(rate("match_distance_bucket", "le"), "{{le}}"),),
             kind=heatmap.Panel,
         ),
-        Panel("Similarity, quantiles", "Estimated cosine.", "none", _quantiles("match_similarity")),
-        Panel("Distance, quantiles", "Bits.", "none", _quantiles("match_distance")),
+        Panel("Similarity, quantiles", "Estimated cosine.", "none", quantiles("match_similarity")),
+        Panel("Distance, quantiles", "Bits.", "none", quantiles("match_distance")),
         Panel(
             "Kinds of text",
             "Articles fingerprinted a second.",
             "cps",
-            (Query(_rate("texts_total", "kind"), "{{kind}}"),),
+            (Query(rate("texts_total", "kind"), "{{kind}}"),),
         ),
         Panel(
             "Duplicates and updates",
             "A second. An update is a new version of an article with the same id.",
             "cps",
             (
-                Query(_rate("articles_total", where='verdict="duplicate"'), "duplicates"),
-                Query(_rate("updates_total"), "updates"),
+                Query(rate("articles_total", where='verdict="duplicate"'), "duplicates"),
+                Query(rate("updates_total"), "updates"),
             ),
         ),
         Panel(
             "Candidates of a look-up",
             "Entries compared for one article: the mean of each batch.",
             "none",
-            _quantiles("candidates_per_lookup"),
+            quantiles("candidates_per_lookup"),
         ),
         Panel(
             "Posting lists of a look-up",
             "Set by match.probes or match.distance.",
             "none",
-            (Query(f"{_rate('lists_total')} / {_rate('lookups_total')}", "lists"),),
+            (Query(f"{rate('lists_total')} / {rate('lookups_total')}", "lists"),),
         ),
         Panel(
             "Articles in the index",
@@ -170,7 +151,7 @@ WORKER = Board(
             "Stages",
             "Time of a batch in each stage: 95 % are faster. The stage that grew is the bottleneck.",
             "s",
-            (Query(_quantile(0.95, "stage_seconds", "le, stage", _ME), "{{stage}}"),),
+            (Query(quantile(0.95, "stage_seconds", "le, stage", ME), "{{stage}}"),),
         ),
         Panel(
             "Use of the pool",
@@ -178,8 +159,8 @@ WORKER = Board(
             "percentunit",
             (
                 Query(
-                    f"{_rate('pool_busy_seconds_total', 'instance', _ME)} "
-                    f"/ sum by (instance) (stream_dedup_pool_processes{{{_ME}}})",
+                    f"{rate('pool_busy_seconds_total', 'instance', ME)} "
+                    f"/ sum by (instance) (stream_dedup_pool_processes{{{ME}}})",
                     "{{instance}}",
                 ),
             ),
@@ -189,65 +170,65 @@ WORKER = Board(
             "Articles not polled, batches in flight, log records not applied.",
             "none",
             (
-                Query(f"sum by (instance) (stream_dedup_source_lag{{{_ME}}})", "{{instance}} articles"),
-                _gauge("inflight_batches", "{{instance}} batches"),
-                _gauge("log_lag", "{{instance}} log records"),
+                Query(f"sum by (instance) (stream_dedup_source_lag{{{ME}}})", "{{instance}} articles"),
+                gauge("inflight_batches", "{{instance}} batches"),
+                gauge("log_lag", "{{instance}} log records"),
             ),
         ),
         Panel(
             "Log records applied",
             "A second, of all workers' articles.",
             "cps",
-            (Query(_rate("log_records_total", "kind", _ME), "{{kind}}"),),
+            (Query(rate("log_records_total", "kind", ME), "{{kind}}"),),
         ),
-        Panel("Index on disk", "Bytes in RocksDB's tables.", "bytes", (_gauge("index_bytes"),)),
+        Panel("Index on disk", "Bytes in RocksDB's tables.", "bytes", (gauge("index_bytes"),)),
         Panel(
             "Disk of the index",
             "Free space, and the size.",
             "bytes",
-            (_gauge("index_disk_free_bytes", "{{instance}} free"), _gauge("index_disk_bytes", "{{instance}} size")),
+            (gauge("index_disk_free_bytes", "{{instance}} free"), gauge("index_disk_bytes", "{{instance}} size")),
         ),
         Panel(
             "Memory of the index",
             "The image, RocksDB's block cache, and its write buffers.",
             "bytes",
             (
-                _gauge("image_bytes", "{{instance}} image"),
-                _gauge("index_cache_bytes", "{{instance}} block cache"),
-                _gauge("index_unwritten_bytes", "{{instance}} write buffers"),
+                gauge("image_bytes", "{{instance}} image"),
+                gauge("index_cache_bytes", "{{instance}} block cache"),
+                gauge("index_unwritten_bytes", "{{instance}} write buffers"),
             ),
         ),
         Panel(
             "Document numbers used",
             "From 7/8 on: stream-dedup index rebuild.",
             "percentunit",
-            (_gauge("index_numbers_used"),),
+            (gauge("index_numbers_used"),),
         ),
         Panel(
             "Memory of the process",
             "Without the processes that fingerprint.",
             "bytes",
-            (Query(f'process_resident_memory_bytes{{job="stream-dedup", {_ME}}}', "{{instance}}"),),
+            (Query(f'process_resident_memory_bytes{{job="stream-dedup", {ME}}}', "{{instance}}"),),
         ),
         Panel(
             "Processor time of the process",
             "Cores, without the processes that fingerprint.",
             "none",
-            (Query(f'rate(process_cpu_seconds_total{{job="stream-dedup", {_ME}}}[{_RATE}])', "{{instance}}"),),
+            (Query(f'rate(process_cpu_seconds_total{{job="stream-dedup", {ME}}}[{RANGE}])', "{{instance}}"),),
         ),
         Panel(
             "Age of the process",
             "Falls to 0 at each start.",
             "s",
-            (Query(f'time() - process_start_time_seconds{{job="stream-dedup", {_ME}}}', "{{instance}}"),),
+            (Query(f'time() - process_start_time_seconds{{job="stream-dedup", {ME}}}', "{{instance}}"),),
         ),
         Panel(
             "Ended fingerprinting processes",
             "A second, by cause, and articles rejected for it.",
             "cps",
             (
-                Query(_rate("process_restarts_total", "cause", _ME), "{{cause}}"),
-                Query(_rate("poisoned_total", "code", _ME), "rejected: {{code}}"),
+                Query(rate("process_restarts_total", "cause", ME), "{{cause}}"),
+                Query(rate("poisoned_total", "code", ME), "rejected: {{code}}"),
             ),
         ),
         Panel(
@@ -255,8 +236,8 @@ WORKER = Board(
             "Of the process, and its limit.",
             "none",
             (
-                Query(f'process_open_fds{{job="stream-dedup", {_ME}}}', "{{instance}} open"),
-                Query(f'process_max_fds{{job="stream-dedup", {_ME}}}', "{{instance}} limit"),
+                Query(f'process_open_fds{{job="stream-dedup", {ME}}}', "{{instance}} open"),
+                Query(f'process_max_fds{{job="stream-dedup", {ME}}}', "{{instance}} limit"),
             ),
         ),
         Panel(
@@ -265,7 +246,7 @@ WORKER = Board(
             "none",
             (
                 Query(
-                    f"stream_dedup_build_info{{{_ME}}} * on (instance) group_left () stream_dedup_up_to_date{{{_ME}}}",
+                    f"stream_dedup_build_info{{{ME}}} * on (instance) group_left () stream_dedup_up_to_date{{{ME}}}",
                     "{{instance}} {{version}} {{scheme}}",
                 ),
             ),
@@ -274,4 +255,4 @@ WORKER = Board(
     by_instance=True,
 )
 
-BOARDS = (OVERVIEW, DETECTION, WORKER)
+BOARDS = (OVERVIEW, DETECTION, WORKER, SERVICE)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.alert_stage import quickened
 from benchmarks.alerts import HARMED, NOT_DONE
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +54,13 @@ def test_every_alert_has_a_case() -> None:
 def test_every_alert_has_a_harm() -> None:
     """``make alerts`` does it, or says why not."""
     assert sorted([*HARMED, *NOT_DONE]) == sorted(alerts())
+
+
+def test_the_harms_meet_quicker_rules() -> None:
+    """Their ranges, delays and looks ahead are divided: a trend of minutes is not carried on for a day."""
+    rules = "predict_linear(free_bytes[6h], 86400) < 0\nfor: 30m\n"
+    assert quickened(rules, 60) == "predict_linear(free_bytes[360s], 1440) < 0\nfor: 30s\n"
+    assert not re.findall(r"\[\d+[mhd]\]|for: \d+[mh]$|86400", quickened(RULES.read_text("utf-8"), 60), re.MULTILINE)
 
 
 @pytest.mark.slow

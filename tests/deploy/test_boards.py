@@ -8,7 +8,7 @@ import pytest
 
 from boards.contents import BOARDS
 from boards.grafana import FOLDER, Board, board_json
-from tests.deploy.metric_names import unknown_metrics
+from tests.deploy.metric_names import unknown_labels, unknown_metrics
 
 
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
@@ -19,9 +19,10 @@ def test_the_json_is_up_to_date(board: Board) -> None:
 
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
 def test_boards_use_metrics_that_exist(board: Board) -> None:
-    """Every metric named in a query is declared, and every query of the contents is in the JSON."""
+    """Every metric named in a query is declared, with its labels, and every query of the contents is in the JSON."""
     queries = [query.expr for panel in board.panels for query in panel.queries]
     assert unknown_metrics("\n".join(queries)) == set()
+    assert unknown_labels("\n".join(queries)) == set()
     written = [target["expr"] for panel in json.loads(board_json(board))["panels"] for target in panel["targets"]]
     assert written == queries
 

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import kubernetes_validate
 import pytest
-import yaml
 
-from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.worker.worker import FORCED_EXTRA_S
+from tests.deploy.manifests import (
+    DEPLOY,
+    FOLDER,
+    MANIFESTS,
+    NO_RIGHTS,
+    POD_MONITORS,
+    foreign_selectors,
+    from_namespace,
+    manifest,
+    probe_s,
+)
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
-FOLDER = DEPLOY / "kubernetes"
-NO_MANIFESTS = ("kustomization.yaml", "podmonitor.yaml")
-"""The one is read by kustomize, the other by the Prometheus operator: the schemas of Kubernetes have neither."""
 VERSIONS = kubernetes_validate.utils.all_versions()[-3:]
 
 # The fields that we use, of the custom resource definition of the Prometheus operator.
@@ -47,6 +50,23 @@ POD_MONITOR = {
                             "port": {"type": "string"},
                             "path": {"type": "string"},
                             "interval": {"type": "string", "pattern": r"^(\d+(ms|s|m|h))+$"},
+                            "authorization": {
+                                "type": "object",
+                                "additionalProperties": False,
+                                "properties": {
+                                    "type": {"type": "string"},
+                                    "credentials": {
+                                        "type": "object",
+                                        "required": ["key"],
+                                        "additionalProperties": False,
+                                        "properties": {
+                                            "name": {"type": "string"},
+                                            "key": {"type": "string"},
+                                            "optional": {"type": "boolean"},
+                                        },
+                                    },
+                                },
+                            },
                         },
                     },
                 },
@@ -56,25 +76,9 @@ POD_MONITOR = {
 }
 
 
-def manifest(name: str) -> Any:  # noqa: ANN401 - what a YAML file has
-    return yaml.safe_load((FOLDER / name).read_text("utf-8"))
-
-
-MANIFESTS = sorted(path.name for path in FOLDER.glob("*.yaml") if path.name not in NO_MANIFESTS)
 STATEFUL_SET = manifest("statefulset.yaml")["spec"]
 POD = STATEFUL_SET["template"]["spec"]
 (WORKER,) = POD["containers"]
-
-
-@pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
-    """The configuration of the manifests, with secrets in a folder of this machine."""
-    folder = tmp_path_factory.mktemp("secret")
-    for name in ("password", "ca.crt"):
-        (folder / name).write_text("secret\n")
-    text = (FOLDER / "worker.toml").read_text("utf-8")
-    (folder / "worker.toml").write_text(text.replace("/etc/stream-dedup/kafka", str(folder)))
-    return load_config(folder / "worker.toml", environment={})
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -84,9 +88,10 @@ def test_manifests_are_valid(name: str, version: str) -> None:
     kubernetes_validate.validate(manifest(name), version, strict=True)
 
 
-def test_pod_monitor() -> None:
-    """The PodMonitor has fields that the Prometheus operator documents, and no other."""
-    jsonschema.validate(manifest("podmonitor.yaml"), POD_MONITOR)
+@pytest.mark.parametrize("name", POD_MONITORS)
+def test_pod_monitor(name: str) -> None:
+    """A PodMonitor has fields that the Prometheus operator documents, and no other."""
+    jsonschema.validate(manifest(name), POD_MONITOR)
 
 
 def test_kustomization_has_every_manifest() -> None:
@@ -97,26 +102,14 @@ def test_kustomization_has_every_manifest() -> None:
     assert [name for name in files if not (FOLDER / name).is_file()] == []
 
 
-def selectors(node: object) -> Iterator[dict[str, str]]:
-    """Every selector of pods in a manifest."""
-    if isinstance(node, dict):
-        yield from (node[key] for key in ("matchLabels", "selector") if isinstance(node.get(key), dict))
-        for value in node.values():
-            yield from selectors(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from selectors(value)
-
-
 @pytest.mark.parametrize(
     "name", ["service.yaml", "statefulset.yaml", "poddisruptionbudget.yaml", "networkpolicy.yaml", "podmonitor.yaml"]
 )
 def test_selectors_find_the_workers(name: str) -> None:
     """Every selector is a label of the pods, or the one of the namespace of Prometheus."""
     labels = STATEFUL_SET["template"]["metadata"]["labels"]
-    found = [given for given in selectors(manifest(name)) if "matchLabels" not in given]
-    assert labels in found
-    assert [given for given in found if given not in (labels, {"kubernetes.io/metadata.name": "monitoring"})] == []
+    foreign = [from_namespace("monitoring")] if name == "networkpolicy.yaml" else []
+    assert foreign_selectors(name, labels) == foreign
 
 
 def test_two_groups_are_told_apart() -> None:
@@ -142,11 +135,7 @@ def test_user_and_port_of_the_image() -> None:
 def test_no_rights() -> None:
     """The container has no capability, no privilege, no token, and writes to its volumes only."""
     assert POD["automountServiceAccountToken"] is False
-    assert WORKER["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
+    assert WORKER["securityContext"] == NO_RIGHTS
 
 
 def test_files_are_where_the_configuration_looks() -> None:
@@ -162,18 +151,12 @@ def test_files_are_where_the_configuration_looks() -> None:
     assert Path(index[1]).parent == Path(mounts["data"])
 
 
-def probe_s(name: str) -> int:
-    """Seconds after which a probe that fails has an effect."""
-    probe = WORKER[name]
-    return int(probe["periodSeconds"] * probe["failureThreshold"])
-
-
 def test_times_fit_the_program(config: Config) -> None:
     """A stop ends before the pod is killed, and a rebalance before the next pod is replaced."""
     assert POD["terminationGracePeriodSeconds"] > config.worker.shutdown_s + FORCED_EXTRA_S
     assert STATEFUL_SET["minReadySeconds"] > config.kafka.session_timeout_s
-    assert probe_s("startupProbe") == 60
-    assert probe_s("livenessProbe") == 30
+    assert probe_s(WORKER["startupProbe"]) == 60
+    assert probe_s(WORKER["livenessProbe"]) == 30
 
 
 def test_secrets_are_files(config: Config) -> None:
