@@ -16,14 +16,16 @@
 #             (ARGS="--factor 20 --only StreamDedupLate")
 # make docs   the documentation as a site, build/site/index.html; every link checked
 # make boards  the Grafana boards in deploy/grafana, from boards/
-# make image  the worker's container image; make check-image: it runs read-only and without rights; make kafka-image: Kafka's, where apache/kafka cannot be pulled
+# make image  the container image of workers and service; make check-image: it runs read-only and without rights;
+#             make check-compose: deploy/compose.yml with it, for real; make kafka-image, make prometheus-image: where
+#             apache/kafka and prom/prometheus cannot be pulled
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Test processes side by side: one more than there are cores where tests wait for a broker. 0 for none (to see a test's
+# Test processes side by side: two more than there are cores where tests wait for a broker. 0 for none (to see a test's
 # output as it comes, or for a debugger).
-JOBS ?= $(shell echo $$(( $$(nproc) + $(if $(findstring not broker,$(ARGS)),0,1) )))
+JOBS ?= $(shell echo $$(( $$(nproc) + $(if $(findstring not broker,$(ARGS)),0,2) )))
 # More for pytest or the run: make test ARGS="-k keeper", make quality ARGS="--only comments"
 ARGS ?=
 
@@ -34,7 +36,7 @@ PROMETHEUS_IMAGE ?= stream-dedup/prometheus
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-full test-cluster test-spark lint bench quality fuzz simulate soak alerts boards docs image check-image kafka-image prometheus-image clean
+.PHONY: help setup run demo test test-full test-cluster test-spark lint bench quality fuzz simulate soak alerts boards docs image check-image check-compose kafka-image prometheus-image clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -109,6 +111,9 @@ image:
 
 check-image:
 	@deploy/check-image $(IMAGE)
+
+check-compose:
+	@deploy/check-compose
 
 # The context is made by tar: the jars come from the cache, and no builder but the classic one is needed.
 kafka-image: setup

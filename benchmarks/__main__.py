@@ -5,13 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 
-PARTS = ("fingerprint", "index", "pipeline")
+PARTS = (
+    ("fingerprint",),
+    ("index",),
+    ("pipeline",),
+    ("groups", "--sizes", "10000,100000"),
+    ("serve", "--articles", "100000", "--seconds", "10", "--agree", "300"),
+)
+"""Names and arguments; groups and the service at sizes that take a minute or two."""
 
 
 def main() -> int:
-    for part in PARTS:
-        print(f"\n## python -m benchmarks.{part}\n", flush=True)
-        done = subprocess.run([sys.executable, "-m", f"benchmarks.{part}"], check=False)
+    for name, *arguments in PARTS:
+        print(f"\n## {' '.join(('python -m', f'benchmarks.{name}', *arguments))}\n", flush=True)
+        done = subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *arguments], check=False)
         if done.returncode:
             return done.returncode
     return 0

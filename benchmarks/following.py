@@ -16,13 +16,13 @@ the client is part of them.
 from __future__ import annotations
 
 import argparse
-import os
 import resource
 import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.processes import processor_s_of
 from benchmarks.seeding import start_seed
 from benchmarks.stream import Stream
 from stream_dedup.config.model import Config
@@ -68,7 +68,7 @@ def main() -> None:
         index.apply([rules])
         size = 0
         for step in range(STEPS):
-            raws = [stream.record()[0] for _ in range(part)]
+            raws = [stream.record() for _ in range(part)]
             size += sum(len(record.raw) for record in raws)
             row = _followed(index, raws, step * part * options.batch)
             print(f"| {row.held:,} | {row.decoding:.1f} | {row.applying:.1f} | {row.decoding + row.applying:.1f} |")
@@ -88,9 +88,9 @@ def _follow_broker(articles: int) -> None:
     ):
         worker = made.start()
         made.wait_joined()
-        begun = _processor_s_of(worker)
+        begun = processor_s_of(worker.pid)
         time.sleep(IDLE_S)
-        idle = (_processor_s_of(worker) - begun) / IDLE_S
+        idle = (processor_s_of(worker.pid) - begun) / IDLE_S
         print(f"\na worker on a broker: {idle:.1%} of a core while nothing comes\n")
         print("| articles held | processor time an article, µs |")
         print("| ---: | ---: |")
@@ -104,18 +104,13 @@ def _followed_on_broker(made: Pipeline, worker: ForkedProcess, half: int, articl
     """Seed articles; return the processor time that the worker took for each, in microseconds."""
     archive = made.folder / f"archive-{half}.jsonl"
     archive.write_text("\n".join(f'{{"id": "{half}/{at}", "text": "{half}x{at}"}}' for at in range(articles)) + "\n")
-    begun, began = _processor_s_of(worker), time.monotonic()
+    begun, began = processor_s_of(worker.pid), time.monotonic()
     assert start_seed(made, archive).wait() == EXIT_OK
     # Its verdict is given when the worker has applied everything that was logged before.
     made.produce([(None, b'{"text": "the last one"}')])
     made.wait_done(CAUGHT_UP_S)
-    used = _processor_s_of(worker) - begun - idle * (time.monotonic() - began)
+    used = processor_s_of(worker.pid) - begun - idle * (time.monotonic() - began)
     return used / articles * 1e6
-
-
-def _processor_s_of(worker: ForkedProcess) -> float:
-    fields = Path(f"/proc/{worker.pid}/stat").read_text().rpartition(") ")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _followed(index: LogIndex, records: list[LogRecord], held: int) -> Measured:

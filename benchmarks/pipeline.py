@@ -27,7 +27,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -78,7 +78,7 @@ class Bench:
         admin.create_topics([NewTopic(topic, PARTITIONS, 1, topic_configs=OUTPUT_SETTINGS) for topic in self.outputs])
         admin.close()
 
-    def feed(self, values: list[bytes], rate: float = 0.0) -> None:
+    def feed(self, values: Iterable[bytes], rate: float = 0.0) -> None:
         """Produce the values, at so many a second where a rate is given."""
         producer = make_producer(self.config.kafka, linger_ms=2, batch_size=256 << 10)
         begun = time.monotonic()
@@ -234,14 +234,15 @@ def measure_latency(
     bench.feed(values, rate)
     records = bench.drain(50 + len(values))
     end_worker(worker)
-    begun = min(_source_time(record) for record in records[50:])
+    begun = min(source_time(record) for record in records[50:])
     delays = [
-        record.timestamp - _source_time(record) for record in records if _source_time(record) > begun + WARM_UP_S * 1000
+        record.timestamp - source_time(record) for record in records if source_time(record) > begun + WARM_UP_S * 1000
     ]
     return float(np.percentile(delays, 50)), float(np.percentile(delays, 99))
 
 
-def _source_time(record: Any) -> int:  # noqa: ANN401 - the client's record
+def source_time(record: Any) -> int:  # noqa: ANN401 - the client's record
+    """Append time, ms, of the article of an output."""
     return int(dict(record.headers)["dedup.source.timestamp"])
 
 

@@ -7,11 +7,12 @@ project, so that they work where a file is. Here they become those of the site:
 * A link to any other file or folder of the project becomes its text, with the path.
 * Comments, which are for the tests, are left out.
 * A page of ``WIDE`` has no table of contents.
-* A link to a file that does not exist is left as it is: MkDocs reports it, and a strict build fails.
+* A link to a file that does not exist is a warning, also if the site has a page there: a strict build fails.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -29,11 +30,13 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "benchmarks/README.md": "benchmarks/index.md",
     "benchmarks/quality.md": "benchmarks/quality.md",
+    "benchmarks/widths.md": "benchmarks/widths.md",
     "benchmarks/reliability.md": "benchmarks/reliability.md",
 }
 """Files of the project, and the pages of the site that they are."""
 WIDE = {"reference/configuration.md", "reference/metrics.md"}
 """Pages that are one wide table: they have the room of the table of contents too."""
+_log = logging.getLogger("mkdocs.hooks.outside")
 _SOURCES = {page: source for source, page in PAGES.items()}
 _FENCE = re.compile(r"^ *(```+)")
 _COMMENT = re.compile(r"^ *<!-- .* -->$")
@@ -73,8 +76,11 @@ def _site_link(found: re.Match[str], page: str) -> str:
         return found[0]
     source = _SOURCES.get(page, DOCS + page)
     target = os.path.normpath(PurePosixPath(source).parent / path)
+    if not (ROOT / target).exists():
+        _log.warning("%s: there is no file %s, the target of the link %s", source, target, found[0])
+        return found[0]
     site = PAGES.get(target) or (target.removeprefix(DOCS) if target.startswith(DOCS) else None)
     if site is None:
-        return f"{text} (`{target}`)" if (ROOT / target).exists() and text != target else text
+        return f"{text} (`{target}`)" if text != target else text
     relative = os.path.relpath(site, PurePosixPath(page).parent)
     return f"{image}[{text}]({relative}{hash_mark}{anchor})"

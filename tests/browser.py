@@ -9,7 +9,11 @@ from contextlib import contextmanager
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service as Driver
 
+from tests.waiting import wait_until
+
 CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+SHOWN_S = 20.0
+"""For a page to show what it is to show."""
 NO_BROWSER = "no chromium with its chromedriver is here (apt install chromium chromium-driver)"
 FLAGS = (
     "--headless=new",
@@ -56,3 +60,15 @@ def resize(browser: Chrome, width: int, height: int) -> None:
 def console(browser: Chrome) -> list[str]:
     """Return, once, what the console said: errors of scripts, refused contents, failed requests."""
     return [str(entry["message"]) for entry in browser.get_log("browser")]  # type: ignore[no-untyped-call] # selenium says no type
+
+
+def wait_loaded(browser: Chrome, address: str, limit_s: float = SHOWN_S) -> None:
+    """Open a page, and wait until its scripts have run; what the console said before is forgotten."""
+    console(browser)
+    browser.get(address)
+    wait_until(lambda: bool(browser.execute_script("return document.readyState === 'complete'")), limit_s, address)
+
+
+def shown(browser: Chrome, selector: str) -> str:
+    """Return the text of an element as a reader sees it."""
+    return str(browser.find_element("css selector", selector).text)

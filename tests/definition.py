@@ -63,7 +63,7 @@ def near_by_definition(
 
     ``entries`` ends with the queries; ``margins`` has a row for each.
     """
-    search = PlainSearch(entries, rules[0].scheme.tables if rules else 4)
+    search = PlainSearch(entries, rules[0].scheme if rules else None)
     first = len(entries) - len(before)
     near: list[Near] = [[] for _ in before]
     for number in np.argsort(before, kind="stable").tolist():

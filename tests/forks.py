@@ -17,6 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,8 @@ from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[1]
 MAX_REQUEST_BYTES = 150_000
+MAX_DESCRIPTORS = 5
+"""Standard streams, and what else a process takes over: the connection and the lifeline of a pool's child."""
 CRASHED = 70
 """Exit code of a process that ended with an exception."""
 
@@ -42,9 +45,10 @@ class ForkedProcess:
 
     def poll(self) -> int | None:
         """Return the exit code, negative for a signal, or None while the process runs."""
-        if self.returncode is None:
-            self.returncode = self._forks.request({"poll": self.pid})
-        return self.returncode
+        with self._forks.lock:  # the exit code can be asked for once
+            if self.returncode is None:
+                self.returncode = self._forks.request({"poll": self.pid})
+            return self.returncode
 
     def wait(self, limit_s: float = 60) -> int:
         """Return the exit code.
@@ -71,14 +75,11 @@ class ForkedProcess:
 
 
 class Forks:
-    """The forking process, seen from the tests."""
+    """A forking process, seen from the one that asks it. Any thread."""
 
-    def __init__(self) -> None:
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            command = [sys.executable, "-m", "tests.forks", str(theirs.fileno())]
-            threads = {"OPENBLAS_NUM_THREADS": "1"}
-            self._process = subprocess.Popen(command, cwd=ROOT, env=os.environ | threads, pass_fds=[theirs.fileno()])
+    def __init__(self, connection: socket.socket) -> None:
+        self.lock = threading.RLock()
+        self._socket = connection
 
     def start(
         self, function: str, args: Sequence[str], streams: Sequence[int], error: Path | None = None
@@ -88,34 +89,54 @@ class Forks:
         Args:
             function: ``module:name``; called with the arguments, it returns the exit code.
             args: its arguments.
-            streams: descriptors of its standard input, output and error.
+            streams: descriptors of its standard input, output and error; those of more are given as further arguments.
             error: the file behind the last of them, if it is one.
         """
         pid = self.request({"function": function, "args": list(args)}, streams)
         return ForkedProcess(self, int(pid), error)
 
     def request(self, request: dict[str, Any], streams: Sequence[int] = ()) -> Any:  # noqa: ANN401 - an answer in JSON
-        socket.send_fds(self._socket, [json.dumps(request).encode()], streams)
-        return json.loads(self._socket.recv(MAX_REQUEST_BYTES))
+        with self.lock:
+            socket.send_fds(self._socket, [json.dumps(request).encode()], streams)
+            return json.loads(self._socket.recv(MAX_REQUEST_BYTES))
 
     def close(self) -> None:
+        """Let it kill its processes, and end."""
         self._socket.close()
-        self._process.wait()
 
 
 @cache
 def forks() -> Forks:
     """Return the process that others are forked from: one for each test process, ended with it."""
-    made = Forks()
-    atexit.register(made.close)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        command = [sys.executable, "-m", "tests.forks", str(theirs.fileno())]
+        environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, pass_fds=[theirs.fileno()])
+    made = Forks(ours)
+    atexit.register(process.wait)
+    atexit.register(made.close)  # before it, for the last comes first
     return made
+
+
+def fork_forks() -> Forks:
+    """Return a copy of this process, which forks others and ends with this one; call it before there are threads."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if not os.fork():
+        try:
+            ours.close()
+            serve(theirs)
+        finally:
+            os._exit(0)
+    theirs.close()
+    return Forks(ours)
 
 
 def serve(connection: socket.socket) -> None:
     """Answer requests until the connection closes, then kill the processes that still run."""
     running: set[int] = set()
     while True:
-        message, streams, _, _ = socket.recv_fds(connection, MAX_REQUEST_BYTES, 3)
+        message, streams, _, _ = socket.recv_fds(connection, MAX_REQUEST_BYTES, MAX_DESCRIPTORS)
         if not message:
             break
         request = json.loads(message)
@@ -140,10 +161,10 @@ def _fork(function: str, args: Sequence[str], streams: Sequence[int], connection
     code: object = CRASHED
     try:
         connection.close()
-        _take_streams(streams)
+        _take_streams(streams[:3])
         signal.signal(signal.SIGINT, signal.default_int_handler)
         module, _, name = function.partition(":")
-        code = getattr(importlib.import_module(module), name)(*args)
+        code = getattr(importlib.import_module(module), name)(*args, *map(str, streams[3:]))
     except SystemExit as ended:
         code = ended.code
     except BaseException:  # noqa: BLE001 - as an interpreter that ends with a traceback

@@ -34,11 +34,12 @@ REJECTED = None
 """A fingerprint of None means a rejected record, 0 a text without features."""
 
 
-def scheme_of(tables: int, sketch_bytes: int = 0, *, form: bool = False) -> Scheme:
-    """A scheme of so many tables, and of sketches of so many bytes, whose end is a form or not."""
+def scheme_of(tables: int, sketch_bytes: int = 0, *, form: bool = False, block_bits: int = 16) -> Scheme:
+    """A scheme of so many tables with keys of so many bits, and of sketches of so many bytes, with a form or not."""
+    width = "" if block_bits == 16 else f'"block_bits":{block_bits},'
     sketch = f'"sketch":["sketch/1",{sketch_bytes}],' if sketch_bytes else ""
     form_key = '"form":"form/1",' if form else ""
-    return Scheme("article", 1, f'{{{form_key}{sketch}"tables":{tables}}}')
+    return Scheme("article", 1, f'{{{width}{form_key}{sketch}"tables":{tables}}}')
 
 
 def rules(revision: int = 1, **settings: Any) -> Rules:  # noqa: ANN401 - fields of Rules

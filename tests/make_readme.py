@@ -28,8 +28,11 @@ from stream_dedup.core import columns, entry, headers, reasons, rules
 from stream_dedup.core.model import MAX_ROWS
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.exit_codes import MEANINGS
+from stream_dedup.groups.group_metrics import GROUP_DECLARATIONS
 from stream_dedup.metrics.metrics import DECLARATIONS
 from stream_dedup.serve.serve_metrics import SERVE_DECLARATIONS
+from stream_dedup.sizing.measured import COSTS_MEASURED
+from stream_dedup.sizing.text import width_rows
 from tests.broker.rights import acls_part
 from tests.code_reference import http_part, python_part
 from tests.markdown import table
@@ -119,6 +122,11 @@ def serve_metrics_part() -> str:
     return _metrics(SERVE_DECLARATIONS)
 
 
+def group_metrics_part() -> str:
+    """Returns the table of the metrics of what follows the outputs into groups."""
+    return _metrics(GROUP_DECLARATIONS)
+
+
 def _metrics(declarations: Iterable[Any]) -> str:
     rows = (
         (
@@ -131,6 +139,17 @@ def _metrics(declarations: Iterable[Any]) -> str:
         for declared in declarations
     )
     return table(("metric", "kind", "labels", "meaning", "when it moves"), rows)
+
+
+def sizing_costs_part() -> str:
+    """Returns the table of the costs that ``size`` computes with."""
+    rows = ((one.of, f"{one.value:,g} {one.unit}", f"`{one.command}`") for one in COSTS_MEASURED)
+    return table(("cost of", "", "measured by"), rows)
+
+
+def sizing_widths_part() -> str:
+    """Returns the table of the widths of keys, and from which size on each pays."""
+    return table(("bits", "tables", "look-ups", "found", "costs least from, articles held"), width_rows())
 
 
 def audit_findings_part() -> str:
@@ -207,12 +226,15 @@ PARTS = {
     "exit codes": Part(DOCS / "reference/exit-codes.md", exit_codes_part),
     "keys": Part(DOCS / "reference/configuration.md", keys_part),
     "metrics": Part(DOCS / "reference/metrics.md", metrics_part),
-    "serve metrics": Part(DOCS / "http-api.md", serve_metrics_part),
+    "serve metrics": Part(DOCS / "reference/metrics.md", serve_metrics_part),
+    "group metrics": Part(DOCS / "reference/metrics.md", group_metrics_part),
     "headers": Part(DOCS / "reference/records.md", headers_part),
     "reasons": Part(DOCS / "reference/records.md", reasons_part),
     "log records": Part(DOCS / "reference/log-format.md", records_part),
     "log columns": Part(DOCS / "reference/log-format.md", columns_part),
     "log rules": Part(DOCS / "reference/log-format.md", rules_part),
+    "sizing costs": Part(DOCS / "sizing.md", sizing_costs_part),
+    "sizing widths": Part(DOCS / "sizing.md", sizing_widths_part),
     "acls": Part(DOCS / "acls.md", acls_part),
     "requests": Part(DOCS / "reference/http.md", http_part),
     "python": Part(DOCS / "reference/python.md", python_part),

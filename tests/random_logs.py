@@ -26,9 +26,11 @@ from stream_dedup.core.model import (
     group_of,
     log_position,
 )
-from stream_dedup.core.rules import DIRECTED, Rules
+from stream_dedup.core.rules import DIRECTED, Rules, greatest_distance
 from tests.logs import OTHER_TOPIC, SCHEME, START_TIME, TOPIC, Entry, entries_batch, record, scheme_of
 
+KEY_BITS = (16, 16, 20, 24)
+"""Bits of a block, as random logs have them."""
 SOURCES = [(TOPIC, 0), (TOPIC, 1), (OTHER_TOPIC, 0), (OTHER_TOPIC, 1)]
 FINGERPRINT_START = SIGNATURE_BITS - FINGERPRINT_BITS
 """Lowest bit of the fingerprint in the signature as a whole number."""
@@ -243,7 +245,7 @@ class RandomSteps:
         rules = Rules(
             scheme=self.log.scheme,
             revision=revision,
-            distance=rng.randint(0, 11),
+            distance=min(rng.randint(0, 11), greatest_distance(self.log.scheme.block_bits)),
             window_ms=rng.choice(windows),
             bucket_limit=rng.choice([1, 2, 3, 5, 10, 16_384]),
             featureless=rng.choice(["unique", "rejected"]),
@@ -324,7 +326,8 @@ def random_log(
     withdrawals = seed % 2 == 1
     bounds = random.Random(f"bounds of {seed}") if withdrawals else None
     sketch_bytes = bounds.choice([0, 8, 16, 32]) if bounds else 0
-    scheme = scheme_of(tables, sketch_bytes, form=sketch_bytes > FORM_BYTES and seed % 4 == 1)
+    form, block_bits = sketch_bytes > FORM_BYTES and seed % 4 == 1, random.Random(f"keys of {seed}").choice(KEY_BITS)
+    scheme = scheme_of(tables, sketch_bytes, form=form, block_bits=block_bits)
     log = RandomLog(rng, tables, centres, most_rows=8, step=100, runs_back=runs_back, scheme=scheme, time=1_000_000)
     log.seeds = withdrawals
     return RandomSteps(log, trims, copies, shrinking, withdrawals, bounds).grow()

@@ -13,6 +13,7 @@ from stream_dedup.config.keys import accepted_values, all_keys
 from stream_dedup.config.model import Config
 from stream_dedup.core import headers
 from stream_dedup.exit_codes import MEANINGS
+from stream_dedup.groups.group_metrics import GROUP_DECLARATIONS
 from stream_dedup.metrics.metrics import DECLARATIONS
 from stream_dedup.serve.serve_metrics import SERVE_DECLARATIONS
 from tests.make_readme import EVERYWHERE, PARTS, README, all_commands, flags_of, written
@@ -53,10 +54,11 @@ def test_the_reference_has_every_flag(name: str) -> None:
 
 
 def test_flags_of_every_command_are_described_once() -> None:
-    """Before the first command. Completion and broker do not have them."""
+    """Before the first command. Size, completion and broker do not have them."""
     intro = PARTS["commands"].page.read_text("utf-8").partition("<!-- generated")[0]
     assert all(f"`{flag} " in intro for flag in EVERYWHERE)
     assert [name for name, command in LEAVES.items() if not flags_of(command).keys() >= set(EVERYWHERE)] == [
+        "size",
         "completion",
         "broker",
     ]
@@ -67,6 +69,7 @@ def test_the_reference_has_every_key_metric_header_and_exit_code() -> None:
     assert first_cells("keys") == [name for name, _ in all_keys(Config)]
     assert first_cells("metrics") == [declared.full_name for declared in DECLARATIONS]
     assert first_cells("serve metrics") == [declared.full_name for declared in SERVE_DECLARATIONS]
+    assert first_cells("group metrics") == [declared.full_name for declared in GROUP_DECLARATIONS]
     assert set(first_cells("headers")) == {value for name, value in vars(headers).items() if _is_header(name, value)}
     assert first_cells("exit codes") == [str(code) for code in MEANINGS]
     assert set(EXIT_CODES.values()) <= set(MEANINGS)

@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from statistics import median
 
 import orjson
 from datasketch import MinHash
 
+from benchmarks.index_report import Figure, Searched, read_figures
 from benchmarks.quality import data, lsh, peers, report
 from benchmarks.quality.report import Aim
 from benchmarks.quality.seeds import alone
@@ -55,9 +58,11 @@ def measure_index(_seeds: list[int]) -> tuple[str, list[Aim]]:
     for name, flags in INDEX_RUNS.items():
         searches = f"--probes={INDEX_PROBES},{PROFILES['article'].probes}"
         given = (*flags, searches, "--distances=", "--no-peer")
-        told = _run("benchmarks.index", *given)
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder, "figures.jsonl")
+            told = _run("benchmarks.index", *given, "--out", str(out))
+            aims += _index_aims(name, read_figures(out))
         parts += [f"{name}: `python -m benchmarks.index {' '.join(given)}`\n", told.strip(), ""]
-        aims += _index_aims(name, told)
     return "\n".join([*parts, alone(lsh.section, "MinHash LSH")]), aims
 
 
@@ -138,15 +143,14 @@ def _minhash(size: int) -> Work:
     return run
 
 
-def _index_aims(where: str, told: str) -> list[Aim]:
-    """Means over batches: the folding of lists is in them."""
+def _index_aims(where: str, figures: Iterable[Figure]) -> list[Aim]:
+    """Means over batches: the merging of runs is in them."""
     aims = []
-    for row in _rows(told):
-        if len(row) > 3 and row[1] == f"{INDEX_PROBES} probes":
-            articles = int(row[0].replace(",", ""))
-            size = 10 ** round(math.log10(articles))
-            value = float(row[4].replace(",", ""))
-            aims.append(Aim(f"{where}, {size:,} articles: µs, mean", value, most=INDEX_AIMS[where, size], digits=1))
+    for one in figures:
+        if isinstance(one, Searched) and one.lookups == INDEX_PROBES:
+            size = 10 ** round(math.log10(one.articles))
+            name = f"{where}, {size:,} articles: µs, mean"
+            aims.append(Aim(name, one.mean_us, most=INDEX_AIMS[where, size], digits=1))
     return aims
 
 

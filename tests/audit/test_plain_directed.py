@@ -14,7 +14,7 @@ import pytest
 from stream_dedup.core.costs import COSTS
 from stream_dedup.core.model import Status, group_of
 from stream_dedup.core.probes import KEY_FACTORS, SURE_BITS, SUREST_BITS, WORD_SIEVE_BITS
-from stream_dedup.core.rules import MAX_MASKS, Rules
+from stream_dedup.core.rules import Rules, most_probes
 from tests.audit.pairs import FAR_BITS, A, asked, bits, in_block, log_with, spread
 from tests.logs import Entry, directed_rules, judged, said, scheme_of
 
@@ -71,7 +71,7 @@ def test_margins_of_the_one_that_asks() -> None:
 @pytest.mark.parametrize(("flips", "verdict"), [((0, 5, 9), "d0@15"), ((0, 5, 9, 12), "u")])
 def test_masks_flip_three_bits_at_most(flips: tuple[int, ...], verdict: str) -> None:
     """Four bits of one block are out of reach of the longest plan, three are not."""
-    rules = directed_rules(probes=4 * MAX_MASKS)
+    rules = directed_rules(probes=most_probes(4, 16))
     assert asked(rules, Entry(A ^ bits(*flips) ^ spread(0)), Entry(A, cheap(*range(16)))) == verdict
 
 
@@ -132,7 +132,7 @@ SURE = [SUREST_BITS * ["f"], (SURE_BITS - SUREST_BITS) * ["8"], (64 - SURE_BITS)
 def test_the_sieve_counts_sure_bits_and_the_surest_twice(flipped: Sequence[int], verdict: str) -> None:
     """Where the scheme has sketches: up to 10, and not one more; what the article is not sure of does not count."""
     margins = "".join(chain.from_iterable(SURE))
-    rules = directed_rules(scheme=scheme_of(4, 16), probes=4 * MAX_MASKS)
+    rules = directed_rules(scheme=scheme_of(4, 16), probes=most_probes(4, 16))
     assert asked(rules, Entry(A ^ bits(*flipped), "0" * 64), Entry(A, margins)) == verdict
 
 
@@ -140,7 +140,7 @@ def test_the_sieve_counts_sure_bits_and_the_surest_twice(flipped: Sequence[int],
 def test_the_margins_of_the_article_that_asks_decide(sure: Sequence[int], verdict: str) -> None:
     """Six of its surest bits differ; and the same six where the other entry is the sure one."""
     own, other = cheap(*(bit for bit in range(64) if bit not in sure)), cheap(*range(22, 64))
-    rules = directed_rules(scheme=scheme_of(4, 16), probes=4 * MAX_MASKS)
+    rules = directed_rules(scheme=scheme_of(4, 16), probes=most_probes(4, 16))
     assert asked(rules, Entry(A ^ bits(*range(6)), other), Entry(A, own)) == verdict
 
 
@@ -150,7 +150,7 @@ def test_the_margins_of_the_article_that_asks_decide(sure: Sequence[int], verdic
 )
 def test_among_equal_margins_the_lower_bit_is_surer(position: int, others: int, verdict: str) -> None:
     """Of equal margins bits 0 to 21 count twice, bits up to 41 once, as the others here do, and the rest not."""
-    rules = directed_rules(scheme=scheme_of(4, 16), probes=4 * MAX_MASKS)
+    rules = directed_rules(scheme=scheme_of(4, 16), probes=most_probes(4, 16))
     assert asked(rules, Entry(A ^ bits(position, *range(24, 24 + others))), Entry(A, "f" * 64)) == verdict
 
 

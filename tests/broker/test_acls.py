@@ -87,6 +87,7 @@ def group(secured: Secured, tmp_path: Path) -> Iterator[SecuredGroup]:
         yield group
 
 
+@pytest.mark.full  # the tests below have the rights of each part; all commands in turn take longest of all tests
 def test_every_command_with_its_rights(group: SecuredGroup, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """From making the topics to the audit: each command does its work with the rights of the page and no others."""
     for command, user in USERS.items():

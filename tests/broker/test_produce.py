@@ -18,6 +18,7 @@ from stream_dedup.broker.produce import produce_lines
 from stream_dedup.broker.topics import create_topics
 from stream_dedup.cli import run
 from stream_dedup.config.model import Config
+from stream_dedup.errors import UserError
 from stream_dedup.exit_codes import EXIT_OK, EXIT_USER
 
 
@@ -55,6 +56,15 @@ def test_lines_go_as_they_are(
         (None, b"[1]"),
         (b"last", b'{"id": "last"}'),
     ]
+
+
+def test_a_topic_that_does_not_exist(config: Config) -> None:
+    """An input topic can be made by the program; of another name, the error shows the input topics."""
+    (name,) = config.topics.input
+    with pytest.raises(UserError, match=f"topic {name} does not exist: make it: stream-dedup topics create"):
+        produce_lines(config, name, [b"{}"], None, nothing)
+    with pytest.raises(UserError, match=rf"topic {name}s does not exist: name an input topic .*\({name}\), or make"):
+        produce_lines(config, f"{name}s", [b"{}"], None, nothing)
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress])
@@ -97,7 +107,7 @@ def test_topic_that_is_not_there(flags: list[str], tmp_path: Path, capsys: pytes
     """No topic is made by the way."""
     (tmp_path / "lines").write_bytes(b"x\n")
     assert run(["produce", flags[0], "--topic=absent", str(tmp_path / "lines")]) == EXIT_USER
-    assert "topics create" in capsys.readouterr().err
+    assert "topic absent does not exist: name an input topic" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("size", [2_000, 2_000_000], ids=["the topic", "the client"])

@@ -182,6 +182,7 @@ def test_command_refuses_another_scheme(
 ) -> None:
     """The exit code is that of a refusal; three lines have the log's scheme, the configuration's and the way out."""
     assert run(["rules", "apply", *flags]) == EXIT_OK
+    capsys.readouterr()
     monkeypatch.setenv("STREAM_DEDUP_FEATURES__SEED", "7")
     assert run(["rules", "apply", *flags]) == EXIT_REFUSED
     error = capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -36,9 +37,20 @@ def with_topics(config: Config, **changes: object) -> Config:
     return config.model_copy(update={"topics": config.topics.model_copy(update=changes)})
 
 
-def test_missing_topics_are_made_with_the_right_settings(config: Config, admin: KafkaAdminClient) -> None:
-    """The log keeps everything in broker time and one partition; outputs hold the largest record and more."""
-    ensure_topics(admin, with_topics(config, partitions=3))
+def test_missing_topics_are_made_with_the_right_settings(
+    config: Config, admin: KafkaAdminClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log keeps everything in broker time and one partition; outputs hold the largest record and more.
+
+    A line names each, once: a wrong name of an input topic is seen there.
+    """
+    caplog.set_level(logging.INFO, "stream_dedup.broker.topics")
+    for _ in range(2):
+        ensure_topics(admin, with_topics(config, partitions=3))
+    topics = config.topics
+    made = (config.log_topic, *topics.input, topics.unique, topics.duplicate, topics.rejected)
+    said = [record.getMessage() for record in caplog.records if record.name == "stream_dedup.broker.topics"]
+    assert sorted(said) == sorted(f"topic {name} did not exist, and was created" for name in made)
     log = settings_of(admin, config.log_topic)
     names = ("message.timestamp.type", "cleanup.policy", "retention.ms", "retention.bytes", UNCLEAN)
     assert [log[name] for name in names] == ["LogAppendTime", "delete", "-1", "-1", "false"]

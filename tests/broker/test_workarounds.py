@@ -9,6 +9,7 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``end_sender``: test_committer.py (a producer that is given up while records are left to send)
 * ``keep_rejoining``: test_source.py::test_second_member_joins_and_leaves, some thirty times
 * ``take_finished_joins``: the same test beside three busy processes, some ten times
+* ``RoundRobinAssignor``: contract/test_source.py::test_members_of_different_topics_are_given_what_they_read
 * ``drop_fetched``: test_source.py::test_partition_in_hand_is_held
 * ``drop_fetched_of``: test_what_is_set_aside_of_a_partition_is_dropped below, which shows what the client keeps
 * ``return_set_aside``: contract/test_source.py::test_what_was_fetched_before_a_pause_comes_after_it

@@ -4,7 +4,6 @@ import numpy as np
 
 from stream_dedup.audit.plain_near import PlainQuery, PlainSearch
 from stream_dedup.calibrate.nearest import SignedEntries
-from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import LogOffset, Status
 from stream_dedup.core.rules import DIRECTED, Rules
 from tests.definition import plain_entries
@@ -13,14 +12,14 @@ from tests.logs import scheme_of
 SKETCH_BYTES = 16
 
 
-def directed_rules(tables: int = 4, **given: object) -> Rules:
-    scheme = scheme_of(tables, SKETCH_BYTES, form=given.get("form_limit") is not None)
+def directed_rules(tables: int = 4, block_bits: int = 16, **given: object) -> Rules:
+    scheme = scheme_of(tables, SKETCH_BYTES, form=given.get("form_limit") is not None, block_bits=block_bits)
     values = {"search": DIRECTED, "distance": None, "probes": 16, "limit": 60, "short_limit": 60} | given
     return Rules(scheme, **values)  # type: ignore[arg-type]
 
 
-def exact_rules(distance: int = 3, **given: object) -> Rules:
-    return Rules(Scheme("test", 1, "{}"), distance=distance, **given)  # type: ignore[arg-type]
+def exact_rules(distance: int = 3, block_bits: int = 16, **given: object) -> Rules:
+    return Rules(scheme_of(4, block_bits=block_bits), distance=distance, **given)  # type: ignore[arg-type]
 
 
 def some_entries(seed: int, count: int, *, tables: int = 4, flips: int = 60) -> SignedEntries:
@@ -50,7 +49,7 @@ def plain_matches(entries: SignedEntries, rules: Rules) -> list[tuple[int, int] 
     columns = plain_entries(
         entries.signatures, entries.groups, np.empty((0, 32), np.uint8), none, sketches=entries.sketches
     )
-    search = PlainSearch(columns, rules.scheme.tables)
+    search = PlainSearch(columns, rules.scheme)
     matches: list[tuple[int, int] | None] = []
     for article in range(len(entries)):
         query = PlainQuery(article, rules, entries.margins[article], LogOffset(0), lambda _: False)

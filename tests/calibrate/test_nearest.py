@@ -18,10 +18,26 @@ from stream_dedup.calibrate.nearest import (
 )
 from stream_dedup.calibrate.text import equal_values
 from stream_dedup.core.model import Status
+from stream_dedup.core.rules import greatest_distance
 from tests.amount import FULL, sampled
 from tests.calibrate.entries import directed_rules, exact_rules, plain_matches, some_entries
 
 LENGTHS = (1, 4, 16, 64)
+CHECKS: list[tuple[int, dict[str, int]]] = [
+    (1, {}),
+    (16_384, {}),
+    (16_384, {"min_equal": 12}),
+    (16_384, {"min_equal": 6, "certain": 5, "form_limit": 9}),
+    (16_384, {"min_equal": 6, "certain": 5, "far": 20, "far_min_equal": 20}),
+    (16_384, {"far": 8, "far_min_equal": 12, "certain": 15}),
+]
+"""Bucket limits and checks of a directed search."""
+SHAPES = [*((tables, 16) for tables in sampled([4, 8, 16], 2)), (4, 20)]
+SEARCHES = [
+    *((*shape, *checks) for shape in SHAPES for checks in CHECKS),
+    # Two seconds each, for tables of 2**24 buckets; the checks do not depend on the bits of a block.
+    *((8, 24, *checks) for checks in sampled(CHECKS, 2)),
+]
 
 
 def measured(entries: SignedEntries, search: DirectedSearch | ExactSearch, ceiling: int) -> Nearest:
@@ -34,24 +50,13 @@ def match_in(near: Nearest, article: int, step: int, limit: int) -> tuple[int, i
     return (distance, int(near.matches[article, step])) if distance <= limit else None
 
 
-@pytest.mark.parametrize("tables", sampled([4, 8, 16], 2))
-@pytest.mark.parametrize(
-    ("bucket_limit", "checks"),
-    [
-        (1, {}),
-        (16_384, {}),
-        (16_384, {"min_equal": 12}),
-        (16_384, {"min_equal": 6, "certain": 5, "form_limit": 9}),
-        (16_384, {"min_equal": 6, "certain": 5, "far": 20, "far_min_equal": 20}),
-        (16_384, {"far": 8, "far_min_equal": 12, "certain": 15}),
-    ],
-)
+@pytest.mark.parametrize(("tables", "block_bits", "bucket_limit", "checks"), SEARCHES)
 def test_every_setting_matches_what_the_definition_matches(
-    tables: int, bucket_limit: int, checks: dict[str, int]
+    tables: int, block_bits: int, bucket_limit: int, checks: dict[str, int]
 ) -> None:
     """For each length of plan and each limit the match and its distance are those of the reference."""
     entries = some_entries(tables, 90 if FULL else 45, tables=tables)
-    rules = directed_rules(tables, bucket_limit=bucket_limit, **checks)
+    rules = directed_rules(tables, block_bits, bucket_limit=bucket_limit, **checks)
     near = measured(entries, DirectedSearch(entries, rules, LENGTHS), 96)
     found = 0
     for step, probes in enumerate(LENGTHS):
@@ -64,15 +69,25 @@ def test_every_setting_matches_what_the_definition_matches(
 
 
 @pytest.mark.parametrize("bucket_limit", [1, 16_384])
-def test_every_distance_of_exact_search_matches_too(bucket_limit: int) -> None:
-    """For each k from 0 to 11 the match is that of the reference; the step of k is its radius."""
+@pytest.mark.parametrize(
+    ("block_bits", "lookups"),
+    [(16, (4, 68, 548)), (20, (1, 2, 22, 42, 232, 422, 1562)), (24, (1, 2, 26, 50, 326, 602))],
+)
+def test_every_distance_of_exact_search_matches_too(
+    block_bits: int, lookups: tuple[int, ...], bucket_limit: int
+) -> None:
+    """For each k that exact search takes, the match is that of the reference; a step has the look-ups of its plan."""
     entries = some_entries(7, 90, flips=30)
-    near = measured(entries, ExactSearch(entries, exact_rules(bucket_limit=bucket_limit)), 11)
+    most = greatest_distance(block_bits)
+    search = ExactSearch(entries, exact_rules(0, block_bits, bucket_limit=bucket_limit))
+    near = measured(entries, search, most)
+    assert tuple(search.lookups(step) for step in range(len(search.lengths))) == lookups
     found = 0
-    for k in range(12):
-        rules = exact_rules(k, bucket_limit=bucket_limit)
+    for k in range(most + 1):
+        rules = exact_rules(k, block_bits, bucket_limit=bucket_limit)
+        step = Measured(rules, search, near, None).step_of(k)
         expected = plain_matches(entries, rules)
-        assert [match_in(near, article, k // 4, k) for article in range(len(entries))] == expected
+        assert [match_in(near, article, step, k) for article in range(len(entries))] == expected
         found += sum(one is not None for one in expected)
     assert found
 
@@ -171,21 +186,24 @@ def test_a_sample_says_of_its_articles_what_all_say() -> None:
         assert (getattr(part, name) == getattr(whole, name)[some]).all()
 
 
-def test_the_list_entries_met_are_counted_as_the_lists_stood() -> None:
+@pytest.mark.parametrize("block_bits", [16, 20, 24])
+def test_the_list_entries_met_are_counted_as_the_lists_stood(block_bits: int) -> None:
     """For each length of plan, earlier entries of the posting lists looked up are counted, the newest of each list."""
     entries = some_entries(11, 60)
-    rules = directed_rules(bucket_limit=2)
+    rules = directed_rules(4, block_bits, bucket_limit=2)
     near = measured(entries, DirectedSearch(entries, rules, LENGTHS), 96)
     from stream_dedup.core import probes  # noqa: PLC0415 - used here alone
 
-    blocks = probes.blocks(probes.keys(entries.signatures, entries.groups).reshape(-1)).reshape(len(entries), -1)
+    keys = probes.keys(entries.signatures, entries.groups)
+    blocks = probes.blocks(keys.reshape(-1), block_bits).reshape(len(entries), -1)
     for article in (0, 30, 59):
-        plan = probes.directed(entries.margins[article : article + 1], LENGTHS[-1])[0].tolist()
+        plan = probes.directed(entries.margins[article : article + 1], LENGTHS[-1], block_bits)[0].tolist()
         sizes = [
             min(
                 2,
                 sum(
-                    blocks[other, look >> 16] == blocks[article, look >> 16] ^ (look & 0xFFFF)
+                    blocks[other, look >> block_bits]
+                    == blocks[article, look >> block_bits] ^ (look & (1 << block_bits) - 1)
                     for other in range(article)
                 ),
             )

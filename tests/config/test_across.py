@@ -168,6 +168,17 @@ def test_far_and_its_number_take_each_other(tmp_path: Path, given: str, missing:
         ('[match]\nprofile = "comment"\n[features]\ntop_k = 5\n', "features.top_k", "every text is short"),
         ("[input]\nfields = { title = 99 }\n", "input.fields", "1 to 16"),
         ("[features]\ntables = 5\n", "features.tables", "4, 8 or 16"),
+        ("[features]\nblock_bits = 18\n", "features.block_bits", "16, 20 or 24"),
+        (
+            '[match]\nprofile = "simhash"\ndistance = 7\n[features]\nblock_bits = 20\n',
+            "match.distance, features.block_bits",
+            "20 bits of block find every fingerprint within 6 at most",
+        ),
+        (
+            '[match]\nprofile = "simhash"\ndistance = 6\n[features]\nblock_bits = 24\n',
+            "match.distance, features.block_bits",
+            "set at most 5, or features.block_bits to 16",
+        ),
     ],
 )
 def test_what_is_wrong_between_keys_is_named(tmp_path: Path, text: str, keys: str, word: str) -> None:

@@ -91,6 +91,7 @@ def test_what_only_the_verdict_depends_on_is_not_in_the_scheme(section: str, key
         ("features", {"key_sentences": 2}),
         ("features", {"seed": 1}),
         ("features", {"tables": 8}),
+        ("features", {"block_bits": 24}),
     ],
 )
 def test_what_an_entry_depends_on_is_in_the_scheme(section: str, keys: dict[str, object]) -> None:

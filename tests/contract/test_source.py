@@ -82,6 +82,20 @@ def test_two_members_share_the_partitions_under_a_later_generation(
     assert wait_for_members(world, [one], partitions)[0].generation > first.generation
 
 
+def test_members_of_different_topics_are_given_what_they_read(world: World, make_group: Callable[..., Group]) -> None:
+    """A topic that one member reads is with that member: workers are given another ``topics.input`` one by one."""
+    group, added = make_group(partitions=2), world.name("added")
+    world.make_topic(added, 3)
+    partitions = [*(Partition(group.topic, number) for number in range(2)), *(Partition(added, at) for at in range(3))]
+    old, new = group.member().source, group.member().source
+    join(world, old, partitions[:2])
+    new.join([group.topic, added])
+    of_old, of_new = wait_for_members(world, [old, new], partitions)
+    assert len(of_old.partitions) == 1
+    assert {partition.topic for partition in of_old.partitions} == {group.topic}
+    assert set(partitions[2:]) < of_new.partitions
+
+
 def test_a_revocation_ends_the_membership_before_the_next_begins(
     world: World, make_group: Callable[..., Group]
 ) -> None:

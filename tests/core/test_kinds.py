@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 
-from stream_dedup.core.fingerprint.features import cut_unspaced
+from stream_dedup.core.fingerprint.features import MAX_FREQUENCY, cut_unspaced
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.fingerprint.reader import Reader, key_sentences, normalise_by, units_that_count, words_in
@@ -294,13 +294,33 @@ def test_a_users_words_are_kept_whole(name: Literal["compiled", "jieba"], tmp_pa
     assert "去中心化金融协议" not in other
 
 
-@pytest.mark.parametrize("line", ["词 x 1", "词 1 n more", "词 0"])
+@pytest.mark.parametrize("line", ["词 x 1", "词 1 n more", "词 0", f"词 {'9' * 5_000} n more"])
 def test_a_line_that_is_no_entry_is_named(line: str, tmp_path: Path) -> None:
-    """The error for a malformed line of a dictionary names the line and the format."""
+    """The error for a malformed line names the line, as an editor numbers it, and the format; a long line is cut."""
     file = tmp_path / "words.txt"
-    file.write_text(f"好词 1\n{line}\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"entry 2: .* is no entry of a dictionary; write"):
+    file.write_text(f"# comment\n\n好词 1\n{line}\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"words\.txt, line 4: '词 .{1,60} is no entry of a dictionary; write: word"):
         Fingerprinter(replace(SIMHASH, user_dictionary=file)).warm()
+
+
+@pytest.mark.parametrize("frequency", [str(MAX_FREQUENCY + 1), "9" * 5_000, "1" + "0" * 4_299])
+def test_a_frequency_that_is_too_large_is_named(frequency: str, tmp_path: Path) -> None:
+    """Also one that Python itself does not read as a number, or that has no logarithm as a float."""
+    file = tmp_path / "words.txt"
+    file.write_text(f"好词 1\n词语 {frequency} n\n", encoding="utf-8")
+    expected = rf"words\.txt, line 2: the frequency has {len(frequency)} digits; write at most {MAX_FREQUENCY}$"
+    with pytest.raises(UserError, match=expected):
+        Fingerprinter(replace(SIMHASH, user_dictionary=file)).warm()
+
+
+@pytest.mark.parametrize("name", ["compiled", pytest.param("jieba", marks=pytest.mark.slow)])
+def test_the_largest_frequency_is_taken(name: Literal["compiled", "jieba"], tmp_path: Path) -> None:
+    """By both segmenters, before a word whose frequency is suggested; zeros before a number do not count."""
+    file = tmp_path / "words.txt"
+    file.write_text(f"去中心化金融协议 {'0' * 5_000}{MAX_FREQUENCY}\n石墨烯电池\n", encoding="utf-8")
+    settings = replace(ARTICLE, user_dictionary=file, article_size=0, exact_size=0, segmenter=name)
+    found = counts("去中心化金融协议与石墨烯电池", settings)
+    assert {"去中心化金融协议", "石墨烯电池"} <= found.keys()
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

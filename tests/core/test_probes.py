@@ -1,5 +1,6 @@
 """Keys, the cut into blocks, and the plans of both kinds of search."""
 
+from collections import Counter
 from collections.abc import Callable
 from itertools import combinations
 
@@ -13,55 +14,149 @@ from numpy.typing import NDArray
 from stream_dedup.core import kernel
 from stream_dedup.core.costs import COSTS
 from stream_dedup.core.fingerprint.simhash import MAX_MARGIN, pack_margins
-from stream_dedup.core.probes import KEY_FACTORS, blocks, directed, exact, exact_plan, keys, sure_masks, words
-from stream_dedup.core.rules import MASK_BITS, MAX_DISTANCE
+from stream_dedup.core.probes import (
+    KEY_FACTORS,
+    bits_of_blocks,
+    block_of,
+    blocks,
+    directed,
+    exact_plan,
+    keys,
+    sure_masks,
+    words,
+)
+from stream_dedup.core.rules import MAX_EXACT_LOOKUPS, exact_radii, greatest_distance
 from tests.amount import examples
 
 FINGERPRINTS = st.integers(0, 2**64 - 1)
-MASKS = [sum(1 << bit for bit in bits) for count in range(MASK_BITS + 1) for bits in combinations(range(16), count)]
+WIDTHS = [16, 20, 24]
+FLIPS = {16: 3, 20: 4, 24: 4}
+"""Most bits that a mask of directed search flips."""
+NUMBER = 1
+"""Of this file, which kept machine code depends on."""
 
 Directed = Callable[[NDArray[np.uint8], int], NDArray[np.uint32]]
 
 
-def test_block_0_is_the_highest_16_bits() -> None:
-    """Block 0 is the highest 16 bits of a word, block 3 the lowest."""
-    assert blocks(np.array([0x0123456789ABCDEF], np.uint64)).tolist() == [[0x0123, 0x4567, 0x89AB, 0xCDEF]]
+def masks_of(most: int, block_bits: int) -> list[int]:
+    """The masks of at most so many bits, fewest bits first, then by value."""
+    flips = [bits for count in range(most + 1) for bits in combinations(range(block_bits), count)]
+    return sorted((sum(1 << bit for bit in bits) for bits in flips), key=lambda mask: (mask.bit_count(), mask))
 
 
-@pytest.mark.parametrize(("k", "look_ups"), [(0, 4), (3, 4), (4, 68), (7, 68), (8, 548), (11, 548)])
-def test_number_of_look_ups(k: int, look_ups: int) -> None:
-    """A plan has 4 look-ups up to k = 3, 68 up to k = 7, 548 up to k = 11."""
-    assert 4 * len(exact(k)) == look_ups
+def places_of(table: int, block_bits: int) -> list[int]:
+    """The bits of a word, 0 for the highest, in a block: from 16 t on, and round at the end."""
+    return [(16 * (table % 4) + bit) % 64 for bit in range(block_bits)]
 
 
-@pytest.mark.parametrize("k", range(MAX_DISTANCE + 1))
-def test_masks_are_all_of_the_radius_each_once_in_order(k: int) -> None:
-    """The masks are all masks of at most k // 4 bits, each once, in order."""
-    expected = {sum(1 << bit for bit in bits) for count in range(k // 4 + 1) for bits in combinations(range(16), count)}
-    masks = exact(k).tolist()
-    assert masks == sorted(expected, key=lambda mask: (mask.bit_count(), mask))
+@pytest.mark.parametrize(
+    ("block_bits", "expected"),
+    [
+        (16, [0x0123, 0x4567, 0x89AB, 0xCDEF]),
+        (20, [0x01234, 0x45678, 0x89ABC, 0xCDEF0]),
+        (24, [0x012345, 0x456789, 0x89ABCD, 0xCDEF01]),
+    ],
+)
+def test_a_block_begins_at_each_16th_bit_and_goes_round_at_the_end(block_bits: int, expected: list[int]) -> None:
+    """Block 0 is the highest bits of a word; block 3 of a wide block ends with the highest bits again."""
+    word = np.array([0x0123456789ABCDEF], np.uint64)
+    made = blocks(word, block_bits)
+    assert made.dtype == np.uint32
+    assert made.tolist() == [expected]
+    assert [block_of(word, table, block_bits).tolist() for table in range(4, 8)] == [[value] for value in expected]
 
 
-@given(FINGERPRINTS, st.sets(st.integers(0, 63), max_size=MAX_DISTANCE))
-def test_whatever_is_within_k_bits_is_looked_up(fingerprint: int, flipped: set[int]) -> None:
-    """For every fingerprint within k bits, a look-up reads one of its blocks."""
-    other = fingerprint ^ sum(1 << bit for bit in flipped)
-    mine, theirs = blocks(np.array([fingerprint, other], np.uint64))
-    assert any((block ^ exact(len(flipped)) == wanted).any() for block, wanted in zip(mine, theirs, strict=True))
+@examples(60)
+@given(FINGERPRINTS, st.sampled_from(WIDTHS))
+def test_a_block_has_the_bits_of_the_word(word: int, block_bits: int) -> None:
+    """Bit i of block t is bit 16 t + i of the word, and the numbers of the bits say so."""
+    bits = f"{word:064b}"
+    expected = [int("".join(bits[place] for place in places_of(table, block_bits)), 2) for table in range(4)]
+    assert blocks(np.array([word], np.uint64), block_bits).tolist() == [expected]
+    numbers = bits_of_blocks(8, block_bits)
+    assert numbers.tolist() == [[t // 4 * 64 + place for place in places_of(t, block_bits)] for t in range(8)]
 
 
-@pytest.mark.parametrize("k", [-1, MAX_DISTANCE + 1])
-def test_other_distances_are_refused(k: int) -> None:
-    """A distance below 0 or above 11 bits is refused."""
-    with pytest.raises(ValueError, match="0 to 11"):
-        exact(k)
+LOOK_UPS = {
+    16: [4] * 4 + [68] * 4 + [548] * 4,
+    20: [1, 2, 22, 42, 232, 422, 1562],
+    24: [1, 2, 26, 50, 326, 602],
+}
+"""Look-ups of exact search for k = 0, 1, 2, ..."""
 
 
-@pytest.mark.parametrize("k", [0, 3, 4, 11])
-def test_the_plan_of_exact_search_is_every_mask_in_every_table(k: int) -> None:
+@pytest.mark.parametrize("block_bits", WIDTHS)
+def test_number_of_look_ups(block_bits: int) -> None:
+    """Each k has this many look-ups, and the next k after the greatest would have more than are made."""
+    greatest = greatest_distance(block_bits)
+    assert [exact_plan(k, block_bits).shape[1] for k in range(greatest + 1)] == LOOK_UPS[block_bits]
+    beyond = sum(len(masks_of(most, block_bits)) for most in exact_radii(greatest + 1, block_bits))
+    assert max(LOOK_UPS[block_bits]) <= MAX_EXACT_LOOKUPS < beyond
+
+
+@pytest.mark.parametrize("block_bits", WIDTHS)
+def test_the_plan_of_exact_search_is_every_mask_of_the_radius_of_each_table(block_bits: int) -> None:
     """The plan has, table by table, the masks in their order; one row serves all articles."""
-    expected = [table << 16 | mask for table in range(4) for mask in exact(k).tolist()]
-    assert exact_plan(k).tolist() == [expected]
+    for k in range(greatest_distance(block_bits) + 1):
+        radii = exact_radii(k, block_bits)
+        expected = [table << block_bits | mask for table in range(4) for mask in masks_of(radii[table], block_bits)]
+        assert exact_plan(k, block_bits).tolist() == [expected]
+
+
+@pytest.mark.parametrize("block_bits", WIDTHS)
+def test_exact_search_misses_no_fingerprint_and_no_smaller_radius_would_do(block_bits: int) -> None:
+    """Bits of the same blocks are alike, so every way to spread k bits over the kinds of bits is tried.
+
+    A fingerprint is found if some block differs in at most the radius. With one bit less in any table some is missed:
+    the radii are the least there are.
+    """
+    for k in range(greatest_distance(block_bits) + 1):
+        radii = exact_radii(k, block_bits)
+        spread = counts_of_blocks(k, block_bits)
+        assert all(found(counts, radii) for counts in spread)
+        for table, radius in enumerate(radii):
+            fewer = (*radii[:table], radius - 1, *radii[table + 1 :])
+            is_least = block_bits != 16 or k % 4 == 3
+            if is_least and radius >= 0:
+                assert not all(found(counts, fewer) for counts in spread), (k, table)
+
+
+def found(counts: tuple[int, ...], radii: tuple[int, ...]) -> bool:
+    return any(count <= radius for count, radius in zip(counts, radii, strict=True))
+
+
+def counts_of_blocks(k: int, block_bits: int) -> set[tuple[int, ...]]:
+    """The numbers of differing bits in the four blocks, for all words that differ in at most k bits."""
+    kinds = Counter(tuple(place in places_of(table, block_bits) for table in range(4)) for place in range(64))
+    every: set[tuple[tuple[int, ...], int]] = {((0, 0, 0, 0), 0)}
+    for kind, bits in kinds.items():
+        every = {
+            (tuple(count + more * inside for count, inside in zip(counts, kind, strict=True)), done + more)
+            for counts, done in every
+            for more in range(min(bits, k - done) + 1)
+        }
+    return {counts for counts, _ in every}
+
+
+@pytest.mark.parametrize("block_bits", WIDTHS)
+@given(fingerprint=FINGERPRINTS, flips=st.lists(st.integers(0, 63), unique=True, max_size=11))
+def test_whatever_is_within_k_bits_is_looked_up(block_bits: int, fingerprint: int, flips: list[int]) -> None:
+    """For every fingerprint within k bits, a look-up reads one of its blocks."""
+    flipped = flips[: greatest_distance(block_bits)]
+    other = fingerprint ^ sum(1 << bit for bit in flipped)
+    mine, theirs = blocks(np.array([fingerprint, other], np.uint64), block_bits)
+    plan = exact_plan(len(flipped), block_bits)[0]
+    tables = plan >> block_bits
+    assert (mine[tables] ^ plan & (1 << block_bits) - 1 == theirs[tables]).any()
+
+
+@pytest.mark.parametrize("k", [-1, 12])
+def test_other_distances_are_refused(k: int) -> None:
+    """A distance below 0 or above 11 bits is refused; wide blocks take less."""
+    with pytest.raises(ValueError, match="blocks of 16 takes 0 to 11"):
+        exact_plan(k)
+    with pytest.raises(ValueError, match="blocks of 24 takes 0 to 5"):
+        exact_plan(6, 24)
 
 
 def test_words_are_big_endian_and_key_0_of_no_group_is_the_fingerprint() -> None:
@@ -116,7 +211,7 @@ def surest_of(margins: list[int], count: int) -> int:
 
 
 def test_costs_are_small_whole_numbers_that_rise_with_the_margin() -> None:
-    """One of each margin; three of them and the look-up fit the 32 bits of a rank."""
+    """One of each margin; four of them fit the bits of a rank above the look-up."""
     costs = COSTS.tolist()
     assert len(costs) == MAX_MARGIN + 1
     assert costs == sorted(costs)
@@ -124,13 +219,14 @@ def test_costs_are_small_whole_numbers_that_rise_with_the_margin() -> None:
     assert costs[-1] <= 255
 
 
-def sorted_plan(margins: list[int], probes: int) -> list[int]:
+def sorted_plan(margins: list[int], probes: int, block_bits: int) -> list[int]:
     """Every look-up there is, by cost, then table, then mask."""
+    flips = [bits for count in range(FLIPS[block_bits] + 1) for bits in combinations(range(block_bits), count)]
     every = []
     for table in range(len(margins) // 16):
-        costs = [int(COSTS[margin]) for margin in margins[16 * table : 16 * table + 16]]
-        every += [(sum(costs[bit] for bit in range(16) if mask >> (15 - bit) & 1), table, mask) for mask in MASKS]
-    return [table << 16 | mask for _, table, mask in sorted(every)[:probes]]
+        costs = [int(COSTS[margins[table // 4 * 64 + place]]) for place in reversed(places_of(table, block_bits))]
+        every += [(sum(costs[bit] for bit in bits), table, sum(1 << bit for bit in bits)) for bits in flips]
+    return [table << block_bits | mask for _, table, mask in sorted(every)[:probes]]
 
 
 @examples(60)
@@ -139,14 +235,26 @@ def sorted_plan(margins: list[int], probes: int) -> list[int]:
     tables=st.sampled_from([4, 8, 16]),
     kinds=st.integers(1, 16),
     probes=st.one_of(st.integers(1, 200), st.sampled_from([4 * 697, 2000])),
+    bits=st.sampled_from(WIDTHS),
 )
-def test_the_plan_is_the_least_of_all_look_ups(seed: int, tables: int, kinds: int, probes: int) -> None:
+def test_the_plan_is_the_least_of_all_look_ups(seed: int, tables: int, kinds: int, probes: int, bits: int) -> None:
     """Few kinds of margin make many equal costs: then the lower table, then the lower mask."""
     rng = np.random.default_rng(seed)
-    margins = rng.choice(16, kinds, replace=False)[rng.integers(0, kinds, (3, 16 * tables))].astype(np.uint8)
-    plans = directed(pack_margins(margins), probes)
-    assert plans.dtype == np.uint32
-    assert [sorted_plan(row, probes) for row in margins.tolist()] == plans.tolist()
+    margins = rng.choice(16, kinds, replace=False)[rng.integers(0, kinds, 16 * tables)].astype(np.uint8)
+    plan = directed(pack_margins(margins[np.newaxis]), probes, bits)
+    assert plan.dtype == np.uint32
+    assert plan.tolist() == [sorted_plan(margins.tolist(), probes, bits)]
+
+
+@pytest.mark.parametrize(("block_bits", "most"), [(16, 2_788), (20, 24_784), (24, 51_804)])
+def test_the_longest_plan_is_every_look_up_once(block_bits: int, most: int) -> None:
+    """The masks of at most three bits (of wide blocks four) in each of four tables; one more is refused."""
+    margins = np.random.default_rng(1).integers(0, 256, (1, 32), dtype=np.uint8)
+    plan = directed(margins, most, block_bits)[0].tolist()
+    masks = masks_of(FLIPS[block_bits], block_bits)
+    assert sorted(plan) == sorted(table << block_bits | mask for table in range(4) for mask in masks)
+    with pytest.raises(ValueError, match=f"1 to {most}"):
+        directed(margins, most + 1, block_bits)
 
 
 def test_a_batch_is_planned_like_its_articles() -> None:
@@ -164,28 +272,6 @@ def test_other_numbers_of_probes_are_refused(probes: int) -> None:
         directed(np.zeros((1, 32), np.uint8), probes)
 
 
-@pytest.mark.parametrize("error", [RuntimeError("no locator available"), EOFError(), OSError(28, "no space")])
-def test_where_machine_code_cannot_be_kept_it_is_compiled_anew(
-    monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    """No folder can be written, the disk is full, or what was kept is cut short: numba raises each of these."""
-    asked: list[bool] = []
-
-    def njit(_: list[object], *, cache: bool = False, **_options: object) -> Callable[[object], object]:
-        asked.append(cache)
-        if cache:
-            raise error
-        return lambda function: function
-
-    def one() -> int:
-        return 1
-
-    monkeypatch.setattr(kernel, "njit", njit)
-    monkeypatch.setattr(kernel, "not_kept", [])  # the first search in this process would warn of it
-    assert kernel.compiled(numba.int64)(one) is one
-    assert asked == [True, False]
-
-
 def test_machine_code_is_not_kept_beyond_a_number_of_another_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kept code is found by name, and numba looks at the function's own file alone: a new number is a new name."""
 
@@ -197,7 +283,8 @@ def test_machine_code_is_not_kept_beyond_a_number_of_another_file(monkeypatch: p
         return one.__qualname__
 
     monkeypatch.setattr(kernel, "njit", lambda *_signature, **_options: lambda function: function)
+    monkeypatch.setattr(kernel, "not_kept", [])
     before = name()
     assert name() == before
-    monkeypatch.setitem(globals(), "MASK_BITS", MASK_BITS + 1)
+    monkeypatch.setitem(globals(), "NUMBER", NUMBER + 1)
     assert name() != before

@@ -9,12 +9,13 @@ import pytest
 
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import Status
-from stream_dedup.core.rules import DIRECTED, MAX_MASKS, Rules
+from stream_dedup.core.rules import DIRECTED, Rules, most_probes
 from stream_dedup.errors import CorruptError
 from tests.logs import scheme_of
 
 SCHEME = Scheme("simhash", 1, '{"tables":4}')
 WIDE = Scheme("article", 3, '{"fields":{"text":1,"title":3},"tables":8}')
+LONG_KEYS = Scheme("simhash", 1, '{"block_bits":24,"tables":4}')
 SKETCHED = Scheme("article", 3, '{"sketch":["minhash/1",16],"tables":8}')
 FORMED = scheme_of(8, 16, form=True)
 EXACT_RULES = Rules(SCHEME, distance=5, window_ms=1000)
@@ -147,7 +148,7 @@ def test_the_widths_of_a_scheme() -> None:
         (DIRECTED_RULES, {"distance": 3}, "distance 3: says nothing in directed search"),
         (DIRECTED_RULES, {"probes": None}, "probes none: must be a whole number from 1 to 5576"),
         (DIRECTED_RULES, {"probes": 0}, "probes 0: must be"),
-        (DIRECTED_RULES, {"probes": 8 * MAX_MASKS + 1}, "probes 5577: must be"),
+        (DIRECTED_RULES, {"probes": most_probes(8, 16) + 1}, "probes 5577: must be"),
         (DIRECTED_RULES, {"limit": 257}, "limit 257: must be a whole number from 0 to 256"),
         (DIRECTED_RULES, {"limit": "52"}, "limit 52: must be a whole number"),
         (DIRECTED_RULES, {"short_limit": None}, "short_limit none: must be"),
@@ -159,6 +160,20 @@ def test_the_widths_of_a_scheme() -> None:
             EXACT_RULES,
             {"scheme": asdict(replace(SCHEME, parameters='{"tables":5}'))},
             "tables 5: must be one of 4, 8, 16",
+        ),
+        *(
+            (
+                EXACT_RULES,
+                {"scheme": asdict(replace(SCHEME, parameters=f'{{"block_bits":{value},"tables":4}}'))},
+                r"block_bits .*: must be absent \(16\), 20 or 24",
+            )
+            for value in ("16", "18", "20.0", '"20"', "true")
+        ),
+        (EXACT_RULES, {"scheme": asdict(LONG_KEYS), "distance": 6}, "distance 6: must be a whole number from 0 to 5"),
+        (
+            DIRECTED_RULES,
+            {"scheme": asdict(LONG_KEYS), "probes": 51_805},
+            "probes 51805: must be a whole number from 1 to 51804",
         ),
         *(
             (

@@ -47,10 +47,16 @@ def test_without_docker_and_java(through_files: str) -> None:
     assert through_files.endswith("61 records: 33 unique, 21 duplicate, 7 rejected.\n")
 
 
+def test_texts_are_shown_as_far_as_they_fit(through_files: str) -> None:
+    """Chinese and English take about as much of a line, and are cut at the same column."""
+    for text in ("清晨五点，老码头的第一盏灯亮了。渔民老陈把补好…", "The lighthouse at the northern point has been a…"):
+        assert text in through_files
+
+
 def test_on_a_broker(broker: DevBroker, through_files: str) -> None:
     """On a real broker the same records get the same verdicts, the audit agrees, and no topic stays."""
     told = run_demo(**{BROKERS_VARIABLE: broker.bootstrap})
     assert sorted(verdicts(told)) == sorted(verdicts(through_files))
     assert "nothing missing, twice, wrong or self-matched" in told
     with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as admin:
-        assert [name for name in admin.list_topics() if name.startswith("demo-")] == []
+        assert [name for name in admin.list_topics() if name.startswith("sample-")] == []

@@ -27,7 +27,7 @@ from tests.make_readme import DOCS, ROOT
 _FENCE = re.compile(r"^( *)(```+)([^`]*)$")
 _MARK = re.compile(r"^<!-- (not run|broker|background until|kill|repeated|exit code)(?:: (.+))? -->$")
 _PROMPT = "$ "
-WRITTEN_BY_BENCHMARKS = ("benchmarks/quality.md", "benchmarks/reliability.md")
+WRITTEN_BY_BENCHMARKS = ("benchmarks/quality.md", "benchmarks/reliability.md", "benchmarks/widths.md")
 
 
 @dataclass(frozen=True)

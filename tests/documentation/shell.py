@@ -31,6 +31,7 @@ FOREIGN = frozenset(
             "sort",
             "du",
             "pip",
+            "openssl",
         ),
         *("docker", "kubectl", "kafka-acls.sh", "kafka-consumer-groups.sh", "kafka-topics.sh", "kafka-transactions.sh"),
         "pg_dump_articles",  # stands for any program of the reader

@@ -15,6 +15,7 @@ import pytest
 from stream_dedup.config.keys import all_keys
 from stream_dedup.config.model import Config
 from stream_dedup.core.headers import OUTPUT_HEADERS
+from stream_dedup.groups.group_metrics import GROUP_DECLARATIONS
 from stream_dedup.metrics.metrics import DECLARATIONS
 from stream_dedup.serve.serve_metrics import SERVE_DECLARATIONS
 from tests.documentation.pages import WRITTEN_BY_BENCHMARKS, all_pages
@@ -36,7 +37,7 @@ _FOLDERS = "benchmarks|boards|deploy|docs|docs_site|stream_dedup|tests"
 
 KEYS = {name for name, _ in all_keys(Config)}
 SECTIONS = {name.partition(".")[0] for name in KEYS if "." in name}
-METRICS = {declared.full_name for declared in (*DECLARATIONS, *SERVE_DECLARATIONS)}
+METRICS = {declared.full_name for declared in (*DECLARATIONS, *SERVE_DECLARATIONS, *GROUP_DECLARATIONS)}
 NAMES = {header.name for header in OUTPUT_HEADERS}
 ALERTS = set(re.findall(r"- alert: (\w+)$", (ROOT / "deploy/alerts.yml").read_text("utf-8"), re.MULTILINE))
 FLAGS = {flag for _, command in all_commands() for flag in flags_of(command)}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from docs_site import outside
 from docs_site.outside import PAGES
 from tests.documentation.pages import all_pages
 from tests.make_readme import DOCS, ROOT
@@ -81,6 +82,16 @@ def test_links_of_the_project_become_those_of_the_site(site: Path) -> None:
     assert 'href="how-it-works.html"' in (site / "index.html").read_text("utf-8")
     assert 'href="benchmarks/quality.html"' in (site / "limits.html").read_text("utf-8")
     assert "alerts.yml (<code>deploy/alerts.yml</code>)" in (site / "runbook.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("path", ["no-such-page.md", "../no-such-file.md", "benchmarks/index.md", "../README.md"])
+def test_a_link_to_no_file_is_a_warning(path: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Also where the site, but not the project, has a page of this path; a strict build fails at each warning."""
+    exists = (ROOT / "docs" / path).exists()
+    written = "".join(outside._with_site_links(f"[text]({path})", "limits.md"))
+    assert written == ("[text](index.md)" if exists else f"[text]({path})")
+    warned = [record.getMessage() for record in caplog.records if record.name.startswith("mkdocs.")]
+    assert [path in warning for warning in warned] == ([] if exists else [True])
 
 
 @pytest.mark.parametrize("link", ["no-such-page.md", "limits.md#no-such-part", "../no-such-file.md"])

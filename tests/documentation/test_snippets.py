@@ -33,6 +33,8 @@ RUN_HERE = sorted(
     {block.page for block in BLOCKS if block.runs} - {block.page for block in BLOCKS if block.needs_broker}
 )
 RUN_ON_BROKER = sorted({block.page for block in BLOCKS if block.needs_broker})
+LONG_PAGE = "tutorial-operator.md"
+"""Takes as long as all others together; tests of the commands have each of its steps."""
 DELETED_LIMIT_S = 20.0
 
 
@@ -102,7 +104,11 @@ def test_a_page_runs(page: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
-@pytest.mark.parametrize("page", RUN_ON_BROKER, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.full] * (page.name == LONG_PAGE)) for page in RUN_ON_BROKER],
+    ids=lambda page: page.name,
+)
 def test_a_page_runs_on_a_broker(
     page: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, broker: DevBroker
 ) -> None:

@@ -73,11 +73,35 @@ def test_a_look_up_beyond_the_plan_is_named_with_its_place() -> None:
     assert explain(a, b, directed_rules(probes=short.finder.rank - 1)).verdict is Verdict.UNIQUE
 
 
-def test_no_look_up_flips_more_than_three_bits() -> None:
-    """Four bits in every block: no plan is long enough, and no cost is named."""
+@pytest.mark.parametrize("block_bits", [20, 24])
+def test_wide_blocks_share_bits(block_bits: int) -> None:
+    """A bit that two blocks have differs in both, in each where the block has it; values have a digit for four bits."""
     b = side("B", WORDS)
-    a = replace(changed(b, [16 * table + bit for table in range(4) for bit in range(4)]), name="A")
-    explanation = explain(a, b, directed_rules())
+    a = replace(changed(b, [0, 16]), name="A")
+    explanation = explain(a, b, replace(directed_rules(), scheme=scheme_of(4, block_bits=block_bits)))
+    first, shared = 1 << (block_bits - 1), 1 << (block_bits - 17)
+    assert [block.mask for block in explanation.blocks] == [first | shared, first, 0, shared]
+    costs = COSTS[list(b.bit_margins)].tolist()
+    assert [block.cost for block in explanation.blocks] == [costs[0] + costs[16], costs[16], 0, costs[0]]
+    word = f"{int.from_bytes(b.signature[:8]):064b}"
+    values = [int((word + word)[16 * table : 16 * table + block_bits], 2) for table in range(4)]
+    assert [block.b for block in explanation.blocks] == values
+    (shown,) = (line.split() for line in lines(explanation, 120) if line.startswith("2 "))
+    assert shown[1:3] == [f"{values[2]:0{block_bits // 4}x}"] * 2
+    assert explanation.blocks[0].digits(1) == "1".zfill(block_bits // 4)
+
+
+@pytest.mark.parametrize(("block_bits", "most"), [(16, 3), (20, 4), (24, 4)])
+def test_no_look_up_flips_more_bits_than_a_mask(block_bits: int, most: int) -> None:
+    """One more in every block: no plan is long enough, and no cost is named."""
+    b = side("B", WORDS)
+    rules = replace(directed_rules(), scheme=scheme_of(4, block_bits=block_bits))
+    # The last bits of the 16 that a wide block does not share with the one before it.
+    a = replace(changed(b, [16 * table + 15 - bit for table in range(4) for bit in range(most)]), name="A")
+    assert explain(a, b, rules).finder is not None
+    a = replace(changed(b, [16 * table + 15 - bit for table in range(4) for bit in range(most + 1)]), name="A")
+    explanation = explain(a, b, rules)
+    assert f"in every table more than {most} bits of the block differ" in explanation.reason
     assert explanation.finder is None
     assert {(block.rank, block.cost) for block in explanation.blocks} == {(NO_LOOKUP, NO_LOOKUP)}
     assert "no look-up meets A" in explanation.reason

@@ -13,10 +13,13 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, TypedDict
 
 from stream_dedup.cli import main as program
 from stream_dedup.index import LogIndex
+from tests.forked_children import forked_children
+from tests.forks import fork_forks
 
 
 class SetUp(TypedDict, total=False):
@@ -32,6 +35,8 @@ class SetUp(TypedDict, total=False):
     """Standard output without a buffer, as PYTHONUNBUFFERED makes it."""
     no_output: bool
     """Standard output is closed: Python has None for it."""
+    forks_children: bool
+    """The children of its pools are forked from a copy of it: they start in milliseconds."""
 
 
 _EFFECTS = ((os, "fsync"), (os, "replace"), (LogIndex, "commit"))
@@ -48,9 +53,11 @@ def _dying(effect: Callable[..., Any], reached: Callable[[], None]) -> Callable[
 
 def main(set_up: str, *args: str) -> None:
     """Run the program with these arguments; ``set_up`` is a ``SetUp`` in JSON."""
-    _set_up(json.loads(set_up))
+    wanted: SetUp = json.loads(set_up)
+    _set_up(wanted)
     sys.argv = ["stream-dedup", *args]
-    program()
+    with forked_children(fork_forks()) if wanted.get("forks_children") else nullcontext():
+        program()
 
 
 def _set_up(wanted: SetUp) -> None:

@@ -85,6 +85,11 @@ class MemoryStore:
         self.disk.stores.append(self)
 
     @property
+    def read_only(self) -> bool:
+        """Whether nothing may change: no worker opens an index to read it."""
+        return False
+
+    @property
     def name(self) -> str:
         return str(self.path.parent)
 
@@ -115,6 +120,11 @@ class MemoryStore:
         if self._is_open:
             self.disk.folders[self.path] = dict(self._data)
             self._unflushed.clear()
+
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a flush would wait: none does."""
+        return False
 
     def compact(self, ranges: Sequence[tuple[bytes, bytes]]) -> None:
         """Deleted entries take no space."""

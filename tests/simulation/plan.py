@@ -180,6 +180,8 @@ class Plan:
     window_s: float | None
     rules: dict[str, Any]
     """Keys of ``match`` in the configuration."""
+    features: dict[str, Any]
+    """Keys of ``features`` in the configuration."""
     worker: dict[str, Any]
     """Keys of ``worker`` in the configuration."""
     switching: float
@@ -215,6 +217,7 @@ def plan_of(seed: int) -> Plan:
         nodes=rng.randint(1, 2),
         window_s=window_s,
         rules=_rules(rng, window_s) | _bounds(seed),
+        features={"block_bits": Random(f"keys {seed}").choice((16, 16, 20, 24))},
         worker={"batch_records": rng.choice((1, 3, 10)), "max_inflight_batches": rng.choice((1, 4, 32))},
         switching=rng.choice((0.05, 0.3, 1.0)),
         slow=rng.choice((0.0, 0.001, 0.01)),

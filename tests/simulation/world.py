@@ -298,6 +298,7 @@ class SimulatedWorld:
             },
             "topics": {"input": self.inputs},
             "match": self.plan.rules,
+            "features": self.plan.features,
             "worker": {"clock_allowance_s": CLOCK_ALLOWANCE_S, "shutdown_s": 20, **self.plan.worker},
             "index": {"path": str(self.root / f"worker{number}"), "image_mib": 0, "block_cache_mib": 1},
         }

@@ -199,6 +199,21 @@ def test_unsigned_entries_are_in_no_list() -> None:
     assert [column.to_pylist() for column in made[-2:]] == [[[], []], [[], []]]
 
 
+@pytest.mark.parametrize("block_bits", [16, 20, 24])
+def test_lists_and_look_ups_have_the_width_of_the_scheme(block_bits: int) -> None:
+    """A list is the table and the value of its block; one's own lists are the cheapest look-ups of directed search."""
+    which = directed_rules(scheme=scheme_of(8, block_bits=block_bits), probes=8)
+    columns = random_entries(random.Random(1), which)
+    keys, (lists, lookups) = lists_of(columns, which)[2], lists_of(columns, which)[-2:]
+    assert any(lists.to_pylist())
+    for of_words, own, asked in zip(*map(pa.Array.to_pylist, (keys, lists, lookups)), strict=True):
+        words = [f"{word % 2**64:064b}" * 2 for word in of_words]
+        starts = [(table, 16 * (table % 4)) for table in range(8)]
+        values = [int(words[table // 4][start : start + block_bits], 2) for table, start in starts]
+        assert own == asked
+        assert own in ([], [table << block_bits | value for table, value in enumerate(values)])
+
+
 @pytest.mark.parametrize(
     ("columns", "keep", "reason"),
     [

@@ -21,6 +21,7 @@ def quiet_plan(workers: int = 1, partitions: int = 1) -> Plan:
         nodes=1,
         window_s=None,
         rules={"profile": "simhash"},
+        features={},
         worker={"batch_records": 10, "max_inflight_batches": 4},
         switching=0.3,
         slow=0.0,

@@ -72,6 +72,7 @@ def test_kills_of_three_workers(make_pipeline: MakePipeline) -> None:
     assert len(made.stamps()) == sum(made.ends().values())
 
 
+@pytest.mark.full  # the simulation freezes and kills brokers, test_hanging_transactions and the soak real ones
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_broker_that_is_frozen_and_killed_and_stays_away(own_broker: DevBroker, tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def test_chinese_grammar_has_frequent_words_that_names_hardly_have() -> None:
     """In jieba's dictionary each is a word of 3,000 and more, and one in fifty of these at most is inside of a name."""
     names: Counter[str] = Counter()
     words: dict[str, int] = {}
-    for line in read_lines(dictionary_path()):
+    for line in read_lines(dictionary_path()).values():
         word, frequency, tag = line.split(" ")
         if len(word) == 1:
             words[word] = int(frequency)

@@ -1,6 +1,11 @@
 """The table of known features tells all names apart and forgets nothing of them."""
 
+import os
+import subprocess
+import sys
 from collections import Counter
+from functools import reduce
+from operator import and_, or_
 from unittest.mock import Mock
 
 import numpy as np
@@ -107,9 +112,22 @@ def test_a_table_that_is_full_is_cleared(monkeypatch: pytest.MonkeyPatch) -> Non
     assert_known(known, names[::-1])
 
 
-def test_slots_are_spread_by_pythons_own_seed() -> None:
-    """Nobody can foresee which names share a slot: the seed is that of strings, which differs between processes."""
-    assert table()._spread == hash(module.__name__)
+def test_slots_are_spread_by_a_seed_that_nobody_knows() -> None:
+    """Each table has its own, also where ``PYTHONHASHSEED`` fixes Python's, and each bit of it is random."""
+    code = f"from {module.__name__} import Vocabulary; print(*(Vocabulary(len, 7)._spread for _ in range(40)))"
+    seeds = [
+        int(seed)
+        for _ in range(2)
+        for seed in subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": "0"},
+            stdout=subprocess.PIPE,
+            check=True,
+        ).stdout.split()
+    ]
+    assert len(set(seeds)) == len(seeds) == 80
+    assert reduce(or_, seeds) == -1
+    assert reduce(and_, seeds) == 0
 
 
 def test_no_names() -> None:

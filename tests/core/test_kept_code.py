@@ -1,0 +1,168 @@
+"""Machine code is kept for the next start, and what cannot be kept or read costs time and changes no result.
+
+Each start is a process of its own that imports a file with one compiled function, as ``tests.core.kept_start`` does. It
+reports what the function returned, how often its code was loaded and compiled, and what could not be kept.
+"""
+
+import json
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, NamedTuple
+
+import pytest
+from numba.core.caching import UserProvidedCacheLocator
+
+from stream_dedup.core.installed_code import InstalledCode
+from tests.amount import sampled
+from tests.forks import ForkedProcess, forks
+from tests.small_disk import small_disk
+
+pytestmark = pytest.mark.slow
+
+FUNCTION = """
+from numba import int64
+from stream_dedup.core.kernel import compiled
+
+@compiled(int64, int64)
+def triple(x):
+    return {factor} * x
+"""
+
+
+class Start(NamedTuple):
+    """What a start reports."""
+
+    result: int
+    loaded: int
+    compiled: int
+    not_kept: Sequence[str]
+
+
+LOADED = Start(42, 1, 0, [])
+COMPILED = Start(42, 0, 1, [])
+
+
+class Running(NamedTuple):
+    """A start, and where its report goes."""
+
+    process: ForkedProcess
+    out: IO[bytes]
+
+
+class Program:
+    """A file with a compiled function, and the folder in which its machine code is kept."""
+
+    def __init__(self, folder: Path, kept: Path, locator: str = UserProvidedCacheLocator.__name__) -> None:
+        """Write the file. Numba's class ``locator`` finds the folder."""
+        self.kept = kept
+        self._folder = folder
+        self._locator = locator
+        self.write(factor=3)
+
+    def write(self, factor: int) -> None:
+        """Write the function, which multiplies by this factor of one digit."""
+        (self._folder / "one_kernel.py").write_text(FUNCTION.format(factor=factor))
+
+    def begin(self, *, killed: bool = False) -> Running:
+        """Start it; ``killed`` between numba's index and the code."""
+        arguments = [str(self._folder), str(self.kept), self._locator, "killed" if killed else ""]
+        out = TemporaryFile()  # noqa: SIM115 - ``report`` closes it
+        with Path(os.devnull).open("rb") as nothing:
+            streams = [nothing.fileno(), out.fileno(), 2]
+            return Running(forks().start("tests.core.kept_start:main", arguments, streams), out)
+
+    def start(self) -> Start:
+        """Start it, and return what it reports."""
+        return report(self.begin())
+
+    def files(self, suffix: str) -> list[Path]:
+        """What numba keeps: its index (nbi) and the code (nbc)."""
+        return sorted(self.kept.rglob(f"*.{suffix}"))
+
+
+def report(running: Running) -> Start:
+    """What a process reports, once it has ended."""
+    with running.out as out:
+        assert running.process.wait() == 0
+        out.seek(0)
+        return Start(*json.loads(out.read()))
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    (tmp_path / "kept").mkdir()
+    return Program(tmp_path, tmp_path / "kept")
+
+
+@pytest.mark.parametrize(("suffix", "left"), sampled([("nbi", 0), ("nbc", 0), ("nbi", 0.5), ("nbc", 0.5)], 2))
+def test_damaged_code_is_written_anew(suffix: str, left: float, program: Program) -> None:
+    """Index or code that a power failure cut short, to nothing too: compiled once, and loaded at the next start."""
+    assert program.start() == COMPILED
+    (damaged,) = program.files(suffix)
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[: int(left * len(whole))])
+    assert program.start() == COMPILED
+    assert program.start() == LOADED
+
+
+def test_damaged_code_in_an_image(tmp_path: Path) -> None:
+    """In a read-only file system it is compiled at each start, and the reason is there for the warning."""
+    with small_disk(tmp_path) as disk:
+        locator = f"{InstalledCode.__module__}.{InstalledCode.__name__}"
+        (disk.folder / "__pycache__").mkdir()
+        program = Program(disk.folder, disk.folder / "__pycache__", locator)
+        assert program.start() == COMPILED
+        disk.set_writable(False)
+        assert program.start() == LOADED
+        disk.set_writable(True)
+        program.files("nbc")[0].write_bytes(b"")
+        disk.set_writable(False)
+        for _ in range(2):
+            found = program.start()
+            assert found[:3] == (42, 0, 1)
+            assert "Read-only file system" in found.not_kept[0]
+
+
+def test_a_full_disk(program: Program) -> None:
+    """The function is compiled once, not again without a cache; afterwards it is kept."""
+    with small_disk(program.kept) as disk:
+        program.kept = disk.folder
+        disk.fill()
+        found = program.start()
+        assert found[:3] == (42, 0, 1)
+        assert "No space left" in found.not_kept[0]
+        disk.free()
+        assert program.start() == COMPILED
+        assert program.start() == LOADED
+
+
+def test_no_folder(program: Program) -> None:
+    """Where the folder cannot be made, the function is compiled, and the reason is there for the warning."""
+    program.kept.rmdir()
+    program.kept.write_text("a file")
+    found = program.start()
+    assert found.result == 42
+    assert "no locator available" in found.not_kept[0]
+
+
+def test_cold_starts_at_once(program: Program) -> None:
+    """All are right and can keep their code, and the next start loads what they have kept."""
+    together = [program.begin() for _ in range(3)]
+    for started in together:
+        assert report(started) in (COMPILED, LOADED)
+    assert program.start() == LOADED
+
+
+def test_a_kill_between_index_and_code(program: Program) -> None:
+    """The index of a new source must not lead to the code of the old one: that would be another function, for ever."""
+    program.write(factor=2)
+    assert program.start() == (28, 0, 1, [])
+    program.write(factor=3)
+    killed = program.begin(killed=True)
+    with killed.out:
+        assert killed.process.wait() == -signal.SIGKILL
+    assert program.start() == COMPILED
+    assert program.start() == LOADED
