@@ -87,6 +87,8 @@ MOST_SHARE = 0.05
 """Share of the articles held by which a search makes the index larger, at most."""
 WARMING = 3
 """Batches before those that count: what was read from disk comes again from memory."""
+MACHINE_SECONDS = 20
+"""Seconds for which the pauses of the machine are looked for."""
 PROFILE = PROFILES["article"]
 """Its sketches and its check; the look-ups are an option."""
 CHECK = ("limit", "short_limit", "min_equal", "short_min_equal", "certain", "far", "far_min_equal")
@@ -239,10 +241,21 @@ def _filled(run: Run, stream: Stream, batches: int, more: int, image: int) -> tu
         longest_ms=float(times.max()) * 1e3,
         longest_processor_ms=float(used.max()) * 1e3,
         p999_ms=float(np.percentile(times, 99.9)) * 1e3,
+        machine_ms=_longest_stop(MACHINE_SECONDS) * 1e3,
         store_bytes=(_bytes_in(run.folder, "**/*") - run_bytes) / articles,
         run_bytes=run_bytes / articles,
     )
     return filled, stream
+
+
+def _longest_stop(seconds: float) -> float:
+    """Return for how many seconds a loop that does nothing stood still at most."""
+    longest, last = 0.0, time.perf_counter()
+    end = last + seconds
+    while last < end:
+        now = time.perf_counter()
+        longest, last = max(longest, now - last), now
+    return longest
 
 
 def _bytes_in(folder: Path, pattern: str) -> int:

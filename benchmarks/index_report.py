@@ -43,6 +43,7 @@ class Filled(Figure):
         "longest pause, ms",
         "by processor time",
         "99.9 %, ms",
+        "a loop alone, ms",
         "RocksDB, bytes an article",
         "run files",
         "disk",
@@ -53,6 +54,8 @@ class Filled(Figure):
     longest_ms: float
     longest_processor_ms: float
     p999_ms: float
+    machine_ms: float
+    """Longest time for which a loop that does nothing stood still, right after: pauses of the machine."""
     store_bytes: float
     run_bytes: float
 
@@ -66,13 +69,14 @@ class Filled(Figure):
         return (
             f"{self.name}: filled at {self.us:.1f} µs each ({self.processor_us:.1f} of processor time), longest pause "
             f"{self.longest_ms:.0f} ms (by processor time {self.longest_processor_ms:.0f}; 99.9 %: "
-            f"{self.p999_ms:.1f}), bytes on disk each: RocksDB {self.store_bytes:.0f}, run files {self.run_bytes:.0f}"
+            f"{self.p999_ms:.1f}; a loop alone {self.machine_ms:.0f}), bytes on disk each: RocksDB {self.store_bytes:.0f}, run files {self.run_bytes:.0f}"
         )
 
     def cells(self) -> list[str]:
         """Cells of the table."""
         times = [f"{self.us:.1f}", f"{self.processor_us:.1f}"]
         pauses = [f"{self.longest_ms:.0f}", f"{self.longest_processor_ms:.0f}", f"{self.p999_ms:.1f}"]
+        pauses.append(f"{self.machine_ms:.0f}")
         return times + pauses + [f"{each:.0f}" for each in (self.store_bytes, self.run_bytes, self.disk_bytes)]
 
 

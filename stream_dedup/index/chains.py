@@ -1,9 +1,9 @@
 """The runs of one table, and how they are merged.
 
-The newest entries are one run in memory. When it has ``fold_entries`` entries it joins the others, and an empty one
-begins. A run is merged into the one before it as soon as it has a ``FANOUT``-th of its entries: so the runs of a table
-are some log(entries) many, each several times as long as the next one, and each entry is copied some FANOUT times
-for each of them. Merges go on in steps, between appends, so none of them is waited for.
+The newest entries are one run in memory. Every ``fold_entries`` entries it joins the others, and an empty one begins.
+A run is merged into the one before it as soon as it has a ``FANOUT``-th of its entries: so the runs of a table are some
+log(entries) many, each several times as long as the next one, and each entry is copied some FANOUT times for each of
+them. Merges go on in steps, between appends, so none of them is waited for.
 
 Merging changes where entries lie and never which there are; a run that is merged away is read until the new one is
 done. Runs of more than ``FILE_FOLDS * fold_entries`` entries are files; the others are made of the rows again when the
@@ -13,7 +13,7 @@ index opens.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +30,14 @@ from stream_dedup.index.settings import FANOUT, FILE_FOLDS
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+READ_AHEAD = 1 << 22
+"""Entries of each run that a merge asks for before it reads them, 48 MiB, a quarter of them at once: where files are
+larger than memory, a page that is not there is 20 to 140 ms of waiting for a busy disk."""
+_PHASES = 16
+"""Tables fold one after the other: so many parts of ``fold_entries`` lie between the first and the last of 16."""
+
+
+@dataclass(slots=True, eq=False)
 class Merge:
     """Two neighbouring runs of a chain that become one; ``draft`` is the file that is made, None in memory."""
 
@@ -38,11 +45,21 @@ class Merge:
     newer: KeptRun
     merging: Merging
     draft: RunDraft | None
+    _asked: list[int] = field(default_factory=lambda: [0, 0])
+    """Entry of each run up to which was asked for."""
 
     @property
     def left(self) -> int:
         """Entries that are still to be taken."""
         return self.merging.left
+
+    def step(self, most: int) -> None:
+        """Go on, so many entries at most."""
+        for at, (kept, taken) in enumerate(zip((self.older, self.newer), self.merging.taken, strict=True)):
+            if kept.mapped is not None and self._asked[at] < min(taken + READ_AHEAD * 3 // 4, len(kept)):
+                kept.mapped.read_ahead(self._asked[at], taken + READ_AHEAD)
+                self._asked[at] = taken + READ_AHEAD
+        self.merging.step(most)
 
     def give_up(self) -> None:
         """Leave the two runs as they are."""
@@ -57,6 +74,8 @@ class RunChain:
         self.blocks = blocks
         self._files = files
         self._fold_entries = fold_entries
+        self._phase = blocks.table * fold_entries // _PHASES
+        """By how many document numbers it folds earlier: beginning the files of all tables at once is one long pause."""
         self._low_watermark = first
         self.kept: list[KeptRun] = []
         self.merges: list[Merge] = []
@@ -106,7 +125,7 @@ class RunChain:
     def append(self, words: U64, doc_numbers: U32, after: DocNumber) -> None:
         """Append entries that follow the last ones; every entry before ``after`` is then in this chain."""
         self.newest = merged_runs(self.newest, sorted_run(self.blocks, words, doc_numbers))
-        if len(self.newest) >= self._fold_entries:
+        if self._folds_before(after) > self._folds_before(self._end):
             self.fold(after)
 
     def fold(self, after: DocNumber) -> None:
@@ -117,10 +136,13 @@ class RunChain:
             self._end = after
         self._start_merges()
 
+    def _folds_before(self, doc_number: DocNumber) -> int:
+        return (doc_number + self._phase) // self._fold_entries
+
     def step(self, merge: Merge, most: int) -> None:
         """Go on with a merge; when it is done its runs are replaced."""
         try:
-            merge.merging.step(most)
+            merge.step(most)
             if merge.merging.done:
                 self._finish(merge)
         except UnavailableError as error:

@@ -118,7 +118,7 @@ class RunHeader:
         return cls(**fields)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class KeptRun:
     """A run, and the document numbers whose entries it has; ``path`` is its file, None of a run in memory."""
 
@@ -126,9 +126,32 @@ class KeptRun:
     first: DocNumber
     after: DocNumber
     path: Path | None = None
+    mapped: MappedRun | None = None
 
     def __len__(self) -> int:
         return len(self.run)
+
+
+class MappedRun:
+    """The map of a run file."""
+
+    def __init__(self, handle: int, header: RunHeader) -> None:
+        self._map = mmap.mmap(handle, header.size, prot=mmap.PROT_READ)
+        starts, self._keys, self._numbers = _offsets(header.buckets, header.room)
+        self.arrays = RunArrays(
+            np.frombuffer(self._map, np.uint32, header.buckets + 1, starts),
+            np.frombuffer(self._map, np.uint64, header.entries, self._keys),
+            np.frombuffer(self._map, np.uint32, header.entries, self._numbers),
+        )
+
+    def read_ahead(self, first: int, after: int) -> None:
+        """Ask the system to have these entries in memory soon; nothing is waited for."""
+        after = min(after, len(self.arrays.keys))
+        for offset, size in ((self._keys, 8), (self._numbers, 4)):
+            start = (offset + size * first) & -mmap.PAGESIZE
+            end = offset + size * after
+            if start < end:
+                self._map.madvise(mmap.MADV_WILLNEED, start, end - start)
 
 
 class RunDraft:
@@ -187,11 +210,12 @@ class RunDraft:
         path = self._path.with_name(header.name)
         with writing(path.parent):
             os.pwrite(self._handle, header.encode(), 0)
-            os.ftruncate(self._handle, header.size)
-            mapped = _mapped(self._handle, header)
+            if self.entries < self._room:
+                os.ftruncate(self._handle, header.size)
+            mapped = MappedRun(self._handle, header)
             self._path.replace(path)
         os.close(self._handle)
-        return KeptRun(Run(blocks, *mapped), first, after, path)
+        return KeptRun(Run(blocks, *mapped.arrays), first, after, path, mapped)
 
     def remove(self) -> None:
         """Remove the file; where it cannot be removed, the next opening does."""
@@ -279,14 +303,14 @@ def map_run(path: Path, header: RunHeader) -> KeptRun:
     """
     handle = open_file(path)
     try:
-        arrays = _mapped(handle, header)
+        mapped = MappedRun(handle, header)
     finally:
         os.close(handle)
-    if tuple(_checksum(array) for array in arrays) != (header.starts, header.keys, header.numbers):
+    if tuple(_checksum(array) for array in mapped.arrays) != (header.starts, header.keys, header.numbers):
         msg = "its arrays are damaged"
         raise ValueError(msg)
-    run = Run(Blocks(header.table, header.block_bits), *arrays)
-    return KeptRun(run, DocNumber(header.first), DocNumber(header.after), path)
+    run = Run(Blocks(header.table, header.block_bits), *mapped.arrays)
+    return KeptRun(run, DocNumber(header.first), DocNumber(header.after), path, mapped)
 
 
 def _take_room(handle: int, size: int) -> None:
@@ -306,17 +330,6 @@ def _offsets(buckets: int, room: int) -> tuple[int, int, int]:
     keys = HEADER_BYTES + 4 * (buckets + 1)
     keys += -keys % _ALIGNED
     return HEADER_BYTES, keys, keys + 8 * room
-
-
-def _mapped(handle: int, header: RunHeader) -> RunArrays:
-    """Map the arrays of a file."""
-    mapped = mmap.mmap(handle, header.size, prot=mmap.PROT_READ)
-    starts, keys, numbers = _offsets(header.buckets, header.room)
-    return RunArrays(
-        np.frombuffer(mapped, np.uint32, header.buckets + 1, starts),
-        np.frombuffer(mapped, np.uint64, header.entries, keys),
-        np.frombuffer(mapped, np.uint32, header.entries, numbers),
-    )
 
 
 def _checksum_of(fields: dict[str, object]) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import threading
 from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +32,7 @@ from stream_dedup.index.small_files import writing
 log = logging.getLogger(__name__)
 
 REMOVED_BYTES = 8 << 20
-"""Bytes of an old file that are given back at once, in 1 to 3 ms: a whole gigabyte takes 0.2 s."""
+"""Bytes of an old file that are given back at once: what others write waits while the file system does it."""
 
 
 class RunFolder:
@@ -43,8 +45,9 @@ class RunFolder:
         self._rows = rows
         self._leaving: list[tuple[DocNumber, KeptRun]] = []
         """Runs that others replace, each with the document number before which rows must be durable."""
-        self._old: list[tuple[Path, KeptRun]] = []
-        """Files that are removed in steps, with the runs that are mapped from them: nobody reads them."""
+        self._removal = ThreadPoolExecutor(1, "run-files")
+        """Removes files: cutting a piece off waits up to 0.2 s where the disk is busy."""
+        self._closing = threading.Event()
 
     def draft(self, blocks: Blocks, first: DocNumber, after: DocNumber, buckets: int, room: int) -> RunDraft:
         """Begin a run file.
@@ -74,43 +77,35 @@ class RunFolder:
         if kept.path is not None:
             self._leaving.append((after, kept))
 
-    def remove_some(self, durable_to: DocNumber) -> None:
-        """Go on removing files: the end of one is cut off."""
-        self._begin_removals(durable_to)
-        if self._old:
-            path, _ = self._old[0]
-            goes_on = False
-            # One that cannot be removed holds up no other: the next opening removes it.
-            with contextlib.suppress(OSError):
-                facts = path.stat()
-                # Where another data folder has the same file, by a hard link, only this name of it goes.
-                left = facts.st_size - REMOVED_BYTES if facts.st_nlink == 1 else 0
-                if left > 0:
-                    os.truncate(path, left)
-                    goes_on = True
-                else:
-                    path.unlink()
-            if not goes_on:
-                del self._old[0]
-
-    def close(self, durable_to: DocNumber) -> None:
-        """Remove what can be removed at once; the rest goes at the next opening."""
-        self._begin_removals(durable_to)
-        for path, _ in self._old:
-            with contextlib.suppress(OSError):
-                path.unlink()
-        self._old = []
-
-    def _begin_removals(self, durable_to: DocNumber) -> None:
+    def remove_durable(self, durable_to: DocNumber) -> None:
+        """Begin to remove the files that no crash needs any more, now that these rows are durable."""
         ready = [kept for after, kept in self._leaving if after <= durable_to]
-        self._leaving = [(after, kept) for after, kept in self._leaving if after > durable_to]
+        if ready:
+            self._leaving = [(after, kept) for after, kept in self._leaving if after > durable_to]
         for kept in ready:
             assert kept.path is not None  # noqa: S101 - for the type checker
             path = kept.path.with_name(f"{kept.path.name}.old")
             # What cannot be removed takes space and does no other harm: the next opening takes the longer run.
             with contextlib.suppress(OSError):
                 kept.path.replace(path)
-                self._old.append((path, kept))
+                self._removal.submit(self._remove, path, kept)
+
+    def close(self, durable_to: DocNumber) -> None:
+        """Remove what can be removed, at once; the rest goes at the next opening."""
+        self.remove_durable(durable_to)
+        self._closing.set()
+        self._removal.shutdown()
+
+    def _remove(self, path: Path, _kept: KeptRun) -> None:
+        """Remove a file piece by piece, on the thread for it. Its run, which nobody reads, is unmapped there too."""
+        # One that cannot be removed holds up no other: the next opening removes it.
+        with contextlib.suppress(OSError):
+            facts = path.stat()
+            # Where another data folder has the same file, by a hard link, only this name of it goes.
+            left = facts.st_size if facts.st_nlink == 1 else 0
+            while (left := left - REMOVED_BYTES) > 0 and not self._closing.is_set():
+                os.truncate(path, left)
+            path.unlink()
 
     def headers(self, table: Blocks, first: DocNumber, after: DocNumber) -> list[tuple[Path, RunHeader]]:
         """Return the run files of a table that can be of these rows; arrays are not read."""

@@ -105,7 +105,7 @@ class Merging:
     def left(self) -> int:
         """Entries that are still to be taken, with what closing buckets costs; 1 at least."""
         closing = (1 << self._bits) - int(self._cursor[self._kernel.CLOSED])
-        return len(self.older) + len(self.newer) - self._taken + closing // int(self._kernel.STARTS_OF_A_STEP) + 1
+        return len(self.older) + len(self.newer) - sum(self.taken) + closing // int(self._kernel.STARTS_OF_A_STEP) + 1
 
     def step(self, most: int) -> None:
         """Take so many more entries, at most."""
@@ -121,8 +121,9 @@ class Merging:
         return Run(self.blocks, starts, keys[:written], doc_numbers[:written])
 
     @property
-    def _taken(self) -> int:
-        return int(self._cursor[self._kernel.OLDER_AT] + self._cursor[self._kernel.NEWER_AT])
+    def taken(self) -> tuple[int, int]:
+        """Entries taken of the older and of the newer run."""
+        return int(self._cursor[self._kernel.OLDER_AT]), int(self._cursor[self._kernel.NEWER_AT])
 
     def _fill_room(self, most: int) -> None:
         older, newer = (self.older.keys, self.older.doc_numbers), (self.newer.keys, self.newer.doc_numbers)

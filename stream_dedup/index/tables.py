@@ -216,7 +216,7 @@ class Tables:
             for chain, merge in self._merges():
                 self._step(chain, merge, self._owed * MERGE_PACE)
             self._owed = 0
-        self._files.remove_some(self._durable_to)
+        self._files.remove_durable(self._durable_to)
 
     def _finish_merges(self) -> None:
         while merges := self._merges():

@@ -35,6 +35,7 @@ def set_small_runs(put: Callable[[object, str, object], None] = setattr) -> None
     put(chains, "FILE_FOLDS", 1)
     put(tables, "YOUNG_ENTRIES", 8)
     put(run_files, "_STAGED", 16)
+    put(chains, "READ_AHEAD", 32)
     put(run_folder, "REMOVED_BYTES", 1_500)
 
 
@@ -119,16 +120,18 @@ class TableWorld:
         self.opened = self.open()
 
     def names(self) -> set[str]:
-        """Names in the folder of runs."""
+        """Names in the folder of runs, when the files that can be removed are."""
+        files = self.opened._files
+        if not files._closing.is_set():
+            files._removal.submit(lambda: None).result()
         folder = self.data / "runs"
         return {each.name for each in folder.iterdir()} if folder.exists() else set()
 
     def names_in_use(self) -> set[str]:
-        """Names of the files of runs, of those that are made, and of those that are being removed."""
+        """Names of the files of runs, of those that are made, and of those that are to be removed."""
         chains = self.opened.chains
         drafts = [merge.draft for chain in chains for merge in chain.merges if merge.draft is not None]
-        files = self.opened._files
-        gone = [path for path, _ in files._old] + [kept.path for _, kept in files._leaving if kept.path is not None]
+        gone = [kept.path for _, kept in self.opened._files._leaving if kept.path is not None]
         return {path.name for path in [*(path for chain in chains for path in chain.paths), *gone]} | {
             draft._path.name for draft in drafts
         }
