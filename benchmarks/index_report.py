@@ -69,7 +69,8 @@ class Filled(Figure):
         return (
             f"{self.name}: filled at {self.us:.1f} µs each ({self.processor_us:.1f} of processor time), longest pause "
             f"{self.longest_ms:.0f} ms (by processor time {self.longest_processor_ms:.0f}; 99.9 %: "
-            f"{self.p999_ms:.1f}; a loop alone {self.machine_ms:.0f}), bytes on disk each: RocksDB {self.store_bytes:.0f}, run files {self.run_bytes:.0f}"
+            f"{self.p999_ms:.1f}; a loop alone {self.machine_ms:.0f}), bytes on disk each: "
+            f"RocksDB {self.store_bytes:.0f}, run files {self.run_bytes:.0f}"
         )
 
     def cells(self) -> list[str]:

@@ -75,7 +75,7 @@ class RunChain:
         self._files = files
         self._fold_entries = fold_entries
         self._phase = blocks.table * fold_entries // _PHASES
-        """By how many document numbers it folds earlier: beginning the files of all tables at once is one long pause."""
+        """By how many document numbers it folds earlier: beginning the files of all tables at once takes too long."""
         self._low_watermark = first
         self.kept: list[KeptRun] = []
         self.merges: list[Merge] = []

@@ -147,10 +147,9 @@ class MappedRun:
     def read_ahead(self, first: int, after: int) -> None:
         """Ask the system to have these entries in memory soon; nothing is waited for."""
         after = min(after, len(self.arrays.keys))
-        for offset, size in ((self._keys, 8), (self._numbers, 4)):
-            start = (offset + size * first) & -mmap.PAGESIZE
-            end = offset + size * after
-            if start < end:
+        if first < after:
+            for offset, size in ((self._keys, 8), (self._numbers, 4)):
+                start, end = (offset + size * first) & -mmap.PAGESIZE, offset + size * after
                 self._map.madvise(mmap.MADV_WILLNEED, start, end - start)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
 import numpy as np
+import pytest
 
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.model import DocNumber
@@ -20,6 +22,7 @@ from stream_dedup.index.run_folder import RunFolder
 from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.tables import Tables, keys_of
 from tests.index.scan_cases import plain_blocks, plain_run
+from tests.index.trees import tree
 
 FANOUT = 3
 """As ``set_small_runs`` sets it."""
@@ -157,6 +160,46 @@ class TableWorld:
                 ),
                 rows.first,
             )
+
+
+def filled(world: TableWorld) -> TableWorld:
+    """Append 1,000 entries, and close: a file of each table has most of them."""
+    for _ in range(10):
+        world.append(100)
+    world.opened.merge_all()
+    world.close()
+    return world
+
+
+def check_opened(world: TableWorld, caplog: pytest.LogCaptureFixture, *said: str) -> None:
+    """Opened as a reader, and twice as a writer, the lists are right; what does not fit is said, and then gone."""
+    before = tree(world.data)
+    caplog.clear()
+    reader = world.open(writable=False)
+    world.check(reader)
+    reader.close()
+    assert tree(world.data) == before
+    check_said(caplog, said)
+    world.opened = world.open()
+    world.check()
+    check_said(caplog, said)
+    world.opened.merge_all()
+    world.close()
+    assert world.names() == world.names_in_use()
+    world.opened = world.open()
+    world.check()
+    world.close()
+    check_said(caplog, ())
+
+
+def check_said(caplog: pytest.LogCaptureFixture, said: tuple[str, ...]) -> None:
+    """What was said since, each once: a pattern found in each line."""
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == len(said)
+    for line, pattern in zip(sorted(lines), sorted(said), strict=True):
+        assert re.search(pattern, line)
+        assert line.endswith("; its entries are read from the rows again")
+    caplog.clear()
 
 
 def check_runs(runs: list[Run], expected: Run, low_watermark: int) -> None:

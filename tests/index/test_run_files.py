@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from stream_dedup.errors import CorruptError, UserError
 from stream_dedup.index import run_files, small_files
 from stream_dedup.index.run_files import HEADER_BYTES, RunHeader, read_header
 from tests.amount import sampled
-from tests.index.run_cases import TableWorld
+from tests.index.run_cases import TableWorld, check_opened, check_said, filled
 from tests.index.trees import tree
 
 pytestmark = pytest.mark.usefixtures("small_runs")
@@ -30,48 +29,9 @@ def world(tmp_path: Path) -> TableWorld:
     return filled(TableWorld(tmp_path))
 
 
-def filled(world: TableWorld) -> TableWorld:
-    for _ in range(10):
-        world.append(100)
-    world.opened.merge_all()
-    world.close()
-    return world
-
-
 def run_file(world: TableWorld, table: int = TABLE) -> Path:
     """The longest run file of a table."""
     return max((world.data / "runs").glob(f"{table}-*"), key=lambda path: path.stat().st_size)
-
-
-def check_opened(world: TableWorld, caplog: pytest.LogCaptureFixture, *said: str) -> None:
-    """Opened as a reader, and twice as a writer, the lists are right; what does not fit is said, and then gone."""
-    before = tree(world.data)
-    caplog.clear()
-    reader = world.open(writable=False)
-    world.check(reader)
-    reader.close()
-    assert tree(world.data) == before
-    _check_said(caplog, said)
-    world.opened = world.open()
-    world.check()
-    _check_said(caplog, said)
-    world.opened.merge_all()
-    world.close()
-    assert world.names() == world.names_in_use()
-    world.opened = world.open()
-    world.check()
-    world.close()
-    _check_said(caplog, ())
-
-
-def _check_said(caplog: pytest.LogCaptureFixture, said: tuple[str, ...]) -> None:
-    """What was said since, each once: a pattern found in each line."""
-    lines = [record.getMessage() for record in caplog.records]
-    assert len(lines) == len(said)
-    for line, pattern in zip(sorted(lines), sorted(said), strict=True):
-        assert re.search(pattern, line)
-        assert line.endswith("; its entries are read from the rows again")
-    caplog.clear()
 
 
 def test_files_are_read_and_not_made_again(world: TableWorld, caplog: pytest.LogCaptureFixture) -> None:
@@ -260,7 +220,7 @@ def test_what_is_no_file_is_not_read(
         opened = world.open(writable=writable)
         world.check(opened)
         opened.close()
-        _check_said(caplog, (f"run file {path}: .* is a link or no regular file: move it away",))
+        check_said(caplog, (f"run file {path}: .* is a link or no regular file: move it away",))
     assert os.path.lexists(path)
     assert tree(copy.parent) == outside
 
@@ -282,7 +242,7 @@ def test_a_file_that_cannot_be_read_is_noticed(
     reader = world.open(writable=False)
     world.check(reader)
     reader.close()
-    _check_said(caplog, (f"run file {path}: .* Permission denied",))
+    check_said(caplog, (f"run file {path}: .* Permission denied",))
     monkeypatch.undo()
     check_opened(world, caplog)
 
@@ -344,81 +304,6 @@ def test_a_folder_in_the_place_of_a_draft_is_named(world: TableWorld) -> None:
         (world.data / "runs" / f"0-{first}-1090.new").mkdir()
     with pytest.raises(UserError, match="runs cannot be made or written: Is a directory"):
         world.append(90)
-
-
-@pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.EINVAL])
-def test_a_disk_that_sets_no_room_aside_gets_zeros(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int
-) -> None:
-    """The files are the same."""
-    monkeypatch.setattr(run_files, "_HASHED_BYTES", 1_000)
-    expected = filled(TableWorld(tmp_path / "expected")).contents()
-
-    def refuse(*_: object) -> None:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(os, "posix_fallocate", refuse)
-    world = filled(TableWorld(tmp_path / "world"))
-    assert world.contents() == expected
-    assert all(path.stat().st_blocks * 512 >= path.stat().st_size for path in (world.data / "runs").iterdir())
-    check_opened(world, caplog)
-
-
-@pytest.mark.parametrize("effect", ["posix_fallocate", "pwrite", "ftruncate"])
-@pytest.mark.expect_log("its runs are not merged now")
-def test_a_disk_that_is_full_puts_merges_off(world: TableWorld, monkeypatch: pytest.MonkeyPatch, effect: str) -> None:
-    """Whenever it fills up: the lists stay whole, no draft takes room, and merges go on when there is room."""
-    world.opened = world.open()
-    world.trim(300)  # a file is cut only if entries of it are gone
-    refused: list[int] = []
-
-    def refuse(*_: object) -> None:
-        refused.append(1)
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as full:
-        full.setattr(os, effect, refuse)
-        for _ in range(30):
-            world.append(40)
-            world.check()
-        world.opened.merge_all()
-        world.check()
-        assert refused
-        assert not any(name.endswith(".new") for name in world.names())
-        before = world.opened.most_runs
-    world.append(40)
-    world.opened.merge_all()
-    world.check()
-    assert world.opened.most_runs < before
-    world.close()
-    world.opened = world.open()
-    world.check()
-    world.close()
-
-
-def test_a_file_that_cannot_be_cut_holds_up_no_other(world: TableWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others go, and it goes at the next opening."""
-    world.opened = world.open()
-    refused: set[Path] = set()
-    truncate = os.truncate
-
-    def refuse_one(path: Path, length: int) -> None:
-        if not refused or path in refused:
-            refused.add(path)
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        truncate(path, length)
-
-    with monkeypatch.context() as broken:
-        broken.setattr(os, "truncate", refuse_one)
-        for _ in range(40):
-            world.append(40)
-            world.opened.note_flush(durable=True)
-        assert {name for name in world.names() if name.endswith(".old")} == {path.name for path in refused}
-    assert refused
-    world.close()
-    world.opened = world.open()
-    assert world.names() == world.names_in_use()
-    world.close()
 
 
 def test_a_header_says_what_it_was_made_of() -> None:
