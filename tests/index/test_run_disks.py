@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from stream_dedup.core.model import DocNumber
 from stream_dedup.index import run_files
@@ -183,7 +184,7 @@ def test_a_merge_asks_for_what_it_reads_before_it_reads_it(tmp_path: Path, monke
     asked: dict[int, list[tuple[int, int]]] = {}
     most_ahead = 32
     step, read_ahead = Merge.step, MappedRun.read_ahead
-    files = []
+    files: list[MappedRun] = []
 
     def note(self: MappedRun, first: int, after: int) -> None:
         asked.setdefault(id(self), []).append((first, after))
@@ -233,13 +234,14 @@ def test_read_ahead_names_the_pages_of_the_entries(tmp_path: Path) -> None:
     assert kept.path is not None
     entries = len(kept)
     assert entries > 3_000
+    arrays: list[NDArray[Any]] = [kept.run.keys, kept.run.doc_numbers]
     raw = kept.path.read_bytes()
     for first, after in ((0, 10), (100, 900), (2_000, 3_000), (entries - 1, entries + 999), (entries, entries + 5)):
         told = _Map()
         kept.mapped._map = told  # type: ignore[assignment]
         kept.mapped.read_ahead(first, after)
         assert len(told.told) == (2 if first < entries else 0)
-        for (advice, start, length), array in zip(told.told, kept.mapped.arrays[1:], strict=False):
+        for (advice, start, length), array in zip(told.told, arrays, strict=False):
             assert (advice, start % mmap.PAGESIZE) == (mmap.MADV_WILLNEED, 0)
             wanted = np.ascontiguousarray(array[first:after]).tobytes()
             assert wanted in raw[start : start + length]
