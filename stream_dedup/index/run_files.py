@@ -82,7 +82,7 @@ class RunHeader:
     @property
     def name(self) -> str:
         """Name of the file."""
-        return f"{self.table}-{self.first}-{self.after}"
+        return run_name(self.table, self.first, self.after)
 
     @property
     def size(self) -> int:
@@ -243,6 +243,11 @@ class _Section:
     def checksum(self) -> str:
         """Of what was written."""
         return self._hash.hexdigest()
+
+
+def run_name(table: int, first: int, after: int) -> str:
+    """Return the name of a run file."""
+    return f"{table}-{first}-{after}"
 
 
 def run_files(folder: Path) -> list[Path]:

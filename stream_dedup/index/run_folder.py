@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import threading
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -26,13 +23,12 @@ from stream_dedup.index.run_files import (
     named_as_runs,
     read_header,
     run_files,
+    run_name,
 )
+from stream_dedup.index.run_removal import RunRemoval
 from stream_dedup.index.small_files import writing
 
 log = logging.getLogger(__name__)
-
-REMOVED_BYTES = 8 << 20
-"""Bytes of an old file that are given back at once: what others write waits while the file system does it."""
 
 
 class RunFolder:
@@ -45,9 +41,7 @@ class RunFolder:
         self._rows = rows
         self._leaving: list[tuple[DocNumber, KeptRun]] = []
         """Runs that others replace, each with the document number before which rows must be durable."""
-        self._removal = ThreadPoolExecutor(1, "run-files")
-        """Removes files: cutting a piece off waits up to 0.2 s where the disk is busy."""
-        self._closing = threading.Event()
+        self._removal = RunRemoval()
 
     def draft(self, blocks: Blocks, first: DocNumber, after: DocNumber, buckets: int, room: int) -> RunDraft:
         """Begin a run file.
@@ -55,7 +49,7 @@ class RunFolder:
         Raises:
             UnavailableError: the disk is full.
         """
-        path = self.path / f"{blocks.table}-{first}-{after}.new"
+        path = self.path / f"{run_name(blocks.table, first, after)}.new"
         with writing(self.path):
             self.path.mkdir(exist_ok=True)
             path.unlink(missing_ok=True)
@@ -67,6 +61,9 @@ class RunFolder:
         Raises:
             UnavailableError: the disk is full.
         """
+        # A trim can leave a run the document numbers of one that it was merged from, whose file still waits. The name
+        # is then the new file's, which must not be removed in the place of the other.
+        self._begin_removals(lambda _, kept: kept.path == self.path / run_name(blocks.table, first, after))
         return draft.finish(self.identity, blocks, first, after, self._last_row(after))
 
     def remove(self, kept: KeptRun, after: DocNumber) -> None:
@@ -79,33 +76,24 @@ class RunFolder:
 
     def remove_durable(self, durable_to: DocNumber) -> None:
         """Begin to remove the files that no crash needs any more, now that these rows are durable."""
-        ready = [kept for after, kept in self._leaving if after <= durable_to]
+        self._begin_removals(lambda after, _: after <= durable_to)
+
+    def close(self, durable_to: DocNumber) -> None:
+        """Remove what can be removed, at once; the rest goes at the next opening."""
+        self.remove_durable(durable_to)
+        self._removal.close()
+
+    def _begin_removals(self, goes: Callable[[DocNumber, KeptRun], bool]) -> None:
+        ready = [kept for after, kept in self._leaving if goes(after, kept)]
         if ready:
-            self._leaving = [(after, kept) for after, kept in self._leaving if after > durable_to]
+            self._leaving = [(after, kept) for after, kept in self._leaving if not goes(after, kept)]
         for kept in ready:
             assert kept.path is not None  # noqa: S101 - for the type checker
             path = kept.path.with_name(f"{kept.path.name}.old")
             # What cannot be removed takes space and does no other harm: the next opening takes the longer run.
             with contextlib.suppress(OSError):
                 kept.path.replace(path)
-                self._removal.submit(self._remove, path, kept)
-
-    def close(self, durable_to: DocNumber) -> None:
-        """Remove what can be removed, at once; the rest goes at the next opening."""
-        self.remove_durable(durable_to)
-        self._closing.set()
-        self._removal.shutdown()
-
-    def _remove(self, path: Path, _kept: KeptRun) -> None:
-        """Remove a file piece by piece, on the thread for it. Its run, which nobody reads, is unmapped there too."""
-        # One that cannot be removed holds up no other: the next opening removes it.
-        with contextlib.suppress(OSError):
-            facts = path.stat()
-            # Where another data folder has the same file, by a hard link, only this name of it goes.
-            left = facts.st_size if facts.st_nlink == 1 else 0
-            while (left := left - REMOVED_BYTES) > 0 and not self._closing.is_set():
-                os.truncate(path, left)
-            path.unlink()
+                self._removal.begin(path, kept)
 
     def headers(self, table: Blocks, first: DocNumber, after: DocNumber) -> list[tuple[Path, RunHeader]]:
         """Return the run files of a table that can be of these rows; arrays are not read."""

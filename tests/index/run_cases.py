@@ -14,7 +14,7 @@ import pytest
 
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.model import DocNumber
-from stream_dedup.index import chains, run_files, run_folder, tables
+from stream_dedup.index import chains, run_files, run_removal, tables
 from stream_dedup.index.layout import ROW, RowArray
 from stream_dedup.index.posting_lists import Blocks, Run
 from stream_dedup.index.row_column import HeldRows, RowColumn
@@ -39,7 +39,7 @@ def set_small_runs(put: Callable[[object, str, object], None] = setattr) -> None
     put(tables, "YOUNG_ENTRIES", 8)
     put(run_files, "_STAGED", 16)
     put(chains, "READ_AHEAD", 32)
-    put(run_folder, "REMOVED_BYTES", 1_500)
+    put(run_removal, "REMOVED_BYTES", 1_500)
 
 
 class MemoryRows:
@@ -124,9 +124,7 @@ class TableWorld:
 
     def names(self) -> set[str]:
         """Names in the folder of runs, when the files that can be removed are."""
-        files = self.opened._files
-        if not files._closing.is_set():
-            files._removal.submit(lambda: None).result()
+        self.opened._files._removal.wait()
         folder = self.data / "runs"
         return {each.name for each in folder.iterdir()} if folder.exists() else set()
 

@@ -19,19 +19,33 @@ from tests.index.run_cases import FANOUT, TableWorld
 pytestmark = pytest.mark.usefixtures("small_runs")
 
 
-STEPS = ["append"] * 6 + ["one block", "steps", "trim", "merge all", "remove trimmed", "close", "crash", "read"]
+STEPS = ["append"] * 6 + [
+    "one block",
+    "steps",
+    "trim",
+    "trim runs",
+    "merge all",
+    "remove trimmed",
+    "close",
+    "crash",
+    "read",
+]
 
 
 @examples(400)
 @given(
     seed=st.integers(0, 2**32),
     bits=st.sampled_from([16, 20, 24]),
+    tables=st.sampled_from([4, 8, 16]),
+    fold_entries=st.sampled_from([1, 2, 15, 16, 17, 33]),
     steps=st.lists(st.sampled_from(STEPS), min_size=1, max_size=30),
 )
-def test_whatever_happens_to_runs_the_lists_are_those_of_the_rows(seed: int, bits: int, steps: list[str]) -> None:
+def test_whatever_happens_to_runs_the_lists_are_those_of_the_rows(
+    seed: int, bits: int, tables: int, fold_entries: int, steps: list[str]
+) -> None:
     """Each list whole, in order, once; a reader changes no file; an opening leaves no file but those in use."""
     with tempfile.TemporaryDirectory() as folder:
-        world = TableWorld(Path(folder), bits, rng=np.random.default_rng(seed))
+        world = TableWorld(Path(folder), bits, tables, fold_entries, rng=np.random.default_rng(seed))
         past = [(0, 0)]
         for step in steps:
             _take(world, step, past)
@@ -48,10 +62,15 @@ def _take(world: TableWorld, step: str, past: list[tuple[int, int]]) -> None:
     """Take a step of a history; ``past`` are the first and the last document number after each one before it."""
     rng, opened, rows = world.rng, world.opened, world.rows
     if step in {"append", "one block"}:
-        world.append(int(rng.choice([1, 3, 40, 100])), one_block=step == "one block")
+        # What is not durable yet keeps files that no run has any more.
+        durable = bool(rng.integers(2))
+        world.append(int(rng.choice([1, 3, 40, 100])), one_block=step == "one block", durable=durable)
     elif step == "steps":
         for merge in [merge for chain in opened.chains for merge in chain.merges]:
             merge.merging.step(int(rng.integers(1, 1 + merge.left)))
+    elif step == "trim runs":
+        ends = [kept.after for chain in opened.chains for kept in chain.kept] or [rows.first]
+        world.trim(max(rows.first, int(rng.choice(ends))))
     elif step == "trim":
         world.trim(int(rng.integers(rows.first, rows.after + 1)))
         assert all((chain.newest.doc_numbers >= rows.first).all() for chain in opened.chains)
@@ -90,6 +109,28 @@ def _check_lengths(world: TableWorld) -> None:
     for chain in world.opened.chains:
         assert not len(chain.newest)
         assert all(len(older) > FANOUT * len(newer) for older, newer in pairwise(chain.kept))
+
+
+def test_a_run_may_get_the_name_of_a_file_that_waits_to_be_removed(tmp_path: Path) -> None:
+    """A trim leaves it the document numbers of one that it was merged from: the file of the new one stays whole."""
+    world = TableWorld(tmp_path)
+    for count, durable in ((100, True), (100, True), (20, True), (20, False), (40, False)):
+        world.append(count, durable=durable)
+        world.opened.merge_all()
+    assert {f"{table}-200-280" for table in range(4)} <= world.names()
+    assert {f"{table}-0-280" for table in range(4)} <= world.names()
+    world.trim(200)
+    world.opened.remove_trimmed()
+    assert all(path.name.endswith("-200-280") for chain in world.opened.chains for path in chain.paths)
+    world.opened.note_flush(durable=True)
+    world.append(1)
+    assert world.names() == world.names_in_use() == {f"{table}-200-280" for table in range(4)}
+    world.check()
+    world.close()
+    world.opened = world.open()
+    assert world.names() == {f"{table}-200-280" for table in range(4)}
+    world.check()
+    world.close()
 
 
 def test_what_is_kept_is_little_and_long(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_closing_waits_for_the_piece_that_is_cut_off_and_no_other(
     assert held.wait(60)
     closing = threading.Thread(target=world.close)
     closing.start()
-    wait_until(world.opened._files._closing.is_set, 60, "the tables close")
+    wait_until(world.opened._files._removal._closing.is_set, 60, "the tables close")
     assert closing.is_alive()
     goes_on.set()
     closing.join(60)
