@@ -1,11 +1,13 @@
 """Who has an index folder open: one process that writes, or any number that only read.
 
 The lock is on the file ``owner``. A writer makes that file and leaves its process id in it; a reader locks the file
-that is there and changes nothing. A folder without one was never opened by a writer: a reader needs no lock then.
+that is there and changes nothing. A copied folder may be without it: a reader then locks the folder, and a writer locks
+both. It cuts files that a reader has mapped, which would kill the reader.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -16,6 +18,7 @@ from stream_dedup.index.small_files import open_file, writing
 
 FILE = "owner"
 
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _PID_BYTES = 20
 _PID = re.compile(rb"[0-9]{0,19}\n?")
 """What this program writes into the file; empty while it was only just made."""
@@ -24,9 +27,9 @@ _PID = re.compile(rb"[0-9]{0,19}\n?")
 class Owner:
     """A lock on an index folder, or on another folder of this program, held until ``release``."""
 
-    def __init__(self, path: Path, handle: int | None, kind: str = "index") -> None:
+    def __init__(self, path: Path, handle: int, kind: str = "index") -> None:
         self._path = path
-        self._handle = handle
+        self._handles = [handle]
         self._name = f"{kind} {path}"
         self._pid = os.getpid()
 
@@ -44,10 +47,11 @@ class Owner:
         owner = cls(path, handle, kind)
         try:
             owner._lock(handle, fcntl.LOCK_EX)
+            owner._lock_folder()
             with writing(path):
                 owner._put_pid(handle)
         except BaseException:
-            os.close(handle)
+            owner.release()
             raise
         return owner
 
@@ -61,9 +65,7 @@ class Owner:
             UnavailableError: the file system has no locks.
         """
         try:
-            handle = open_file(path / FILE)
-        except FileNotFoundError:
-            return cls(path, None)
+            handle = _open_to_read(path)
         except OSError as error:
             msg = f"index folder {path} cannot be read: {error.strerror}; name another with --index"
             raise UserError(msg) from error
@@ -71,7 +73,7 @@ class Owner:
         try:
             owner._lock(handle, fcntl.LOCK_SH)
         except BaseException:
-            os.close(handle)
+            owner.release()
             raise
         return owner
 
@@ -82,13 +84,19 @@ class Owner:
 
     def release(self) -> None:
         """Let others open the folder. In a forked child the parent keeps its lock."""
-        if self._handle is None:
-            return
-        if self.here:
-            # Closing is not enough: a forked child has the same lock open.
-            fcntl.flock(self._handle, fcntl.LOCK_UN)
-        os.close(self._handle)
-        self._handle = None
+        for handle in self._handles:
+            if self.here:
+                # Closing is not enough: a forked child has the same lock open.
+                fcntl.flock(handle, fcntl.LOCK_UN)
+            os.close(handle)
+        self._handles = []
+
+    def _lock_folder(self) -> None:
+        """Lock the folder too, against readers that found no file to lock."""
+        with writing(self._path):
+            handle = os.open(self._path, _FOLDER)
+        self._handles.append(handle)
+        self._lock(handle, fcntl.LOCK_EX)
 
     def _lock(self, handle: int, kind: int) -> None:
         try:
@@ -102,7 +110,7 @@ class Owner:
     def _in_use(self, handle: int, kind: int) -> StreamDedupError:
         if kind == fcntl.LOCK_EX and _is_only_read(handle):
             return UserError(f"{self._name} is in use by a process that reads it: wait for it to end")
-        pid = os.pread(handle, _PID_BYTES, 0).decode("ascii", "replace").strip()
+        pid = _pid_in(self._path)
         return UserError(
             f"{self._name} is in use by process {pid if pid.isdigit() else '?'}: "
             "stop that process or name another folder"
@@ -114,6 +122,20 @@ class Owner:
             raise CorruptError(msg)
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+
+
+def _open_to_read(path: Path) -> int:
+    """Open what a reader locks."""
+    with contextlib.suppress(FileNotFoundError):
+        return open_file(path / FILE)
+    return os.open(path, _FOLDER)
+
+
+def _pid_in(path: Path) -> str:
+    """Return what the file has, "" where none can be read."""
+    with contextlib.suppress(OSError, CorruptError), os.fdopen(open_file(path / FILE), "rb") as file:
+        return file.read(_PID_BYTES).decode("ascii", "replace").strip()
+    return ""
 
 
 def is_others_file(path: Path) -> bool:

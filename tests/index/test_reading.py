@@ -49,6 +49,26 @@ def test_reading_changes_nothing(
     assert list(temporary.iterdir()) == []
 
 
+def test_a_copy_without_the_file_of_the_lock_has_one_writer_or_readers(tmp_path: Path) -> None:
+    """A writer cuts files that it has merged: a reader that has mapped one would die of it."""
+    kept(tmp_path)
+    (tmp_path / "owner").unlink()
+    with LogIndex.read(tmp_path, scheme=SCHEME), LogIndex.read(tmp_path, scheme=SCHEME):
+        for _ in range(2):  # the first one leaves the file
+            with pytest.raises(UserError, match="is in use by a process that reads it: wait for it to end"):
+                LogIndex.open(tmp_path, scheme=SCHEME)
+    (tmp_path / "owner").unlink()
+    with LogIndex.open(tmp_path, scheme=SCHEME):
+        pid = os.getpid()
+        with pytest.raises(UserError, match=f"is in use by process {pid}: stop that process"):
+            LogIndex.read(tmp_path, scheme=SCHEME)
+        (tmp_path / "owner").unlink()
+        for opening in (LogIndex.read, LogIndex.open):
+            with pytest.raises(UserError, match=r"is in use by process \?: stop that process"):
+                opening(tmp_path, scheme=SCHEME)
+    look_into(tmp_path)
+
+
 def test_damage_found_by_a_reader_leaves_no_mark(tmp_path: Path) -> None:
     """It is an error, and the folder stays as it is."""
     kept(tmp_path)
