@@ -148,7 +148,7 @@ class RunChain:
         except UnavailableError as error:
             self.merges.remove(merge)
             merge.give_up()
-            self._delay(error)
+            self._files.warn_of_failure(self.blocks.table, error)
 
     def drop_entries_before(self, low_watermark: DocNumber) -> None:
         """Drop entries before a document number; runs are merged with nothing where more than half is gone."""
@@ -180,25 +180,27 @@ class RunChain:
         return any(kept is merge.older or kept is merge.newer for merge in self.merges)
 
     def _start_merges(self) -> None:
-        """Start every merge whose turn it is, the newest runs first."""
+        """Start every merge whose turn it is, the newest runs first; where no file can be made, the next fold tries."""
         at = len(self.kept) - 1
-        while at >= 0:
+        started = True
+        while at >= 0 and started:
             newer = self.kept[at]
             older = self.kept[at - 1] if at else None
             if self._stays(newer):
                 at -= 1
             elif older is not None and not self._stays(older) and len(newer) * FANOUT >= len(older):
-                self._start(older, newer)
+                started = self._start(older, newer)
                 at -= 2
             else:
                 if self._is_mostly_trimmed(newer):
-                    self._start(newer, KeptRun(_nothing(self.blocks), newer.after, newer.after))
+                    started = self._start(newer, KeptRun(_nothing(self.blocks), newer.after, newer.after))
                 at -= 1
 
     def _is_mostly_trimmed(self, kept: KeptRun) -> bool:
         return 2 * (self._low_watermark - kept.first) > kept.after - kept.first
 
-    def _start(self, older: KeptRun, newer: KeptRun) -> None:
+    def _start(self, older: KeptRun, newer: KeptRun) -> bool:
+        """Start a merge; returns False where its file cannot be made."""
         draft: RunDraft | None = None
 
         def make_room(buckets: int, entries: int) -> RunRoom:
@@ -212,13 +214,10 @@ class RunChain:
         try:
             merging = Merging(older.run, newer.run, self._low_watermark, make_room)
         except UnavailableError as error:
-            self._delay(error)
-        else:
-            self.merges.append(Merge(older, newer, merging, draft))
-
-    def _delay(self, error: UnavailableError) -> None:
-        """Note that runs are not merged: more of them are slower and as right. When the next one joins, it is tried."""
-        log.warning("table %d: its runs are not merged now: %s", self.blocks.table, error)
+            self._files.warn_of_failure(self.blocks.table, error)
+            return False
+        self.merges.append(Merge(older, newer, merging, draft))
+        return True
 
     def _finish(self, merge: Merge) -> None:
         first, after = DocNumber(max(merge.older.first, merge.merging.low_watermark)), merge.newer.after

@@ -12,7 +12,7 @@ import xxhash
 
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.model import DocNumber
-from stream_dedup.errors import CorruptError
+from stream_dedup.errors import CorruptError, UnavailableError
 from stream_dedup.index.layout import RowArray
 from stream_dedup.index.posting_lists import Blocks
 from stream_dedup.index.run_files import (
@@ -42,6 +42,8 @@ class RunFolder:
         self._leaving: list[tuple[DocNumber, KeptRun]] = []
         """Runs that others replace, each with the document number before which rows must be durable."""
         self._removal = RunRemoval()
+        self._has_failed = False
+        """Whether no file was finished since one could not be made."""
 
     def draft(self, blocks: Blocks, first: DocNumber, after: DocNumber, buckets: int, room: int) -> RunDraft:
         """Begin a run file.
@@ -64,7 +66,15 @@ class RunFolder:
         # A trim can leave a run the document numbers of one that it was merged from, whose file still waits. The name
         # is then the new file's, which must not be removed in the place of the other.
         self._begin_removals(lambda _, kept: kept.path == self.path / run_name(blocks.table, first, after))
-        return draft.finish(self.identity, blocks, first, after, self._last_row(after))
+        kept = draft.finish(self.identity, blocks, first, after, self._last_row(after))
+        self._has_failed = False
+        return kept
+
+    def warn_of_failure(self, table: int, error: UnavailableError) -> None:
+        """Warn that a file could not be made: more runs are slower and as right. Once, until one is finished again."""
+        if not self._has_failed:
+            log.warning("table %d: its runs are not merged now, and tried again later: %s", table, error)
+        self._has_failed = True
 
     def remove(self, kept: KeptRun, after: DocNumber) -> None:
         """Remove the file of a run that is not read any more, when the rows before ``after`` are durable.

@@ -19,6 +19,8 @@ SMALL_BYTES = 1 << 16
 """Longest small file: one of these holds a line or two, the reason of a damage perhaps a page."""
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+_FAILING = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+"""The disk fails, or the system has no more of something: another folder would not help."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DRAFT = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -100,7 +102,7 @@ def writing(folder: Path) -> Iterator[None]:
     """Raise what the file system says of an index folder as an error of the program.
 
     Raises:
-        UnavailableError: the disk, or the user's share of it, is full.
+        UnavailableError: the disk, or the user's share of it, is full; or it fails.
         UserError: the folder cannot be written for another reason.
     """
     try:
@@ -113,6 +115,10 @@ def _unwritable(folder: Path, error: OSError) -> StreamDedupError:
     if error.errno in _NO_SPACE:
         return UnavailableError(
             f"index folder {folder} cannot be written: {error.strerror}; make room, then start again"
+        )
+    if error.errno in _FAILING:
+        return UnavailableError(
+            f"index folder {folder} cannot be written: {error.strerror}; look for the cause, then start again"
         )
     return UserError(f"index folder {folder} cannot be made or written: {error.strerror}; name another with --index")
 

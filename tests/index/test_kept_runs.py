@@ -116,7 +116,7 @@ def test_a_copy_has_the_same_run_files(kept: Path, *, committed: bool) -> None:
     check_index(kept, RECORDS if committed else KEPT)
 
 
-@pytest.mark.expect_log("its runs are not merged now: .* No space left on device; make room")
+@pytest.mark.expect_log("its runs are not merged now, and tried again later: .* No space left on device; make room")
 def test_a_full_disk_delays_merging_and_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The lists are right and no draft is left; with space again runs become files."""
     with small_disk(tmp_path, mib=1) as disk:

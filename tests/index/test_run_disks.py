@@ -42,17 +42,20 @@ def test_a_disk_that_sets_no_room_aside_gets_zeros(
     check_opened(world, caplog)
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("effect", ["posix_fallocate", "pwrite", "ftruncate"])
 @pytest.mark.expect_log("its runs are not merged now")
-def test_a_disk_that_is_full_puts_merges_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effect: str) -> None:
-    """Whenever it fills up: the lists stay whole, no draft takes room, and merges go on when there is room."""
+def test_a_disk_that_is_full_or_fails_puts_merges_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effect: str, number: int
+) -> None:
+    """Whenever it does: the lists stay whole, no draft takes room or a descriptor, and merges go on when it works."""
     world = filled(TableWorld(tmp_path))
     world.opened = world.open()
     refused: list[int] = []
 
     def refuse(*_: object) -> None:
         refused.append(1)
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise OSError(number, os.strerror(number))
 
     with monkeypatch.context() as full:
         full.setattr(os, effect, refuse)
@@ -64,6 +67,7 @@ def test_a_disk_that_is_full_puts_merges_off(tmp_path: Path, monkeypatch: pytest
         world.check()
         assert refused
         assert not any(name.endswith(".new") for name in world.names())
+        assert not any(".new" in path for path in _open_files())
         before = world.opened.most_runs
     world.append(40)
     world.opened.merge_all()
@@ -74,6 +78,40 @@ def test_a_disk_that_is_full_puts_merges_off(tmp_path: Path, monkeypatch: pytest
     world.close()
     world.opened = world.open()
     world.check()
+    world.close()
+
+
+def _open_files() -> list[str]:
+    """Paths of what this process has open, those that were removed with `` (deleted)``."""
+    return [str(handle.readlink()) for handle in Path("/proc/self/fd").iterdir() if handle.is_symlink()]
+
+
+@pytest.mark.expect_log("its runs are not merged now")
+def test_a_disk_that_stays_full_is_warned_of_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However many runs wait: a fold tries one file of each table. When files were made meanwhile, it is said again."""
+    world = filled(TableWorld(tmp_path))
+    world.opened = world.open()
+    tried: list[int] = []
+
+    def refuse(*_: object) -> None:
+        tried.append(1)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for times in (1, 2):
+        with monkeypatch.context() as full:
+            full.setattr(os, "posix_fallocate", refuse)
+            for _ in range(40):
+                before = len(tried)
+                world.append(world.fold_entries)
+                assert len(tried) - before <= world.tables
+        world.check()
+        assert len(tried) > 40 * times
+        assert len(caplog.records) == times
+        for _ in range(40):
+            world.append(world.fold_entries)
+    assert "its runs are not merged now, and tried again later" in caplog.text
     world.close()
 
 
