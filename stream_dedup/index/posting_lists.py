@@ -126,6 +126,11 @@ class PostingLists:
             msg = f"lists: runs of other tables ({wrong}), or blocks of several widths"
             raise ValueError(msg)
 
+    @cached_property
+    def block_bits(self) -> int | None:
+        """Bits of a block; None where there is no run."""
+        return next((run.blocks.bits for runs in self.tables for run in runs), None)
+
     @property
     def runs(self) -> int:
         """Runs of the table that has most."""

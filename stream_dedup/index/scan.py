@@ -59,8 +59,10 @@ def scan(query: Query, lists: PostingLists, rows: RowChunks | RowArray | Fetch) 
             memory allows.
 
     Raises:
-        ValueError: rows are missing of document numbers that exist for an article, or have other sketches.
+        ValueError: rows are missing of document numbers that exist for an article, or have other sketches; or lists
+            have other blocks than the plan.
     """
+    _refuse_other_blocks(query, lists)
     if isinstance(rows, np.ndarray):
         rows = RowChunks.of(rows)
     if isinstance(rows, RowChunks) and len(query):
@@ -71,6 +73,21 @@ def scan(query: Query, lists: PostingLists, rows: RowChunks | RowArray | Fetch) 
             msg = f"rows of {rows.base} to {rows.end} are held, the query needs {first} to {end}"
             raise ValueError(msg)
     return _Scan(query, lists, rows).near()
+
+
+def _refuse_other_blocks(query: Query, lists: PostingLists) -> None:
+    """Refuse a plan of blocks of another width, or of tables that are not there.
+
+    Raises:
+        ValueError: the kernel would read other lists, or beyond a directory.
+    """
+    last = int(query.plan.max(initial=0)) >> query.block_bits
+    if lists.block_bits not in {None, query.block_bits} or last >= max(len(lists.tables), 1):
+        msg = (
+            f"query of blocks of {query.block_bits} bits in tables 0 to {last}: the lists have blocks of "
+            f"{lists.block_bits} bits in {len(lists.tables)} tables"
+        )
+        raise ValueError(msg)
 
 
 def _refuse_other_sketches(query: Query, kind: RowType) -> None:

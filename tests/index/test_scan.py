@@ -56,6 +56,19 @@ def test_candidates_and_look_ups_are_counted(case: Case) -> None:
     assert candidates(query, world) <= near.candidates <= candidates(everything, world)
 
 
+@pytest.mark.parametrize(
+    ("tables", "bits", "query_bits"),
+    [(4, 16, 20), (4, 16, 24), (4, 20, 16), (4, 20, 24), (4, 24, 16), (4, 24, 20), (2, 16, 16), (2, 24, 24)],
+)
+def test_a_plan_of_other_blocks_is_refused(tables: int, bits: int, query_bits: int) -> None:
+    """Of another width, or of tables that are not there: it would read other lists, or beyond a directory."""
+    world = make_world(np.random.default_rng(1), 300, 4, 3)
+    lists = make_lists(world, tables, 100, bits=bits)
+    query = ask(world, np.arange(200, 300), exact_plan(3, query_bits), block_bits=query_bits, directed=False)
+    with pytest.raises(ValueError, match=f"query of blocks of {query_bits} bits in tables 0 to [23]: the lists have"):
+        scan(query, lists, RowChunks.of(world.rows))
+
+
 def whole_case(world: World, stored: int, young: int, probes: int) -> Case:
     """Every entry of a world is queried as of its own document number."""
     articles = np.arange(len(world.rows))
