@@ -223,3 +223,35 @@ def test_a_batch_of_other_widths_is_refused(tmp_path: Path, widths: Widths, sche
         build(index, records)
     assert index.stats().tables == widths.tables
     index.close()
+
+
+@pytest.mark.parametrize(("tables", "probes"), [(4, 400), (16, 900), (4, None)])
+@pytest.mark.parametrize("bits", [20, 24])
+def test_an_index_of_wide_blocks_gives_the_verdicts_of_the_definition(
+    tmp_path: Path, bits: int, tables: int, probes: int | None
+) -> None:
+    """Of edited copies, in memory and from disk; exact search where no number of look-ups is given."""
+    rng = random.Random(bits)
+    centres = [rng.getrandbits(256) for _ in range(4)]
+    margins = [f"{rng.getrandbits(256):064x}" for _ in range(60)]
+    flips = [sum(1 << bit for bit in rng.sample(range(256), rng.choice([0, 4, 12, 30]))) for _ in margins]
+    entries = [
+        Entry(rng.choice(centres) ^ flip, digits[: 16 * tables]) for flip, digits in zip(flips, margins, strict=True)
+    ]
+    changes: dict[str, Any] = {"distance": 4}
+    if probes is not None:
+        changes = {"search": DIRECTED, "distance": None, "probes": probes, "limit": 60, "short_limit": 30}
+    scheme = scheme_of(tables, block_bits=bits)
+    records = [record(0, START_TIME, Rules(scheme, **changes))]
+    for at in range(0, len(entries), 10):
+        batch = entries_batch(range(at, at + 10), entries[at : at + 10], tables)
+        records.append(record(1 + at // 10, START_TIME, batch))
+    plain = plain_log(records)
+    positions = covered_positions(plain)
+    with LogIndex.open(tmp_path, scheme=scheme, settings=IndexSettings(fold_entries=7)) as index:
+        check_verdicts(build(index, records), plain, positions)
+    with LogIndex.open(tmp_path, scheme=scheme, settings=IndexSettings(fold_entries=7)) as index:
+        check_verdicts(index, plain, positions)
+        found = [judged.match is not None for judged in index.judge(np.array(positions))]
+        assert 10 < sum(found) < 60
+        assert index.verify() == []

@@ -37,6 +37,17 @@ def test_the_parts_of_a_size_by_hand() -> None:
     assert size.opening_s == pytest.approx(21.168)
 
 
+@pytest.mark.parametrize(
+    ("plan", "memory", "disk", "log"), [(PLANS[1], 168, 270, 125), (PLANS[2], 259, 530, 189)], ids=["20", "24"]
+)
+def test_more_tables_take_more_room(plan: measured.KeyPlan, memory: int, disk: int, log: int) -> None:
+    """Bytes an article as docs/sizing.md has them for eight and sixteen tables, with 32 of sketch and 24 of id."""
+    size = size_of(DAY, plan)
+    assert size.memory == (memory + 32) * DAY.held + (210 + 250) * 1_000_000
+    assert size.disk == int((disk + 32) * DAY.held * 2.1)
+    assert size.log == (log + 32 + 24) * DAY.held
+
+
 def test_text_takes_processes_and_their_memory() -> None:
     """30,000 characters take 1.71 cores at the peak: one more fingerprinting process, where one worker suffices."""
     short, long = (size_of(Demand(8_640_000, 0.1, characters), PLANS[0]) for characters in (3_000, 30_000))
