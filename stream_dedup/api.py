@@ -146,8 +146,8 @@ class Index:
         """Return the near articles: nearest first, then earliest added.
 
         Directed search takes ``probes`` and ``limit`` (bits of the signature), exact search ``k`` (bits of the
-        fingerprint, 0 to 11); the profile gives what the call does not. With ``k``, or for a
-        fingerprint, the search is exact.
+        fingerprint: 0 to 11, to 6 or to 5 with blocks of 16, 20 or 24 bits); the profile gives what the call does
+        not. With ``k``, or for a fingerprint, the search is exact.
 
         Raises:
             TypeError: an argument of another type.
