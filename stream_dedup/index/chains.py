@@ -30,7 +30,7 @@ from stream_dedup.index.settings import FANOUT, FILE_FOLDS
 log = logging.getLogger(__name__)
 
 
-READ_AHEAD = 1 << 22
+MERGE_AHEAD = 1 << 22
 """Entries of each run that a merge asks for before it reads them, 48 MiB, a quarter of them at once: where files are
 larger than memory, a page that is not there is 20 to 140 ms of waiting for a busy disk."""
 _PHASES = 16
@@ -56,9 +56,9 @@ class Merge:
     def step(self, most: int) -> None:
         """Go on, so many entries at most."""
         for at, (kept, taken) in enumerate(zip((self.older, self.newer), self.merging.taken, strict=True)):
-            if kept.mapped is not None and self._asked[at] < min(taken + READ_AHEAD * 3 // 4, len(kept)):
-                kept.mapped.read_ahead(self._asked[at], taken + READ_AHEAD)
-                self._asked[at] = taken + READ_AHEAD
+            if kept.mapped is not None and self._asked[at] < min(taken + MERGE_AHEAD * 3 // 4, len(kept)):
+                kept.mapped.read_ahead(self._asked[at], taken + MERGE_AHEAD)
+                self._asked[at] = taken + MERGE_AHEAD
         self.merging.step(most)
 
     def give_up(self) -> None:

@@ -38,7 +38,7 @@ def set_small_runs(put: Callable[[object, str, object], None] = setattr) -> None
     put(chains, "FILE_FOLDS", 1)
     put(tables, "YOUNG_ENTRIES", 8)
     put(run_files, "_STAGED", 16)
-    put(chains, "READ_AHEAD", 32)
+    put(chains, "MERGE_AHEAD", 32)
     put(run_removal, "REMOVED_BYTES", 1_500)
 
 
