@@ -26,7 +26,6 @@ from stream_dedup.core.fingerprint.form import NO_FORM, form_of, packed
 from stream_dedup.core.fingerprint.hashing import feature_hash, feature_hashes
 from stream_dedup.core.fingerprint.mixing import WHOLE, factor
 from stream_dedup.core.fingerprint.reader import Counted, Reader
-from stream_dedup.core.fingerprint.short import ShortFingerprinter, ShortTexts
 from stream_dedup.core.fingerprint.sketch import Letters, Sketcher
 from stream_dedup.core.fingerprint.weigher import Feature, Weigher
 from stream_dedup.core.fingerprint.weights import Sums, damping
@@ -40,6 +39,7 @@ from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.clean import TOKEN_NAMES
 
 if TYPE_CHECKING:
+    from stream_dedup.core.fingerprint.short import ShortFingerprinter, ShortTexts
     from stream_dedup.core.fingerprint.words import LongFingerprinter, LongTexts
 
 CHUNK_TEXTS = 256
@@ -98,16 +98,21 @@ class Fingerprinter:
         """Load nothing yet: tables are loaded by ``warm`` or with the first text."""
         self._settings = settings or FingerprintSettings()
         self._reader = Reader(self._settings)
-        self._quick = self._short_fingerprinter(self._settings)
-        self._beside: ShortFingerprinter | None = None
-        """Reads texts as short text that are long in part."""
-        if self._settings.has_long:
-            self._beside = self._short_fingerprinter(replace(self._settings, article_size=None))
         self._sketcher = Sketcher(self._settings.sketch, self._settings.seed)
         self._weighers = {
             Status.LONG: Weigher(self._settings.long.features, self._settings.seed),
             Status.SHORT: Weigher(self._settings.short.features, self._settings.seed),
         }
+
+    @cached_property
+    def _quick(self) -> ShortFingerprinter | None:
+        """Reads texts as short text; None if all are read by the definition."""
+        return _short_fingerprinter(self._settings)
+
+    @cached_property
+    def _beside(self) -> ShortFingerprinter | None:
+        """Reads texts as short text that are long in part."""
+        return _short_fingerprinter(replace(self._settings, article_size=None)) if self._settings.has_long else None
 
     @cached_property
     def _long(self) -> LongFingerprinter | None:
@@ -266,14 +271,6 @@ class Fingerprinter:
         if self._settings.form:
             made.sketches[rows, size:] = packed(map(form_of, formed), self._settings.seed)
 
-    @staticmethod
-    def _short_fingerprinter(settings: FingerprintSettings) -> ShortFingerprinter | None:
-        """Return None if texts are never short, not compared by characters, of several fields, or HTML."""
-        if not settings.has_short or settings.short.features.kind != "chars" or settings.fields or any(settings.html):
-            return None
-
-        return ShortFingerprinter(settings, partial(feature_hashes, seed=settings.seed))
-
     def _blank(self, n: int) -> Fingerprints:
         return Fingerprints(
             np.zeros((n, SIGNATURE_BYTES), np.uint8),
@@ -316,6 +313,15 @@ class Fingerprinter:
                 scale = _factor(share, sum(one.weight**2 for one in own))
                 features += [replace(one, weight=one.weight * scale) for one in own]
         return sorted(features, key=lambda one: -one.weight)
+
+
+def _short_fingerprinter(settings: FingerprintSettings) -> ShortFingerprinter | None:
+    """Return None if texts are never short, not compared by characters, of several fields, or HTML."""
+    if not settings.has_short or settings.short.features.kind != "chars" or settings.fields or any(settings.html):
+        return None
+    from stream_dedup.core.fingerprint.short import ShortFingerprinter  # noqa: PLC0415 - loads the compiler
+
+    return ShortFingerprinter(settings, partial(feature_hashes, seed=settings.seed))
 
 
 def _summarised(found: ShortTexts, rows: Sequence[int]) -> tuple[Letters, list[str]]:

@@ -46,7 +46,8 @@ from stream_dedup.core.fingerprint.reader import (
     normalise_short,
     units_that_count,
 )
-from stream_dedup.core.fingerprint.weights import Sums, gram_idf, sums_of
+from stream_dedup.core.fingerprint.sums_kernel import sums_of_weights
+from stream_dedup.core.fingerprint.weights import Sums, gram_idf, that_count, weigh
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation
 from stream_dedup.core.text import clean
@@ -127,7 +128,8 @@ class ShortFingerprinter:
         grams = found.grams
         idf = self._idf.take(classes_of(grams))
         sizes = np.bincount(found.texts, minlength=len(texts))[found.statuses == Status.SHORT]
-        return found, sums_of(found.counts, idf, self._hashes.of(grams), np.cumsum(sizes), self._features)
+        weights = weigh(found.counts, idf, self._features)
+        return found, sums_of_weights(*that_count(weights, self._hashes.of(grams), np.cumsum(sizes), self._features))
 
 
 class ShortReader:
