@@ -38,15 +38,12 @@ Whole = NDArray[np.intp]
 
 VALUE_BITS = 4
 """Bits of a value; with fewer, more of the unequal values are equal by chance, with more there are fewer values."""
-CHUNK_CHARACTERS = 1 << 15
-"""Characters hashed together: the arrays of one step then fit the level-2 cache."""
+FACTOR = 0x9E3779B1
+"""Factor of the polynomial, and what the number of a bin is multiplied by."""
 
 _LOW_HALF = 0x0F
-_FACTOR = np.uint32(0x9E3779B1)
 _STEPS = ((16, np.uint32(0x85EBCA6B)), (13, np.uint32(0xC2B2AE35)))
 """The mixing function of MurmurHash3 for 32 bits: shifts and factors; one more shift of 16 ends it."""
-_EMPTY = np.uint32(0xFFFFFFFF)
-"""Minimum of a bin without shingles. A shingle with this hash counts as none."""
 
 
 def equal_values(one: U8, other: U8) -> I64:
@@ -101,10 +98,12 @@ class Sketcher:
     """Computes the sketches of texts: ``values`` has the length of a shingle and the number of values, for each."""
 
     def __init__(self, values: Sequence[tuple[int, int]], seed: int = 0) -> None:
-        self._bins = dict(values)
-        self._longest = max(self._bins, default=1)
-        self._start = _mixed(np.array([seed & 0xFFFFFFFF], np.uint32))
-        self._orders = {bins: _orders(bins) for bins in self._bins.values()}
+        bins = dict(values)
+        self._values = list(bins.items())
+        self._start = int(_mixed(np.array([seed & 0xFFFFFFFF], np.uint32))[0])
+        self._bins = np.array([bins.get(k, 0) for k in range(1, max(bins, default=0) + 1)], np.int64)
+        orders = [_orders(n).reshape(-1) for n in self._bins.tolist() if n]
+        self._orders = np.concatenate([np.empty(0, np.int64), *orders])
 
     def of_texts(self, texts: Sequence[str]) -> U8:
         """Return the sketch of each text, one row each; the texts are letters and digits only."""
@@ -112,55 +111,23 @@ class Sketcher:
 
     def of_points(self, points: U32, lengths: Whole) -> U8:
         """Return the same for texts whose code points are joined."""
-        points, lengths = self._filled_up(points, lengths)
-        ends = np.cumsum(lengths)
-        parts, start, first = [np.empty((0, self.size), np.uint8)], 0, 0
-        while start < len(lengths):
-            stop = max(start + 1, int(np.searchsorted(ends, first + CHUNK_CHARACTERS, side="right")))
-            parts.append(self._chunk(points[first : ends[stop - 1]], lengths[start:stop]))
-            start, first = stop, ends[stop - 1]
-        return np.concatenate(parts)
+        from stream_dedup.core.fingerprint.sketch_kernel import fill_in  # noqa: PLC0415 - loads the compiler
+
+        values = np.empty((len(lengths), int(self._bins.sum())), np.uint8)
+        fill_in(points, lengths, self._start, self._bins, self._orders, values)
+        return _packed(self._as_given(values))
 
     @property
     def size(self) -> int:
         """Bytes of a sketch."""
-        return sum(self._bins.values()) * VALUE_BITS // 8
+        return int(self._bins.sum()) * VALUE_BITS // 8
 
-    def _filled_up(self, points: U32, lengths: Whole) -> tuple[U32, Whole]:
-        """Fill texts that are too short up with zeros."""
-        missing = np.maximum(self._longest - lengths, 0)
-        if not missing.any():
-            return points, lengths
-        return np.insert(points, np.repeat(np.cumsum(lengths), missing), 0), lengths + missing
-
-    def _chunk(self, points: U32, lengths: Whole) -> U8:
-        ends = np.cumsum(lengths)
-        rows = np.repeat(np.arange(len(lengths)), lengths)
-        values = dict[int, U8]()
-        sums = points + self._start
-        # The polynomial of a shingle begins with that of the shorter one.
-        for k in range(1, self._longest + 1):
-            if k > 1:
-                sums *= _FACTOR
-                sums[: 1 - k] += points[k - 1 :]
-            bins = self._bins.get(k)
-            if bins is not None:
-                hashes = _mixed(sums.copy())
-                # The last k - 1 characters of a text begin no shingle.
-                hashes[(ends[:, np.newaxis] - np.arange(1, k)).reshape(-1)] = _EMPTY
-                values[k] = self._values_of(hashes, rows, len(lengths), bins)
-        none = np.empty((len(lengths), 0), np.uint8)
-        return _packed(np.hstack([none, *(values[k] for k in self._bins)]))
-
-    def _values_of(self, hashes: U32, rows: Whole, texts: int, bins: int) -> U8:
-        """Return the values from the hashes of shingles and the rows of their texts."""
-        minima = np.full((texts, bins), _EMPTY)
-        slots = rows * bins
-        slots += (hashes >> 16) * np.uint32(bins) >> 16
-        np.minimum.at(minima.reshape(-1), slots, hashes)
-        _fill(minima, self._orders[bins])
-        minima += np.arange(bins, dtype=np.uint32) * _FACTOR
-        return (_mixed(minima) >> (32 - VALUE_BITS)).astype(np.uint8)
+    def _as_given(self, values: U8) -> U8:
+        """Put values that rise with the length of the shingles in the order in which the lengths were given."""
+        if self._values == sorted(self._values):
+            return values
+        ends = np.cumsum(self._bins)
+        return np.hstack([values[:, ends[k - 1] - n : ends[k - 1]] for k, n in self._values])
 
 
 def _mixed(numbers: U32) -> U32:
@@ -175,19 +142,9 @@ def _mixed(numbers: U32) -> U32:
     return numbers
 
 
-def _fill(minima: U32, orders: Whole) -> None:
-    """Give each empty bin the minimum of the first bin in its order that has one."""
-    full = minima != _EMPTY
-    rows, empty = np.nonzero(~full)
-    if len(rows):
-        order = orders[empty]
-        donors = np.take_along_axis(full[rows], order, axis=1).argmax(axis=1)
-        minima[rows, empty] = minima[rows, order[np.arange(len(rows)), donors]]
-
-
 def _orders(bins: int) -> Whole:
     """Return the order of all bins in which each empty bin looks for a minimum."""
-    drawn = _mixed(np.arange(bins * bins, dtype=np.uint32) * _FACTOR + np.uint32(bins))
+    drawn = _mixed(np.arange(bins * bins, dtype=np.uint32) * np.uint32(FACTOR) + np.uint32(bins))
     return drawn.reshape(bins, bins).argsort(axis=1, kind="stable")
 
 
