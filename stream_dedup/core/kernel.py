@@ -122,8 +122,11 @@ def _source(module: str) -> str:
 
 
 def inlined(function: Function) -> Function:
-    """Compile a small function that is inlined into the compiled functions that call it."""
-    return cast("Function", njit(**_OPTIONS)(function))
+    """Compile a small function that is inlined into the compiled functions that call it.
+
+    Left to itself LLVM calls those that are used more than once, which costs more than they do where they take arrays.
+    """
+    return cast("Function", njit(forceinline=True, **_OPTIONS)(function))
 
 
 def _instruction(function: Callable[..., Any]) -> Callable[..., Any]:
