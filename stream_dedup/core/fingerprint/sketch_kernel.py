@@ -12,7 +12,7 @@ from stream_dedup.core.kernel import compiled, inlined, read, whole, written
 _EMPTY = 0xFFFFFFFF
 """Minimum of a bin without shingles. A shingle with this hash counts as none."""
 
-_LOW = 0xFFFFFFFF
+_BITS = 0xFFFFFFFF
 _ONE, _OTHER = 0x85EBCA6B, 0xC2B2AE35
 
 
@@ -20,9 +20,9 @@ _ONE, _OTHER = 0x85EBCA6B, 0xC2B2AE35
 def _mixed(number: int) -> int:
     """Mix the bits of a number of 32 bits: the mixing function of MurmurHash3."""
     number ^= number >> 16
-    number = number * _ONE & _LOW
+    number = number * _ONE & _BITS
     number ^= number >> 13
-    number = number * _OTHER & _LOW
+    number = number * _OTHER & _BITS
     return number ^ number >> 16
 
 
@@ -51,7 +51,7 @@ def _values_of(hashes: U32, orders: I64, room: tuple[U32, U8], values: U8) -> No
         minima[slot] = min(minima[slot], hashes[at])
     _fill(minima[:bins], full, orders)
     for number in range(bins):
-        values[number] = _mixed(whole(minima[number]) + number * FACTOR & _LOW) >> 32 - VALUE_BITS
+        values[number] = _mixed(whole(minima[number]) + number * FACTOR & _BITS) >> 32 - VALUE_BITS
 
 
 @compiled(int64, read(uint32), read(int64), int64, read(int64), read(int64), written(uint8, 2))

@@ -216,7 +216,7 @@ def that_count(
     weights: I64, hashes: U8, ends: NDArray[np.intp], settings: Features
 ) -> tuple[I64, U8, NDArray[np.intp]]:
     """Return weights and hashes of the features that count, of each text the heaviest, and the end of each text."""
-    if settings.top_k is None:
+    if settings.top_k is None or not len(ends):
         return weights, hashes, ends
     kept = _heaviest_of_each(weights, hashes, ends, settings.top_k)
     sizes = np.minimum(np.diff(ends, prepend=0), settings.top_k)

@@ -23,7 +23,7 @@ from stream_dedup.core.fingerprint import words_kernel
 from stream_dedup.core.fingerprint.dictionary import Dictionary, room_for
 from stream_dedup.core.fingerprint.features import UNSPACED, loaded_dictionary
 from stream_dedup.core.fingerprint.reader import characters_to_sketch, key_text, stop_words, words_in
-from stream_dedup.core.fingerprint.sketch import Letters
+from stream_dedup.core.fingerprint.sketcher import Letters
 from stream_dedup.core.fingerprint.sums_kernel import sums_of_weights
 from stream_dedup.core.fingerprint.vocabulary import Vocabulary
 from stream_dedup.core.fingerprint.weights import Sums, idf_of, that_count, weigh

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from stream_dedup.core.arrays import U8
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
-from stream_dedup.core.fingerprint.sketch import Sketcher
+from stream_dedup.core.fingerprint.sketcher import Sketcher
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings
 
