@@ -2,8 +2,9 @@
 
 This file owns which characters are *plain*. Normalising turns a plain character into one character, or into up to
 ``MOST_TIMES`` of the same character (an ellipsis is three dots), whatever its neighbours are. A plain character is no
-mark, does not compose with the character before it, and no step of ``clean`` or ``spam`` applies to it alone. All other
-characters need a closer look: their text is normalised by the definition.
+mark, does not compose with the character before it, and no step of ``spam`` applies to it alone. All other characters
+need a closer look: their text is normalised by the definition. So is a text with a character that a step of ``clean``
+applies to, or with a sign with which something begins that a step drops; once these steps are taken, it may be plain.
 
 The tables may depend only on Unicode 14, the definition of the steps and OpenCC's dictionaries.
 """
@@ -38,7 +39,7 @@ _EVERY = "".join(map(chr, range(SIZE)))
 
 
 class Raw:
-    """Traits of a character of a text, as bits."""
+    """Traits of a character of a text, as bits; with ``CLOSER`` it is not plain, ``SIGN`` may begin a tag or so."""
 
     CLOSER, TRADITIONAL, PICTURE, DROPPED, SEVERAL, SIGN = 1, 2, 4, 8, 16, 32
 
