@@ -18,7 +18,7 @@ from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.fingerprint.form import form_of
 from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.fingerprint.points import MOST_TIMES, SIZE, Kind, Raw, code_point_tables
-from stream_dedup.core.fingerprint.reader import Reader
+from stream_dedup.core.fingerprint.reader import Reader, before_tricks
 from stream_dedup.core.fingerprint.short import ShortFingerprinter, ShortTexts, Units
 from stream_dedup.core.fingerprint.weigher import Weigher
 from stream_dedup.core.model import Status
@@ -126,6 +126,15 @@ def test_a_batch_gives_the_entries_of_the_definition_under_other_settings(
 ) -> None:
     """The same holds with steps that no profile has, and where text may be long."""
     assert_same(settings, [text[:25] for text in texts])
+
+
+def test_every_beginning_of_an_address_is_seen() -> None:
+    """Each alone in a text of plain characters, so that nothing else sends the text to the definition."""
+    links = ["a.com", "a.cn", "a.net", "a.org", "a．ＯＲＧ", "www.a", "ftp://a", "x](b)", "a.co\u200bm"]
+    texts = [f"新闻内容{link}新闻内容" for link in links]
+    steps = COMMENT.short.normalisation
+    assert [text for text in texts if before_tricks(text, steps) == normalise(text)] == []
+    assert_same_counts(COMMENT, texts)
 
 
 def test_halves_that_a_step_joins_are_kept() -> None:
