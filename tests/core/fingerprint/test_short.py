@@ -18,7 +18,7 @@ from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.fingerprint.form import form_of
 from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.fingerprint.points import MOST_TIMES, SIZE, Kind, Raw, code_point_tables
-from stream_dedup.core.fingerprint.reader import Reader, before_tricks
+from stream_dedup.core.fingerprint.reader import Reader, before_tricks, normalise_short
 from stream_dedup.core.fingerprint.short import ShortFingerprinter, ShortTexts, Units
 from stream_dedup.core.fingerprint.weigher import Weigher
 from stream_dedup.core.model import Status
@@ -135,6 +135,27 @@ def test_every_beginning_of_an_address_is_seen() -> None:
     steps = COMMENT.short.normalisation
     assert [text for text in texts if before_tricks(text, steps) == normalise(text)] == []
     assert_same_counts(COMMENT, texts)
+
+
+def test_every_trick_is_seen() -> None:
+    """Each alone in a text; digits in a row are none, and stay."""
+    tricks = [
+        "t0",
+        "banne1",
+        "fr3e",
+        "b33n",
+        "a$$b",
+        "13800138o",
+        "13800138l",
+        "o3800138",
+        "微...信...号",
+        "аpp",
+        "ⓐ哈哈哈",
+    ]
+    texts = [f"新闻内容 {trick} 新闻内容" for trick in tricks]
+    steps = COMMENT.short.normalisation
+    assert [text for text in texts if normalise_short(text, steps) == text] == []
+    assert_same_counts(COMMENT, [*texts, "新闻内容 10000007 新闻内容", "新闻内容 mp3 4s 新闻内容"])
 
 
 def test_halves_that_a_step_joins_are_kept() -> None:
