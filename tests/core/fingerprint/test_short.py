@@ -286,6 +286,12 @@ def test_grams_are_counted_and_hashed_as_the_definition_says(units: list[list[st
     assert counted_at_once(units, seed, spread) == expected
 
 
+def test_numbers_of_any_size_are_hashed() -> None:
+    """Also where the last digit, or the edge behind it, is beyond what is hashed at once."""
+    every = [[digit * size] for digit in ("1", "٣", "\U0001d7ce") for size in range(1, 20)]
+    assert counted_at_once(every, 3, 4) == [Counter([(feature_hash(f"_{number}_", 3), 1)]) for (number,) in every]
+
+
 def test_a_long_text_has_all_of_its_grams() -> None:
     """Many different grams in one text, in between texts of few."""
     rng = np.random.default_rng(5)
