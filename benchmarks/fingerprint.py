@@ -1,6 +1,6 @@
 """Text to log entry (normalise to margins), one process, beside segmenting alone and the simhash package.
 
-    python -m benchmarks.fingerprint [--articles N] [--repetitions R]
+    python -m benchmarks.fingerprint [--articles N] [--comments N] [--repetitions R]
 
 In one run, on the same texts, taking turns:
 
@@ -12,7 +12,14 @@ In one run, on the same texts, taking turns:
   frequency, a value of 64 bits. The package gets its weights as floats: version 2.1.2 raises with whole ones
   on long texts under NumPy 2.
 
-A figure is the median over the repetitions; a ratio is the median of the ratios to rjieba.cut in the same repetition.
+Then, on comments:
+
+* **stream-dedup** by the profile of comments, and once more without anything met before.
+* **rensa**, **datasketch**: MinHash of 128 values, of the set of every three neighbouring characters.
+* **simhash package**: a value of 64 bits of the same, as its documentation shows.
+
+A figure is the median over the repetitions; a ratio is the median of the ratios to the first
+contender in the same repetition.
 """
 
 from __future__ import annotations
@@ -26,9 +33,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import median
 
+import rensa
 import rjieba
+from datasketch import MinHash
 
-from benchmarks.texts import articles, described
+from benchmarks.texts import articles, comments, described
 from benchmarks.turns import Work, in_chunks, microseconds
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.profiles import PROFILES
@@ -39,22 +48,34 @@ with warnings.catch_warnings():
     from simhash import Simhash
 
 
+VALUES, SHINGLE = 128, 3
+"""Of MinHash: its values, and the characters of a shingle."""
+
+
 def main() -> None:
     options = _options()
+    print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, one process\n")
     texts = articles(options.articles)
-    times = microseconds(_contenders(), texts, options.repetitions)
-    floor = times["rjieba.cut"]
-    print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, one process; ", end="")
     print(f"{len(texts)} {described()}, {_mean_bytes(texts):,.0f} bytes each; {options.repetitions} repetitions\n")
-    print("| | microseconds a text | MB/s | x rjieba.cut |\n| --- | ---: | ---: | ---: |")
+    _report(microseconds(_contenders(), texts, options.repetitions), texts)
+    texts = comments(options.comments)
+    characters = sum(map(len, texts)) / len(texts)
+    print(f"\n{len(texts)} comments of {characters:.0f} characters; {options.repetitions} repetitions\n")
+    _report(microseconds(_contenders_on_comments(), texts, options.repetitions), texts)
+
+
+def _report(times: dict[str, list[float]], texts: Sequence[str]) -> None:
+    name, floor = next(iter(times.items()))
+    print(f"| | microseconds a text | MB/s | x {name} |\n| --- | ---: | ---: | ---: |")
     for name, own in times.items():
         ratio = median(mine / base for mine, base in zip(own, floor, strict=True))
-        print(f"| {name} | {median(own):,.0f} | {_mean_bytes(texts) / median(own):.1f} | {ratio:.2f} |")
+        print(f"| {name} | {median(own):,.1f} | {_mean_bytes(texts) / median(own):.1f} | {ratio:.2f} |")
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--articles", type=int, default=500, help="texts (default 500)")
+    parser.add_argument("--comments", type=int, default=5000, help="comments (default 5000)")
     parser.add_argument("--repetitions", type=int, default=5, help="turns of each contender (default 5)")
     return parser.parse_args()
 
@@ -76,6 +97,34 @@ def _contenders() -> dict[str, Work]:
     }
 
 
+def _contenders_on_comments() -> dict[str, Work]:
+    comment = PROFILES["comment"].settings
+    return {
+        "stream-dedup, profile comment": _in_chunks(Fingerprinter(comment)),
+        "stream-dedup, profile comment, nothing met before": _comments_anew,
+        "rensa, MinHash of 128 values": _each(_rensa),
+        "datasketch, MinHash of 128 values": _each(_datasketch),
+        "simhash package": _each(lambda text: Simhash(_shingles(text)).value),
+    }
+
+
+def _shingles(text: str) -> list[str]:
+    """Return every three neighbouring characters."""
+    return [text[at : at + SHINGLE] for at in range(max(1, len(text) - SHINGLE + 1))]
+
+
+def _rensa(text: str) -> object:
+    made = rensa.RMinHash(num_perm=VALUES, seed=1)
+    made.update(_shingles(text))
+    return made.digest()
+
+
+def _datasketch(text: str) -> object:
+    made = MinHash(num_perm=VALUES, seed=1)
+    made.update_batch([one.encode("utf-8", "surrogatepass") for one in set(_shingles(text))])
+    return made.digest()
+
+
 def _each(work: Callable[[str], object]) -> Work:
     def run(texts: Sequence[str]) -> None:
         for text in texts:
@@ -94,6 +143,10 @@ def _in_chunks(fingerprinter: Fingerprinter) -> Work:
 
 def _in_chunks_anew(texts: Sequence[str]) -> None:
     _in_chunks(Fingerprinter(PROFILES["article"].settings))(texts)
+
+
+def _comments_anew(texts: Sequence[str]) -> None:
+    _in_chunks(Fingerprinter(PROFILES["comment"].settings))(texts)
 
 
 def _simhash_package(text: str) -> int:

@@ -122,13 +122,16 @@ def _source(module: str) -> str:
 
 
 def inlined(function: Function) -> Function:
-    """Compile a small function that is inlined into the compiled functions that call it."""
-    return cast("Function", njit(**_OPTIONS)(function))
+    """Compile a small function that is inlined into the compiled functions that call it.
+
+    Left to itself LLVM calls those that are used more than once, which costs more than they do where they take arrays.
+    """
+    return cast("Function", njit(forceinline=True, **_OPTIONS)(function))
 
 
-def _instruction(function: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-    """Make the generated code callable with one argument from compiled functions."""
-    return cast("Callable[[Any], Any]", extending.intrinsic(function))
+def _instruction(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the generated code callable from compiled functions, without the typing context."""
+    return cast("Callable[..., Any]", extending.intrinsic(function))
 
 
 @_instruction
@@ -188,3 +191,41 @@ def prefetch(typing_context: Any, address: Any) -> Any:  # noqa: ANN401, ARG001
         return context.get_dummy_value()
 
     return types.void(types.int64), generate
+
+
+@_instruction
+def add_where(typing_context: Any, address: Any, bits: Any, number: Any) -> Any:  # noqa: ANN401, ARG001
+    """Add a number to those of 64 uint16 at an address whose bit in a uint64 is 1; the first has the lowest bit."""
+    numbers, flags = ir.VectorType(ir.IntType(16), 64), ir.VectorType(ir.IntType(1), 64)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401, ARG001
+        pointer = builder.inttoptr(args[0], numbers.as_pointer())
+        first = builder.insert_element(numbers(ir.Undefined), builder.trunc(args[2], ir.IntType(16)), ir.IntType(32)(0))
+        each = builder.shuffle_vector(first, numbers(ir.Undefined), ir.VectorType(ir.IntType(32), 64)(None))
+        added = builder.select(builder.bitcast(args[1], flags), each, numbers(None))
+        builder.store(builder.add(builder.load(pointer, align=2), added), pointer, align=2)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.uint64, types.int64), generate
+
+
+@_instruction
+def multiply_high(typing_context: Any, one: Any, other: Any) -> Any:  # noqa: ANN401, ARG001
+    """Return the high half of the product of two uint64."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401, ARG001
+        wide = ir.IntType(128)
+        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
+        return builder.trunc(builder.lshr(product, wide(64)), _WORD)
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+@_instruction
+def swap_bytes(typing_context: Any, word: Any) -> Any:  # noqa: ANN401, ARG001
+    """Return a uint64 with its bytes in the opposite order."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401, ARG001
+        return builder.bswap(args[0])
+
+    return types.uint64(types.uint64), generate

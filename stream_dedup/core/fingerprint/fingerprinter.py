@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,13 +21,11 @@ from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.fingerprint import simhash
-from stream_dedup.core.fingerprint.characters import Numbers
 from stream_dedup.core.fingerprint.form import NO_FORM, form_of, packed
-from stream_dedup.core.fingerprint.hashing import feature_hash, feature_hashes
+from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.fingerprint.mixing import WHOLE, factor
 from stream_dedup.core.fingerprint.reader import Counted, Reader
-from stream_dedup.core.fingerprint.short import ShortFingerprinter, ShortTexts
-from stream_dedup.core.fingerprint.sketch import Letters, Sketcher
+from stream_dedup.core.fingerprint.sketcher import Letters, Sketcher
 from stream_dedup.core.fingerprint.weigher import Feature, Weigher
 from stream_dedup.core.fingerprint.weights import Sums, damping
 from stream_dedup.core.model import (
@@ -40,6 +38,7 @@ from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.clean import TOKEN_NAMES
 
 if TYPE_CHECKING:
+    from stream_dedup.core.fingerprint.short import ShortFingerprinter, ShortTexts
     from stream_dedup.core.fingerprint.words import LongFingerprinter, LongTexts
 
 CHUNK_TEXTS = 256
@@ -47,6 +46,8 @@ CHUNK_TEXTS = 256
 
 _BY_FEATURES = frozenset((Status.LONG, Status.SHORT))
 """Kinds of texts that are compared by their features, and have sketches."""
+
+Numbers = NDArray[np.intp]
 
 Text = str | Sequence[str]
 """A text, or the texts of its fields in the order of ``FingerprintSettings.fields``."""
@@ -98,16 +99,21 @@ class Fingerprinter:
         """Load nothing yet: tables are loaded by ``warm`` or with the first text."""
         self._settings = settings or FingerprintSettings()
         self._reader = Reader(self._settings)
-        self._quick = self._short_fingerprinter(self._settings)
-        self._beside: ShortFingerprinter | None = None
-        """Reads texts as short text that are long in part."""
-        if self._settings.has_long:
-            self._beside = self._short_fingerprinter(replace(self._settings, article_size=None))
         self._sketcher = Sketcher(self._settings.sketch, self._settings.seed)
         self._weighers = {
             Status.LONG: Weigher(self._settings.long.features, self._settings.seed),
             Status.SHORT: Weigher(self._settings.short.features, self._settings.seed),
         }
+
+    @cached_property
+    def _quick(self) -> ShortFingerprinter | None:
+        """Reads texts as short text; None if all are read by the definition."""
+        return _short_fingerprinter(self._settings)
+
+    @cached_property
+    def _beside(self) -> ShortFingerprinter | None:
+        """Reads texts as short text that are long in part."""
+        return _short_fingerprinter(replace(self._settings, article_size=None)) if self._settings.has_long else None
 
     @cached_property
     def _long(self) -> LongFingerprinter | None:
@@ -198,14 +204,14 @@ class Fingerprinter:
         deferred: list[int] = []
         plain = [_fields(text)[0] for text in texts]
         for rows in quick.batches(plain, deferred):
-            found, sums = quick([plain[row] for row in rows])
+            found = quick([plain[row] for row in rows])
             made.statuses[rows] = found.statuses
             deferred += [rows[at] for at in found.deferred]
-            short = np.array(rows)[found.statuses == Status.SHORT]
-            self._fill(made, short, sums)
+            short = np.flatnonzero(found.statuses == Status.SHORT)
+            own = np.array(rows)[short]
+            self._fill(made, own, found.sums)
             self._fill_exact(made, {rows[at]: text for at, text in found.exact.items()})
-            by_features = np.flatnonzero(found.statuses == Status.SHORT).tolist()
-            self._fill_sketches(made, short, *_summarised(found, by_features))
+            self._fill_sketches(made, own, found.letters, _formed(found, short))
         return deferred
 
     def _read_long(
@@ -235,14 +241,17 @@ class Fingerprinter:
         is_long = (shares < WHOLE) & (long.sizes >= (self._settings.article_size or 0))
         statuses = np.where(is_long, Status.LONG, Status.SHORT)
         for batch in map(np.array, beside.batches(plain, left)):
-            short, sums = beside([plain[at] for at in batch.tolist()])
-            mixed = (short.statuses == Status.SHORT) & (shares[batch] > 0)
+            short = beside([plain[at] for at in batch.tolist()])
+            is_short = short.statuses == Status.SHORT
+            mixed = is_short & (shares[batch] > 0)
             left += batch[~mixed].tolist()
             own = batch[mixed]
             made.statuses[rows[own]] = statuses[own]
-            sums = sums.where(mixed[short.statuses == Status.SHORT])
-            self._fill(made, rows[own], _mixed(long.sums.where(own), sums, shares[own].tolist()))
-            self._fill_sketches(made, rows[own], *_summarised(short, np.flatnonzero(mixed).tolist()))
+            kept = mixed[is_short]
+            sums = _mixed(long.sums.where(own), short.sums.where(kept), shares[own].tolist())
+            self._fill(made, rows[own], sums)
+            letters = short.letters.where(kept) if self._settings.sketch else short.letters
+            self._fill_sketches(made, rows[own], letters, _formed(short, np.flatnonzero(mixed)))
         return left
 
     def _fill(self, made: Fingerprints, rows: Sequence[int] | Numbers, sums: Sums) -> None:
@@ -265,14 +274,6 @@ class Fingerprinter:
         made.sketches[rows, :size] = self._sketcher.of_points(*sketched)
         if self._settings.form:
             made.sketches[rows, size:] = packed(map(form_of, formed), self._settings.seed)
-
-    @staticmethod
-    def _short_fingerprinter(settings: FingerprintSettings) -> ShortFingerprinter | None:
-        """Return None if texts are never short, not compared by characters, of several fields, or HTML."""
-        if not settings.has_short or settings.short.features.kind != "chars" or settings.fields or any(settings.html):
-            return None
-
-        return ShortFingerprinter(settings, partial(feature_hashes, seed=settings.seed))
 
     def _blank(self, n: int) -> Fingerprints:
         return Fingerprints(
@@ -318,9 +319,18 @@ class Fingerprinter:
         return sorted(features, key=lambda one: -one.weight)
 
 
-def _summarised(found: ShortTexts, rows: Sequence[int]) -> tuple[Letters, list[str]]:
-    """Return what the sketches and the forms of these texts are made of."""
-    return Letters.of([found.sketched.get(row, "") for row in rows]), [found.formed.get(row, "") for row in rows]
+def _short_fingerprinter(settings: FingerprintSettings) -> ShortFingerprinter | None:
+    """Return None if texts are never short, not compared by characters, of several fields, or HTML."""
+    if not settings.has_short or settings.short.features.kind != "chars" or settings.fields or any(settings.html):
+        return None
+    from stream_dedup.core.fingerprint.short import ShortFingerprinter  # noqa: PLC0415 - loads the compiler
+
+    return ShortFingerprinter(settings)
+
+
+def _formed(found: ShortTexts, rows: Numbers) -> list[str]:
+    """Return what the forms of these texts are made of."""
+    return [found.formed.get(row, "") for row in rows.tolist()]
 
 
 def _mixed(long: Sums, short: Sums, shares: Sequence[int]) -> Sums:

@@ -2,8 +2,9 @@
 
 This file owns which characters are *plain*. Normalising turns a plain character into one character, or into up to
 ``MOST_TIMES`` of the same character (an ellipsis is three dots), whatever its neighbours are. A plain character is no
-mark, does not compose with the character before it, and no step of ``clean`` or ``spam`` applies to it alone. All other
-characters need a closer look: their text is normalised by the definition.
+mark, does not compose with the character before it, and no step of ``spam`` applies to it alone. All other characters
+need a closer look: their text is normalised by the definition. So is a text with a character that a step of ``clean``
+applies to, or with a sign with which something begins that a step drops; once these steps are taken, it may be plain.
 
 The tables may depend only on Unicode 14, the definition of the steps and OpenCC's dictionaries.
 """
@@ -19,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import I64, U8, U32
+from stream_dedup.core.arrays import I64, U8, U16, U32
 from stream_dedup.core.fingerprint.features import SINGLES
 from stream_dedup.core.text import clean, spam
 from stream_dedup.core.text.normalise import marks, nfkc_casefold
@@ -31,17 +32,16 @@ SIZE = 0x20000
 MOST_TIMES = 3
 _PLAIN_RANGES = ((0, 0xD7FF), (0xE000, 0xFFFF), (0x1F000, 0x1FAFF))
 """Ranges that may have plain characters: the first plane, and emoji."""
-NO_TABLE = re.compile(f"{spam.ENCLOSED.pattern}|{spam.FOREIGN.pattern}|(?![0-9])\\d")
-"""Characters without a bit in ``Kind``: letters that look like others, and digits that are not ASCII."""
+_NO_TABLE = f"{spam.ENCLOSED.pattern}|{spam.FOREIGN.pattern}|(?![0-9])\\d"
 # Tags, entities, addresses and user names begin with these.
-_CLOSER = re.compile(f"[<&@]|{NO_TABLE.pattern}")
+_SIGN = "[<&@]"
 _EVERY = "".join(map(chr, range(SIZE)))
 
 
 class Raw:
-    """Traits of a character of a text, as bits."""
+    """Traits of a character of a text, as bits; with ``CLOSER`` it is not plain, ``SIGN`` may begin a tag or so."""
 
-    CLOSER, TRADITIONAL, PICTURE, DROPPED, SEVERAL = 1, 2, 4, 8, 16
+    CLOSER, TRADITIONAL, PICTURE, DROPPED, SEVERAL, SIGN = 1, 2, 4, 8, 16, 32
 
 
 class Kind:
@@ -63,6 +63,10 @@ class Kind:
     """a to z."""
     LEET = 128
     """ASCII digits and signs that may stand for letters."""
+    DECIMAL = 256
+    """Digits; a word of these is a number."""
+    NO_TABLE = 512
+    """Letters that look like others, and digits that are not ASCII: steps against spam know them one by one."""
 
 
 class CodePointTables(NamedTuple):
@@ -74,7 +78,7 @@ class CodePointTables(NamedTuple):
     """The character that a plain character becomes."""
     times: U8
     """How many times it becomes that character."""
-    kinds: U8
+    kinds: U16
     """Bits of ``Kind``."""
 
 
@@ -86,7 +90,8 @@ def code_point_tables() -> CodePointTables:
     known = made.kinds[np.minimum(becomes, SIZE - 1)] & Kind.MARK == 0
     points, becomes, times = points[known], becomes[known], times[known]
     made.normalised[points], made.times[points] = becomes, times
-    made.raw[points] ^= np.where(_where(_CLOSER.pattern)[becomes], 0, Raw.CLOSER).astype(np.uint8)
+    made.raw[points] ^= np.where(_where(_NO_TABLE)[becomes], 0, Raw.CLOSER).astype(np.uint8)
+    made.raw[points] |= np.where(_where(_SIGN)[becomes], Raw.SIGN, 0).astype(np.uint8)
     made.raw[points[times > 1]] |= np.uint8(Raw.SEVERAL)
     made.normalised[ord("\n")] = ord(" ")
     made.raw[ord("\n")] = 0
@@ -110,8 +115,8 @@ def _raw() -> U8:
     return flags
 
 
-def _kinds() -> U8:
-    kinds = np.zeros(SIZE, np.uint8)
+def _kinds() -> U16:
+    kinds = np.zeros(SIZE, np.uint16)
     single = _where(f"[{SINGLES}]")
     for flag, where in (
         (Kind.LETTER, _where(r"[^\W_]") & ~single),
@@ -121,12 +126,12 @@ def _kinds() -> U8:
         (Kind.JOINED, _where("[a-z0-9\u4e00-\u9fd5]")),
         (Kind.LATIN, _where("[a-z]")),
         (Kind.LEET, _where("[0-9@$]")),
+        (Kind.DECIMAL, _where(r"\d")),
+        (Kind.NO_TABLE, _where(_NO_TABLE)),
         (Kind.MARK, [point for point in map(ord, marks()) if point < SIZE]),
     ):
-        kinds[where] |= np.uint8(flag)
-    kinds[-1] |= np.uint8(Kind.MARK)
-    # The zero character ends each text, and there may be several in a row.
-    kinds[0] = Kind.FIXED
+        kinds[where] |= np.uint16(flag)
+    kinds[-1] |= np.uint16(Kind.MARK)
     return kinds
 
 

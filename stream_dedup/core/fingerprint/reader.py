@@ -313,8 +313,13 @@ def stop_words(path: Path, steps: Normalisation) -> frozenset[str]:
 
 def characters_to_sketch(text: str, steps: Normalisation) -> str:
     """Return the characters of a text that its sketch is made of: all but white space, addresses included."""
-    kept = replace(steps, urls="keep", emails="keep", users="keep")
-    return normalise_short(normalise(clean.before_nfkc(text, kept)), kept).replace(" ", "")
+    return normalise_short(before_tricks(text, with_addresses_kept(steps)), steps).replace(" ", "")
+
+
+@cache
+def with_addresses_kept(steps: Normalisation) -> Normalisation:
+    """Return the steps without those that drop or replace addresses."""
+    return replace(steps, urls="keep", emails="keep", users="keep")
 
 
 def letters_of_units(units: list[str]) -> str:

@@ -1,99 +1,145 @@
-"""Reads short texts a batch at a time: statuses and counts of grams, as ``reader`` defines them.
+"""Reads short texts a batch at a time: statuses, sums and sketches, as ``reader`` and ``weigher`` define them.
 
-All texts of a batch are one array of code points. Looking up each character (``points``) and comparing neighbours tells
-what each text needs:
+All texts of a batch are one array of code points, and each text is a span of it. What a text needs decides who does it:
 
-1. A text of plain characters is normalised by look-ups and by dropping white space.
-2. A text that a step of ``clean`` may change is normalised by the definition, up to NFKC.
-3. A text that may have a trick of spam goes through the steps that undo tricks.
-4. Units and pairs are found for all texts at once, except for texts with marks or with few letters among symbols: the
-   definition finds their units.
+1. A text of plain characters (``points``) is normalised by ``short_kernel``; a text that a step of ``clean`` may change
+   is normalised by the definition, up to NFKC.
+2. A text that may have a trick of spam goes through the steps that undo tricks.
+3. ``short_kernel`` finds the units, except in texts with marks or with few letters among symbols: the definition finds
+   theirs.
+4. ``grams_kernel`` counts, weighs and hashes the grams, and ``sums_kernel`` adds them up.
 
+What the definition makes of a text is put behind the code points of the others, and the text is a span of these then.
 A false alarm in one of these tests costs time and changes no result. The results are those of ``reader.Reader``, to
 which some texts are deferred.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import I64, U8, U64
-from stream_dedup.core.fingerprint.characters import (
-    WORD_POINT,
-    Characters,
-    Flags,
-    Numbers,
-    Units,
-    characters_of,
-    joined_characters,
-    joined_units,
-    of_strings,
-    units_in,
-)
-from stream_dedup.core.fingerprint.grams import GRAM_BITS, Hashes, Trigrams, classes_of, pairs_of
+from stream_dedup.core.arrays import I32, I64, U8, U16, U32
+from stream_dedup.core.fingerprint import grams_kernel, short_kernel
+from stream_dedup.core.fingerprint.features import is_word
+from stream_dedup.core.fingerprint.hashing import feature_hash
+from stream_dedup.core.fingerprint.keys_kernel import random_seed
 from stream_dedup.core.fingerprint.mixing import mixing_begin
-from stream_dedup.core.fingerprint.points import NO_TABLE, Kind, Raw, code_point_tables
+from stream_dedup.core.fingerprint.points import MOST_TIMES, Kind, Raw, code_point_tables
 from stream_dedup.core.fingerprint.reader import (
     LEAST_LETTERS,
-    SYMBOLS,
-    before_tricks,
-    characters_to_sketch,
     letters_of_units,
     normalise_short,
     units_that_count,
+    with_addresses_kept,
 )
-from stream_dedup.core.fingerprint.weights import Sums, gram_idf, sums_of
+from stream_dedup.core.fingerprint.sketcher import Letters
+from stream_dedup.core.fingerprint.sums_kernel import sums_of_weights
+from stream_dedup.core.fingerprint.weights import MAX_COUNT, Sums, gram_idf, that_count, weigh
 from stream_dedup.core.model import Status
-from stream_dedup.core.scheme import FingerprintSettings, Normalisation
+from stream_dedup.core.scheme import Features, FingerprintSettings
 from stream_dedup.core.text import clean
-from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST
-from stream_dedup.core.text.spam import MAX_SEPARATOR
+from stream_dedup.core.text.normalise import normalise
 
 MAX_CHARACTERS = 1 << 16
-"""Most characters in a batch: even if NFKC makes 18 characters of each, ``grams`` has numbers for all units."""
+"""Most characters in a batch: the arrays of one step then fit the level-2 cache."""
 
-_FIRST_IDEOGRAPH, _LAST_IDEOGRAPH = ord(HAN_FIRST), ord(HAN_LAST)
-_SPACE, _DOT, _SLASH, _OPEN, _CLOSE, _W = map(ord, " ./(]w")
 _ADDRESS = ord(clean.TOKENS["url"])
-_FIRST_OF_DOMAINS = np.array([ord(domain[0]) for domain in clean.TOP_DOMAINS])
-_GRAM_BITS = np.uint64(GRAM_BITS)
-
-HashesOf = Callable[[Sequence[str]], bytes]
-"""Returns the hashes of features, joined."""
+_NO_LIMIT = 1 << 62
+_CLEANED = (Raw.CLOSER | Raw.DROPPED, 0, 0, _NO_LIMIT, False)
+"""What leaves a text to the definition that has taken the steps before NFKC."""
+_EXACT_IS = {"letters": short_kernel.LETTERS, "characters": short_kernel.ALL}
+_SKETCHED_ARE = {"letters": short_kernel.LETTERS_FIRST, "characters": short_kernel.VISIBLE}
 
 
 class ShortTexts(NamedTuple):
-    """Statuses and grams of n short texts."""
+    """n short texts."""
 
     statuses: U8
     deferred: list[int]
-    """Texts that ``reader.Reader`` has to read; they have no grams here."""
-    exact: dict[int, str]
+    """Texts that ``reader.Reader`` has to read; they have no features here."""
+    exact: Mapping[int, str]
     """The exact texts, by row."""
-    texts: Numbers
-    """Row of the text of each gram, rising."""
-    grams: U64
-    counts: I64
-    sketched: dict[int, str]
-    """What the sketch of each text is made of, by row; none if the scheme has no sketch."""
+    sums: Sums
+    """Sums of the texts that are short, in order."""
+    letters: Letters
+    """What their sketches are made of; nothing if the scheme has no sketch."""
     formed: Mapping[int, str] = MappingProxyType({})
-    """What the form of each text is made of, by row; none if the scheme has no forms."""
+    """What the forms of texts with digits are made of, by row; none if the scheme has no forms."""
+
+
+class Spans(NamedTuple):
+    """Texts as spans of one array of code points."""
+
+    points: U32
+    spans: I64
+    """Begin and end of each text."""
+
+    @property
+    def sizes(self) -> I64:
+        """Characters of each text."""
+        return self.spans[:, 1] - self.spans[:, 0]
+
+    def first(self, n: int) -> Spans:
+        """Return the first n texts."""
+        return Spans(self.points, self.spans[:n])
+
+    def text(self, row: int) -> str:
+        """Return one text."""
+        return _text_of(self.points[slice(*self.spans[row].tolist())])
+
+    def replaced(self, texts: Mapping[int, str]) -> Spans:
+        """Return the same with other texts in some rows."""
+        if not texts:
+            return self
+        points, lengths = _points_of(list(texts.values()))
+        ends = np.cumsum(lengths) + len(self.points)
+        self.spans[list(texts)] = np.stack((ends - lengths, ends), axis=1)
+        return Spans(np.concatenate((self.points, points)), self.spans)
+
+
+class Units(NamedTuple):
+    """Units of several texts; see ``grams_kernel``."""
+
+    points: U32
+    starts: I32
+    sizes: I32
+    spans: I64
+    """Begin and end of the units of each text."""
+
+    def joined(self, defined: Mapping[int, list[str]]) -> Units:
+        """Return the same with the units that the definition found in some texts, by row."""
+        if not defined:
+            return self
+        every = [unit for units in defined.values() for unit in units]
+        points, lengths = _points_of(every)
+        starts = np.cumsum(lengths) - lengths + len(self.points)
+        sizes = np.where(np.fromiter(map(is_word, every), np.bool_, len(every)), lengths, 0)
+        ends = np.cumsum(list(map(len, defined.values()))) + len(self.starts)
+        self.spans[list(defined)] = np.stack((np.concatenate(([len(self.starts)], ends[:-1])), ends), axis=1)
+        return Units(
+            np.concatenate((self.points, points)),
+            np.concatenate((self.starts, starts.astype(np.int32))),
+            np.concatenate((self.sizes, sizes.astype(np.int32))),
+            self.spans,
+        )
 
 
 class ShortFingerprinter:
-    """Computes statuses and sums of short texts under one scheme."""
+    """Computes statuses, sums and sketches of short texts under one scheme."""
 
-    def __init__(self, settings: FingerprintSettings, hashes_of: HashesOf) -> None:
+    def __init__(self, settings: FingerprintSettings) -> None:
         """Load nothing yet."""
-        self._features = settings.short.features
-        self._trigrams = Trigrams()
-        self._hashes = Hashes(self._trigrams, hashes_of)
-        self._reader = ShortReader(settings, self._trigrams)
-        self._idf = np.array(gram_idf(self._features), np.int64)
+        self._settings, self._steps, self._features = settings, settings.short.normalisation, settings.short.features
+        self._closer = _closer_look(settings)
+        self._seldom = Kind.NO_TABLE | (Kind.LEET if self._steps.numbers != "keep" else 0)
+        self._weights = _weights(self._features)
+        self._spread = random_seed()
         # Longer text is long in part, or close to it.
         self._longest = MAX_CHARACTERS
         if settings.has_long:
@@ -119,203 +165,182 @@ class ShortFingerprinter:
         if rows:
             yield rows
 
-    def __call__(self, texts: Sequence[str]) -> tuple[ShortTexts, Sums]:
-        """Read one batch; return the texts, and the sums of those that are short, in order."""
-        if self._trigrams.make_room():
-            self._hashes.clear()
-        found = self._reader.read(texts)
-        grams = found.grams
-        idf = self._idf.take(classes_of(grams))
-        sizes = np.bincount(found.texts, minlength=len(texts))[found.statuses == Status.SHORT]
-        return found, sums_of(found.counts, idf, self._hashes.of(grams), np.cumsum(sizes), self._features)
-
-
-class ShortReader:
-    """Reads batches of short texts under one scheme."""
-
-    def __init__(self, settings: FingerprintSettings, trigrams: Trigrams) -> None:
-        """Load nothing yet."""
-        self._settings, self._steps = settings, settings.short.normalisation
-        self._trigrams = trigrams
-        self._closer = _closer_look(self._steps)
-
-    def read(self, texts: Sequence[str]) -> ShortTexts:
+    def __call__(self, texts: Sequence[str]) -> ShortTexts:
         """Read texts with at most ``MAX_CHARACTERS`` characters in total."""
-        normalised, closer = self._plain(texts)
-        deferred, strings = self._by_definition(texts, np.flatnonzero(closer).tolist())
-        if strings:
-            normalised = joined_characters(normalised, of_strings(strings))
-        sizes = np.bincount(normalised.texts, minlength=len(texts)) - 1
-        tricky = self._may_change(normalised, len(texts))
-        # The tables know these characters; other texts are searched.
-        tricky[[row for row, one in strings.items() if NO_TABLE.search(one)]] = True
-        done = normalised.of(~tricky)
-        if self._steps.repeats:
-            done = _shorten_repeats(done)
-        if tricky.any():
-            changed = {row: normalise_short(one, self._steps) for row, one in normalised.of(tricky).strings().items()}
-            done = joined_characters(done, of_strings(changed))
-        found = self._counted(done, sizes, deferred)
-        if self._settings.sketch and self._settings.sketch_text == "characters":
-            found.sketched.update((row, characters_to_sketch(texts[row], self._steps)) for row in strings)
-        return found._replace(formed=normalised.strings()) if self._settings.form else found
+        normalised, kept, deferred = self._normalised(texts)
+        every = self._without_tricks(normalised)
+        done = every.first(len(texts))
+        units, letters, defined = _units_of(done)
+        sizes = letters if self._settings.exact == "letters" else normalised.first(len(texts)).sizes
+        statuses = self._statuses(done, letters, sizes, deferred)
+        short = np.flatnonzero(statuses == Status.SHORT)
+        exact = np.flatnonzero(statuses == Status.EXACT)
+        return ShortTexts(
+            statuses,
+            deferred,
+            dict(zip(exact.tolist(), self._exact(done, exact, defined), strict=True)),
+            self._sums(units._replace(spans=units.spans[short])),
+            self._sketched(every, short, kept, defined),
+            _with_digits(normalised, short) if self._settings.form else {},
+        )
 
-    def _by_definition(self, texts: Sequence[str], rows: list[int]) -> tuple[list[int], dict[int, str]]:
-        """Normalise the texts that are not plain; return the deferred rows, and the others normalised."""
-        if self._settings.has_long:
-            return rows, {}
-        strings = {row: before_tricks(texts[row], self._steps) for row in rows}
-        deferred = [row for row, one in strings.items() if "\0" in one]
-        return deferred, {row: one for row, one in strings.items() if "\0" not in one}
+    def _normalised(self, texts: Sequence[str]) -> tuple[Spans, dict[int, int], list[int]]:
+        """Return the texts up to NFKC, and the rows that are deferred.
 
-    def _plain(self, texts: Sequence[str]) -> tuple[Characters, Flags]:
-        """Return the normalised characters of the plain texts, and which texts are not plain."""
-        raw = characters_of(texts, np.arange(len(texts)))
-        flags = code_point_tables().raw.take(raw.points, mode="clip")
-        normalised = code_point_tables().normalised.take(raw.points, mode="clip")
-        # Zeros within a text are no ends.
-        ends = np.append(raw.texts[1:] != raw.texts[:-1], True)
-        flags[ends], normalised[ends] = 0, 0
-        closer = np.zeros(len(texts), np.bool_)
-        closer[raw.texts[flags & self._closer != 0]] = True
-        found = Characters(normalised, raw.texts)
-        if flags.any() or self._settings.has_long:
-            times = code_point_tables().times.take(raw.points, mode="clip")
-            if self._settings.has_long:
-                # Characters that short text drops count in long text: such a text could be long.
-                closer |= np.bincount(raw.texts, times) > mixing_begin(self._settings.article_size or 0)
-            times[flags & Raw.DROPPED != 0] = 0
-            found = Characters(np.repeat(normalised, times), np.repeat(raw.texts, times))
-        closer[found.texts[_addresses(found)]] = True
-        if self._steps.rejoin:
-            spaced = np.bincount(found.texts, found.points == _SPACE) > 0
-            closer |= spaced & (np.bincount(found.texts, found.kinds() & Kind.SINGLE) > 0)
-        if self._steps.join_numbers:
-            closer[found.texts[found.kinds() & Kind.LEET != 0]] = True
-        return _with_single_spaces(found.of(~closer)), closer
+        Of some texts there is one more behind these, with its addresses kept: the dictionary has its row.
+        """
+        plain, rows = _plain(texts, self._closer)
+        if self._settings.has_long or not rows:
+            return plain, {}, rows
+        steps = self._steps
+        other = with_addresses_kept(steps) if self._settings.sketch_text == "characters" else steps
+        both = [clean.before_nfkc_of_both(texts[row], steps, other) for row in rows]
+        kept = {row: texts for row, texts in zip(rows, both, strict=True) if texts[0] != texts[1]}
+        cleaned = [one for one, _ in both] + [one for _, one in kept.values()]
+        others, left = _plain(cleaned, _CLEANED)
+        others = others.replaced({at: normalise(cleaned[at]) for at in left})
+        spans = np.concatenate((plain.spans, others.spans[len(rows) :] + len(plain.points)))
+        spans[rows] = others.spans[: len(rows)] + len(plain.points)
+        joined = Spans(np.concatenate((plain.points, others.points)), spans)
+        return joined, dict(zip(kept, range(len(texts), len(spans)), strict=True)), []
 
-    def _may_change(self, normalised: Characters, n: int) -> Flags:
-        """Return which of n texts the steps after NFKC may change, other than ``repeats``."""
-        tricky = _may_hold_tricks(normalised, n)
-        if self._steps.numbers != "keep":
-            tricky[normalised.texts[normalised.kinds() & Kind.LEET != 0]] = True
-        return tricky
+    def _without_tricks(self, normalised: Spans) -> Spans:
+        """Return the texts after the steps that follow NFKC."""
+        if not clean.changes_after_nfkc(self._steps) and self._steps.numbers == "keep":
+            return normalised
+        points, spans = normalised
+        found = (np.empty(len(points), np.uint32), np.empty_like(spans), np.empty(len(spans), np.bool_))
+        steps = (self._seldom, self._steps.repeats)
+        size = short_kernel.without_repeats(points, spans, code_point_tables().kinds, steps, found)
+        rows = np.flatnonzero(found[2]).tolist()
+        changed = {row: normalise_short(normalised.text(row), self._steps) for row in rows}
+        return Spans(found[0][:size], found[1]).replaced(changed)
 
-    def _counted(self, whole: Characters, sizes: Numbers, deferred: list[int]) -> ShortTexts:
-        odd = _needs_definition(whole, len(sizes))
-        plain, defined = whole.of(~odd), {}
-        if odd.any():
-            defined = {row: units_that_count(one) for row, one in whole.of(odd).strings().items()}
-        units = joined_units(units_in(plain), defined)
-        found = np.bincount(units.texts, units.letters(), minlength=len(sizes))
-        if self._settings.exact == "letters":
-            sizes = found
-        bare = _letters_alone(plain) if self._settings.sketch or self._settings.exact == "letters" else plain
-        statuses = np.full(len(sizes), Status.SHORT, np.uint8)
+    def _statuses(self, done: Spans, letters: I64, sizes: I64, deferred: list[int]) -> U8:
+        """Return the status of each text; defer exact texts with addresses."""
+        statuses = np.full(len(letters), Status.SHORT, np.uint8)
         if self._settings.exact_size:
-            statuses[(sizes < self._settings.exact_size) | (found < LEAST_LETTERS)] = Status.EXACT
-        statuses[found == 0] = Status.FEATURELESS
+            statuses[(sizes < self._settings.exact_size) | (letters < LEAST_LETTERS)] = Status.EXACT
+        statuses[letters == 0] = Status.FEATURELESS
         if self._settings.exact_size:
             # The reader knows what is compared of addresses; until then such a text has nothing.
-            linked = np.unique(whole.texts[whole.points == _ADDRESS])
-            rows = linked[statuses[linked] != Status.SHORT]
-            deferred += rows.tolist()
+            addresses = np.flatnonzero(done.points == _ADDRESS)
+            others = np.flatnonzero(statuses != Status.SHORT).tolist() if len(addresses) else []
+            rows = [row for row in others if _ADDRESS in done.points[slice(*done.spans[row].tolist())]]
+            deferred += rows
             statuses[rows] = Status.FEATURELESS
-        exact = statuses == Status.EXACT
-        grams = self._grams(units.where((statuses == Status.SHORT).take(units.texts)))
-        sketched: dict[int, str] = {}
-        if self._settings.sketch and self._settings.sketch_text == "letters":
-            sketched = _ideographs_first(bare, defined)
-        elif self._settings.sketch:
-            sketched = whole.where(whole.points != _SPACE).strings()
-        if self._settings.exact == "characters":
-            return ShortTexts(statuses, deferred, whole.of(exact).strings(), *grams, sketched)
-        strings = {row: "".join(units) for row, units in defined.items() if exact[row]}
-        return ShortTexts(statuses, deferred, bare.of(exact).strings() | strings, *grams, sketched)
+        return statuses
 
-    def _grams(self, units: Units) -> tuple[Numbers, U64, I64]:
-        """Return the row, the number and the count of each gram."""
-        word = units.points == WORD_POINT
-        trigrams, each = self._trigrams.numbers(units.words)
-        paired = (units.texts[1:] == units.texts[:-1]) & ~word[1:] & ~word[:-1]
-        pairs = pairs_of(units.points[:-1], units.points[1:])[paired]
-        owners = (units.texts[~word], units.texts[1:][paired], np.repeat(units.texts[word], each))
-        every = np.concatenate(owners).astype(np.uint64) << _GRAM_BITS
-        every |= np.concatenate((units.points[~word], pairs, trigrams))
-        found, counts = np.unique(every, return_counts=True)
-        grams = found & ((np.uint64(1) << _GRAM_BITS) - np.uint64(1))
-        return (found >> _GRAM_BITS).astype(np.intp), grams, counts.astype(np.int64)
+    def _exact(self, done: Spans, rows: NDArray[np.intp], defined: Mapping[int, list[str]]) -> list[str]:
+        """Return what is compared of exact texts."""
+        if not len(rows):
+            return []
+        units: dict[int, str] = {}
+        if self._settings.exact == "letters":
+            units = {row: "".join(defined[row]) for row in rows.tolist() if row in defined}
+        return _split(_letters_of(done, rows, _EXACT_IS[self._settings.exact], units))
+
+    def _sketched(
+        self, done: Spans, rows: NDArray[np.intp], kept: Mapping[int, int], defined: Mapping[int, list[str]]
+    ) -> Letters:
+        """Return what the sketches of these texts are made of."""
+        if not self._settings.sketch:
+            return Letters(np.empty(0, np.uint32), np.zeros(len(rows), np.int64))
+        which = _SKETCHED_ARE[self._settings.sketch_text]
+        if which == short_kernel.LETTERS_FIRST:
+            wanted = set(rows.tolist())
+            units = {row: letters_of_units(own) for row, own in defined.items() if row in wanted}
+            return _letters_of(done, rows, which, units)
+        return _letters_of(done, np.array([kept.get(row, row) for row in rows.tolist()], np.intp), which, {})
+
+    def _sums(self, units: Units) -> Sums:
+        """Return the sums of texts."""
+        return sums_of_weights(*that_count(*self._weighed(units), self._features))
+
+    def _weighed(self, units: Units) -> tuple[I64, U8, I64]:
+        """Return weights and hashes of the grams of texts, and the end of each text."""
+        most = int(np.maximum(units.sizes, 2).sum())
+        weights, hashes = np.empty(most, np.int64), np.empty((most, grams_kernel.HASH_WORDS), np.uint64)
+        ends, left = np.empty(len(units.spans), np.int64), np.empty((len(units.starts), 2), np.int32)
+        seeds = (self._spread, np.uint64(self._settings.seed))
+        kinds = code_point_tables().kinds
+        grams, more = grams_kernel.count(units[:], kinds, self._weights, seeds, (weights, hashes, ends, left))
+        packed = hashes[:grams].view(np.uint8)
+        for gram, unit in left[:more].tolist():
+            number = _text_of(units.points[units.starts[unit] :][: units.sizes[unit]])
+            packed[gram] = np.frombuffer(feature_hash(f"_{number}_", self._settings.seed), np.uint8)
+        return weights[:grams], packed, ends
 
 
-def _closer_look(steps: Normalisation) -> int:
-    """Return the bits of ``points.Raw`` that make a character not plain under these steps."""
+def _plain(texts: Sequence[str], closer: tuple[int, int, int, int, bool]) -> tuple[Spans, list[int]]:
+    """Return the normalised texts, and the rows of those that are not plain, which are empty."""
+    points, lengths = _points_of(texts)
+    spans, left = np.empty((len(texts), 2), np.int64), np.empty(len(texts), np.bool_)
+    found = (np.empty(len(points) * MOST_TIMES, np.uint32), spans, left)
+    size = short_kernel.normalise(points, np.cumsum(lengths), code_point_tables()[:], closer, found)
+    return Spans(found[0][:size], spans), np.flatnonzero(left).tolist()
+
+
+def _closer_look(settings: FingerprintSettings) -> tuple[int, int, int, int, bool]:
+    """Return what leaves a text to the definition; see ``short_kernel.normalise``."""
+    steps = settings.short.normalisation
     given = {Raw.TRADITIONAL: steps.simplify, Raw.PICTURE: steps.emoji != "keep", Raw.DROPPED: not steps.invisible}
-    return Raw.CLOSER | sum(flag for flag, holds in given.items() if holds)
+    traits = Raw.CLOSER | Raw.SIGN | sum(flag for flag, holds in given.items() if holds)
+    # Characters that short text drops count in long text: such a text could be long.
+    most = mixing_begin(settings.article_size or 0) - 1 if settings.has_long else _NO_LIMIT
+    return traits, Kind.LEET if steps.join_numbers else 0, Kind.SINGLE if steps.rejoin else 0, most, True
 
 
-def _addresses(found: Characters) -> Numbers:
-    """Return where an address or a link target may be; characters of other landmarks are not plain."""
-    points = found.points
-    # A host ends with a top domain that begins with one of these letters, or begins with ``www.``.
-    domain = np.isin(points[1:], _FIRST_OF_DOMAINS)
-    dot, slash = points == _DOT, points == _SLASH
-    host = (dot[:-1] & domain) | ((points[:-1] == _W) & dot[1:])
-    return np.flatnonzero(host | (slash[:-1] & slash[1:]) | ((points[:-1] == _CLOSE) & (points[1:] == _OPEN)))
+def _weights(features: Features) -> I64:
+    """Return the weights of grams: a row for each class, a column for each count."""
+    counts = np.arange(MAX_COUNT + 1)
+    return np.stack([weigh(counts, np.full_like(counts, idf), features) for idf in gram_idf(features)])
 
 
-def _with_single_spaces(found: Characters) -> Characters:
-    """Drop spaces beside other spaces and at the ends of texts."""
-    space, edge = found.points == _SPACE, found.points <= _SPACE
-    extra = space[1:] & edge[:-1]
-    if extra.any() or space[:1].any():
-        found = found.where(~np.concatenate((space[:1], extra)))
-    trailing = (found.points[:-1] == _SPACE) & (found.points[1:] == 0)
-    return found.where(~np.append(trailing, False)) if trailing.any() else found
+def _points_of(texts: Sequence[str]) -> tuple[U32, I64]:
+    """Return the code points of texts, joined, and how many each has."""
+    points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
+    return points, np.fromiter(map(len, texts), np.int64, len(texts))
 
 
-def _may_hold_tricks(found: Characters, n: int) -> Flags:
-    """Return which of n texts may have tricks of spam other than repeats: separated or lookalike characters."""
-    kinds = found.kinds()
-    tricky = np.zeros(n, np.bool_)
-    joined, lone = kinds & Kind.JOINED != 0, kinds & Kind.APART != 0
-    lone[1:] &= ~joined[:-1]
-    lone[:-1] &= ~joined[1:]
-    indices = np.flatnonzero(lone)
-    near = np.diff(indices) <= MAX_SEPARATOR + 1
-    tricky[found.texts[indices[2:][near[1:] & near[:-1]]]] = True
-    latin, leet = kinds & Kind.LATIN != 0, kinds & Kind.LEET != 0
-    tricky[found.texts[1:][(latin[:-1] & leet[1:]) | (leet[:-1] & latin[1:])]] = True
-    return tricky
+def _text_of(points: U32) -> str:
+    return points.tobytes().decode("utf-32-le")
 
 
-def _shorten_repeats(found: Characters) -> Characters:
-    """Shorten runs of one character; see ``spam.shorten_repeats``."""
-    points = found.points
-    third = (points[2:] == points[1:-1]) & (points[2:] == points[:-2])
-    if not third.any():
-        return found
-    third &= found.kinds()[2:] & Kind.FIXED == 0
-    return found.where(~np.concatenate((np.zeros(2, np.bool_), third)))
+def _units_of(done: Spans) -> tuple[Units, I64, dict[int, list[str]]]:
+    """Return the units of texts, the letters of each, and which units the definition found, by row."""
+    points, spans = done
+    starts, sizes = np.empty(len(points), np.int32), np.empty(len(points), np.int32)
+    letters, left, of_units = np.empty(len(spans), np.int64), np.empty(len(spans), np.bool_), np.empty_like(spans)
+    found = (starts, sizes, of_units, letters, left)
+    size = short_kernel.find_units(points, spans, code_point_tables().kinds, found)
+    defined = {row: units_that_count(done.text(row)) for row in np.flatnonzero(left).tolist()}
+    for row, units in defined.items():
+        letters[row] = sum(len(unit) for unit in units if unit not in clean.TOKEN_NAMES)
+    return Units(points, starts[:size], sizes[:size], of_units).joined(defined), letters, defined
 
 
-def _needs_definition(whole: Characters, n: int) -> Flags:
-    """Return which of n texts have marks, or so many symbols that symbols may count."""
-    kinds = whole.kinds()
-    letters = np.bincount(whole.texts[kinds & (Kind.LETTER | Kind.SINGLE) != 0], minlength=n)
-    visible = np.bincount(whole.texts[(whole.points != _SPACE) & (whole.points != 0)], minlength=n)
-    needs: Flags = letters * SYMBOLS < visible
-    needs[whole.texts[kinds & Kind.MARK != 0]] = True
-    return needs
+def _letters_of(done: Spans, rows: NDArray[np.intp], which: int, others: Mapping[int, str]) -> Letters:
+    """Return characters of texts in these rows, as ``which`` says; ``others``: those of some rows, as they are."""
+    wanted = done._replace(spans=done.spans.copy()).replaced(others)
+    how = np.full(len(done.spans), which, np.uint8)
+    how[list(others)] = short_kernel.ALL
+    spans, how = wanted.spans[rows], how[rows]
+    letters = np.empty(int((spans[:, 1] - spans[:, 0]).sum()) + 1, np.uint32)
+    sizes = np.empty(len(rows), np.int64)
+    size = short_kernel.letters_of(wanted.points, spans, how, code_point_tables().kinds, (letters, sizes))
+    return Letters(letters[:size], sizes)
 
 
-def _letters_alone(plain: Characters) -> Characters:
-    """Return letters and digits, and the ends of the texts."""
-    return plain.where((plain.kinds() & (Kind.LETTER | Kind.SINGLE) != 0) | (plain.points == 0))
+def _split(letters: Letters) -> list[str]:
+    """Return texts one by one."""
+    whole, ends = _text_of(letters.points), np.cumsum(letters.lengths).tolist()
+    return [whole[begin:end] for begin, end in pairwise([0, *ends])]
 
 
-def _ideographs_first(bare: Characters, defined: Mapping[int, list[str]]) -> dict[int, str]:
-    """Return the letters of each text in the order in which a sketch has them."""
-    other = (bare.points < _FIRST_IDEOGRAPH) | (bare.points > _LAST_IDEOGRAPH)
-    order = np.argsort(bare.texts * 3 + other + (bare.points == 0), kind="stable")
-    found = bare.where(order).strings()
-    return found | {row: letters_of_units(units) for row, units in defined.items()}
+def _with_digits(normalised: Spans, rows: NDArray[np.intp]) -> dict[int, str]:
+    """Return those of the texts in these rows that have a digit: others have no form."""
+    kinds: U16 = code_point_tables().kinds.take(normalised.points, mode="clip")
+    before = np.concatenate(([0], np.cumsum(kinds & Kind.DECIMAL != 0)))
+    begins, ends = normalised.spans[rows].T
+    return {row: normalised.text(row) for row in rows[before[begins] < before[ends]].tolist()}

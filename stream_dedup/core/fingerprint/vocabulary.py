@@ -9,7 +9,6 @@ the random seed by which features are spread over the slots.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from os import urandom
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,12 @@ from numpy.typing import NDArray
 from stream_dedup.core.arrays import I32, U32
 from stream_dedup.core.fingerprint import words_kernel
 from stream_dedup.core.fingerprint.hashing import feature_hashes
+from stream_dedup.core.fingerprint.keys_kernel import random_seed
 from stream_dedup.core.fingerprint.weigher import MAX_KNOWN_WORDS
 from stream_dedup.core.fingerprint.words_kernel import ADDED, NAME_POINTS, ROWS
 from stream_dedup.core.model import SIGNATURE_BYTES
 
 _LEAST_SLOTS = 1 << 12
-_SEED_BYTES = 8
 
 
 class Vocabulary:
@@ -38,8 +37,7 @@ class Vocabulary:
             stop_words: returns the features that do not count.
         """
         self._idf, self._seed, self._stop_words = idf, seed, stop_words
-        # Nobody can foresee which features share a slot. Python's own seed would not do: PYTHONHASHSEED fixes it.
-        self._spread = int.from_bytes(urandom(_SEED_BYTES), byteorder="little", signed=True)
+        self._spread = random_seed()
         self._used = np.zeros(3, np.int64)
         self._learned = 0
         self._slots = np.zeros((_LEAST_SLOTS, 2), np.int64)

@@ -208,12 +208,19 @@ def sums_of(
     settings: Features,
 ) -> Sums:
     """Return the sums of texts; their features are joined, ``ends`` has the end of each text."""
-    weights = weigh(counts, idf, settings)
-    if settings.top_k is not None:
-        kept = _heaviest_of_each(weights, hashes, ends, settings.top_k)
-        weights, hashes = weights[kept], hashes.take(kept, axis=0)
-        ends = np.cumsum(np.minimum(np.diff(ends, prepend=0), settings.top_k))
+    weights, hashes, ends = that_count(weigh(counts, idf, settings), hashes, ends, settings)
     return Sums(simhash.add_each(weights, hashes, ends), simhash.per_text(weights * weights, ends))
+
+
+def that_count(
+    weights: I64, hashes: U8, ends: NDArray[np.intp], settings: Features
+) -> tuple[I64, U8, NDArray[np.intp]]:
+    """Return weights and hashes of the features that count, of each text the heaviest, and the end of each text."""
+    if settings.top_k is None or not len(ends):
+        return weights, hashes, ends
+    kept = _heaviest_of_each(weights, hashes, ends, settings.top_k)
+    sizes = np.minimum(np.diff(ends, prepend=0), settings.top_k)
+    return weights[kept], hashes.take(kept, axis=0), np.cumsum(sizes)
 
 
 def _heaviest_of_each(weights: I64, hashes: U8, ends: NDArray[np.intp], top_k: int) -> NDArray[np.intp]:

@@ -23,9 +23,10 @@ from stream_dedup.core.fingerprint import words_kernel
 from stream_dedup.core.fingerprint.dictionary import Dictionary, room_for
 from stream_dedup.core.fingerprint.features import UNSPACED, loaded_dictionary
 from stream_dedup.core.fingerprint.reader import characters_to_sketch, key_text, stop_words, words_in
-from stream_dedup.core.fingerprint.sketch import Letters
+from stream_dedup.core.fingerprint.sketcher import Letters
+from stream_dedup.core.fingerprint.sums_kernel import sums_of_weights
 from stream_dedup.core.fingerprint.vocabulary import Vocabulary
-from stream_dedup.core.fingerprint.weights import Sums, idf_of, sums_of
+from stream_dedup.core.fingerprint.weights import Sums, idf_of, that_count, weigh
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text import clean
 from stream_dedup.core.text.normalise import CLOSER_LOOK, HAN_FIRST, HAN_LAST, Runs, marks, plain_points, split
@@ -103,7 +104,8 @@ class LongFingerprinter:
         numbers = self.vocabulary.numbers(points, starts[:words], sizes[:words])
         own, counts, ends = self._tally(numbers, found, len(texts))
         vocabulary = self.vocabulary
-        sums = sums_of(counts, vocabulary.idf.take(own), vocabulary.hashes.take(own, axis=0), ends, self._features)
+        weights, hashes = weigh(counts, vocabulary.idf.take(own), self._features), vocabulary.hashes.take(own, axis=0)
+        sums = sums_of_weights(*that_count(weights, hashes, ends, self._features))
         each = found[:, 1].reshape(len(texts), -1)[:, : self._fields]
         letters = self._letters(texts, points, pieces, each)
         return LongTexts(each.sum(axis=1), np.diff(ends, prepend=0) > 0, sums, letters)

@@ -8,12 +8,8 @@ several texts are one array of code points of normalised text. Three passes make
 2. ``find`` looks up the number of each word in a table, and adds the words that are new.
 3. ``tally`` counts the numbers of each text.
 
-The table of words is an open-addressing hash table (linear probing) of pairs: key and number. The key of a name of up
-to three code points is these code points, so equal keys are equal names. The key of any other name is a hash, below 0;
-its code points are kept in ``names`` and compared: two names with one hash have two numbers. Both the hash and the
-spread over the slots depend on a random seed of each table: nobody can send words that all have one slot. With a hash
-that everybody can compute, words that have one hash are found in minutes (Joux 2004: two beginnings of one hash, and
-after these two more), and all of them share a slot under every seed.
+The table of words is an open-addressing hash table (linear probing) of pairs: key (see ``keys_kernel``) and number. The
+code points of a name whose key is a hash are kept in ``names``.
 """
 
 from __future__ import annotations
@@ -25,7 +21,7 @@ from numba import boolean, int32, int64, uint8, uint32
 
 from stream_dedup.core.arrays import I32, I64, U8, U32
 from stream_dedup.core.fingerprint.features import UNSPACED_SIZE
-from stream_dedup.core.fingerprint.hashing import SPREAD
+from stream_dedup.core.fingerprint.keys_kernel import slot_of_key, span_key
 from stream_dedup.core.fingerprint.segment_kernel import DICTIONARY, ROOM, mark_words
 from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
 from stream_dedup.core.text.normalise import MAX_HAN_RUN
@@ -33,8 +29,6 @@ from stream_dedup.core.text.normalise import MAX_HAN_RUN
 HAN, LETTER, MARK, NO_SPACES = 1, 2, 4, 8
 """Traits of a character of normalised text, as bits: an ideograph that jieba knows; part of another word; a mark, part
 of a word behind its first character; part of a run that is written without spaces."""
-KEY_POINTS, KEY_BITS = 3, 21
-"""Code points in a key that is no hash, and bits of each."""
 ROWS, NAME_POINTS, ADDED = 0, 1, 2
 """What ``used`` counts: numbers of the table, elements of ``names``, and the numbers that were added last."""
 
@@ -42,9 +36,6 @@ WORD_SPANS = several(written(int32), written(int32), written(int64, 2))
 """Type of starts and sizes of words, and of what is known of each piece."""
 TABLE = several(written(int64, 2), written(uint32), written(int64), written(int64), int64)
 """Type of slots, names, begins (where the name of each number begins in ``names``), ``used`` and the seed."""
-
-_MIX = np.uint64(0xFF51AFD7ED558CCD)
-_HALF = np.uint64(32)
 
 
 @inlined
@@ -123,33 +114,6 @@ def letters_of(points: U32, pieces: I64, kinds: U8, letters: U32) -> int:
 
 
 @inlined
-def _key(points: U32, start: int, size: int, seed: int) -> int:
-    if 0 < size <= KEY_POINTS:
-        key = whole(0)
-        for at in range(size):
-            key = key << KEY_BITS | whole(points[start + at]) + 1
-        return key
-    mixed = np.uint64(size) ^ np.uint64(seed)
-    for at in range(size):
-        mixed = (mixed ^ np.uint64(points[start + at])) * _MIX
-        mixed ^= mixed >> _HALF
-    return whole(mixed) | whole(-1) << 63
-
-
-@compiled(int64, read(uint32), int64)
-def key_of(name: U32, seed: int) -> int:
-    """Return the key of a name."""
-    return _key(name, 0, len(name), seed)
-
-
-@inlined
-def _slot(key: int, seed: int, slots: I64) -> int:
-    mixed = (np.uint64(key) ^ np.uint64(seed)) * _MIX
-    mixed = (mixed ^ mixed >> _HALF) * SPREAD
-    return whole(mixed >> _HALF) & (len(slots) - 1)
-
-
-@inlined
 def _same_name(points: U32, start: int, size: int, names: U32, begin: int) -> bool:
     if whole(names[begin]) != size:
         return False
@@ -168,8 +132,8 @@ def find(points: U32, starts: I32, sizes: I32, done: int, table: Any, found: Any
     (slots, names, begins, used, seed), (rows, new) = table, found
     for word in range(done, len(starts)):
         start, size = whole(starts[word]), whole(sizes[word])
-        key = _key(points, start, size, seed)
-        slot = _slot(key, seed, slots)
+        key = span_key(points, start, size, seed)
+        slot = slot_of_key(key, seed, len(slots) - 1)
         while slots[slot, 0] != 0:
             row = slots[slot, 1]
             if slots[slot, 0] == key and (key > 0 or _same_name(points, start, size, names, begins[row])):
@@ -198,7 +162,7 @@ def move(slots: I64, seed: int, larger: I64) -> int:
     """Copy the keys to a larger array of slots, which is free."""
     for old in range(len(slots)):
         if slots[old, 0] != 0:
-            slot = _slot(slots[old, 0], seed, larger)
+            slot = slot_of_key(slots[old, 0], seed, len(larger) - 1)
             while larger[slot, 0] != 0:
                 slot = (slot + 1) & (len(larger) - 1)
             larger[slot, 0], larger[slot, 1] = slots[old, 0], slots[old, 1]

@@ -125,14 +125,29 @@ def traits(text: str) -> int:
 
 def before_nfkc(text: str, steps: Normalisation) -> str:
     """Take the steps before NFKC."""
+    text, has = _before_addresses(text, steps)
+    return _behind_addresses(_without_addresses(text, steps, has), steps, has)
+
+
+def before_nfkc_of_both(text: str, steps: Normalisation, other: Normalisation) -> tuple[str, str]:
+    """Take the steps before NFKC, twice with steps that differ in what they do with addresses."""
+    text, has = _before_addresses(text, steps)
+    one, another = _without_addresses(text, steps, has), _without_addresses(text, other, has)
+    done = _behind_addresses(one, steps, has)
+    return done, done if one == another else _behind_addresses(another, other, has)
+
+
+def _before_addresses(text: str, steps: Normalisation) -> tuple[str, int]:
+    """Take the steps before those of addresses; return the traits of the text, too."""
     if steps.entities:
         text = undo_entities(text)
     has = traits(text)
     if steps.invisible:
         text = drop_invisible(text, has)
-    if steps.tags:
-        text = drop_tags(text)
-    text = _without_addresses(text, steps, has)
+    return drop_tags(text) if steps.tags else text, has
+
+
+def _behind_addresses(text: str, steps: Normalisation, has: int) -> str:
     if steps.emoji != "keep" and has & Trait.PICTURE:
         text = replace_pictures(text, steps.emoji)
     if steps.join_numbers:

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -10,24 +11,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.core.fingerprint import grams as grams_module
 from stream_dedup.core.fingerprint import short as module
 from stream_dedup.core.fingerprint import simhash
+from stream_dedup.core.fingerprint.features import grams_of
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
-from stream_dedup.core.fingerprint.grams import FIRST_TRIGRAM, Hashes, Trigrams
-from stream_dedup.core.fingerprint.hashing import feature_hash, feature_hashes
-from stream_dedup.core.fingerprint.mixing import WHOLE
-from stream_dedup.core.fingerprint.points import MOST_TIMES, SIZE, Raw, code_point_tables
-from stream_dedup.core.fingerprint.reader import Counted, Reader
-from stream_dedup.core.fingerprint.short import ShortFingerprinter, ShortReader
+from stream_dedup.core.fingerprint.form import form_of
+from stream_dedup.core.fingerprint.hashing import feature_hash
+from stream_dedup.core.fingerprint.points import MOST_TIMES, SIZE, Kind, Raw, code_point_tables
+from stream_dedup.core.fingerprint.reader import Reader, before_tricks, normalise_short
+from stream_dedup.core.fingerprint.short import ShortFingerprinter, ShortTexts, Units
+from stream_dedup.core.fingerprint.weigher import Weigher
 from stream_dedup.core.model import Status
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings, Treatment
 from stream_dedup.core.text.normalise import normalise
+from tests.core.fingerprint.test_vocabulary import ONE_HASH
 from tests.core.texts import MORE, SAMPLE, STORY, some_texts
 
 COMMENT, ARTICLE = PROFILES["comment"].settings, PROFILES["article"].settings
 SKETCH = ((2, 24), (4, 24))
+TF, HEAVIEST = replace(COMMENT.short.features, weights="tf"), replace(COMMENT.short.features, top_k=5, damped=False)
 OTHERS = (
     COMMENT.with_normalisation(invisible=False, simplify=False),
     COMMENT.with_normalisation(emoji="token", numbers="drop", urls="token"),
@@ -37,6 +40,8 @@ OTHERS = (
     replace(ARTICLE, article_size=20, sketch=SKETCH).with_normalisation(rejoin=True, entities=True),
     replace(COMMENT, exact_size=4).with_normalisation(rejoin=True, entities=True),
     replace(COMMENT, sketch_text="letters", exact="characters"),
+    replace(COMMENT, form=True, seed=4_294_967_295, short=replace(COMMENT.short, features=TF)),
+    replace(COMMENT, short=replace(COMMENT.short, features=HEAVIEST)),
 )
 # Of everything that a step or a table knows: each piece alone, beside others, and several times.
 PIECES = (
@@ -44,6 +49,7 @@ PIECES = (
     *"한ᄒ\u1161…″ﬁ①$oσΣÅ\u0130\x00\x1c\x85é🅰\U00020000\ufdfa٣\ud83d\ude00",
     *("http://t.cn/", "www.", ".com", "](", "...", "哈哈", "123", "l0ve", "我的", " the "),
 )
+ADDRESSES, TRICKS = st.text("comnetrgw./:](a@ \n好", max_size=12), st.text("abolOL0134٣@$ .-_е①çす微信", max_size=14)
 NASTY = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
 
 
@@ -56,45 +62,37 @@ def fingerprinter(settings: FingerprintSettings) -> Fingerprinter:
     return Fingerprinter(settings)
 
 
-def read_at_once(settings: FingerprintSettings, texts: list[str]) -> dict[int, Counted]:
-    """Kinds and counts by row of the texts that the batch reader does not defer."""
-    trigrams = Trigrams()
-    hashes = Hashes(trigrams, feature_hashes)
-    found = ShortReader(settings, trigrams).read(texts)
-    read: dict[int, Counted] = {}
-    for row, status in enumerate(found.statuses.tolist()):
-        own = found.texts == row
-        names = hashes.names(found.grams[own])
-        counts = Counter(dict(zip(names, found.counts[own].tolist(), strict=True)))
-        counts = Counter([found.exact[row]]) if row in found.exact else counts
-        share = WHOLE if counts else 0
-        read[row] = Counted(
-            Status(status),
-            short=counts,
-            share=share,
-            sketched=found.sketched.get(row, "") if status == Status.SHORT else "",
-            formed=found.formed.get(row, ""),
-        )
-    return {row: one for row, one in read.items() if row not in found.deferred}
-
-
 def may_defer(settings: FingerprintSettings, text: str) -> bool:
-    """Whether the batch reader may leave a text to the definition: it could be long, is a link, or keeps a zero."""
+    """Whether the batch reader may leave a text to the definition: it could be long, or is a link."""
     if settings.has_long:
         return SIMPLE.fullmatch(text) is None
-    if settings.exact_size and Reader(settings).read((text,)).status is Status.EXACT and "." in text:
-        return True
-    return "\0" in text and not settings.short.normalisation.invisible
+    return settings.exact_size > 0 and Reader(settings).read((text,)).status is Status.EXACT and "." in text
+
+
+def sketched(found: ShortTexts) -> list[str]:
+    """What the sketches of the short texts are made of."""
+    return module._split(found.letters)
 
 
 def assert_same_counts(settings: FingerprintSettings, texts: list[str]) -> None:
-    """Every text has the kind and counts of the definition, or a reason to be deferred."""
-    read, reader = read_at_once(settings, texts), Reader(settings)
+    """Every text has the status, sums, sketch and form of the definition, or a reason to be deferred."""
+    found = ShortFingerprinter(settings)(texts)
+    reader, weigher = Reader(settings), Weigher(settings.short.features, settings.seed)
+    short = np.flatnonzero(found.statuses == Status.SHORT).tolist()
+    letters = dict(zip(short, sketched(found), strict=True))
     for row, text in enumerate(texts):
-        if row in read:
-            assert (text, read[row]) == (text, reader.read((text,)))
-        else:
+        if row in found.deferred:
             assert may_defer(settings, text), text
+            continue
+        counted = reader.read((text,))
+        exact = next(iter(counted.short)) if counted.status is Status.EXACT else None
+        assert (text, found.statuses[row], found.exact.get(row)) == (text, counted.status, exact)
+        if row in short:
+            sums, expected = found.sums.where(np.array([short.index(row)])), weigher.sums([counted.short])
+            assert (text, sums.sums.tolist()) == (text, expected.sums.tolist())
+            assert (text, sums.squares.tolist()) == (text, expected.squares.tolist())
+            assert (text, letters[row]) == (text, counted.sketched)
+            assert (text, form_of(found.formed.get(row, ""))) == (text, form_of(counted.formed))
 
 
 def assert_same(settings: FingerprintSettings, texts: list[str]) -> None:
@@ -115,7 +113,7 @@ def assert_same(settings: FingerprintSettings, texts: list[str]) -> None:
         assert (text, made.sketches[row].tobytes()) == (text, defined.sketch)
 
 
-@given(st.lists(NASTY | st.text(max_size=20), min_size=1, max_size=5))
+@given(st.lists(NASTY | ADDRESSES | TRICKS | st.text(max_size=20), min_size=1, max_size=5))
 def test_a_batch_of_comments_gives_the_entries_of_the_definition(texts: list[str]) -> None:
     """The counts and the entry of a comment are those of the definition, whatever other comments are in the batch."""
     assert_same(COMMENT, texts)
@@ -130,23 +128,65 @@ def test_a_batch_gives_the_entries_of_the_definition_under_other_settings(
     assert_same(settings, [text[:25] for text in texts])
 
 
+def test_every_beginning_of_an_address_is_seen() -> None:
+    """Each alone in a text of plain characters, so that nothing else sends the text to the definition."""
+    links = ["a.com", "a.cn", "a.net", "a.org", "a．ＯＲＧ", "www.a", "ftp://a", "x](b)", "a.co\u200bm"]
+    texts = [f"新闻内容{link}新闻内容" for link in links]
+    steps = COMMENT.short.normalisation
+    assert [text for text in texts if before_tricks(text, steps) == normalise(text)] == []
+    assert_same_counts(COMMENT, texts)
+
+
+def test_every_trick_is_seen() -> None:
+    """Each alone in a text; digits in a row are none, and stay."""
+    tricks = [
+        "t0",
+        "banne1",
+        "fr3e",
+        "b33n",
+        "a$$b",
+        "13800138o",
+        "13800138l",
+        "o3800138",
+        "微...信...号",
+        "аpp",
+        "ⓐ哈哈哈",
+    ]
+    texts = [f"新闻内容 {trick} 新闻内容" for trick in tricks]
+    steps = COMMENT.short.normalisation
+    assert [text for text in texts if normalise_short(text, steps) == text] == []
+    assert_same_counts(COMMENT, [*texts, "新闻内容 10000007 新闻内容", "新闻内容 mp3 4s 新闻内容"])
+
+
+def test_halves_that_a_step_joins_are_kept() -> None:
+    """A character that is dropped, as halves in a text that OpenCC makes whole: the table must not drop it then."""
+    assert_same(COMMENT, ["繁體\ud83c\udffb字寫的\ud83c\udffb", "繁體字寫的\ud83c\udffbhttp://t.cn/a\ud83c\udffb"])
+
+
+@given(st.lists(TRICKS, min_size=1, max_size=8))
+def test_a_text_that_looks_free_of_tricks_is_left_as_it_is(texts: list[str]) -> None:
+    """The steps against spam that are not taken would change nothing but repeats."""
+    assert_same_counts(COMMENT.with_normalisation(numbers="token"), texts)
+    assert_same_counts(COMMENT, texts)
+
+
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        (OTHERS[0], "zero\0character"),
         (ARTICLE, "繁體字的短文，不在表裡"),
         (ARTICLE, STORY),
         (replace(ARTICLE, article_size=20), "好" * 21),
+        (replace(ARTICLE, article_size=20), "ⅲ" * 5),
     ],
-    ids=["zero character", "traditional", "long", "longer than the article size"],
+    ids=["traditional", "long", "longer than the article size", "longer once it is normalised"],
 )
 def test_a_deferred_text_has_the_entry_of_the_definition(settings: FingerprintSettings, text: str) -> None:
     """A text that the batch reader defers has its own entry, and so have its neighbours in the batch."""
     fingerprints = fingerprinter(settings)
-    quick = ShortFingerprinter(settings, feature_hashes)
+    quick = ShortFingerprinter(settings)
     deferred: list[int] = []
     for rows in quick.batches([text], deferred):
-        deferred += [rows[at] for at in quick([text])[0].deferred]
+        deferred += [rows[at] for at in quick([text]).deferred]
     assert deferred == [0]
     assert_same(settings, ["哈哈好", text, "a中"])
     assert fingerprints.fingerprint([text]).signatures.any()
@@ -164,20 +204,20 @@ def test_real_comments_at_once_are_the_definition() -> None:
     """Real comments in many languages have the kinds and counts of the definition."""
     texts = [text for text in (*SAMPLE, *MORE, *some_texts(2000)) if len(text) < 1500]
     for start in range(0, len(texts), 40):
-        assert_same_counts(replace(COMMENT, sketch=SKETCH), texts[start : start + 40])
+        assert_same_counts(replace(COMMENT, sketch=SKETCH, form=True), texts[start : start + 40])
 
 
 def test_few_texts_are_deferred() -> None:
     """No comment of the sample but links alone is deferred, and less than half of short texts that may be articles."""
     texts = [text for text in some_texts(500) if len(text) < 100 and not re.fullmatch(r"\S*(//|www\.)\S*", text)]
-    assert len(read_at_once(COMMENT, texts)) == len(texts)
-    assert len(read_at_once(ARTICLE, texts)) > len(texts) // 2
+    assert ShortFingerprinter(COMMENT)(texts).deferred == []
+    assert len(ShortFingerprinter(ARTICLE)(texts).deferred) < len(texts) // 2
 
 
 def test_the_table_says_what_every_plain_character_becomes() -> None:
     """Normalising gives the table's character for each plain one, also behind a letter that marks compose with."""
     raw, normalised, times, _ = code_point_tables()
-    plain = np.flatnonzero((raw & ~np.uint8(Raw.TRADITIONAL | Raw.PICTURE | Raw.SEVERAL)) == 0)
+    plain = np.flatnonzero((raw & ~np.uint8(Raw.TRADITIONAL | Raw.PICTURE | Raw.SEVERAL | Raw.SIGN)) == 0)
     assert len(plain) > 60_000
     assert times.max() == MOST_TIMES
     assert int(plain.max()) < SIZE
@@ -193,7 +233,7 @@ def test_a_batch_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [*SAMPLE, *MORE]
     expected = Fingerprinter(COMMENT).fingerprint(texts)
     monkeypatch.setattr(module, "MAX_CHARACTERS", 60)
-    quick = ShortFingerprinter(COMMENT, feature_hashes)
+    quick = ShortFingerprinter(COMMENT)
     deferred: list[int] = []
     batches = list(quick.batches(texts, deferred))
     assert deferred == [row for row, text in enumerate(texts) if len(text) > 60]
@@ -203,29 +243,69 @@ def test_a_batch_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert np.array_equal(ours, theirs)
 
 
-def test_units_that_are_forgotten_change_no_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entries are the same where the table of words is cleared often and many grams share a slot."""
-    texts = [*SAMPLE, *MORE, *some_texts(200)]
-    expected = Fingerprinter(COMMENT).fingerprint(texts)
-    monkeypatch.setattr(grams_module, "MAX_WORDS", 10)
-    monkeypatch.setattr(grams_module, "SLOT_BITS", 4)
-    worker = Fingerprinter(COMMENT)
-    for start in range(0, len(texts), 7):
-        found = worker.fingerprint(texts[start : start + 7])
-        for ours, theirs in zip(found, expected, strict=True):
-            assert np.array_equal(ours, theirs[start : start + 7])
+def counted_at_once(units: Sequence[list[str]], seed: int, spread: int) -> list[Counter[tuple[bytes, int]]]:
+    """How often each text has a gram of this hash and this count, by the compiled path."""
+    settings = replace(COMMENT, seed=seed, short=replace(COMMENT.short, features=TF))
+    quick, none = ShortFingerprinter(settings), np.empty(0, np.int32)
+    quick._spread = spread
+    spans = np.zeros((len(units), 2), np.int64)
+    blank = Units(np.empty(0, np.uint32), none, none, spans)
+    weights, hashes, ends = quick._weighed(blank.joined(dict(enumerate(units))))
+    each = [(row.tobytes(), weight) for row, weight in zip(hashes, weights.tolist(), strict=True)]
+    starts = [0, *ends[:-1].tolist()]
+    return [Counter(each[start:end]) for start, end in zip(starts, ends.tolist(), strict=True)]
 
 
-def test_a_kept_hash_is_the_hash_of_its_gram(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A gram's hash is the same when computed, when kept, and when another gram took its slot."""
-    monkeypatch.setattr(grams_module, "SLOT_BITS", 2)
-    trigrams = Trigrams()
-    made, each = trigrams.numbers(["very", "i", "very"])
-    assert (each.tolist(), made[:4].tolist(), made[0]) == ([4, 1, 4], made[5:].tolist(), FIRST_TRIGRAM)
-    points = [ord("好"), ord("天")]
-    grams = np.array([*points, *(a << 21 | b for a in points for b in points), *made[:5].tolist()], np.uint64)
-    expected = ["好", "天", "好 好", "好 天", "天 好", "天 天", "_ve", "ver", "ery", "ry_", "_i_"]
-    hashes = Hashes(trigrams, feature_hashes)
-    assert sorted(hashes.names(np.unique(grams))) == sorted(expected)
-    for _ in range(2):
-        assert [row.tobytes() for row in hashes.of(grams)] == [feature_hash(name) for name in expected]
+WORDS = (
+    "a",
+    "1",
+    "12",
+    "123",
+    "a123b",
+    "1234567890",
+    "12345678901",
+    "123456789012",
+    "1" * 40,
+    "٣٤",
+    "\U0001d7ce" * 3,
+    "é",
+)
+UNITS = st.lists(
+    st.sampled_from((*WORDS, *"好中すก한\u3400\U00020000")) | st.text("ab1é한", min_size=1, max_size=4), max_size=12
+)
+
+
+@given(
+    st.lists(UNITS, min_size=1, max_size=4), st.sampled_from([0, 1, 2**32 - 1]), st.sampled_from([0, 1, -1, 1 << 62])
+)
+def test_grams_are_counted_and_hashed_as_the_definition_says(units: list[list[str]], seed: int, spread: int) -> None:
+    """Characters, pairs, trigrams and numbers of any size, under any seed, wherever their slots are."""
+    expected = [
+        Counter((feature_hash(gram, seed), count) for gram, count in grams_of(own).items() if own) for own in units
+    ]
+    assert counted_at_once(units, seed, spread) == expected
+
+
+def test_numbers_of_any_size_are_hashed() -> None:
+    """Also where the last digit, or the edge behind it, is beyond what is hashed at once."""
+    every = [[digit * size] for digit in ("1", "٣", "\U0001d7ce") for size in range(1, 20)]
+    assert counted_at_once(every, 3, 4) == [Counter([(feature_hash(f"_{number}_", 3), 1)]) for (number,) in every]
+
+
+def test_a_long_text_has_all_of_its_grams() -> None:
+    """Many different grams in one text, in between texts of few."""
+    rng = np.random.default_rng(5)
+    every = [["好"], list(map(chr, rng.integers(0x4E00, 0x5000, 20_000).tolist())), [], ["好", "中"]]
+    assert counted_at_once(every, 3, 4) == [
+        Counter((feature_hash(gram, 3), count) for gram, count in grams_of(own).items()) for own in every
+    ]
+
+
+def test_numbers_with_one_hash_are_two_grams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The digits decide, not the hash of them; no digits that have one hash are known, so other characters stand in."""
+    tables = code_point_tables()._replace(kinds=np.full(SIZE, Kind.DECIMAL, np.uint16))
+    monkeypatch.setattr(module, "code_point_tables", lambda: tables)
+    monkeypatch.setattr(module, "is_word", bool)
+    one, other = ONE_HASH
+    expected = Counter({(feature_hash(f"_{one}_"), 2): 1, (feature_hash(f"_{other}_"), 1): 1})
+    assert counted_at_once([[one, other, one]], 0, 0) == [expected]

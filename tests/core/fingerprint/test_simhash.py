@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from stream_dedup.core.fingerprint import simhash
+from stream_dedup.core.fingerprint.sums_kernel import MOST, sums_of_weights
 
 Bits = NDArray[np.uint8]
 
@@ -171,3 +172,18 @@ def test_several_texts_at_once_are_each_alone() -> None:
             for end, size in zip(ends, sizes, strict=True)
         ]
         assert simhash.add_each(weights, hashes, ends).tolist() == np.array(alone).tolist()
+
+
+@pytest.mark.parametrize("most", [100, MOST, 2 * MOST, 1 << 30])
+def test_compiled_sums_are_those_of_the_definition(most: int) -> None:
+    """Sums of 256 bits and of fewer, also where weights are added up beyond 16 bits, or have more themselves."""
+    rng = np.random.default_rng(most)
+    sizes = [0, 1, 7, 0, 3000, 2, 0]
+    ends = np.cumsum(sizes)
+    for size in (8, 32):
+        hashes = rng.integers(0, 256, (sum(sizes), size), np.uint8)
+        weights = rng.integers(max(1, most // 2), most + 1, sum(sizes))
+        weights[::5] = most
+        made = sums_of_weights(weights, hashes, ends)
+        assert made.sums.tolist() == simhash.add_each(weights, hashes, ends).tolist()
+        assert made.squares.tolist() == simhash.per_text(weights * weights, ends).tolist()

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.core.arrays import U8
-from stream_dedup.core.fingerprint import sketch as module
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
-from stream_dedup.core.fingerprint.sketch import Sketcher
+from stream_dedup.core.fingerprint.sketcher import Sketcher
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings
 
@@ -25,6 +24,15 @@ def mixed(number: int) -> int:
     number = number * 0x85EBCA6B % 2**32
     number ^= number >> 13
     number = number * 0xC2B2AE35 % 2**32
+    return number ^ number >> 16
+
+
+def unmixed(number: int) -> int:
+    """The number that is mixed to this one."""
+    number ^= number >> 16
+    number = number * pow(0xC2B2AE35, -1, 2**32) % 2**32
+    number ^= number >> 13 ^ number >> 26
+    number = number * pow(0x85EBCA6B, -1, 2**32) % 2**32
     return number ^ number >> 16
 
 
@@ -57,13 +65,29 @@ def test_a_batch_has_the_values_of_the_definition(texts: list[str], seed: int) -
     assert found == [defined(text, 3, 16, seed) + defined(text, 5, 16, seed) for text in texts]
 
 
-@pytest.mark.parametrize("size", [1, 7, 100])
-def test_a_sketch_depends_on_its_own_text_alone(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    """However a batch is divided, each text has the sketch that it has alone."""
+def test_a_sketch_depends_on_its_own_text_alone() -> None:
+    """However long the other texts of a batch are, each text has the sketch that it has alone."""
     texts = ["天地玄黄宇宙洪荒" * 3, "", "a", "0123456789" * 4, "日月盈昃"]
     alone = np.concatenate([Sketcher(VALUES).of_texts([text]) for text in texts])
-    monkeypatch.setattr(module, "CHUNK_CHARACTERS", size)
     assert Sketcher(VALUES).of_texts(texts).tolist() == alone.tolist()
+
+
+def test_values_are_in_the_order_of_the_settings() -> None:
+    """Also where that of the lengths of the shingles is another one."""
+    text = "渡口的船今天早上开了"
+    found = unpacked(Sketcher(((5, 16), (2, 8), (3, 24))).of_texts([text])).tolist()
+    assert found == [[value for k, bins in ((5, 16), (2, 8), (3, 24)) for value in defined(text, k, bins)]]
+
+
+def test_a_hash_that_stands_for_an_empty_bin_is_no_shingle() -> None:
+    """A text of that shingle alone has the values of empty bins, and another keeps those of its other shingles."""
+    # The mixing function gives each number once: the one that it makes all ones of.
+    number = unmixed(2**32 - 1)
+    seed_start = (number - ord("a")) % 2**32
+    seed = unmixed(seed_start)
+    ones = [mixed((2**32 - 1 + at * 0x9E3779B1) % 2**32) >> 28 for at in range(8)]
+    assert unpacked(Sketcher(((1, 8),), seed).of_texts(["a"])).tolist() == [ones]
+    assert Sketcher(((1, 8),), seed).of_texts(["ab"]).tolist() == Sketcher(((1, 8),), seed).of_texts(["b"]).tolist()
 
 
 def test_sketches_are_the_same_on_every_machine() -> None:

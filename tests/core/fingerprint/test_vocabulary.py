@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_dedup.core.fingerprint import keys_kernel, weigher
 from stream_dedup.core.fingerprint import vocabulary as module
-from stream_dedup.core.fingerprint import weigher, words_kernel
 from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.fingerprint.vocabulary import Vocabulary
 from stream_dedup.core.scheme import Features
@@ -30,7 +30,7 @@ def table() -> Vocabulary:
 
 
 def keys_of_one_hash(seed: int) -> list[int]:
-    return [words_kernel.key_of(np.frombuffer(name.encode("utf-32-le"), np.uint32), seed) for name in ONE_HASH]
+    return [keys_kernel.key_of(np.frombuffer(name.encode("utf-32-le"), np.uint32), seed) for name in ONE_HASH]
 
 
 def assert_known(known: Vocabulary, names: list[str]) -> None:

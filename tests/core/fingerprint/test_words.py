@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stream_dedup.core.fingerprint import words as module
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.fingerprint.reader import Reader, size_of, words_in
-from stream_dedup.core.fingerprint.sketch import Sketcher
+from stream_dedup.core.fingerprint.sketcher import Sketcher
 from stream_dedup.core.fingerprint.words import LongFingerprinter
 from stream_dedup.core.model import Status
 from stream_dedup.core.profiles import PROFILES
