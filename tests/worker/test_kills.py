@@ -25,6 +25,7 @@ ARTICLES = 3_600
 SEED = 20261121
 KILLS = 20 if FULL else 5
 PARTITIONS = 6
+CLIENTS = ("kafka-python", "confluent")
 WORKERS = ("worker-0", "worker-1", "worker-2")
 PORTION = 10
 """Records produced at a time."""
@@ -51,10 +52,11 @@ def fed(made: Pipeline) -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_kills_of_three_workers(make_pipeline: MakePipeline) -> None:
+@pytest.mark.parametrize("client", CLIENTS)
+def test_kills_of_three_workers(make_pipeline: MakePipeline, client: str) -> None:
     """Three workers are killed many times at random moments in a stream: the audit finds no fault."""
     rng = random.Random(SEED)
-    made = make_pipeline(partitions=PARTITIONS, kafka={"session_timeout_s": 2})
+    made = make_pipeline(partitions=PARTITIONS, kafka={"session_timeout_s": 2, "client": client})
     running = {name: made.start(name) for name in WORKERS}
     with fed(made):
         made.wait_judged(30)

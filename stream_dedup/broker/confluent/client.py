@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, Producer
 
 from stream_dedup.broker.client import (
     FETCH_WAIT_MS,
@@ -23,6 +23,7 @@ from stream_dedup.broker.client import (
     RETRY_BACKOFF_MS,
     TokenFile,
 )
+from stream_dedup.broker.confluent.port_errors import CLIENT_EXCEPTIONS
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -89,7 +90,8 @@ def make_sender(
 ) -> Producer:
     """Make an idempotent producer; ``settings`` are the client's, with underscores for dots.
 
-    With ``on_failure`` it reports failures of deliveries, and nothing else, in ``poll`` and ``flush``. A record with a key goes to the partition that kafka-python and the Java client would choose for it.
+    With ``on_failure`` it reports failures of deliveries, and nothing else, in ``poll`` and ``flush``. A record with a
+    key goes to the partition that kafka-python and the Java client would choose for it.
     """
     largest = kafka.max_record_bytes + HEADER_ALLOWANCE_BYTES
     reports = {} if on_failure is None else {"on_delivery": on_failure, "delivery.report.only.error": True}
@@ -123,7 +125,7 @@ def drop_unsent(producer: Producer) -> None:
     try:
         producer.purge()
         producer.poll(0)
-    except KafkaException as error:
+    except CLIENT_EXCEPTIONS as error:
         log.debug("dropping unsent records: %r", error)
 
 

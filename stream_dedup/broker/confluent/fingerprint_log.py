@@ -11,7 +11,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 from kafka import TopicPartition as KafkaPartition
 
 from stream_dedup.broker.adapter.fingerprint_log import FETCH_BYTES, LOG_APPEND_TIME, READ_RECORDS
@@ -19,7 +19,7 @@ from stream_dedup.broker.adapter.group import AdminConnection
 from stream_dedup.broker.adapter.port_errors import port_errors
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S
 from stream_dedup.broker.confluent.client import drop_unsent, make_member, make_sender
-from stream_dedup.broker.confluent.port_errors import client_errors, error_of, port_error_of
+from stream_dedup.broker.confluent.port_errors import CLIENT_EXCEPTIONS, client_errors, error_of, port_error_of
 from stream_dedup.broker.confluent.records import ConsumedRecord, PartitionEnd, PositionGone, next_events
 from stream_dedup.broker.topics import LOG_MESSAGE_BYTES
 from stream_dedup.core.entry import LogRecord, Payload, decode, encode
@@ -96,7 +96,7 @@ class _ReportedAppend:
         if (appender := self._appender) is not None and not appender.given_up:
             try:
                 appender.client.poll(wait_s)
-            except KafkaException as error:
+            except CLIENT_EXCEPTIONS as error:
                 self._failure, self._appender = port_error_of(error_of(error)), None
 
 
@@ -104,7 +104,7 @@ class ConfluentLog:
     """Implements ``ports.FingerprintLog``."""
 
     def __init__(self, kafka: KafkaConfig, topic: str) -> None:
-        """Reading begins after ``seek``."""
+        """Connect; reading begins after ``seek``."""
         self._kafka = kafka
         self._topic = topic
         self._partition = Partition(topic, 0)
@@ -168,7 +168,7 @@ class ConfluentLog:
             client = self._appender.client
             client.produce(self._topic, encode(payload), partition=0, on_delivery=append.report)
             client.poll(0)
-        except KafkaException as error:
+        except CLIENT_EXCEPTIONS as error:
             return _ReportedAppend(None, port_error_of(error_of(error)))
         except BufferError as error:
             return _ReportedAppend(None, PassingError(str(error)))
@@ -194,7 +194,7 @@ class ConfluentLog:
         if self._appender is not None:
             try:
                 self._appender.client.flush(CLOSE_TIMEOUT_S)
-            except KafkaException as error:
+            except CLIENT_EXCEPTIONS as error:
                 log.debug("closing the producer of the log: %r", error)
             self.renew()
         self._admin.close()

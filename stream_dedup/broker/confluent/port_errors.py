@@ -2,6 +2,10 @@
 
 An error of the broker has the number of Kafka's protocol, and is mapped and named as kafka-python's error of that
 number: one table for both clients. An error of the client itself has a number below 0, and is in the table here.
+
+A fatal error is raised by whatever call collects it (``poll``, ``flush``). Where that call has reports of deliveries as
+well, it goes on to them with the exception set, and what comes out is a ``SystemError``, with the exception as its
+cause or without any. The next call of the client says the reason again.
 """
 
 from __future__ import annotations
@@ -35,8 +39,16 @@ _LOCAL: dict[int, type[PortError]] = {
 }
 
 
-def error_of(error: KafkaException) -> KafkaError:
+CLIENT_EXCEPTIONS = (KafkaException, SystemError)
+"""What a call of the client raises."""
+
+
+def error_of(error: BaseException) -> KafkaError:
     """Return what an exception of the client carries."""
+    while not isinstance(error, KafkaException):
+        if error.__cause__ is None:
+            return KafkaError(KafkaError._FAIL, str(error))
+        error = error.__cause__
     found: KafkaError = error.args[0]
     return found
 
@@ -53,5 +65,5 @@ def client_errors() -> Iterator[None]:
     """Raise errors of the client in the block as errors of ``ports``."""
     try:
         yield
-    except KafkaException as error:
+    except CLIENT_EXCEPTIONS as error:
         raise port_error_of(error_of(error)) from error

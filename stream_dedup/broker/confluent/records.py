@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError
 
-from stream_dedup.broker.confluent.port_errors import client_errors, error_of, port_error_of
+from stream_dedup.broker.confluent.port_errors import client_errors, port_error_of
 from stream_dedup.ports import Partition, PassingError, UnreadableError
 
 if TYPE_CHECKING:

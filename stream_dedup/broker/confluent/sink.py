@@ -20,7 +20,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from stream_dedup.broker.adapter.port_errors import port_errors
 from stream_dedup.broker.adapter.sink import DELIVERY_MS, LEAST_START_S, PRODUCER_BATCH_BYTES, REFUSALS
 from stream_dedup.broker.confluent.client import drop_unsent, make_sender, request_timeout_ms
-from stream_dedup.broker.confluent.port_errors import error_of, port_error_of
+from stream_dedup.broker.confluent.port_errors import CLIENT_EXCEPTIONS, error_of, port_error_of
 from stream_dedup.broker.confluent.source import client_offset
 from stream_dedup.broker.hanging_transactions import abort_hanging
 from stream_dedup.ports import (
@@ -167,7 +167,7 @@ class ConfluentSink:
         """Raise errors of the client as those of the ports, named after what led to them."""
         try:
             yield
-        except KafkaException as error:
+        except CLIENT_EXCEPTIONS as error:
             raise self._cause(error_of(error)) from error
 
     @contextmanager

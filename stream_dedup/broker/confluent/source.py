@@ -7,12 +7,15 @@ client share a group: every rebalance first takes all partitions away, and the c
 * A membership is valid from the assignment, where the proof is taken, to the revocation. The client answers with an
   empty proof of generation -1 where it has fallen out of the group, which the broker would accept unchecked: then there
   is no membership, and a revocation follows.
-* A held partition is paused at the end of the partition. At any offset the client could find, before it is paused, that
-  it has no such offset, and would report it later of another position.
-* Pausing and seeking drop what was fetched. A seek asks the broker whether the partition still has that offset of that
-  leader epoch.
-* The client stops a partition whose position is gone, and accepts no seek of it: only another assignment starts it
-  again. As the report may be older than the last seek, the position is compared with the partition's bounds first.
+* The client is assigned the partitions that have begun, and no others: a held partition has no position that the client
+  could read from. It is never given a position by name (the end, the beginning): an answer to its question where that
+  is may come after a seek, and moves the partition there, without an error (seen with librdkafka 2.16).
+* ``poll`` assigns what has begun since the poll before, all at once, each partition at its position. For a new one with
+  a leader epoch a seek follows: only a seek asks the broker whether the partition still has that offset of that epoch.
+* A pause drops what was fetched, and a resume goes back to the position of the pause, or to that of the last assignment
+  where there was no pause: what is not paused is never resumed.
+* The client stops a partition whose position is gone; only another assignment starts it again. As the report may be
+  older than the last assignment, the position is compared with the partition's bounds first.
 * The client's position stays behind at markers of transactions. It says where a partition ends, which is behind them.
 """
 
@@ -25,7 +28,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_dedup.broker.adapter.group import UNKNOWN_EPOCH, epoch_of
 from stream_dedup.broker.adapter.source import (
@@ -37,7 +40,7 @@ from stream_dedup.broker.adapter.source import (
 )
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S
 from stream_dedup.broker.confluent.client import make_member
-from stream_dedup.broker.confluent.port_errors import client_errors, error_of
+from stream_dedup.broker.confluent.port_errors import CLIENT_EXCEPTIONS, client_errors, error_of
 from stream_dedup.broker.confluent.records import ConsumedRecord, PartitionEnd, PositionGone, next_events
 from stream_dedup.core.headers import offset_metadata, topic_id_of_metadata
 from stream_dedup.core.model import SourceOffset
@@ -60,8 +63,8 @@ log = logging.getLogger(__name__)
 
 REQUEST_S = OFFSET_REQUEST_MS / 1_000
 """One try to read or write an offset, seconds."""
-START_LIMIT_S = 2.0
-"""The client starts an assigned partition within milliseconds, on its own thread."""
+START_LIMIT_S = 0.5
+"""The client starts an assigned partition within milliseconds, on its own thread; else it is assigned again."""
 START_POLL_S = 0.005
 """Between two looks whether it has, seconds."""
 PROOF_MAGIC = b"CGMDv2:"
@@ -79,6 +82,8 @@ class ConfluentSource:
         self._membership: Membership | None = None
         self._positions: dict[Partition, CommittedOffset] = {}
         """Of the partitions that have begun: where the next record is."""
+        self._starting: set[Partition] = set()
+        """Those that have begun since the last assignment to the client."""
         self._paused: frozenset[Partition] = frozenset()
         self._gone: dict[Partition, PositionGone] = {}
         """Partitions that the client has stopped, until it is said to the caller."""
@@ -105,10 +110,11 @@ class ConfluentSource:
     def poll(self, wait_s: float) -> Mapping[Partition, Sequence[ConsumedRecord]]:
         """Take part in the group, and return the next records of partitions that have begun and are not paused."""
         self._say_what_is_gone()
+        self._start()
         polled: dict[Partition, list[ConsumedRecord]] = {}
         for event in next_events(self._consumer, wait_s, self._most):
             at = Partition(event.topic, event.partition) if isinstance(event, ConsumedRecord) else event.at
-            if at not in self._positions:
+            if at not in self._positions or at in self._gone:
                 continue
             if isinstance(event, ConsumedRecord):
                 polled.setdefault(at, []).append(event)
@@ -122,33 +128,26 @@ class ConfluentSource:
 
     def hold(self) -> None:
         """Yield nothing of any partition until it begins again; drop every record that was fetched."""
-        self._positions.clear()
-        self._gone.clear()
-        with client_errors():
-            self._consumer.pause([TopicPartition(*at) for at in self._assigned()])
+        self._drop_positions()
+        if self._membership is not None:
+            with client_errors():
+                self._consumer.assign([])
 
     def begin(self, partition: Partition, start: CommittedOffset) -> None:
         """Yield the records of a held partition from an offset on."""
         self._check_assigned(partition)
         self._gone.pop(partition, None)
-        self._positions.pop(partition, None)
-        at = _position(partition, start)
-        with client_errors():
-            if not self._is_sought(at):
-                self._assign_again()
-                self._seek_when_started(at)
-            if partition not in self._paused:
-                self._consumer.resume([at])
         self._positions[partition] = start
+        self._starting.add(partition)
 
     def pause(self, partitions: Collection[Partition]) -> None:
         """Yield nothing of these partitions, and go on with the others that have begun."""
         before, self._paused = self._paused, frozenset(partitions)
-        begun = self._positions.keys() & self._assigned()
+        reading = self._positions.keys() - self._starting
         with client_errors():
-            if stopping := begun & (self._paused - before):
+            if stopping := reading & (self._paused - before):
                 self._consumer.pause([TopicPartition(*at) for at in stopping])
-            if going := begun & (before - self._paused):
+            if going := reading & (before - self._paused):
                 self._consumer.resume([TopicPartition(*at) for at in going])
 
     def committed(self, partition: Partition) -> CommittedOffset | None:
@@ -159,8 +158,8 @@ class ConfluentSource:
                 raise KafkaException(found.error)
         if found.offset < 0:
             return None
-        epoch = None if found.leader_epoch is None or found.leader_epoch < 0 else found.leader_epoch
-        return CommittedOffset(SourceOffset(found.offset), topic_id_of_metadata(found.metadata or ""), epoch)
+        epoch = None if found.leader_epoch is None or found.leader_epoch < 0 else found.leader_epoch  # type: ignore[redundant-expr] # None where unknown
+        return CommittedOffset(SourceOffset(found.offset), topic_id_of_metadata(found.metadata), epoch)
 
     def commit_start(self, partition: Partition, start: CommittedOffset) -> None:
         """Commit an offset outside any transaction, under the present membership.
@@ -191,7 +190,7 @@ class ConfluentSource:
     def close(self) -> None:
         """Leave the group; a client that does not close in time is abandoned."""
         self._membership = None
-        self._positions.clear()
+        self._drop_positions()
         closing = threading.Thread(target=self._consumer.close, name="close-source", daemon=True)
         closing.start()
         closing.join(CLOSE_TIMEOUT_S)
@@ -200,60 +199,64 @@ class ConfluentSource:
 
     def _end_membership(self, _consumer: Consumer, revoked: Iterable[TopicPartition]) -> None:
         had_one, self._membership = self._membership is not None, None
-        self._positions.clear()
+        self._drop_positions()
         if had_one:
             log.info("partitions given back: %s", _names(revoked))
 
     def _begin_membership(self, _consumer: Consumer, assigned: Iterable[TopicPartition]) -> None:
         """Begin a membership, with the proof as it is now, and with every partition held."""
         partitions = frozenset(Partition(at.topic, at.partition) for at in assigned)
-        self._positions.clear()
-        self._gone.clear()
-        self._assign(partitions)
+        self._drop_positions()
+        self._consumer.assign([])
         proof = self._consumer.consumer_group_metadata()
         generation = _generation(proof)
         if generation < 0:
             return
         self._membership = Membership(partitions, generation, proof)
-        log.info("partitions assigned: %s, generation %d", _names(assigned), generation)
+        log.info("partitions assigned: %s (generation %d)", _names(assigned), generation)
 
     # Positions.
 
     def _move(self, at: Partition, offset: int, epoch: int | None) -> None:
         self._positions[at] = CommittedOffset(SourceOffset(offset), None, epoch)
 
-    def _assign(self, partitions: Iterable[Partition]) -> None:
-        """Assign partitions to the client: those that have begun at their positions, the others held."""
-        begun = self._positions
-        positions = [
-            _position(at, begun[at]) if at in begun else TopicPartition(*at, OFFSET_END) for at in sorted(partitions)
-        ]
-        self._consumer.assign(positions)
-        self._consumer.pause(positions)
-        if going := [TopicPartition(*at) for at in begun.keys() - self._paused]:
-            self._consumer.resume(going)
+    def _drop_positions(self) -> None:
+        self._positions.clear()
+        self._starting.clear()
+        self._gone.clear()
 
-    def _assign_again(self) -> None:
-        """Start every partition of the membership again, each where it is."""
-        self._assign(self._assigned())
+    def _start(self) -> None:
+        """Assign everything that has begun, if the client does not have it yet."""
+        if not self._starting:
+            return
+        with client_errors():
+            self._consumer.assign([_position(at, start) for at, start in sorted(self._positions.items())])
+            for at in sorted(self._starting):
+                if epoch_of(self._positions[at]) > UNKNOWN_EPOCH and not self._sought(at):
+                    self._gone[at] = PositionGone(at, "not started")
+            if stopping := self._positions.keys() & self._paused:
+                self._consumer.pause([TopicPartition(*at) for at in stopping])
+            if going := self._positions.keys() - self._paused:
+                self._consumer.resume([TopicPartition(*at) for at in going])
+        self._starting.clear()
 
-    def _is_sought(self, at: TopicPartition) -> bool:
-        """Seek; return False where the client has stopped the partition, or has not started it yet."""
-        try:
-            self._consumer.seek(at)
-        except KafkaException as error:
-            if error_of(error).code() in {KafkaError._STATE, KafkaError._PREV_IN_PROGRESS}:
-                return False
-            raise
-        return True
+    def _sought(self, partition: Partition) -> bool:
+        """Seek the position, as soon as the client has started the partition; return False if it does not.
 
-    def _seek_when_started(self, at: TopicPartition) -> None:
+        It has stopped it again where the first fetch already found that the position is gone.
+        """
+        at = _position(partition, self._positions[partition])
         deadline = time.monotonic() + START_LIMIT_S
-        while not self._is_sought(at):
-            if time.monotonic() > deadline:
-                msg = f"the client does not start {at.topic}-{at.partition}"
-                raise PassingError(msg)
+        while time.monotonic() < deadline:
+            try:
+                self._consumer.seek(at)
+            except CLIENT_EXCEPTIONS as error:
+                if error_of(error).code() not in {KafkaError._STATE, KafkaError._PREV_IN_PROGRESS}:
+                    raise
+            else:
+                return True
             time.sleep(START_POLL_S)
+        return False
 
     def _say_what_is_gone(self) -> None:
         """Raise for a partition that the client has stopped, or start it again if its position is there after all.
@@ -276,6 +279,9 @@ class ConfluentSource:
                 log.debug("bounds of %s: %r", partition, error)  # asked again by the next poll
                 continue
             del self._gone[partition]
+            if position.offset > end and epoch_of(position) > UNKNOWN_EPOCH:
+                msg = f"{partition}: it ends at offset {end}, before offset {position.offset} that was read up to"
+                raise SourceChangedError(msg)
             if not first <= position.offset <= end:
                 raise OffsetGoneError([partition])
             log.debug("%s: %s, but it has offset %d", partition, gone.reason, position.offset)
@@ -296,9 +302,6 @@ class ConfluentSource:
         except PassingError as error:
             log.debug("end of %s: %r", partition, error)
             return 0
-
-    def _assigned(self) -> frozenset[Partition]:
-        return frozenset() if self._membership is None else self._membership.partitions
 
     def _check_assigned(self, partition: Partition) -> Membership:
         """Return the membership that assigns the partition."""
