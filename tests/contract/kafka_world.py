@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         WorkerPorts,
     )
 
+CLIENTS = ("kafka-python", "confluent")
 WAIT_LIMIT_S = 60.0
 """A busy machine takes seconds for what takes milliseconds otherwise."""
 ACKNOWLEDGED_S = 60.0

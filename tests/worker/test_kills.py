@@ -16,6 +16,7 @@ from stream_dedup.dev.broker import DevBroker
 from stream_dedup.exit_codes import EXIT_UNAVAILABLE
 from stream_dedup.worker.steps import Step
 from tests.amount import FULL
+from tests.contract.kafka_world import CLIENTS
 from tests.waiting import wait_until
 from tests.worker.conftest import MakePipeline
 from tests.worker.mixture import records
@@ -25,7 +26,6 @@ ARTICLES = 3_600
 SEED = 20261121
 KILLS = 20 if FULL else 5
 PARTITIONS = 6
-CLIENTS = ("kafka-python", "confluent")
 WORKERS = ("worker-0", "worker-1", "worker-2")
 PORTION = 10
 """Records produced at a time."""

@@ -49,8 +49,9 @@ TOKEN_S = 60.0
 """A token is read again before it is so old: what it says of its own end is not looked at."""
 TIMEOUT_MARGIN_MS = 100
 """The client demands that a request ends so long before its transaction does."""
-CLIENT_LOGGER = "confluent_kafka"
-"""Logger of the client's own lines."""
+REFUSALS_TO_CONNECT = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
+"""Somebody has to do something about a password or a certificate. The client tries again."""
+client_log = logging.getLogger("confluent_kafka")
 
 
 def make_member(kafka: KafkaConfig, **settings: Any) -> Consumer:  # noqa: ANN401 - the client's own settings
@@ -79,7 +80,6 @@ def make_member(kafka: KafkaConfig, **settings: Any) -> Consumer:  # noqa: ANN40
             "client.rack": kafka.client_rack or "",
         }
         | _dotted(settings),
-        logger=logging.getLogger(CLIENT_LOGGER),
     )
 
 
@@ -108,7 +108,6 @@ def make_sender(
         }
         | reports
         | _dotted(settings),
-        logger=logging.getLogger(CLIENT_LOGGER),
     )
 
 
@@ -144,15 +143,18 @@ def _common(kafka: KafkaConfig) -> dict[str, Any]:
         "reconnect.backoff.max.ms": RECONNECT_BACKOFF_MAX_MS,
         "topic.metadata.refresh.interval.ms": METADATA_MS,
         "allow.auto.create.topics": False,
-        "log.connection.close": False,
+        "log_level": 0,  # what fails in the end is an error of a call
         "error_cb": _note_error,
         **_security(kafka),
     }
 
 
 def _note_error(error: KafkaError) -> None:
-    """Note what the client tries again by itself; what it cannot mend is an error of a call."""
-    log.debug("client: %s", error)
+    """Write what the client tries again by itself and somebody must mend; what it gives up is an error of a call."""
+    if error.code() in REFUSALS_TO_CONNECT:
+        client_log.warning("%s", error.str())
+    else:
+        log.debug("client: %s", error)
 
 
 def _security(kafka: KafkaConfig) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 * The client does not divide a batch that the broker finds too large: its batches are kept below the size of the largest
   source record, which every output topic takes.
-* Reports of deliveries wait in the client until ``flush``, and only failures are reported. A transaction with a failed
-  record cannot be committed: the client says so, and not why. The reason is that of the record.
+* Reports of deliveries wait in the client until ``flush``, and only failures are reported. Where a transaction failed,
+  records of it are reported as dropped, and not why. The client answers with the reason when it is asked to begin a
+  transaction, which it cannot do in that state.
 * Offsets that the group refused are not kept by the client; the transaction can only be aborted.
 * An error that the client calls fatal ends the producer. ``renew`` makes another one for each try.
 """
@@ -180,6 +181,16 @@ class ConfluentSink:
             raise PassingError(str(error)) from error
 
     def _cause(self, error: KafkaError) -> PortError:
-        """Return the first error with a lasting cause: of the call, or of a record."""
-        found = [port_error_of(one) for one in (error, *self._failed)]
+        """Return the first error with a lasting cause: of the call, of a record, of the producer's state."""
+        found = [port_error_of(one) for one in (error, *self._failed, *self._state_errors())]
         return next((one for one in found if not isinstance(one, PassingError)), found[0])
+
+    def _state_errors(self) -> list[KafkaError]:
+        """Return the error that led to the producer's state, which any call that the state forbids answers with."""
+        if self._producer is None:
+            return []
+        try:
+            self._producer.begin_transaction()
+        except CLIENT_EXCEPTIONS as error:
+            return [error_of(error)]
+        return []
