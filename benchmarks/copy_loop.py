@@ -2,11 +2,11 @@
 
     python -m benchmarks.copy_loop [--records N] [--bytes SIZE] [--turns T]
 
-The loop is what a worker does without fingerprint, log and index: poll up to 500 records of one partition, send each on
-with a header, and commit them with the source offsets in one transaction. It goes through the worker's own ports, so what
-the adapters cost is in it. Each turn is a process of its own on the same broker; the clients take turns, so that a noisy
-minute of the machine meets both. Counted from the first record that is polled to the last commit: records a second, and
-processor time of the process, the threads of the client included.
+The loop is what a worker does without fingerprint, log and index: poll up to 500 records of one partition, send each
+on with a header, and commit them with the source offsets in one transaction. It goes through the worker's own ports:
+what the adapters cost is in it. Each turn is a process of its own on the same broker; the clients take turns, so that a
+noisy minute of the machine meets both. Counted from the first record that is polled to the last commit: records a
+second, and processor time of the process, the threads of the client included.
 """
 
 from __future__ import annotations
@@ -141,7 +141,8 @@ def main() -> None:
     rates, costs = sorted(ratio for ratio, _ in ratios), sorted(ratio for _, ratio in ratios)
     print(
         f"\nconfluent beside kafka-python, by turn: {median(rates):.1f} times the records a second "
-        f"({rates[0]:.1f} to {rates[-1]:.1f}), at {median(costs):.2f} of the processor time ({costs[0]:.2f} to {costs[-1]:.2f})"
+        f"({rates[0]:.1f} to {rates[-1]:.1f}), "
+        f"at {median(costs):.2f} of the processor time ({costs[0]:.2f} to {costs[-1]:.2f})"
     )
 
 

@@ -111,9 +111,9 @@ def make_sender(
     )
 
 
-def request_timeout_ms(transaction_timeout_s: float) -> int:
+def request_timeout_ms(transaction_ms: int) -> int:
     """Return the time for one request of a transactional producer: less than that of its transaction."""
-    return max(min(REQUEST_TIMEOUT_MS, int(transaction_timeout_s * 1_000) - TIMEOUT_MARGIN_MS), TIMEOUT_MARGIN_MS)
+    return min(REQUEST_TIMEOUT_MS, transaction_ms - TIMEOUT_MARGIN_MS)
 
 
 def drop_unsent(producer: Producer) -> None:

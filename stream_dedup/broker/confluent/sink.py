@@ -53,7 +53,8 @@ class ConfluentSink:
         """Connect with the first ``renew``."""
         self._kafka = config.kafka
         self._id = transactional_id
-        self._delivery_s = min(DELIVERY_MS / 1_000, config.kafka.transaction_timeout_s)
+        self._transaction_ms = max(int(config.kafka.transaction_timeout_s * 1_000), LEAST_TRANSACTION_MS)
+        self._delivery_s = min(DELIVERY_MS, self._transaction_ms) / 1_000
         self._producer: Producer | None = None
         self._failed: list[KafkaError] = []
 
@@ -140,8 +141,8 @@ class ConfluentSink:
             self._note_failure,
             client_id=self._id,
             transactional_id=self._id,
-            transaction_timeout_ms=max(int(self._kafka.transaction_timeout_s * 1_000), LEAST_TRANSACTION_MS),
-            socket_timeout_ms=request_timeout_ms(self._kafka.transaction_timeout_s),
+            transaction_timeout_ms=self._transaction_ms,
+            socket_timeout_ms=request_timeout_ms(self._transaction_ms),
             delivery_timeout_ms=int(self._delivery_s * 1_000),
             linger_ms=LINGER_MS,
             batch_size=min(PRODUCER_BATCH_BYTES, self._kafka.max_record_bytes),

@@ -168,7 +168,7 @@ class ConfluentSource:
         """
         membership = self._check_assigned(partition)
         with client_errors():
-            if _generation(self._consumer.consumer_group_metadata()) != membership.generation:
+            if generation_of(self._consumer.consumer_group_metadata()) != membership.generation:
                 msg = f"generation {membership.generation} of the group has ended"
                 raise NotAMemberError(msg)
             for at in self._consumer.commit(offsets=[client_offset(partition, start)], asynchronous=False) or ():
@@ -209,7 +209,7 @@ class ConfluentSource:
         self._drop_positions()
         self._consumer.assign([])
         proof = self._consumer.consumer_group_metadata()
-        generation = _generation(proof)
+        generation = generation_of(proof)
         if generation < 0:
             return
         self._membership = Membership(partitions, generation, proof)
@@ -321,7 +321,7 @@ def _position(partition: Partition, start: CommittedOffset) -> TopicPartition:
     return TopicPartition(*partition, int(start.offset), "", epoch_of(start))
 
 
-def _generation(proof: object) -> int:
+def generation_of(proof: object) -> int:
     """Return the generation in a proof of the client, -1 if it has none."""
     if not isinstance(proof, bytes) or not proof.startswith(PROOF_MAGIC):
         return UNKNOWN_EPOCH
