@@ -6,6 +6,7 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from stream_dedup.broker import clients
 from stream_dedup.broker.clients import check_client
-from stream_dedup.broker.confluent import ConfluentLog, ConfluentSink, client
+from stream_dedup.broker.confluent import ConfluentLog, ConfluentSink, ConfluentSource, client
 from stream_dedup.broker.confluent.client import make_member, make_sender, request_timeout_ms
 from stream_dedup.broker.confluent.port_errors import client_errors, error_of, port_error_of
 from stream_dedup.broker.confluent.records import PositionGone, record_of
@@ -39,8 +40,9 @@ from stream_dedup.ports import (
     UnreadableError,
 )
 from tests.broker.test_token import LIFETIME_S, token
+from tests.contract.conftest import Group
 from tests.contract.kafka_world import CLIENTS, WAIT_LIMIT_S, KafkaWorld
-from tests.contract.members import join, read, start_at
+from tests.contract.members import join, read, start_at, values
 from tests.logs import rules
 from tests.secured import ADMITTED, Secured
 from tests.waiting import wait_until
@@ -142,7 +144,7 @@ def test_the_clients_are_made_for_records_of_any_size(largest: int) -> None:
     """Their own limits depend on each other."""
     kafka = config_of(max_record_bytes=largest).kafka
     make_member(kafka).close()
-    assert len(make_sender(kafka)) == 0
+    make_sender(kafka)
 
 
 # Errors.
@@ -335,6 +337,40 @@ def test_workers_of_either_client_share_a_group(worlds: Worlds) -> None:
         start = CommittedOffset(start_at(5).offset, b"0123456789abcdef", 0)
         source.commit_start(partition, start)
         assert all(one.committed(partition) == start for one in sources)
+
+
+@pytest.fixture
+def group(worlds: Worlds) -> Group:
+    """A group with a topic of three records, whose members have confluent-kafka."""
+    world = worlds["confluent"]
+    name, topic = world.name("group"), world.name("articles")
+    world.make_log(name)
+    made_id = world.make_topic(topic)
+    world.write(Partition(topic, 0), [b"0", b"1", b"2"])
+    return Group(world, name, topic, "none", made_id)
+
+
+def test_a_late_report_of_a_position_that_is_gone_is_not_believed(group: Group) -> None:
+    """It may be about a position that was left: the partition is asked, and read on without a gap or a repetition."""
+    source = group.member().source
+    assert isinstance(source, ConfluentSource)
+    join(group.world, source, [group.partition])
+    source.begin(group.partition, start_at(1))
+    assert values(read(group.world, source, 2)) == [b"1", b"2"]
+    source._gone[group.partition] = PositionGone(group.partition, "Broker: Offset out of range")
+    group.world.write(group.partition, [b"3"])
+    assert values(read(group.world, source, 1)) == [b"3"]
+
+
+def test_a_start_is_not_committed_under_a_later_generation(group: Group) -> None:
+    """The group has gone on, and the worker does not know it yet: its partition may be another member's."""
+    source = group.member().source
+    assert isinstance(source, ConfluentSource)
+    membership = join(group.world, source, [group.partition])
+    source._membership = replace(membership, generation=membership.generation - 1)
+    with pytest.raises(NotAMemberError, match="has ended"):
+        source.commit_start(group.partition, start_at(3))
+    assert source.committed(group.partition) is None
 
 
 def test_a_token_lets_a_member_in(secured: Secured, tmp_path: Path) -> None:
