@@ -83,8 +83,8 @@ def copy(bootstrap: str, client: str, source: str, target: str, records: int) ->
             for record in polled:
                 ports.sink.send(Output(target, record.key, record.value, [*record.headers, *HEADERS], now))
             end = SourceOffset(polled[-1].offset + 1)
-            ports.sink.flush()
             ports.sink.send_offsets({partition: CommittedOffset(end, None)}, membership)
+            ports.sink.flush()
             ports.sink.commit()
             copied += len(polled)
             transactions += 1

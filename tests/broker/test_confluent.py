@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from stream_dedup.broker import clients
+from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES
 from stream_dedup.broker.clients import check_client
 from stream_dedup.broker.confluent import ConfluentLog, ConfluentSink, ConfluentSource, client
 from stream_dedup.broker.confluent.client import make_member, make_sender, request_timeout_ms
@@ -311,6 +312,23 @@ def test_a_key_goes_to_the_partition_that_the_other_client_chooses(worlds: World
         chosen[name] = {record.key: record.partition for record in world.committed_records(topic)}
     assert chosen["confluent"] == chosen["kafka-python"]
     assert len(set(chosen["confluent"].values())) > 1
+
+
+def test_many_records_for_a_topic_of_small_batches(broker: DevBroker) -> None:
+    """The client does not divide a batch that the topic refuses: none is larger than what each output topic takes."""
+    largest = 1_024
+    with ExitStack() as stack:
+        world = KafkaWorld(broker.bootstrap, stack, client="confluent", max_record_bytes=largest)
+        topic, group = world.name("unique"), world.name("group")
+        world.make_topic(topic, largest_batch=largest + HEADER_ALLOWANCE_BYTES)
+        world.make_log(group)
+        sink = world.ports(group, f"{group}-writer").sink
+        sink.renew()
+        sink.begin()
+        for _ in range(100):
+            sink.send(Output(topic, None, b"x" * 900, [], time.time_ns() // 1_000_000))
+        sink.flush()
+        sink.commit()
 
 
 def test_workers_of_either_client_share_a_group(worlds: Worlds) -> None:

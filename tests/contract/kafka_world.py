@@ -100,7 +100,7 @@ class UnheardProducer:
 class KafkaWorld:
     """Implements ``world.World``."""
 
-    def __init__(self, bootstrap: str, stack: ExitStack, **members: str) -> None:
+    def __init__(self, bootstrap: str, stack: ExitStack, **members: str | int) -> None:
         """Make a world; ``members`` are keys of the section ``kafka`` that only the members of its groups have."""
         self._bootstrap = bootstrap
         self._members = members

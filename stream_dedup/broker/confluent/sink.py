@@ -1,7 +1,7 @@
 """The outputs on confluent-kafka: a transactional producer.
 
 * The client does not divide a batch that the broker finds too large: its batches are kept below the size of the largest
-  source record, which every output topic takes.
+  source record with its headers, which every output topic takes.
 * Reports of deliveries wait in the client until ``flush``, and only failures are reported. Where a transaction failed,
   records of it are reported as dropped, and not why. The client answers with the reason when it is asked to begin a
   transaction, which it cannot do in that state.
@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from stream_dedup.broker.adapter.port_errors import port_errors
-from stream_dedup.broker.adapter.sink import DELIVERY_MS, LEAST_START_S, PRODUCER_BATCH_BYTES, REFUSALS
+from stream_dedup.broker.adapter.sink import DELIVERY_MS, LEAST_START_S, REFUSALS
+from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES
 from stream_dedup.broker.confluent.client import drop_unsent, make_sender, request_timeout_ms
 from stream_dedup.broker.confluent.port_errors import CLIENT_EXCEPTIONS, error_of, port_error_of
 from stream_dedup.broker.confluent.source import client_offset
@@ -38,6 +39,8 @@ from stream_dedup.ports import (
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
 
+MOST_BATCH_BYTES = 1_000_000
+"""With batches of 256 KiB a record of 3 kB costs twice the processor time."""
 LINGER_MS = 5
 """Records of one transaction are gathered into few requests; ``flush`` does not wait for this time."""
 LEAST_TRANSACTION_MS = 1_000
@@ -145,7 +148,7 @@ class ConfluentSink:
             socket_timeout_ms=request_timeout_ms(self._transaction_ms),
             delivery_timeout_ms=int(self._delivery_s * 1_000),
             linger_ms=LINGER_MS,
-            batch_size=min(PRODUCER_BATCH_BYTES, self._kafka.max_record_bytes),
+            batch_size=min(MOST_BATCH_BYTES, self._kafka.max_record_bytes + HEADER_ALLOWANCE_BYTES),
         )
 
     def _connected(self) -> Producer:
