@@ -1,7 +1,7 @@
 """The outputs on confluent-kafka: a transactional producer.
 
-* The client does not divide a batch that the broker finds too large: its batches are kept below the size of the largest
-  source record with its headers, which every output topic takes.
+* The client does not divide a batch that the broker finds too large: no batch is larger than ``message.max.bytes``, the
+  size of the largest source record with its headers, which every output topic takes.
 * Reports of deliveries wait in the client until ``flush``, and only failures are reported. Where a transaction failed,
   records of it are reported as dropped, and not why. The client answers with the reason when it is asked to begin a
   transaction, which it cannot do in that state.
@@ -20,7 +20,6 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from stream_dedup.broker.adapter.port_errors import port_errors
 from stream_dedup.broker.adapter.sink import DELIVERY_MS, LEAST_START_S, REFUSALS
-from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES
 from stream_dedup.broker.confluent.client import drop_unsent, make_sender, request_timeout_ms
 from stream_dedup.broker.confluent.port_errors import CLIENT_EXCEPTIONS, error_of, port_error_of
 from stream_dedup.broker.confluent.source import client_offset
@@ -148,7 +147,7 @@ class ConfluentSink:
             socket_timeout_ms=request_timeout_ms(self._transaction_ms),
             delivery_timeout_ms=int(self._delivery_s * 1_000),
             linger_ms=LINGER_MS,
-            batch_size=min(MOST_BATCH_BYTES, self._kafka.max_record_bytes + HEADER_ALLOWANCE_BYTES),
+            batch_size=MOST_BATCH_BYTES,
         )
 
     def _connected(self) -> Producer:
