@@ -40,12 +40,10 @@ from stream_dedup.ports import (
     SourceRecord,
     UnreadableError,
 )
-from tests.broker.test_token import LIFETIME_S, token
 from tests.contract.conftest import Group
 from tests.contract.kafka_world import CLIENTS, WAIT_LIMIT_S, KafkaWorld
 from tests.contract.members import join, read, start_at, values
 from tests.logs import rules
-from tests.secured import ADMITTED, Secured
 from tests.waiting import wait_until
 
 NOWHERE = "127.0.0.1:1"
@@ -389,18 +387,3 @@ def test_a_start_is_not_committed_under_a_later_generation(group: Group) -> None
     with pytest.raises(NotAMemberError, match="has ended"):
         source.commit_start(group.partition, start_at(3))
     assert source.committed(group.partition) is None
-
-
-def test_a_token_lets_a_member_in(secured: Secured, tmp_path: Path) -> None:
-    """It is read from the file, again and again."""
-    path = tmp_path / "token"
-    path.write_text(token(ADMITTED, LIFETIME_S) + "\n")
-    kafka = config_of(
-        brokers=secured.users,
-        security_protocol="SASL_PLAINTEXT",
-        sasl_mechanism="OAUTHBEARER",
-        sasl_token_file=str(path),
-    ).kafka
-    consumer = make_member(kafka)
-    assert consumer.list_topics(timeout=30).brokers
-    consumer.close()
