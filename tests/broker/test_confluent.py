@@ -352,7 +352,8 @@ def test_workers_of_either_client_share_a_group(worlds: Worlds) -> None:
         partition = next(iter(membership.partitions))
         start = CommittedOffset(start_at(5).offset, b"0123456789abcdef", 0)
         source.commit_start(partition, start)
-        assert all(one.committed(partition) == start for one in sources)
+        found = [reader.committed(partition) for reader in sources]
+        assert found == [start, start]
 
 
 @pytest.fixture

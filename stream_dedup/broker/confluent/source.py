@@ -67,6 +67,8 @@ START_LIMIT_S = 0.5
 """The client starts an assigned partition within milliseconds, on its own thread; else it is assigned again."""
 START_POLL_S = 0.005
 """Between two looks whether it has, seconds."""
+METADATA_LENGTH = len(offset_metadata(bytes(16)))
+"""Of the text beside a committed offset that names a topic id."""
 PROOF_MAGIC = b"CGMDv2:"
 """How a proof begins that the client gives away; the generation follows, in 4 bytes of this machine's order."""
 GENERATION_BYTES = slice(len(PROOF_MAGIC), len(PROOF_MAGIC) + 4)
@@ -159,7 +161,7 @@ class ConfluentSource:
         if found.offset < 0:
             return None
         epoch = None if found.leader_epoch is None or found.leader_epoch < 0 else found.leader_epoch  # type: ignore[redundant-expr] # None where unknown
-        return CommittedOffset(SourceOffset(found.offset), topic_id_of_metadata(found.metadata), epoch)
+        return CommittedOffset(SourceOffset(found.offset), _topic_id(found), epoch)
 
     def commit_start(self, partition: Partition, start: CommittedOffset) -> None:
         """Commit an offset outside any transaction, under the present membership.
@@ -315,6 +317,18 @@ def client_offset(partition: Partition, committed: CommittedOffset) -> TopicPart
     """Return a committed offset in the client's terms."""
     metadata = "" if committed.topic_id is None else offset_metadata(committed.topic_id)
     return TopicPartition(*partition, int(committed.offset), metadata, epoch_of(committed))
+
+
+def _topic_id(found: TopicPartition) -> bytes | None:
+    """Return the topic id beside a committed offset.
+
+    The client reads on to the next zero byte, which is somewhere in its memory where another client wrote the text.
+    """
+    try:
+        text = found.metadata or ""
+    except UnicodeDecodeError as error:
+        text = error.object.decode("ascii", "replace")
+    return topic_id_of_metadata(text[:METADATA_LENGTH])
 
 
 def _position(partition: Partition, start: CommittedOffset) -> TopicPartition:
