@@ -48,11 +48,11 @@ $(VENV)/.dev: pyproject.toml
 	  || { echo 'Python 3.11 or later is needed; $(PYTHON) is older: make PYTHON=/path/to/python3.11'; exit 1; }
 	@echo 'Setting up $(VENV) (the first time takes a minute)'
 	@$(PYTHON) -m venv $(VENV) || { echo 'Python cannot make environments here: apt install python3-venv'; exit 1; }
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,docs,serve,spark]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,confluent,docs,serve,spark]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,docs,bench,serve,spark]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,bench,confluent,docs,serve,spark]'
 	@touch $@
 
 run: setup

@@ -33,8 +33,8 @@ _UNWANTED = re.compile(
 )
 """How lines of the Kafka client begin that are not written."""
 _HANDLER = "stream-dedup"
-_CLIENT = "kafka"
-_CHATTY = (_CLIENT, "jieba")
+_CLIENTS = ("kafka", "confluent_kafka")
+_CHATTY = (*_CLIENTS, "jieba")
 
 
 class ClientThinned(logging.Filter):
@@ -48,7 +48,7 @@ class ClientThinned(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether the line is written."""
-        if record.name.partition(".")[0] != _CLIENT:
+        if record.name.partition(".")[0] not in _CLIENTS:
             return True
         if _UNWANTED.match(record.getMessage()):
             return False

@@ -239,11 +239,14 @@ def offset_metadata(topic_id: bytes) -> str:
 
 
 def topic_id_of_metadata(text: str | None) -> bytes | None:
-    """Return the topic id in the metadata of a committed offset; None if another program wrote the metadata."""
+    """Return the topic id in the metadata of a committed offset; None if another program wrote the metadata.
+
+    confluent-kafka sends the zero byte behind the text of C along with it.
+    """
     if not text or not text.startswith(_METADATA):
         return None
     try:
-        return uuid.UUID(text[len(_METADATA) :]).bytes
+        return uuid.UUID(text[len(_METADATA) :].removesuffix("\0")).bytes
     except ValueError:
         return None
 

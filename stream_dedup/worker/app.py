@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.broker.adapter import kafka_ports
 from stream_dedup.broker.client import unavailable_on_kafka_error, wait_for_broker
+from stream_dedup.broker.clients import check_client, worker_ports
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.index.scan import warm as warm_search
 from stream_dedup.metrics.metrics import Metrics
@@ -74,6 +74,7 @@ def run_worker(
 
 def rebuild_index(config: Config, progress: Callable[[int, int], None]) -> None:
     """Empty the index and read the log into it again; calls ``progress`` with the records done and to do."""
+    check_client(config)
     wait_for_broker(config.kafka)
     with unavailable_on_kafka_error(config.kafka):
         opened = open_log(config, KafkaLogTopic(config), progress, rebuild=True)
@@ -83,6 +84,7 @@ def rebuild_index(config: Config, progress: Callable[[int, int], None]) -> None:
 
 def rebuild_plan(config: Config, progress: Callable[[int, int], None]) -> RebuildPlan:
     """Return what ``rebuild_index`` would do; nothing is made or changed."""
+    check_client(config)
     wait_for_broker(config.kafka)
     with unavailable_on_kafka_error(config.kafka):
         return plan_rebuild(config, KafkaLogTopic(config), progress)
@@ -100,6 +102,7 @@ def _start(
 
     Everything is loaded and compiled here, so that no article waits for it.
     """
+    check_client(config)
     metrics = Metrics(CollectorRegistry())
     metrics.watch_process()
     workers: list[Worker] = []
@@ -133,7 +136,7 @@ def _start(
     metrics.pool_processes.set(max(processes, 1))
     metrics.identify(_version(), opened.scheme_id)
     transactional_id = worker_id(config.index.path, config.kafka.group)
-    ports = kafka_ports(config, transactional_id, opened.log)
+    ports = worker_ports(config, transactional_id, opened.log)
     stack.callback(ports.offsets.close)
     stack.callback(ports.watch_offsets.close)
     worker = Worker(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Protocol
 
-from stream_dedup.broker.adapter import KafkaLog
 from stream_dedup.broker.client import make_admin
+from stream_dedup.broker.clients import worker_log
 from stream_dedup.broker.lost_log import FoundLog, find_log
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, topic_ids, topic_of_id
@@ -63,6 +63,6 @@ class KafkaLogTopic:
         with closing(make_admin(self._config.kafka)) as admin:
             return patiently(self._config.kafka, f"topic {topic_id}", lambda: topic_of_id(admin, topic_id)) is not None
 
-    def connect(self) -> KafkaLog:
+    def connect(self) -> FingerprintLog:
         """Return the log."""
-        return KafkaLog(self._config.kafka, self._config.log_topic)
+        return worker_log(self._config)

@@ -180,6 +180,9 @@ def test_metadata_there_and_back() -> None:
     """A committed offset's metadata names its topic."""
     assert offset_metadata(TOPIC_ID.bytes) == "topic_id=6a9e1b4e-8c1d-4d6f-9a55-6d3a0f0c1b2d"
     assert topic_id_of_metadata(offset_metadata(TOPIC_ID.bytes)) == TOPIC_ID.bytes
+    assert topic_id_of_metadata(offset_metadata(TOPIC_ID.bytes) + "\0") == TOPIC_ID.bytes, (
+        "as confluent-kafka writes it"
+    )
 
 
 @pytest.mark.parametrize("text", [None, "", "topic_id=", "topic_id=12", "someone else's"])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.broker.client import make_admin, wait_for_broker
+from stream_dedup.broker.confluent.client import make_member
 from stream_dedup.config.model import KafkaConfig
 from stream_dedup.errors import UnavailableError
 from tests.secured import ADMITTED, Secured
@@ -43,6 +44,13 @@ def test_a_token_lets_its_user_in(kafka: KafkaConfig) -> None:
     """The client has the rights of the user whom the token names."""
     with closing(make_admin(kafka)) as admin:
         assert admin.list_topics() is not None
+
+
+def test_a_token_lets_a_member_in_with_confluent_kafka(kafka: KafkaConfig) -> None:
+    """Its callback reads the same file."""
+    consumer = make_member(kafka)
+    assert consumer.list_topics(timeout=30).brokers
+    consumer.close()
 
 
 def test_a_token_that_has_ended_is_refused(kafka: KafkaConfig) -> None:

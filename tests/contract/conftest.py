@@ -23,11 +23,18 @@ def kafka_world(broker: DevBroker) -> Iterator[World]:
 
 
 @pytest.fixture
+def confluent_world(broker: DevBroker) -> Iterator[World]:
+    """Members with the other Kafka client."""
+    with ExitStack() as stack:
+        yield KafkaWorld(broker.bootstrap, stack, client="confluent")
+
+
+@pytest.fixture
 def memory_world() -> World:
     return MemoryWorld()
 
 
-@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.broker)])
+@pytest.fixture(params=["memory", *(pytest.param(name, marks=pytest.mark.broker) for name in ("kafka", "confluent"))])
 def world(request: pytest.FixtureRequest) -> World:
     """Each test runs in each world."""
     made: World = request.getfixturevalue(f"{request.param}_world")

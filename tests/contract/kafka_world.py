@@ -6,23 +6,26 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+from confluent_kafka import KafkaError as ClientError
+from confluent_kafka import KafkaException
+from confluent_kafka import Producer as ConfluentProducer
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.errors import InvalidReplicationFactorError, KafkaTimeoutError
 
 from stream_dedup.broker.adapter import (
-    KafkaLog,
     KafkaMarkedSink,
     KafkaOffsets,
     KafkaSink,
     KafkaTopicFollower,
     KafkaTopicReader,
-    kafka_ports,
 )
 from stream_dedup.broker.adapter.group import offset_and_metadata
 from stream_dedup.broker.client import make_admin, make_consumer, make_producer
+from stream_dedup.broker.clients import worker_log, worker_ports
+from stream_dedup.broker.confluent import ConfluentSink
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import topic_ids
 from stream_dedup.config.load import load_config
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
         WorkerPorts,
     )
 
+CLIENTS = ("kafka-python", "confluent")
 WAIT_LIMIT_S = 60.0
 """A busy machine takes seconds for what takes milliseconds otherwise."""
 ACKNOWLEDGED_S = 60.0
@@ -79,10 +83,24 @@ class KafkaTransaction:
             successor.init_transactions()
 
 
+class UnheardProducer:
+    """A producer of confluent-kafka: the broker carries out its commits, and the answers are lost."""
+
+    def __init__(self, producer: ConfluentProducer) -> None:
+        self._producer = producer
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the producer's
+        return getattr(self._producer, name)
+
+    def commit_transaction(self, *limit_s: float) -> None:
+        self._producer.commit_transaction(*limit_s)
+        raise KafkaException(ClientError(ClientError._TIMED_OUT, retriable=True))
+
+
 class KafkaWorld:
     """Implements ``world.World``."""
 
-    def __init__(self, bootstrap: str, stack: ExitStack, **members: str) -> None:
+    def __init__(self, bootstrap: str, stack: ExitStack, **members: str | int) -> None:
         """Make a world; ``members`` are keys of the section ``kafka`` that only the members of its groups have."""
         self._bootstrap = bootstrap
         self._members = members
@@ -147,7 +165,7 @@ class KafkaWorld:
 
     def ports(self, group: str, member: str, transaction_timeout_s: float = TRANSACTION_S) -> WorkerPorts:
         config = self._config(group, transaction_timeout_s=transaction_timeout_s, **self._members)
-        made = kafka_ports(config, member, KafkaLog(config.kafka, config.log_topic))
+        made = worker_ports(config, member, worker_log(config))
         for port in (made.source, made.log, made.sink, made.offsets, made.watch_offsets):
             self._stack.callback(port.close)
         return made
@@ -171,6 +189,10 @@ class KafkaWorld:
             sink.publish(outputs, mark)
 
     def commit_without_answer(self, sink: VerdictSink) -> None:
+        if isinstance(sink, ConfluentSink):
+            assert sink._producer is not None
+            sink._producer = UnheardProducer(sink._producer)  # type: ignore[assignment]
+            sink.commit()
         assert isinstance(sink, KafkaSink)
         with _lost_answers():
             sink.commit()

@@ -17,7 +17,7 @@ from stream_dedup.broker.client import make_admin
 from stream_dedup.config.model import KafkaConfig
 from stream_dedup.core.model import LogOffset
 from stream_dedup.ports import Membership, Partition, PassingError, PortError, RefusedByBrokerError, WorkerPorts
-from tests.contract.kafka_world import WAIT_LIMIT_S, KafkaWorld
+from tests.contract.kafka_world import CLIENTS, WAIT_LIMIT_S, KafkaWorld
 from tests.contract.members import join, start_at
 from tests.contract.test_sink import begun, output, send_and_flush
 from tests.contract.world import World
@@ -43,11 +43,11 @@ def admitted(secured: Secured) -> Iterator[KafkaAdminClient]:
         yield admin
 
 
-@pytest.fixture
-def world(secured: Secured) -> Iterator[World]:
+@pytest.fixture(params=CLIENTS)
+def world(request: pytest.FixtureRequest, secured: Secured) -> Iterator[World]:
     """Return a world whose members come in by password."""
     with ExitStack() as stack:
-        yield KafkaWorld(secured.plain, stack, brokers=secured.users, **login(MEMBERS))
+        yield KafkaWorld(secured.plain, stack, brokers=secured.users, client=request.param, **login(MEMBERS))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from stream_dedup.dev.broker import BrokerSettings, DevBroker
 from stream_dedup.dev.broker.settings import SMALL_HEAP_MIB
 from stream_dedup.ports import ArticleSource, Partition, PortError, SourceChangedError
 from tests.conftest import found_broker
-from tests.contract.kafka_world import KafkaWorld
+from tests.contract.kafka_world import CLIENTS, KafkaWorld
 from tests.contract.members import join, read, start_at, values
 from tests.contract.world import World
 
@@ -50,10 +50,13 @@ def outcome(world: World, source: ArticleSource) -> PortError | list[bytes | Non
 
 
 @pytest.mark.slow
-def test_a_source_that_was_truncated_and_filled_again_between_runs_is_noticed(broker: DevBroker, data: Path) -> None:
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_source_that_was_truncated_and_filled_again_between_runs_is_noticed(
+    broker: DevBroker, data: Path, client: str
+) -> None:
     """The committed offset exists again, with other records before it. Without the epoch it would be read from."""
     with ExitStack() as stack:
-        world = KafkaWorld(broker.bootstrap, stack)
+        world = KafkaWorld(broker.bootstrap, stack, client=client)
         topic_id = world.make_topic(AT.topic)
         world.make_log(GROUP)
         world.write(AT, [b"0", b"1", b"2"])
@@ -64,7 +67,7 @@ def test_a_source_that_was_truncated_and_filled_again_between_runs_is_noticed(br
         first.commit_start(AT, start_at(last.offset + 1, topic_id, last.leader_epoch))
     lose_records(broker, data)
     with ExitStack() as stack:
-        world = KafkaWorld(broker.bootstrap, stack)
+        world = KafkaWorld(broker.bootstrap, stack, client=client)
         world.write(AT, [b"other"] * 5)
         second = world.ports(GROUP, f"{GROUP}-second").source
         join(world, second, [AT])

@@ -43,7 +43,7 @@ ALERTS = set(re.findall(r"- alert: (\w+)$", (ROOT / "deploy/alerts.yml").read_te
 FLAGS = {flag for _, command in all_commands() for flag in flags_of(command)}
 FOREIGN_FLAGS = {"--build-arg", "--cascade", "--cpus"}
 """Flags of docker and kubectl."""
-FOREIGN_FLAGS |= {"--help", "--only", "--factor", "--size", "--mixture", "--plants", "--agree"}
+FOREIGN_FLAGS |= {"--help", "--only", "--factor", "--size", "--mixture", "--plants", "--agree", "--bytes"}
 """Flags of benchmarks and of the simulation."""
 
 

@@ -22,7 +22,7 @@ from stream_dedup.dev.broker import DevCluster
 from stream_dedup.errors import StreamDedupError
 from tests.forks import ForkedProcess
 from tests.waiting import wait_until
-from tests.worker.pipeline import Pipeline, pipeline, stop_all
+from tests.worker.pipeline import Keys, Pipeline, pipeline, stop_all
 
 WORKERS = ("worker-0", "worker-1", "worker-2")
 PARTITIONS = 6
@@ -190,10 +190,16 @@ class Drill:
 
 @contextmanager
 def drill(
-    cluster: DevCluster, folder: Path, name: str, stream: Sequence[tuple[bytes, bytes | None]], per_second: float
+    cluster: DevCluster,
+    folder: Path,
+    name: str,
+    stream: Sequence[tuple[bytes, bytes | None]],
+    per_second: float,
+    client: str = "kafka-python",
 ) -> Iterator[Drill]:
     """Start everything, and wait for the first verdicts."""
-    with pipeline(cluster.bootstrap, folder, name, partitions=PARTITIONS, kafka={"broker_wait_s": 60}) as made:
+    kafka: Keys = {"broker_wait_s": 60, "client": client}
+    with pipeline(cluster.bootstrap, folder, name, partitions=PARTITIONS, kafka=kafka) as made:
         feeder = Feeder(made, stream, per_second)
         started = Drill(cluster, made, feeder)
         feeder.start()

@@ -19,14 +19,20 @@ ARTICLES = 2_000
 PER_SECOND = 30.0
 
 
+@pytest.mark.parametrize("client", ["kafka-python", pytest.param("confluent", marks=pytest.mark.full)])
 def test_leaders_and_nodes_come_and_go(
-    cluster: DevCluster, tmp_path: Path, topic_name: Callable[..., str], record_property: Callable[[str, object], None]
+    cluster: DevCluster,
+    tmp_path: Path,
+    topic_name: Callable[..., str],
+    record_property: Callable[[str, object], None],
+    client: str,
 ) -> None:
     """Leaders move, a node is killed and comes back, each is restarted in turn: every article leaves once, as audited.
 
     The stream gets on after each of these, also while the killed node is away.
     """
-    with drill(cluster, tmp_path, topic_name("pipe"), records(ARTICLES, SEED), PER_SECOND) as under_load:
+    stream = records(ARTICLES, SEED)
+    with drill(cluster, tmp_path, topic_name("pipe"), stream, PER_SECOND, client) as under_load:
         under_load.move_leaders()
         under_load.kill_node(1)
         for number in (1, 2, 3) if FULL else (2,):

@@ -11,6 +11,7 @@ import pytest
 from stream_dedup.broker.adapter import connect_log
 from stream_dedup.worker.steps import Step, TrimStep
 from tests.amount import FULL
+from tests.contract.kafka_world import CLIENTS
 from tests.waiting import wait_until
 from tests.worker.conftest import MakePipeline
 from tests.worker.mixture import records
@@ -27,14 +28,15 @@ LIMIT_S = 60
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.full)])
-def test_crash_at_every_step(make_pipeline: MakePipeline, times: int) -> None:
+def test_crash_at_every_step(make_pipeline: MakePipeline, times: int, client: str) -> None:
     """One worker after the other dies, each at the next step: the audit of the whole stream finds no fault.
 
     Each worker recovers from the crash before its own. An article that a crash loses or repeats stays so: the audit
     at the end finds it.
     """
-    made = make_pipeline(worker={"batch_records": BATCH})
+    made = make_pipeline(worker={"batch_records": BATCH}, kafka={"client": client})
     stream = itertools.cycle(records(ARTICLES, SEED))
     for step in Step:
         made.produce(itertools.islice(stream, ARTICLES))

@@ -16,6 +16,7 @@ from stream_dedup.dev.broker import DevBroker
 from stream_dedup.exit_codes import EXIT_UNAVAILABLE
 from stream_dedup.worker.steps import Step
 from tests.amount import FULL
+from tests.contract.kafka_world import CLIENTS
 from tests.waiting import wait_until
 from tests.worker.conftest import MakePipeline
 from tests.worker.mixture import records
@@ -51,10 +52,11 @@ def fed(made: Pipeline) -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_kills_of_three_workers(make_pipeline: MakePipeline) -> None:
+@pytest.mark.parametrize("client", CLIENTS)
+def test_kills_of_three_workers(make_pipeline: MakePipeline, client: str) -> None:
     """Three workers are killed many times at random moments in a stream: the audit finds no fault."""
     rng = random.Random(SEED)
-    made = make_pipeline(partitions=PARTITIONS, kafka={"session_timeout_s": 2})
+    made = make_pipeline(partitions=PARTITIONS, kafka={"session_timeout_s": 2, "client": client})
     running = {name: made.start(name) for name in WORKERS}
     with fed(made):
         made.wait_judged(30)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.exit_codes import EXIT_UNAVAILABLE
+from tests.contract.kafka_world import CLIENTS
 from tests.forks import ForkedProcess
 from tests.secured import ADMITTED, Secured, secret
 from tests.worker.mixture import records
@@ -34,9 +35,12 @@ def _kafka(secured: Secured, folder: Path, password: str) -> Keys:
     }
 
 
-def test_articles_through_a_secured_broker(secured: Secured, tmp_path: Path, topic_name: Callable[[str], str]) -> None:
+@pytest.mark.parametrize("client", CLIENTS)
+def test_articles_through_a_secured_broker(
+    secured: Secured, tmp_path: Path, topic_name: Callable[[str], str], client: str
+) -> None:
     """Every client that the worker and the audit make comes in by TLS and password."""
-    kafka = _kafka(secured, tmp_path, PASSWORD)
+    kafka = _kafka(secured, tmp_path, PASSWORD) | {"client": client}
     with pipeline(secured.tls, tmp_path, topic_name("secured"), kafka=kafka) as made:
         made.produce(records(50, 3))
         worker = made.start()

@@ -1,8 +1,8 @@
-"""The ports on kafka-python: every call of the worker and the audit to Kafka goes through this package.
+"""The ports on kafka-python.
 
-``kafka_ports`` makes the ports of one worker, ``kafka_audit_ports`` those of an audit, ``kafka_follow_ports`` those of
-what follows the output topics. No error of the client leaves a
-port: ``port_errors`` maps each to the error of ``ports`` that names the reaction. ``Partition`` and the client's
+``broker.clients`` makes the ports of a worker, of this package or of ``broker.confluent``. ``kafka_audit_ports`` makes
+those of an audit, ``kafka_follow_ports`` those of what follows the output topics. No error of the client leaves a port:
+``port_errors`` maps each to the error of ``ports`` that names the reaction. ``Partition`` and the client's
 ``TopicPartition`` are converted here alone.
 """
 
@@ -21,7 +21,7 @@ from stream_dedup.broker.adapter.source import KafkaSource
 from stream_dedup.broker.adapter.topic_follower import KafkaTopicFollower
 from stream_dedup.broker.adapter.topic_reader import KafkaTopicReader
 from stream_dedup.broker.log import WaitingLog
-from stream_dedup.ports import AuditPorts, FingerprintLog, FollowPorts, WorkerPorts
+from stream_dedup.ports import AuditPorts, FollowPorts
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
@@ -38,26 +38,7 @@ __all__ = [
     "connect_log",
     "kafka_audit_ports",
     "kafka_follow_ports",
-    "kafka_ports",
 ]
-
-
-def kafka_ports(config: Config, member_id: str, log: FingerprintLog) -> WorkerPorts:
-    """Connect the ports of a worker; ``member_id`` is its client id in the group and its transactional id.
-
-    ``log`` is the one that the index was opened with.
-
-    Raises:
-        UnavailableError: no broker can be reached, or it refuses this client.
-    """
-    return WorkerPorts(
-        source=KafkaSource(config, member_id),
-        log=log,
-        sink=KafkaSink(config, member_id),
-        offsets=KafkaOffsets(config.kafka),
-        watch_offsets=KafkaOffsets(config.kafka),
-        clock=SystemClock(),
-    )
 
 
 def connect_log(config: Config) -> WaitingLog:

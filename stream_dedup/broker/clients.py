@@ -1,0 +1,81 @@
+"""Chooses the Kafka client of a worker: kafka-python, or confluent-kafka with ``kafka.client = "confluent"``.
+
+The choice is about the articles, the log and the outputs. Commands other than those that start a worker, and what a
+worker asks about topics and groups, use kafka-python.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from stream_dedup.broker.adapter import KafkaLog, KafkaOffsets, KafkaSink, KafkaSource, SystemClock
+from stream_dedup.errors import UserError
+from stream_dedup.ports import WorkerPorts
+
+if TYPE_CHECKING:
+    from stream_dedup.config.model import Config
+    from stream_dedup.ports import ArticleSource, FingerprintLog, VerdictSink
+
+
+def worker_log(config: Config) -> FingerprintLog:
+    """Return the log of a worker's group, with the configured client.
+
+    Raises:
+        UserError: the client is not installed.
+        UnavailableError: no broker can be reached, or it refuses this client.
+    """
+    if not _is_confluent(config):
+        return KafkaLog(config.kafka, config.log_topic)
+    from stream_dedup.broker.confluent import ConfluentLog  # noqa: PLC0415 - an extra
+
+    return ConfluentLog(config.kafka, config.log_topic)
+
+
+def worker_ports(config: Config, member_id: str, log: FingerprintLog) -> WorkerPorts:
+    """Connect the ports of a worker; ``member_id`` is its client id in the group and its transactional id.
+
+    ``log`` is the one that the index was opened with.
+
+    Raises:
+        UserError: the client is not installed.
+        UnavailableError: no broker can be reached, or it refuses this client.
+    """
+    source, sink = _source_and_sink(config, member_id)
+    return WorkerPorts(
+        source=source,
+        log=log,
+        sink=sink,
+        offsets=KafkaOffsets(config.kafka),
+        watch_offsets=KafkaOffsets(config.kafka),
+        clock=SystemClock(),
+    )
+
+
+def check_client(config: Config) -> None:
+    """Refuse a client that is not installed.
+
+    Raises:
+        UserError: names the package.
+    """
+    _is_confluent(config)
+
+
+def _source_and_sink(config: Config, member_id: str) -> tuple[ArticleSource, VerdictSink]:
+    if not _is_confluent(config):
+        return KafkaSource(config, member_id), KafkaSink(config, member_id)
+    from stream_dedup.broker.confluent import ConfluentSink, ConfluentSource  # noqa: PLC0415 - an extra
+
+    return ConfluentSource(config, member_id), ConfluentSink(config, member_id)
+
+
+def _is_confluent(config: Config) -> bool:
+    if config.kafka.client != "confluent":
+        return False
+    if find_spec("confluent_kafka") is None:
+        msg = (
+            'kafka.client = "confluent" needs the package confluent-kafka, which is not installed: '
+            'pip install "stream-dedup[confluent]", or set kafka.client = "kafka-python"'
+        )
+        raise UserError(msg)
+    return True

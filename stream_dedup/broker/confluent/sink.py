@@ -1,0 +1,199 @@
+"""The outputs on confluent-kafka: a transactional producer.
+
+* The client does not divide a batch that the broker finds too large: no batch is larger than ``message.max.bytes``, the
+  size of the largest source record with its headers, which every output topic takes.
+* Reports of deliveries wait in the client until ``flush``, and only failures are reported. Where a transaction failed,
+  records of it are reported as dropped, and not why. The client answers with the reason when it is asked to begin a
+  transaction, which it cannot do in that state.
+* Offsets that the group refused are not kept by the client; the transaction can only be aborted.
+* An error that the client calls fatal ends the producer. ``renew`` makes another one for each try.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from stream_dedup.broker.adapter.port_errors import port_errors
+from stream_dedup.broker.adapter.sink import DELIVERY_MS, LEAST_START_S, REFUSALS
+from stream_dedup.broker.confluent.client import drop_unsent, make_sender, request_timeout_ms
+from stream_dedup.broker.confluent.port_errors import CLIENT_EXCEPTIONS, error_of, port_error_of
+from stream_dedup.broker.confluent.source import client_offset
+from stream_dedup.broker.hanging_transactions import abort_hanging
+from stream_dedup.ports import (
+    CommittedOffset,
+    FencedError,
+    Membership,
+    NotAMemberError,
+    Output,
+    Partition,
+    PassingError,
+    PortError,
+)
+
+if TYPE_CHECKING:
+    from stream_dedup.config.model import Config
+
+MOST_BATCH_BYTES = 1_000_000
+"""With batches of 256 KiB a record of 3 kB costs twice the processor time."""
+LINGER_MS = 5
+"""Records of one transaction are gathered into few requests; ``flush`` does not wait for this time."""
+LEAST_TRANSACTION_MS = 1_000
+"""The client takes no shorter time-out."""
+FULL_WAIT_S = 0.1
+"""One wait for room, where too much is unsent."""
+
+
+class ConfluentSink:
+    """Implements ``ports.VerdictSink``."""
+
+    def __init__(self, config: Config, transactional_id: str) -> None:
+        """Connect with the first ``renew``."""
+        self._kafka = config.kafka
+        self._id = transactional_id
+        self._transaction_ms = max(int(config.kafka.transaction_timeout_s * 1_000), LEAST_TRANSACTION_MS)
+        self._delivery_s = min(DELIVERY_MS, self._transaction_ms) / 1_000
+        self._producer: Producer | None = None
+        self._failed: list[KafkaError] = []
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._failed = []
+        with self._failures():
+            self._connected().begin_transaction()
+
+    def send(self, output: Output) -> None:
+        """Send one record."""
+        producer = self._connected()
+        deadline = time.monotonic() + self._delivery_s
+        with self._failures():
+            while True:
+                try:
+                    producer.produce(
+                        output.topic,
+                        output.value,
+                        output.key,
+                        headers=output.headers,  # type: ignore[arg-type] # it takes values that are None
+                        timestamp=output.timestamp_ms,
+                    )
+                except BufferError as error:
+                    if time.monotonic() > deadline:
+                        msg = f"no room for another record within {self._delivery_s:g} s"
+                        raise PassingError(msg) from error
+                    producer.poll(FULL_WAIT_S)
+                else:
+                    return
+
+    def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
+        """Add source offsets."""
+        if membership.generation < 0:
+            msg = "the membership has no generation: the group would not check the offsets"
+            raise NotAMemberError(msg)
+        committed = [client_offset(at, offset) for at, offset in offsets.items()]
+        with self._failures():
+            self._connected().send_offsets_to_transaction(committed, membership.proof, self._delivery_s)
+
+    def flush(self) -> None:
+        """Return when the broker has acknowledged every record of the transaction."""
+        with self._failures():
+            left = self._connected().flush(self._delivery_s)
+            if self._failed:
+                raise KafkaException(self._failed[0])
+        if left:
+            msg = f"{left} records were not acknowledged within {self._delivery_s:g} s"
+            raise PassingError(msg)
+
+    def commit(self) -> None:
+        """Commit; blocks up to the transaction's time-out."""
+        with self._passing_for(*REFUSALS):
+            self._connected().commit_transaction()
+
+    def abort(self) -> None:
+        """Abort; blocks up to the transaction's time-out."""
+        with self._passing_for(*REFUSALS):
+            self._connected().abort_transaction()
+
+    def renew(self) -> None:
+        """Start again under the same transactional id; blocks up to ``broker_wait_s``."""
+        self._discard()
+        try:
+            with self._passing_for(FencedError):
+                self._producer = self._connect()
+                self._producer.init_transactions(max(LEAST_START_S, self._kafka.broker_wait_s))
+        except PortError:
+            self._discard()
+            raise
+
+    def abort_hanging(self) -> list[str]:
+        """Abort the open transactions of this group's workers that are no members any more; return their ids."""
+        with port_errors():
+            return abort_hanging(self._kafka, self._id)
+
+    def close(self) -> None:
+        """Close without settling an open transaction."""
+        self._discard()
+
+    def _connect(self) -> Producer:
+        return make_sender(
+            self._kafka,
+            self._note_failure,
+            client_id=self._id,
+            transactional_id=self._id,
+            transaction_timeout_ms=self._transaction_ms,
+            socket_timeout_ms=request_timeout_ms(self._transaction_ms),
+            delivery_timeout_ms=int(self._delivery_s * 1_000),
+            linger_ms=LINGER_MS,
+            batch_size=MOST_BATCH_BYTES,
+        )
+
+    def _connected(self) -> Producer:
+        if self._producer is None:
+            msg = "the transactional producer is not started: renew it"
+            raise PassingError(msg)
+        return self._producer
+
+    def _discard(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            drop_unsent(producer)
+        self._failed = []
+
+    def _note_failure(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            self._failed.append(error)
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Raise errors of the client as those of the ports, named after what led to them."""
+        try:
+            yield
+        except CLIENT_EXCEPTIONS as error:
+            raise self._cause(error_of(error)) from error
+
+    @contextmanager
+    def _passing_for(self, *kinds: type[PortError]) -> Iterator[None]:
+        """Raise ``PassingError`` for errors whose reason shows in the next ``renew``."""
+        try:
+            with self._failures():
+                yield
+        except kinds as error:
+            raise PassingError(str(error)) from error
+
+    def _cause(self, error: KafkaError) -> PortError:
+        """Return the first error with a lasting cause: of the call, of a record, of the producer's state."""
+        found = [port_error_of(one) for one in (error, *self._failed, *self._state_errors())]
+        return next((one for one in found if not isinstance(one, PassingError)), found[0])
+
+    def _state_errors(self) -> list[KafkaError]:
+        """Return the error that led to the producer's state, which any call that the state forbids answers with."""
+        if self._producer is None:
+            return []
+        try:
+            self._producer.begin_transaction()
+        except CLIENT_EXCEPTIONS as error:
+            return [error_of(error)]
+        return []

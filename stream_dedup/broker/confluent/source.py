@@ -1,0 +1,346 @@
+"""The article source on confluent-kafka: a consumer of the group.
+
+The client calls the callbacks of a rebalance during a poll, on the thread that polls: all happens on the worker's
+thread. The protocol is the eager one with the assignor ``roundrobin``, as with kafka-python, so that workers of either
+client share a group: every rebalance first takes all partitions away, and the client joins again only after that.
+
+* A membership is valid from the assignment, where the proof is taken, to the revocation. The client answers with an
+  empty proof of generation -1 where it has fallen out of the group, which the broker would accept unchecked: then there
+  is no membership, and a revocation follows.
+* The client is assigned the partitions that have begun, and no others: a held partition has no position that the client
+  could read from. It is never given a position by name (the end, the beginning): an answer to its question where that
+  is may come after a seek, and moves the partition there, without an error (seen with librdkafka 2.16).
+* ``poll`` assigns what has begun since the poll before, all at once, each partition at its position. For a new one with
+  a leader epoch a seek follows: only a seek asks the broker whether the partition still has that offset of that epoch.
+* A pause drops what was fetched, and a resume goes back to the position of the pause, or to that of the last assignment
+  where there was no pause: what is not paused is never resumed.
+* The client stops a partition whose position is gone; only another assignment starts it again. As the report may be
+  older than the last assignment, the position is compared with the partition's bounds first.
+* The client's position stays behind at markers of transactions. It says where a partition ends, which is behind them.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from stream_dedup.broker.adapter.group import UNKNOWN_EPOCH, epoch_of
+from stream_dedup.broker.adapter.source import (
+    GATHER_BYTES,
+    GATHER_MS,
+    HEARTBEATS_A_SESSION,
+    MAX_POLL_INTERVAL_MS,
+    OFFSET_REQUEST_MS,
+)
+from stream_dedup.broker.client import CLOSE_TIMEOUT_S
+from stream_dedup.broker.confluent.client import make_member
+from stream_dedup.broker.confluent.port_errors import CLIENT_EXCEPTIONS, client_errors, error_of
+from stream_dedup.broker.confluent.records import ConsumedRecord, PartitionEnd, PositionGone, next_events
+from stream_dedup.core.headers import offset_metadata, topic_id_of_metadata
+from stream_dedup.core.model import SourceOffset
+from stream_dedup.ports import (
+    CommittedOffset,
+    Membership,
+    NotAMemberError,
+    OffsetGoneError,
+    Partition,
+    PassingError,
+    SourceChangedError,
+)
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
+    from stream_dedup.config.model import Config
+
+log = logging.getLogger(__name__)
+
+REQUEST_S = OFFSET_REQUEST_MS / 1_000
+"""One try to read or write an offset, seconds."""
+START_LIMIT_S = 0.5
+"""The client starts an assigned partition within milliseconds, on its own thread; else it is assigned again."""
+START_POLL_S = 0.005
+"""Between two looks whether it has, seconds."""
+METADATA_LENGTH = len(offset_metadata(bytes(16)))
+"""Of the text beside a committed offset that names a topic id."""
+PROOF_MAGIC = b"CGMDv2:"
+"""How a proof begins that the client gives away; the generation follows, in 4 bytes of this machine's order."""
+GENERATION_BYTES = slice(len(PROOF_MAGIC), len(PROOF_MAGIC) + 4)
+
+
+class ConfluentSource:
+    """Implements ``ports.ArticleSource``."""
+
+    def __init__(self, config: Config, member_id: str) -> None:
+        """Connect; ``join`` asks for membership."""
+        session_ms = int(config.kafka.session_timeout_s * 1_000)
+        self._most = config.worker.batch_records
+        self._membership: Membership | None = None
+        self._positions: dict[Partition, CommittedOffset] = {}
+        """Of the partitions that have begun: where the next record is."""
+        self._starting: set[Partition] = set()
+        """Those that have begun since the last assignment to the client."""
+        self._paused: frozenset[Partition] = frozenset()
+        self._gone: dict[Partition, PositionGone] = {}
+        """Partitions that the client has stopped, until it is said to the caller."""
+        self._consumer: Consumer = make_member(
+            config.kafka,
+            client_id=member_id,
+            group_instance_id=config.kafka.group_instance_id,
+            session_timeout_ms=session_ms,
+            heartbeat_interval_ms=max(session_ms // HEARTBEATS_A_SESSION, 1),
+            max_poll_interval_ms=max(MAX_POLL_INTERVAL_MS, session_ms),
+            fetch_min_bytes=GATHER_BYTES,
+            fetch_wait_max_ms=GATHER_MS,
+            partition_assignment_strategy="roundrobin",
+        )
+
+    def join(self, topics: Sequence[str]) -> None:
+        """Ask to become a member of the group."""
+        self._consumer.subscribe(list(topics), on_assign=self._begin_membership, on_revoke=self._end_membership)
+
+    def membership(self) -> Membership | None:
+        """Return the present membership."""
+        return self._membership
+
+    def poll(self, wait_s: float) -> Mapping[Partition, Sequence[ConsumedRecord]]:
+        """Take part in the group, and return the next records of partitions that have begun and are not paused."""
+        self._say_what_is_gone()
+        self._start()
+        polled: dict[Partition, list[ConsumedRecord]] = {}
+        for event in next_events(self._consumer, wait_s, self._most):
+            at = Partition(event.topic, event.partition) if isinstance(event, ConsumedRecord) else event.at
+            if at not in self._positions or at in self._gone:
+                continue
+            if isinstance(event, ConsumedRecord):
+                polled.setdefault(at, []).append(event)
+                self._move(at, event.offset + 1, event.leader_epoch)
+            elif isinstance(event, PartitionEnd):
+                self._move(at, event.offset, self._positions[at].leader_epoch)
+            else:
+                self._gone[at] = event
+        # A rebalance during the poll has held everything: what came before it belongs to the membership that ended.
+        return {at: records for at, records in polled.items() if at in self._positions}
+
+    def hold(self) -> None:
+        """Yield nothing of any partition until it begins again; drop every record that was fetched."""
+        self._drop_positions()
+        if self._membership is not None:
+            with client_errors():
+                self._consumer.assign([])
+
+    def begin(self, partition: Partition, start: CommittedOffset) -> None:
+        """Yield the records of a held partition from an offset on."""
+        self._check_assigned(partition)
+        self._gone.pop(partition, None)
+        self._positions[partition] = start
+        self._starting.add(partition)
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """Yield nothing of these partitions, and go on with the others that have begun."""
+        before, self._paused = self._paused, frozenset(partitions)
+        reading = self._positions.keys() - self._starting
+        with client_errors():
+            if stopping := reading & (self._paused - before):
+                self._consumer.pause([TopicPartition(*at) for at in stopping])
+            if going := reading & (before - self._paused):
+                self._consumer.resume([TopicPartition(*at) for at in going])
+
+    def committed(self, partition: Partition) -> CommittedOffset | None:
+        """Return the group's committed offset, None of none."""
+        with client_errors():
+            found = self._consumer.committed([TopicPartition(*partition)], timeout=REQUEST_S)[0]
+            if found.error is not None:
+                raise KafkaException(found.error)
+        if found.offset < 0:
+            return None
+        epoch = None if found.leader_epoch is None or found.leader_epoch < 0 else found.leader_epoch  # type: ignore[redundant-expr] # None where unknown
+        return CommittedOffset(SourceOffset(found.offset), _topic_id(found), epoch)
+
+    def commit_start(self, partition: Partition, start: CommittedOffset) -> None:
+        """Commit an offset outside any transaction, under the present membership.
+
+        The client commits under its generation of the moment. That is the membership's: only a poll begins another.
+        """
+        membership = self._check_assigned(partition)
+        with client_errors():
+            if generation_of(self._consumer.consumer_group_metadata()) != membership.generation:
+                msg = f"generation {membership.generation} of the group has ended"
+                raise NotAMemberError(msg)
+            for at in self._consumer.commit(offsets=[client_offset(partition, start)], asynchronous=False) or ():
+                if at.error is not None:
+                    raise KafkaException(at.error)
+
+    def beginning(self, partition: Partition) -> SourceOffset:
+        """Return the first offset that the partition holds now."""
+        return SourceOffset(self._bounds(partition)[0])
+
+    def lag(self) -> dict[str, int]:
+        """Return the number of records that were not returned yet, by topic."""
+        lags: dict[str, int] = {}
+        for partition, position in self._positions.items():
+            left = max(0, self._end(partition) - int(position.offset))
+            lags[partition.topic] = lags.get(partition.topic, 0) + left
+        return lags
+
+    def close(self) -> None:
+        """Leave the group; a client that does not close in time is abandoned."""
+        self._membership = None
+        self._drop_positions()
+        closing = threading.Thread(target=self._consumer.close, name="close-source", daemon=True)
+        closing.start()
+        closing.join(CLOSE_TIMEOUT_S)
+
+    # The callbacks of a rebalance, during a poll.
+
+    def _end_membership(self, _consumer: Consumer, revoked: Iterable[TopicPartition]) -> None:
+        had_one, self._membership = self._membership is not None, None
+        self._drop_positions()
+        if had_one:
+            log.info("partitions given back: %s", _names(revoked))
+
+    def _begin_membership(self, _consumer: Consumer, assigned: Iterable[TopicPartition]) -> None:
+        """Begin a membership, with the proof as it is now, and with every partition held."""
+        partitions = frozenset(Partition(at.topic, at.partition) for at in assigned)
+        self._drop_positions()
+        self._consumer.assign([])
+        proof = self._consumer.consumer_group_metadata()
+        generation = generation_of(proof)
+        if generation < 0:
+            return
+        self._membership = Membership(partitions, generation, proof)
+        log.info("partitions assigned: %s (generation %d)", _names(assigned), generation)
+
+    # Positions.
+
+    def _move(self, at: Partition, offset: int, epoch: int | None) -> None:
+        self._positions[at] = CommittedOffset(SourceOffset(offset), None, epoch)
+
+    def _drop_positions(self) -> None:
+        self._positions.clear()
+        self._starting.clear()
+        self._gone.clear()
+
+    def _start(self) -> None:
+        """Assign everything that has begun, if the client does not have it yet."""
+        if not self._starting:
+            return
+        with client_errors():
+            self._consumer.assign([_position(at, start) for at, start in sorted(self._positions.items())])
+            for at in sorted(self._starting):
+                if epoch_of(self._positions[at]) > UNKNOWN_EPOCH and not self._sought(at):
+                    self._gone[at] = PositionGone(at, "not started")
+            if stopping := self._positions.keys() & self._paused:
+                self._consumer.pause([TopicPartition(*at) for at in stopping])
+            if going := self._positions.keys() - self._paused:
+                self._consumer.resume([TopicPartition(*at) for at in going])
+        self._starting.clear()
+
+    def _sought(self, partition: Partition) -> bool:
+        """Seek the position, as soon as the client has started the partition; return False if it does not.
+
+        It has stopped it again where the first fetch already found that the position is gone.
+        """
+        at = _position(partition, self._positions[partition])
+        deadline = time.monotonic() + START_LIMIT_S
+        while time.monotonic() < deadline:
+            try:
+                self._consumer.seek(at)
+            except CLIENT_EXCEPTIONS as error:
+                if error_of(error).code() not in {KafkaError._STATE, KafkaError._PREV_IN_PROGRESS}:
+                    raise
+            else:
+                return True
+            time.sleep(START_POLL_S)
+        return False
+
+    def _say_what_is_gone(self) -> None:
+        """Raise for a partition that the client has stopped, or start it again if its position is there after all.
+
+        Raises:
+            SourceChangedError, OffsetGoneError: as ``poll``.
+        """
+        for partition, gone in list(self._gone.items()):
+            position = self._positions.get(partition)
+            if position is None:
+                del self._gone[partition]
+                continue
+            if gone.is_truncated:
+                del self._gone[partition]
+                msg = f"{partition}: truncated below the offset that was read, or made again ({gone.reason})"
+                raise SourceChangedError(msg)
+            try:
+                first, end = self._bounds(partition)
+            except PassingError as error:
+                log.debug("bounds of %s: %r", partition, error)  # asked again by the next poll
+                continue
+            del self._gone[partition]
+            if position.offset > end and epoch_of(position) > UNKNOWN_EPOCH:
+                msg = f"{partition}: it ends at offset {end}, before offset {position.offset} that was read up to"
+                raise SourceChangedError(msg)
+            if not first <= position.offset <= end:
+                raise OffsetGoneError([partition])
+            log.debug("%s: %s, but it has offset %d", partition, gone.reason, position.offset)
+            self.begin(partition, position)
+
+    def _bounds(self, partition: Partition) -> tuple[int, int]:
+        with client_errors():
+            first, end = self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=REQUEST_S)
+        return int(first), int(end)
+
+    def _end(self, partition: Partition) -> int:
+        """Return where a partition ends as of the last fetch; of a paused one, of which nothing is fetched, now."""
+        try:
+            if partition in self._paused:
+                return self._bounds(partition)[1]
+            with client_errors():
+                return int(self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)[1])
+        except PassingError as error:
+            log.debug("end of %s: %r", partition, error)
+            return 0
+
+    def _check_assigned(self, partition: Partition) -> Membership:
+        """Return the membership that assigns the partition."""
+        if self._membership is None or partition not in self._membership.partitions:
+            msg = f"{partition} is not assigned to this worker"
+            raise NotAMemberError(msg)
+        return self._membership
+
+
+def client_offset(partition: Partition, committed: CommittedOffset) -> TopicPartition:
+    """Return a committed offset in the client's terms."""
+    metadata = "" if committed.topic_id is None else offset_metadata(committed.topic_id)
+    return TopicPartition(*partition, int(committed.offset), metadata, epoch_of(committed))
+
+
+def _topic_id(found: TopicPartition) -> bytes | None:
+    """Return the topic id beside a committed offset.
+
+    The client reads on to the next zero byte, which is somewhere in its memory where another client wrote the text.
+    """
+    try:
+        text = found.metadata or ""
+    except UnicodeDecodeError as error:
+        text = error.object.decode("ascii", "replace")
+    return topic_id_of_metadata(text[:METADATA_LENGTH])
+
+
+def _position(partition: Partition, start: CommittedOffset) -> TopicPartition:
+    return TopicPartition(*partition, int(start.offset), "", epoch_of(start))
+
+
+def generation_of(proof: object) -> int:
+    """Return the generation in a proof of the client, -1 if it has none."""
+    if not isinstance(proof, bytes) or not proof.startswith(PROOF_MAGIC):
+        return UNKNOWN_EPOCH
+    return int.from_bytes(proof[GENERATION_BYTES], sys.byteorder, signed=True)
+
+
+def _names(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(sorted(f"{at.topic}-{at.partition}" for at in partitions)) or "none"

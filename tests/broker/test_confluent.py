@@ -1,0 +1,390 @@
+"""What is special about confluent-kafka: settings, errors, and what it does with records beside kafka-python."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from stream_dedup.broker import clients
+from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES
+from stream_dedup.broker.clients import check_client
+from stream_dedup.broker.confluent import ConfluentLog, ConfluentSink, ConfluentSource, client
+from stream_dedup.broker.confluent.client import make_member, make_sender, request_timeout_ms
+from stream_dedup.broker.confluent.port_errors import client_errors, error_of, port_error_of
+from stream_dedup.broker.confluent.records import PositionGone, record_of
+from stream_dedup.broker.confluent.source import PROOF_MAGIC, generation_of
+from stream_dedup.config.load import load_config
+from stream_dedup.config.model import Config, KafkaConfig
+from stream_dedup.config.sections import MAX_RECORD_BYTES
+from stream_dedup.dev.broker import DevBroker
+from stream_dedup.errors import UserError
+from stream_dedup.ports import (
+    CommittedOffset,
+    FencedError,
+    NotAMemberError,
+    Output,
+    Partition,
+    PassingError,
+    PortError,
+    RecordTooLargeError,
+    RefusedByBrokerError,
+    SourceRecord,
+    UnreadableError,
+)
+from tests.contract.conftest import Group
+from tests.contract.kafka_world import CLIENTS, WAIT_LIMIT_S, KafkaWorld
+from tests.contract.members import join, read, start_at, values
+from tests.logs import rules
+from tests.waiting import wait_until
+
+NOWHERE = "127.0.0.1:1"
+
+
+def config_of(**kafka: object) -> Config:
+    return load_config(None, {"kafka": {"brokers": NOWHERE, "client": "confluent", **kafka}}, {})
+
+
+def made(monkeypatch: pytest.MonkeyPatch, **keys: object) -> list[dict[str, Any]]:
+    """The settings of a consumer and of a producer with these keys of the configuration."""
+    kafka: KafkaConfig = config_of(**keys).kafka
+    seen: list[dict[str, Any]] = []
+    for kind in ("Consumer", "Producer"):
+        monkeypatch.setattr(client, kind, seen.append)
+    make_member(kafka)
+    make_sender(kafka)
+    return seen
+
+
+# The choice.
+
+
+def test_a_client_that_is_not_installed_is_an_error_that_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is asked of it as long as it is not chosen."""
+    monkeypatch.setattr(clients, "find_spec", lambda _name: None)
+    with pytest.raises(UserError, match=r"stream-dedup\[confluent\]"):
+        check_client(config_of())
+    check_client(config_of(client="kafka-python"))
+
+
+# Settings.
+
+
+def test_every_client_keeps_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No topic is made, no offset is committed or reset, aborted records are not read, and no record is sent twice."""
+    consumer, producer = made(monkeypatch)
+    assert consumer["allow.auto.create.topics"] is producer["allow.auto.create.topics"] is False
+    assert consumer["enable.auto.commit"] is False
+    assert consumer["auto.offset.reset"] == "error"
+    assert consumer["isolation.level"] == "read_committed"
+    assert producer["enable.idempotence"] is True
+
+
+def test_keys_reach_the_clients_by_their_other_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each of the connection's security, the client id, the rack and the compression."""
+    files = {name: tmp_path / name for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile")}
+    for path in files.values():
+        path.touch()
+    tls: dict[str, object] = {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_username": "user",
+        "sasl_password": "secret",
+        "ssl_password": "of the key",
+        "ssl_check_hostname": False,
+        **{name: str(path) for name, path in files.items()},
+    }
+    consumer, producer = made(monkeypatch, client_id="news", client_rack="zone-b", compression="zstd", **tls)
+    expected = {
+        "client.id": "news",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "user",
+        "sasl.password": "secret",
+        "ssl.ca.location": str(files["ssl_cafile"]),
+        "ssl.certificate.location": str(files["ssl_certfile"]),
+        "ssl.key.location": str(files["ssl_keyfile"]),
+        "ssl.key.password": "of the key",
+        "ssl.endpoint.identification.algorithm": "none",
+    }
+    for settings in (consumer, producer):
+        assert expected.items() <= settings.items()
+    assert consumer["client.rack"] == "zone-b"
+    assert producer["compression.type"] == "zstd"
+
+
+def test_the_name_in_a_certificate_is_checked_where_nothing_else_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert all(one["ssl.endpoint.identification.algorithm"] == "https" for one in made(monkeypatch))
+
+
+def test_a_request_ends_before_its_transaction() -> None:
+    """The client refuses to be made otherwise."""
+    assert [request_timeout_ms(time_out) for time_out in (30_000, 1_000)] == [10_000, 900]
+
+
+@pytest.mark.parametrize("seconds", [0.001, 1, 30, 900])
+def test_a_sink_is_made_for_any_time_of_a_transaction(seconds: float) -> None:
+    """Without a broker it ends with an error that passes."""
+    sink = ConfluentSink(config_of(transaction_timeout_s=seconds, broker_wait_s=0.1), "id")
+    with closing(sink), pytest.raises(PassingError):
+        sink.renew()
+
+
+@pytest.mark.parametrize("largest", [1024, 1 << 20, MAX_RECORD_BYTES])
+def test_the_clients_are_made_for_records_of_any_size(largest: int) -> None:
+    """Their own limits depend on each other."""
+    kafka = config_of(max_record_bytes=largest).kafka
+    make_member(kafka).close()
+    make_sender(kafka)
+
+
+# Errors.
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (KafkaError._FENCED, FencedError),
+        (KafkaError.PRODUCER_FENCED, FencedError),
+        (KafkaError.INVALID_PRODUCER_EPOCH, FencedError),
+        (KafkaError.ILLEGAL_GENERATION, NotAMemberError),
+        (KafkaError.UNKNOWN_MEMBER_ID, NotAMemberError),
+        (KafkaError.MSG_SIZE_TOO_LARGE, RecordTooLargeError),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, RefusedByBrokerError),
+        (KafkaError.FENCED_INSTANCE_ID, RefusedByBrokerError),
+        (KafkaError._BAD_MSG, UnreadableError),
+        (KafkaError._TIMED_OUT, PassingError),
+        (KafkaError._TRANSPORT, PassingError),
+        (KafkaError.UNSTABLE_OFFSET_COMMIT, PassingError),
+    ],
+)
+def test_what_an_error_becomes(code: int, kind: type[PortError]) -> None:
+    """As with kafka-python, where the broker sent it."""
+    with pytest.raises(PortError) as raised, client_errors():
+        raise KafkaException(KafkaError(code, "the reason"))
+    assert type(raised.value) is kind
+    assert "the reason" in str(raised.value)
+
+
+def test_an_error_of_the_broker_has_the_name_that_it_has_with_kafka_python() -> None:
+    error = port_error_of(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "Fetch failed"))
+    assert "TopicAuthorizationFailedError" in str(error)
+
+
+def test_a_fatal_error_that_came_out_as_another_is_found() -> None:
+    """Its cause is the client's error; without one it is an error that passes."""
+    wrapped = SystemError("returned a result with an exception set")
+    wrapped.__cause__ = KafkaException(KafkaError(KafkaError._FENCED, "newer"))
+    assert isinstance(port_error_of(error_of(wrapped)), FencedError)
+    assert isinstance(port_error_of(error_of(SystemError("returned NULL"))), PassingError)
+
+
+def test_a_truncation_is_told_from_a_position_that_is_gone() -> None:
+    truncated = KafkaError(KafkaError._LOG_TRUNCATION).str()
+    assert PositionGone(Partition("articles", 0), f"Reset to INVALID.: {truncated} (broker 1)").is_truncated
+    assert not PositionGone(Partition("articles", 0), "Broker: Offset out of range").is_truncated
+
+
+# Proofs, appends, records.
+
+
+@pytest.mark.parametrize("generation", [-1, 0, 7, 70_000])
+def test_the_generation_in_a_proof(generation: int) -> None:
+    assert generation_of(PROOF_MAGIC + struct.pack("=i", generation) + b"group\0member\0") == generation
+
+
+@pytest.mark.parametrize("proof", [None, b"", b"CGMDv9:\1\0\0\0", "CGMDv2:"])
+def test_a_proof_that_is_not_understood_has_no_generation(proof: object) -> None:
+    assert generation_of(proof) == -1
+
+
+def test_an_append_that_is_given_up_has_failed() -> None:
+    """No broker is there: it is not done, and not in time, and done with an error after ``renew``."""
+    log = ConfluentLog(config_of().kafka, "log")
+    append = log.append(rules())
+    assert not append.done()
+    assert append.error() is None
+    with pytest.raises(PassingError, match=r"within 0.1 s"):
+        append.wait(0.1)
+    log.renew()
+    assert append.done()
+    assert isinstance(append.error(), PassingError)
+    with pytest.raises(PassingError):
+        append.wait(0.1)
+    log.close()
+
+
+def test_a_header_name_that_is_not_utf_8_is_named() -> None:
+    """The client raises, and has dropped the headers: the error says where, and which client reads them."""
+
+    def headers() -> None:
+        msg = "returned a result with an exception set"
+        raise SystemError(msg)
+
+    parts: dict[str, object] = {"topic": "articles", "partition": 0, "offset": 7, "timestamp": (1, 0)}
+    message: Any = SimpleNamespace(
+        **{name: lambda value=value: value for name, value in parts.items()}, leader_epoch=lambda: 0, headers=headers
+    )
+    with pytest.raises(UnreadableError, match=r'articles-0, offset 7: .* kafka\.client = "kafka-python"'):
+        record_of(message)
+
+
+def test_a_time_says_who_set_it() -> None:
+    """1 stands for the producer in the client, 2 for the broker."""
+    kinds = [record_of(Message("articles", 0, 1, timestamp=(kind, 5))).timestamp_type for kind in (1, 2)]
+    assert kinds == [0, 1]
+
+
+@pytest.fixture
+def worlds(broker: DevBroker) -> Iterator[dict[str, KafkaWorld]]:
+    with ExitStack() as stack:
+        yield {name: KafkaWorld(broker.bootstrap, stack, client=name) for name in CLIENTS}
+
+
+Worlds = dict[str, KafkaWorld]
+AWKWARD: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]] = [
+    (b"key", b"value", [("a", b"1"), ("b", b""), ("a", b"2")]),
+    (None, b"", []),
+    (b"", None, [("名", b"\xff")]),
+]
+
+
+def outputs(topic: str, written_ms: int) -> list[Output]:
+    return [Output(topic, key, value, headers, written_ms) for key, value, headers in AWKWARD]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader"), [("confluent", "confluent"), ("confluent", "kafka-python"), ("kafka-python", "confluent")]
+)
+def test_records_are_the_same_with_either_client(worlds: Worlds, writer: str, reader: str) -> None:
+    """Empty and absent keys and values, names that repeat, names and values of any letters, and the time."""
+    topic, group, written_ms = (
+        worlds[reader].name("articles"),
+        worlds[reader].name("group"),
+        time.time_ns() // 1_000_000,
+    )
+    worlds[reader].make_topic(topic)
+    worlds[reader].make_log(group)
+    sink = worlds[writer].ports(group, f"{group}-writer").sink
+    sink.renew()
+    sink.begin()
+    for output in outputs(topic, written_ms):
+        sink.send(output)
+    sink.flush()
+    sink.commit()
+    source = worlds[reader].ports(group, f"{group}-reader").source
+    join(worlds[reader], source, [Partition(topic, 0)])
+    source.begin(Partition(topic, 0), start_at(0))
+    found = read(worlds[reader], source, len(AWKWARD))
+    assert [as_output(record) for record in found] == outputs(topic, written_ms)
+    assert {record.leader_epoch for record in found} == {0}
+
+
+def as_output(record: SourceRecord) -> Output:
+    return Output(record.topic, record.key, record.value, list(record.headers), record.timestamp)  # type: ignore[arg-type]
+
+
+def test_a_key_goes_to_the_partition_that_the_other_client_chooses(worlds: Worlds) -> None:
+    """Else the articles of one key would be in two partitions after the client was changed."""
+    keys, chosen = [f"key {number}".encode() for number in range(40)], {}
+    for name, world in worlds.items():
+        topic, group = world.name(f"keys-of-{name}"), world.name(f"group-of-{name}")
+        world.make_topic(topic, partitions=6)
+        world.make_log(group)
+        sink = world.ports(group, f"{group}-writer").sink
+        sink.renew()
+        sink.begin()
+        for key in keys:
+            sink.send(Output(topic, key, b"value", [], time.time_ns() // 1_000_000))
+        sink.flush()
+        sink.commit()
+        wait_until(lambda: len(world.committed_records(topic)) == len(keys), WAIT_LIMIT_S, "they are written")  # noqa: B023
+        chosen[name] = {record.key: record.partition for record in world.committed_records(topic)}
+    assert chosen["confluent"] == chosen["kafka-python"]
+    assert len(set(chosen["confluent"].values())) > 1
+
+
+def test_many_records_for_a_topic_of_small_batches(broker: DevBroker) -> None:
+    """The client does not divide a batch that the topic refuses: none is larger than what each output topic takes."""
+    largest = 1_024
+    with ExitStack() as stack:
+        world = KafkaWorld(broker.bootstrap, stack, client="confluent", max_record_bytes=largest)
+        topic, group = world.name("unique"), world.name("group")
+        world.make_topic(topic, largest_batch=largest + HEADER_ALLOWANCE_BYTES)
+        world.make_log(group)
+        sink = world.ports(group, f"{group}-writer").sink
+        sink.renew()
+        sink.begin()
+        for _ in range(100):
+            sink.send(Output(topic, None, b"x" * 900, [], time.time_ns() // 1_000_000))
+        sink.flush()
+        sink.commit()
+
+
+def test_workers_of_either_client_share_a_group(worlds: Worlds) -> None:
+    """A rollout changes the client of one worker after the other."""
+    one, other = (worlds[name] for name in CLIENTS)
+    topic, group = one.name("articles"), one.name("group")
+    one.make_topic(topic, partitions=2)
+    one.make_log(group)
+    sources = [world.ports(group, f"{group}-{name}").source for name, world in worlds.items()]
+    for source in sources:
+        source.join([topic])
+
+    def shared() -> bool:
+        for source in sources:
+            source.poll(0.1)
+        found = [membership.partitions for source in sources if (membership := source.membership()) is not None]
+        return sorted(map(len, found)) == [1, 1] and len(frozenset().union(*found)) == 2
+
+    other.wait_until(shared, "each has one partition")
+    for source in sources:
+        membership = source.membership()
+        assert membership is not None
+        partition = next(iter(membership.partitions))
+        start = CommittedOffset(start_at(5).offset, b"0123456789abcdef", 0)
+        source.commit_start(partition, start)
+        found = [reader.committed(partition) for reader in sources]
+        assert found == [start, start]
+
+
+@pytest.fixture
+def group(worlds: Worlds) -> Group:
+    """A group with a topic of three records, whose members have confluent-kafka."""
+    world = worlds["confluent"]
+    name, topic = world.name("group"), world.name("articles")
+    world.make_log(name)
+    made_id = world.make_topic(topic)
+    world.write(Partition(topic, 0), [b"0", b"1", b"2"])
+    return Group(world, name, topic, "none", made_id)
+
+
+def test_a_late_report_of_a_position_that_is_gone_is_not_believed(group: Group) -> None:
+    """It may be about a position that was left: the partition is asked, and read on without a gap or a repetition."""
+    source = group.member().source
+    assert isinstance(source, ConfluentSource)
+    join(group.world, source, [group.partition])
+    source.begin(group.partition, start_at(1))
+    assert values(read(group.world, source, 2)) == [b"1", b"2"]
+    source._gone[group.partition] = PositionGone(group.partition, "Broker: Offset out of range")
+    group.world.write(group.partition, [b"3"])
+    assert values(read(group.world, source, 1)) == [b"3"]
+
+
+def test_a_start_is_not_committed_under_a_later_generation(group: Group) -> None:
+    """The group has gone on, and the worker does not know it yet: its partition may be another member's."""
+    source = group.member().source
+    assert isinstance(source, ConfluentSource)
+    membership = join(group.world, source, [group.partition])
+    source._membership = replace(membership, generation=membership.generation - 1)
+    with pytest.raises(NotAMemberError, match="has ended"):
+        source.commit_start(group.partition, start_at(3))
+    assert source.committed(group.partition) is None
