@@ -166,14 +166,14 @@ class RunDraft:
         offsets = _offsets(buckets, room)
         with writing(path.parent):
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._file = os.fdopen(os.open(path, flags, 0o644), "r+b", buffering=0)
+            self._handle = os.open(path, flags, 0o644)
             try:
                 # Room on the disk is taken now, so that a merge does not end halfway.
-                _take_room(self._file.fileno(), offsets[2] + 4 * room)
+                _take_room(self._handle, offsets[2] + 4 * room)
             except BaseException:
                 self.remove()
                 raise
-        self._starts, self._keys, self._numbers = (_Section(self._file.fileno(), offset) for offset in offsets)
+        self._starts, self._keys, self._numbers = (_Section(self._handle, offset) for offset in offsets)
         self.entries = 0
 
     def take(self, cursor: I64) -> None:
@@ -208,20 +208,25 @@ class RunDraft:
         )
         path = self._path.with_name(header.name)
         with writing(path.parent):
-            os.pwrite(self._file.fileno(), header.encode(), 0)
+            os.pwrite(self._handle, header.encode(), 0)
             if self.entries < self._room:
-                os.ftruncate(self._file.fileno(), header.size)
-            mapped = MappedRun(self._file.fileno(), header)
-            self._file.close()
+                os.ftruncate(self._handle, header.size)
+            mapped = MappedRun(self._handle, header)
+            self._close()
             self._path.replace(path)
         return KeptRun(Run(blocks, *mapped.arrays), first, after, path, mapped)
 
     def remove(self) -> None:
         """Remove the file; where it cannot be removed, the next opening does."""
         with contextlib.suppress(OSError):
-            self._file.close()
+            self._close()
         with contextlib.suppress(OSError):
             self._path.unlink()
+
+    def _close(self) -> None:
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            os.close(handle)
 
 
 class _Section:

@@ -65,7 +65,9 @@ class RunFolder:
         """
         # A trim can leave a run the document numbers of one that it was merged from, whose file still waits. The name
         # is then the new file's, which must not be removed in the place of the other.
-        self._begin_removals(lambda _, kept: kept.path == self.path / run_name(blocks.table, first, after))
+        path = self.path / run_name(blocks.table, first, after)
+        self._begin_removals(lambda _, kept: kept.path == path)
+        self._removal.clear_name(path)
         kept = draft.finish(self.identity, blocks, first, after, self._last_row(after))
         self._has_failed = False
         return kept
@@ -99,11 +101,7 @@ class RunFolder:
             self._leaving = [(after, kept) for after, kept in self._leaving if not goes(after, kept)]
         for kept in ready:
             assert kept.path is not None  # noqa: S101 - for the type checker
-            path = kept.path.with_name(f"{kept.path.name}.old")
-            # What cannot be removed takes space and does no other harm: the next opening takes the longer run.
-            with contextlib.suppress(OSError):
-                kept.path.replace(path)
-                self._removal.begin(path, kept)
+            self._removal.begin(kept.path, kept)
 
     def headers(self, table: Blocks, first: DocNumber, after: DocNumber) -> list[tuple[Path, RunHeader]]:
         """Return the run files of a table that can be of these rows; arrays are not read."""

@@ -118,7 +118,11 @@ class TableWorld:
         self.opened.drop_entries_before(DocNumber(low_watermark))
 
     def crash(self, first: int, after: int) -> None:
-        """End without closing, with the rows as they were at an earlier moment."""
+        """End without closing, with the rows as they were at an earlier moment.
+
+        What the thread of removals was doing is done: ``dying_runs`` ends in the midst of that.
+        """
+        self.opened._files._removal.wait()
         self.rows = MemoryRows(self.rows.all_rows[:after], DocNumber(first))
         self.opened = self.open()
 

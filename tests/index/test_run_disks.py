@@ -18,6 +18,7 @@ from stream_dedup.core.model import DocNumber
 from stream_dedup.index import run_files
 from stream_dedup.index.chains import Merge, RunChain
 from stream_dedup.index.run_files import MappedRun
+from stream_dedup.index.run_removal import RunRemoval
 from tests.index.run_cases import TableWorld, check_opened, filled
 from tests.waiting import wait_until
 
@@ -160,10 +161,11 @@ def test_no_append_waits_until_a_file_is_removed(tmp_path: Path, monkeypatch: py
         world.append(40)
     world.check()
     assert world.opened.counters.folds > folds
-    old = list((world.data / "runs").glob("*.old"))
-    assert len(old) > 10
+    waiting = [path for path, _ in world.opened._files._removal._waiting]
+    assert len(waiting) > 10
+    assert all(path.exists() for path in waiting)
     goes_on.set()
-    assert not any(name.endswith(".old") for name in world.names())
+    assert not world.names() & {path.name for path in waiting}
     world.close()
 
 
@@ -192,6 +194,43 @@ def test_closing_waits_for_the_piece_that_is_cut_off_and_no_other(
     closing.join(60)
     assert len(cuts) == 1
     assert world.names() == world.names_in_use()
+
+
+@pytest.mark.parametrize("renamed", [True, False])
+def test_a_name_is_cleared_for_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, renamed: bool) -> None:
+    """While the thread is busy with another one: the new file stays, the old one goes if it could be renamed."""
+    world = TableWorld(tmp_path)
+    for _ in range(20):
+        world.append(40)
+    (kept, *_) = (kept for kept in world.opened.chains[0].kept if kept.path is not None)
+    held, goes_on, truncate, replace = threading.Event(), threading.Event(), os.truncate, Path.replace
+
+    def wait(path: Path, length: int) -> None:
+        held.set()
+        assert goes_on.wait(60)
+        truncate(path, length)
+
+    def refuse(path: Path, to: Path) -> Path:
+        if path.name == "waits":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return replace(path, to)
+
+    monkeypatch.setattr(os, "truncate", wait)
+    if not renamed:
+        monkeypatch.setattr(Path, "replace", refuse)
+    removal, first, waits = RunRemoval(), tmp_path / "first", tmp_path / "waits"
+    for path in (first, waits):
+        path.write_bytes(bytes(10_000))
+        removal.begin(path, kept)
+    assert held.wait(60)
+    removal.clear_name(waits)
+    removal.clear_name(tmp_path / "nobody's")
+    waits.write_bytes(b"new")
+    goes_on.set()
+    removal.wait()
+    assert waits.read_bytes() == b"new"
+    assert {path.name for path in tmp_path.iterdir() if path.is_file()} == {"waits"}
+    world.close()
 
 
 def test_tables_fold_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
