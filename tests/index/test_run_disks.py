@@ -204,6 +204,7 @@ def test_a_name_is_cleared_for_another_file(tmp_path: Path, monkeypatch: pytest.
         world.append(40)
     (kept, *_) = (kept for kept in world.opened.chains[0].kept if kept.path is not None)
     held, goes_on, truncate, replace = threading.Event(), threading.Event(), os.truncate, Path.replace
+    refused: list[Path] = []
 
     def wait(path: Path, length: int) -> None:
         held.set()
@@ -211,7 +212,8 @@ def test_a_name_is_cleared_for_another_file(tmp_path: Path, monkeypatch: pytest.
         truncate(path, length)
 
     def refuse(path: Path, to: Path) -> Path:
-        if path.name == "waits":
+        if path.name == "waits" and not refused:
+            refused.append(path)
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return replace(path, to)
 
