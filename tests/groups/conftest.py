@@ -7,12 +7,19 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.groups import GroupStore
-from tests.contract.conftest import kafka_world, memory_world, world
+from tests.contract.conftest import kafka_world, memory_world
 from tests.contract.world import World
 from tests.groups.following import GroupWorld
 from tests.groups.outputs import LOG_ID
 
-__all__ = ["kafka_world", "memory_world", "world"]
+__all__ = ["kafka_world", "memory_world"]
+
+
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.broker)])
+def world(request: pytest.FixtureRequest) -> World:
+    """Each test runs in memory and on a broker, with the one client that follows outputs."""
+    made: World = request.getfixturevalue(f"{request.param}_world")
+    return made
 
 
 @pytest.fixture

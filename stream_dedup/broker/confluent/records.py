@@ -54,10 +54,10 @@ class PositionGone(NamedTuple):
         return TRUNCATED in self.reason
 
 
-Event = ConsumedRecord | PartitionEnd | PositionGone
+ConsumerEvent = ConsumedRecord | PartitionEnd | PositionGone
 
 
-def next_events(consumer: Consumer, wait_s: float, most: int) -> list[Event]:
+def next_events(consumer: Consumer, wait_s: float, most: int) -> list[ConsumerEvent]:
     """Return what the consumer has, at most so many events; blocks up to ``wait_s`` for the first record.
 
     The client's own call for several records waits until it has all of them.
@@ -66,7 +66,7 @@ def next_events(consumer: Consumer, wait_s: float, most: int) -> list[Event]:
         PortError: what the consumer reports, but that the broker is away or the topic not there.
     """
     deadline = time.monotonic() + wait_s
-    found: list[Event] = []
+    found: list[ConsumerEvent] = []
     with client_errors():
         message = consumer.poll(max(wait_s, 0))
         while True:
@@ -111,7 +111,7 @@ _LOG_APPEND = 2
 """The client's number for a time that was set by the broker at the append."""
 
 
-def _event_of(message: Message) -> Event | None:
+def _event_of(message: Message) -> ConsumerEvent | None:
     error = message.error()
     if error is None:
         return record_of(message)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 MOST_BATCH_BYTES = 1_000_000
 """With batches of 256 KiB a record of 3 kB costs twice the processor time."""
-LINGER_MS = 5
+SINK_LINGER_MS = 5
 """Records of one transaction are gathered into few requests; ``flush`` does not wait for this time."""
 LEAST_TRANSACTION_MS = 1_000
 """The client takes no shorter time-out."""
@@ -146,7 +146,7 @@ class ConfluentSink:
             transaction_timeout_ms=self._transaction_ms,
             socket_timeout_ms=request_timeout_ms(self._transaction_ms),
             delivery_timeout_ms=int(self._delivery_s * 1_000),
-            linger_ms=LINGER_MS,
+            linger_ms=SINK_LINGER_MS,
             batch_size=MOST_BATCH_BYTES,
         )
 

@@ -63,7 +63,7 @@ log = logging.getLogger(__name__)
 
 REQUEST_S = OFFSET_REQUEST_MS / 1_000
 """One try to read or write an offset, seconds."""
-START_LIMIT_S = 0.5
+ASSIGNED_WITHIN_S = 0.5
 """The client starts an assigned partition within milliseconds, on its own thread; else it is assigned again."""
 START_POLL_S = 0.005
 """Between two looks whether it has, seconds."""
@@ -248,7 +248,7 @@ class ConfluentSource:
         It has stopped it again where the first fetch already found that the position is gone.
         """
         at = _position(partition, self._positions[partition])
-        deadline = time.monotonic() + START_LIMIT_S
+        deadline = time.monotonic() + ASSIGNED_WITHIN_S
         while time.monotonic() < deadline:
             try:
                 self._consumer.seek(at)
