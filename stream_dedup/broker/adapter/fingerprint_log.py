@@ -31,7 +31,6 @@ from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortErr
 if TYPE_CHECKING:
     from kafka.future import Future
 
-    from stream_dedup.broker.record import ConsumerRecord
     from stream_dedup.config.model import KafkaConfig
 
 log = logging.getLogger(__name__)
@@ -148,7 +147,10 @@ class KafkaLog:
         except KafkaError as error:
             raise port_error(error) from error
         self._high_water = LogOffset(self._consumer.highwater(self._partition) or self._high_water)
-        return [self._record(message) for message in polled.get(self._partition, ())]
+        return [
+            log_record(self._topic, one.offset, one.timestamp, one.timestamp_type, one.value)
+            for one in polled.get(self._partition, ())
+        ]
 
     def position(self) -> LogOffset:
         """Return the offset of the next record that ``poll`` looks for."""
@@ -199,17 +201,24 @@ class KafkaLog:
                 self.renew()
         self._admin.close()
 
-    def _record(self, message: ConsumerRecord) -> LogRecord:
-        location = f"topic {self._topic}, offset {message.offset}"
-        if message.timestamp_type != LOG_APPEND_TIME:
-            msg = (
-                f"{location}: its time was not set by the broker; "
-                "the topic must have message.timestamp.type=LogAppendTime from its first record on"
-            )
-            raise RefusedError(msg)
-        raw = message.value or b""
-        try:
-            return LogRecord(LogOffset(message.offset), message.timestamp, decode(raw), raw)
-        except CorruptError as error:
-            msg = f"{location}: {error}"
-            raise CorruptError(msg) from error
+
+def log_record(topic: str, offset: int, timestamp: int, timestamp_type: int, value: bytes | None) -> LogRecord:
+    """Decode a record of the log.
+
+    Raises:
+        RefusedError: its time was set by a producer.
+        CorruptError: it cannot be read.
+    """
+    location = f"topic {topic}, offset {offset}"
+    if timestamp_type != LOG_APPEND_TIME:
+        msg = (
+            f"{location}: its time was not set by the broker; "
+            "the topic must have message.timestamp.type=LogAppendTime from its first record on"
+        )
+        raise RefusedError(msg)
+    raw = value or b""
+    try:
+        return LogRecord(LogOffset(offset), timestamp, decode(raw), raw)
+    except CorruptError as error:
+        msg = f"{location}: {error}"
+        raise CorruptError(msg) from error

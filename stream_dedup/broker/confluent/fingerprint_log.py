@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError, Message, TopicPartition
 from kafka import TopicPartition as KafkaPartition
 
-from stream_dedup.broker.adapter.fingerprint_log import FETCH_BYTES, LOG_APPEND_TIME, READ_RECORDS
+from stream_dedup.broker.adapter.fingerprint_log import FETCH_BYTES, READ_RECORDS, log_record
 from stream_dedup.broker.adapter.group import AdminConnection
 from stream_dedup.broker.adapter.port_errors import port_errors
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S
@@ -22,9 +22,9 @@ from stream_dedup.broker.confluent.client import drop_unsent, make_member, make_
 from stream_dedup.broker.confluent.port_errors import CLIENT_EXCEPTIONS, client_errors, error_of, port_error_of
 from stream_dedup.broker.confluent.records import ConsumedRecord, PartitionEnd, PositionGone, next_events
 from stream_dedup.broker.topics import LOG_MESSAGE_BYTES
-from stream_dedup.core.entry import LogRecord, Payload, decode, encode
+from stream_dedup.core.entry import LogRecord, Payload, encode
 from stream_dedup.core.model import LogOffset
-from stream_dedup.errors import CorruptError, RefusedError
+from stream_dedup.errors import CorruptError
 from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError, SourceChangedError, UnreadableError
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class ConfluentLog:
         found: list[LogRecord] = []
         for event in self._events(wait_s):
             if isinstance(event, ConsumedRecord):
-                found.append(self._record(event))
+                found.append(log_record(self._topic, event.offset, event.timestamp, event.timestamp_type, event.value))
                 self._position = LogOffset(event.offset + 1)
             elif isinstance(event, PartitionEnd):
                 self._position = LogOffset(max(event.offset, self._position))
@@ -228,18 +228,3 @@ class ConfluentLog:
         if not first <= self._position <= end:
             raise OffsetGoneError([self._partition])
         self.seek(self._position)
-
-    def _record(self, message: ConsumedRecord) -> LogRecord:
-        location = f"topic {self._topic}, offset {message.offset}"
-        if message.timestamp_type != LOG_APPEND_TIME:
-            msg = (
-                f"{location}: its time was not set by the broker; "
-                "the topic must have message.timestamp.type=LogAppendTime from its first record on"
-            )
-            raise RefusedError(msg)
-        raw = message.value or b""
-        try:
-            return LogRecord(LogOffset(message.offset), message.timestamp, decode(raw), raw)
-        except CorruptError as error:
-            msg = f"{location}: {error}"
-            raise CorruptError(msg) from error
