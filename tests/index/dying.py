@@ -6,6 +6,7 @@ up; what it leaves stands in a folder of its own: PATH/1, PATH/2, ... The last c
 
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,15 +72,21 @@ CALLS: dict[str, tuple[Callable[[Path], None], bool]] = {
 
 
 def counting(effects: int, end: Callable[[], object]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a wrapper: once the functions that it wraps were called so often, all together, ``end`` is called."""
+    """Return a wrapper: once the functions that it wraps were called so often, all together, ``end`` is called.
+
+    They may be called on several threads.
+    """
     left = effects
+    lock = threading.Lock()
 
     def counted(real: Callable[..., Any]) -> Callable[..., Any]:
         def effect(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - of any function
             nonlocal left
             done = real(*args, **options)
-            left -= 1
-            if left == 0:
+            with lock:
+                left -= 1
+                ending = left == 0
+            if ending:
                 end()
             return done
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from stream_dedup.index import run_files
 from stream_dedup.index.runs import Merging
 from tests.index.dying import counting
 from tests.index.run_cases import TableWorld, set_small_runs
@@ -17,6 +18,8 @@ EFFECTS = [
     *((os, name) for name in ("posix_fallocate", "truncate", "pwrite", "ftruncate")),
     (Merging, "step"),
 ]
+STAGED_ENTRIES = 256
+"""Entries that are written at once. Fewer make a run file many effects of one kind."""
 AT = "at"
 """File beside the runs: as many bytes as stages were begun."""
 
@@ -53,6 +56,7 @@ def live(path: Path, effects: int) -> None:
 def main(path: str, step: str) -> int:
     """Called in a forked process; returns its exit code, 0. Dies after every ``step``-th effect."""
     set_small_runs()
+    run_files._STAGED = STAGED_ENTRIES
     effects, status = 1, 9
     while status:
         pid = os.fork()
