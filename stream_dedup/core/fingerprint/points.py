@@ -3,10 +3,9 @@
 This file owns which characters are *plain*. Normalising turns a plain character into one character, or into up to
 ``MOST_TIMES`` of the same character (an ellipsis is three dots), whatever its neighbours are. A plain character is no
 mark, does not compose with the character before it, and no step of ``spam`` applies to it alone. All other characters
-need a closer look: their text is normalised by the definition. So is a text with a character that a step of ``clean``
-applies to, or with a sign with which something begins that a step drops; once these steps are taken, it may be plain.
+need a closer look: their text is normalised by the definition.
 
-The tables may depend only on Unicode 14, the definition of the steps and OpenCC's dictionaries.
+The tables may depend only on Unicode 14 and the definition of the steps.
 """
 
 from __future__ import annotations
@@ -22,9 +21,8 @@ from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U8, U16, U32
 from stream_dedup.core.fingerprint.features import SINGLES
-from stream_dedup.core.text import clean, spam
+from stream_dedup.core.text import spam
 from stream_dedup.core.text.normalise import marks, nfkc_casefold
-from stream_dedup.core.text.simplify import simplifiable
 from stream_dedup.core.text.unicode14 import unassigned
 
 SIZE = 0x20000
@@ -33,15 +31,14 @@ MOST_TIMES = 3
 _PLAIN_RANGES = ((0, 0xD7FF), (0xE000, 0xFFFF), (0x1F000, 0x1FAFF))
 """Ranges that may have plain characters: the first plane, and emoji."""
 _NO_TABLE = f"{spam.ENCLOSED.pattern}|{spam.FOREIGN.pattern}|(?![0-9])\\d"
-# Tags, entities, addresses and user names begin with these.
-_SIGN = "[<&@]"
 _EVERY = "".join(map(chr, range(SIZE)))
 
 
 class Raw:
-    """Traits of a character of a text, as bits; with ``CLOSER`` it is not plain, ``SIGN`` may begin a tag or so."""
+    """Traits of a character of a text, as bits."""
 
-    CLOSER, TRADITIONAL, PICTURE, DROPPED, SEVERAL, SIGN = 1, 2, 4, 8, 16, 32
+    CLOSER = 1
+    """It is not plain."""
 
 
 class Kind:
@@ -57,8 +54,8 @@ class Kind:
     """Repetitions are not shortened: digits, white space, _."""
     APART = 16
     """A character that ``spam.unspace`` may join."""
-    JOINED = 32
-    """A character whose neighbours ``spam.unspace`` does not join."""
+    SEPARATOR = 32
+    """A character that ``spam.unspace`` may drop."""
     LATIN = 64
     """a to z."""
     LEET = 128
@@ -67,6 +64,8 @@ class Kind:
     """Digits; a word of these is a number."""
     NO_TABLE = 512
     """Letters that look like others, and digits that are not ASCII: steps against spam know them one by one."""
+    WORD = 1024
+    """A letter or digit of any script."""
 
 
 class CodePointTables(NamedTuple):
@@ -85,34 +84,18 @@ class CodePointTables(NamedTuple):
 @cache
 def code_point_tables() -> CodePointTables:
     """Return the tables, which are made at the first call."""
-    made = CodePointTables(_raw(), np.arange(SIZE, dtype=np.uint32), np.ones(SIZE, np.uint8), _kinds())
+    raw = np.full(SIZE, Raw.CLOSER, np.uint8)
+    made = CodePointTables(raw, np.arange(SIZE, dtype=np.uint32), np.ones(SIZE, np.uint8), _kinds())
     points, becomes, times = _plain()
     known = made.kinds[np.minimum(becomes, SIZE - 1)] & Kind.MARK == 0
     points, becomes, times = points[known], becomes[known], times[known]
     made.normalised[points], made.times[points] = becomes, times
     made.raw[points] ^= np.where(_where(_NO_TABLE)[becomes], 0, Raw.CLOSER).astype(np.uint8)
-    made.raw[points] |= np.where(_where(_SIGN)[becomes], Raw.SIGN, 0).astype(np.uint8)
-    made.raw[points[times > 1]] |= np.uint8(Raw.SEVERAL)
     made.normalised[ord("\n")] = ord(" ")
     made.raw[ord("\n")] = 0
-    # A dropped character needs no other look; under steps that do not drop it, it needs a closer look.
-    made.raw[made.raw & Raw.DROPPED != 0] = Raw.DROPPED
     for table in made:
         table.setflags(write=False)
     return made
-
-
-def _raw() -> U8:
-    """Return the bits of the steps before NFKC; every character also needs a closer look so far."""
-    flags = np.full(SIZE, Raw.CLOSER, np.uint8)
-    for flag, pattern in (
-        (Raw.DROPPED, clean.INVISIBLE.pattern),
-        (Raw.DROPPED, clean.SKIN_TONES.pattern),
-        (Raw.PICTURE, clean.PICTURE.pattern),
-    ):
-        flags[_where(pattern)] |= np.uint8(flag)
-    flags[[point for point in simplifiable() if point < SIZE]] |= np.uint8(Raw.TRADITIONAL)
-    return flags
 
 
 def _kinds() -> U16:
@@ -123,7 +106,8 @@ def _kinds() -> U16:
         (Kind.SINGLE, single),
         (Kind.FIXED, _where(r"[\d\s_]")),
         (Kind.APART, _where(f"[{spam.UNIT}]")),
-        (Kind.JOINED, _where("[a-z0-9\u4e00-\u9fd5]")),
+        (Kind.SEPARATOR, _where(f"[{spam.SEPARATOR}]")),
+        (Kind.WORD, _where(r"[^\W_]")),
         (Kind.LATIN, _where("[a-z]")),
         (Kind.LEET, _where("[0-9@$]")),
         (Kind.DECIMAL, _where(r"\d")),
@@ -131,7 +115,7 @@ def _kinds() -> U16:
         (Kind.MARK, [point for point in map(ord, marks()) if point < SIZE]),
     ):
         kinds[where] |= np.uint16(flag)
-    kinds[-1] |= np.uint16(Kind.MARK)
+    kinds[-1] |= np.uint16(Kind.MARK | Kind.NO_TABLE)
     return kinds
 
 

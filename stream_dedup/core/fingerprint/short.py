@@ -2,12 +2,12 @@
 
 All texts of a batch are one array of code points, and each text is a span of it. What a text needs decides who does it:
 
-1. A text of plain characters (``points``) is normalised by ``short_kernel``; a text that a step of ``clean`` may change
-   is normalised by the definition, up to NFKC.
-2. A text that may have a trick of spam goes through the steps that undo tricks.
-3. ``short_kernel`` finds the units, except in texts with marks or with few letters among symbols: the definition finds
+1. The steps before NFKC are taken by ``cleaning``.
+2. A text of plain characters (``points``) is normalised by ``short_kernel``; others are normalised by the definition.
+3. A text that may have a trick of spam goes through the steps that undo tricks.
+4. ``short_kernel`` finds the units, except in texts with marks or with few letters among symbols: the definition finds
    theirs.
-4. ``grams_kernel`` counts, weighs and hashes the grams, and ``sums_kernel`` adds them up.
+5. ``grams_kernel`` counts, weighs and hashes the grams, and ``sums_kernel`` adds them up.
 
 What the definition makes of a text is put behind the code points of the others, and the text is a span of these then.
 A false alarm in one of these tests costs time and changes no result. The results are those of ``reader.Reader``, to
@@ -25,12 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I32, I64, U8, U16, U32
-from stream_dedup.core.fingerprint import grams_kernel, short_kernel
+from stream_dedup.core.fingerprint import grams_kernel, short_kernel, tricks_kernel
+from stream_dedup.core.fingerprint.cleaning import Cleaner
 from stream_dedup.core.fingerprint.features import is_word
+from stream_dedup.core.fingerprint.form import MOST_LETTERS
 from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.fingerprint.keys_kernel import random_seed
 from stream_dedup.core.fingerprint.mixing import mixing_begin
-from stream_dedup.core.fingerprint.points import MOST_TIMES, Kind, Raw, code_point_tables
+from stream_dedup.core.fingerprint.points import MOST_TIMES, Kind, code_point_tables
 from stream_dedup.core.fingerprint.reader import (
     LEAST_LETTERS,
     letters_of_units,
@@ -39,20 +41,20 @@ from stream_dedup.core.fingerprint.reader import (
     with_addresses_kept,
 )
 from stream_dedup.core.fingerprint.sketcher import Letters
+from stream_dedup.core.fingerprint.spans import Spans, points_of, text_of
 from stream_dedup.core.fingerprint.sums_kernel import sums_of_weights
 from stream_dedup.core.fingerprint.weights import MAX_COUNT, Sums, gram_idf, that_count, weigh
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import Features, FingerprintSettings
 from stream_dedup.core.text import clean
-from stream_dedup.core.text.normalise import normalise
+from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST, normalise
 
 MAX_CHARACTERS = 1 << 16
 """Most characters in a batch: the arrays of one step then fit the level-2 cache."""
 
 _ADDRESS = ord(clean.TOKENS["url"])
+_FIRST_TOKEN, _LAST_TOKEN = ord(min(clean.TOKENS.values())), ord(max(clean.TOKENS.values()))
 _NO_LIMIT = 1 << 62
-_CLEANED = (Raw.CLOSER | Raw.DROPPED, 0, 0, _NO_LIMIT, False)
-"""What leaves a text to the definition that has taken the steps before NFKC."""
 _EXACT_IS = {"letters": short_kernel.LETTERS, "characters": short_kernel.ALL}
 _SKETCHED_ARE = {"letters": short_kernel.LETTERS_FIRST, "characters": short_kernel.VISIBLE}
 
@@ -70,37 +72,7 @@ class ShortTexts(NamedTuple):
     letters: Letters
     """What their sketches are made of; nothing if the scheme has no sketch."""
     formed: Mapping[int, str] = MappingProxyType({})
-    """What the forms of texts with digits are made of, by row; none if the scheme has no forms."""
-
-
-class Spans(NamedTuple):
-    """Texts as spans of one array of code points."""
-
-    points: U32
-    spans: I64
-    """Begin and end of each text."""
-
-    @property
-    def sizes(self) -> I64:
-        """Characters of each text."""
-        return self.spans[:, 1] - self.spans[:, 0]
-
-    def first(self, n: int) -> Spans:
-        """Return the first n texts."""
-        return Spans(self.points, self.spans[:n])
-
-    def text(self, row: int) -> str:
-        """Return one text."""
-        return _text_of(self.points[slice(*self.spans[row].tolist())])
-
-    def replaced(self, texts: Mapping[int, str]) -> Spans:
-        """Return the same with other texts in some rows."""
-        if not texts:
-            return self
-        points, lengths = _points_of(list(texts.values()))
-        ends = np.cumsum(lengths) + len(self.points)
-        self.spans[list(texts)] = np.stack((ends - lengths, ends), axis=1)
-        return Spans(np.concatenate((self.points, points)), self.spans)
+    """What forms are made of, by row, of the texts that may have one; none if the scheme has no forms."""
 
 
 class Units(NamedTuple):
@@ -117,7 +89,7 @@ class Units(NamedTuple):
         if not defined:
             return self
         every = [unit for units in defined.values() for unit in units]
-        points, lengths = _points_of(every)
+        points, lengths = points_of(every)
         starts = np.cumsum(lengths) - lengths + len(self.points)
         sizes = np.where(np.fromiter(map(is_word, every), np.bool_, len(every)), lengths, 0)
         ends = np.cumsum(list(map(len, defined.values()))) + len(self.starts)
@@ -136,7 +108,7 @@ class ShortFingerprinter:
     def __init__(self, settings: FingerprintSettings) -> None:
         """Load nothing yet."""
         self._settings, self._steps, self._features = settings, settings.short.normalisation, settings.short.features
-        self._closer = _closer_look(settings)
+        self._cleaner, self._keeper = Cleaner(self._steps), Cleaner(with_addresses_kept(self._steps))
         self._seldom = Kind.NO_TABLE | (Kind.LEET if self._steps.numbers != "keep" else 0)
         self._weights = _weights(self._features)
         self._spread = random_seed()
@@ -147,6 +119,9 @@ class ShortFingerprinter:
 
     def warm(self) -> None:
         """Make the tables now, not with the first text."""
+        self._cleaner.warm()
+        if self._settings.sketch_text == "characters":
+            self._keeper.warm()
         code_point_tables()
 
     def batches(self, texts: Sequence[str], deferred: list[int]) -> Iterator[list[int]]:
@@ -181,7 +156,7 @@ class ShortFingerprinter:
             dict(zip(exact.tolist(), self._exact(done, exact, defined), strict=True)),
             self._sums(units._replace(spans=units.spans[short])),
             self._sketched(every, short, kept, defined),
-            _with_digits(normalised, short) if self._settings.form else {},
+            _may_have_forms(normalised, short) if self._settings.form else {},
         )
 
     def _normalised(self, texts: Sequence[str]) -> tuple[Spans, dict[int, int], list[int]]:
@@ -189,20 +164,20 @@ class ShortFingerprinter:
 
         Of some texts there is one more behind these, with its addresses kept: the dictionary has its row.
         """
-        plain, rows = _plain(texts, self._closer)
-        if self._settings.has_long or not rows:
-            return plain, {}, rows
-        steps = self._steps
-        other = with_addresses_kept(steps) if self._settings.sketch_text == "characters" else steps
-        both = [clean.before_nfkc_of_both(texts[row], steps, other) for row in rows]
-        kept = {row: texts for row, texts in zip(rows, both, strict=True) if texts[0] != texts[1]}
-        cleaned = [one for one, _ in both] + [one for _, one in kept.values()]
-        others, left = _plain(cleaned, _CLEANED)
-        others = others.replaced({at: normalise(cleaned[at]) for at in left})
-        spans = np.concatenate((plain.spans, others.spans[len(rows) :] + len(plain.points)))
-        spans[rows] = others.spans[: len(rows)] + len(plain.points)
-        joined = Spans(np.concatenate((plain.points, others.points)), spans)
-        return joined, dict(zip(kept, range(len(texts), len(spans)), strict=True)), []
+        cleaned, left, addressed = self._cleaner.most(texts)
+        if self._settings.has_long:
+            # Characters that short text drops count in long text: such a text could be long.
+            lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+            dropped = (lengths - cleaned.sizes) * MOST_TIMES
+            plain, others = _plain(cleaned, dropped, mixing_begin(self._settings.article_size or 0) - 1)
+            return plain, {}, sorted({*left, *others})
+        cleaned = cleaned.replaced({row: clean.before_nfkc(texts[row], self._steps) for row in left})
+        kept = sorted({*left, *addressed}) if self._settings.sketch_text == "characters" else []
+        if kept:
+            cleaned = cleaned.placed([], self._keeper([texts[row] for row in kept]))
+        plain, others = _plain(cleaned, np.zeros(len(cleaned.spans), np.int64), _NO_LIMIT)
+        normalised = plain.replaced({row: normalise(cleaned.text(row)) for row in others})
+        return normalised, dict(zip(kept, range(len(texts), len(normalised.spans)), strict=True)), []
 
     def _without_tricks(self, normalised: Spans) -> Spans:
         """Return the texts after the steps that follow NFKC."""
@@ -210,8 +185,8 @@ class ShortFingerprinter:
             return normalised
         points, spans = normalised
         found = (np.empty(len(points), np.uint32), np.empty_like(spans), np.empty(len(spans), np.bool_))
-        steps = (self._seldom, self._steps.repeats)
-        size = short_kernel.without_repeats(points, spans, code_point_tables().kinds, steps, found)
+        steps = (self._seldom, self._steps.unspace, self._steps.lookalikes, self._steps.repeats)
+        size = tricks_kernel.undo_tricks(points, spans, code_point_tables().kinds, steps, found)
         rows = np.flatnonzero(found[2]).tolist()
         changed = {row: normalise_short(normalised.text(row), self._steps) for row in rows}
         return Spans(found[0][:size], found[1]).replaced(changed)
@@ -267,44 +242,23 @@ class ShortFingerprinter:
         grams, more = grams_kernel.count(units[:], kinds, self._weights, seeds, (weights, hashes, ends, left))
         packed = hashes[:grams].view(np.uint8)
         for gram, unit in left[:more].tolist():
-            number = _text_of(units.points[units.starts[unit] :][: units.sizes[unit]])
+            number = text_of(units.points[units.starts[unit] :][: units.sizes[unit]])
             packed[gram] = np.frombuffer(feature_hash(f"_{number}_", self._settings.seed), np.uint8)
         return weights[:grams], packed, ends
 
 
-def _plain(texts: Sequence[str], closer: tuple[int, int, int, int, bool]) -> tuple[Spans, list[int]]:
+def _plain(texts: Spans, dropped: I64, most: int) -> tuple[Spans, list[int]]:
     """Return the normalised texts, and the rows of those that are not plain, which are empty."""
-    points, lengths = _points_of(texts)
-    spans, left = np.empty((len(texts), 2), np.int64), np.empty(len(texts), np.bool_)
-    found = (np.empty(len(points) * MOST_TIMES, np.uint32), spans, left)
-    size = short_kernel.normalise(points, np.cumsum(lengths), code_point_tables()[:], closer, found)
+    tables, spans, left = code_point_tables(), np.empty_like(texts.spans), np.empty(len(texts.spans), np.bool_)
+    found = (np.empty(int(texts.sizes.sum()) * MOST_TIMES, np.uint32), spans, left)
+    size = short_kernel.normalise(*texts, (tables.raw, tables.normalised, tables.times), (dropped, most), found)
     return Spans(found[0][:size], spans), np.flatnonzero(left).tolist()
-
-
-def _closer_look(settings: FingerprintSettings) -> tuple[int, int, int, int, bool]:
-    """Return what leaves a text to the definition; see ``short_kernel.normalise``."""
-    steps = settings.short.normalisation
-    given = {Raw.TRADITIONAL: steps.simplify, Raw.PICTURE: steps.emoji != "keep", Raw.DROPPED: not steps.invisible}
-    traits = Raw.CLOSER | Raw.SIGN | sum(flag for flag, holds in given.items() if holds)
-    # Characters that short text drops count in long text: such a text could be long.
-    most = mixing_begin(settings.article_size or 0) - 1 if settings.has_long else _NO_LIMIT
-    return traits, Kind.LEET if steps.join_numbers else 0, Kind.SINGLE if steps.rejoin else 0, most, True
 
 
 def _weights(features: Features) -> I64:
     """Return the weights of grams: a row for each class, a column for each count."""
     counts = np.arange(MAX_COUNT + 1)
     return np.stack([weigh(counts, np.full_like(counts, idf), features) for idf in gram_idf(features)])
-
-
-def _points_of(texts: Sequence[str]) -> tuple[U32, I64]:
-    """Return the code points of texts, joined, and how many each has."""
-    points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
-    return points, np.fromiter(map(len, texts), np.int64, len(texts))
-
-
-def _text_of(points: U32) -> str:
-    return points.tobytes().decode("utf-32-le")
 
 
 def _units_of(done: Spans) -> tuple[Units, I64, dict[int, list[str]]]:
@@ -334,13 +288,20 @@ def _letters_of(done: Spans, rows: NDArray[np.intp], which: int, others: Mapping
 
 def _split(letters: Letters) -> list[str]:
     """Return texts one by one."""
-    whole, ends = _text_of(letters.points), np.cumsum(letters.lengths).tolist()
+    whole, ends = text_of(letters.points), np.cumsum(letters.lengths).tolist()
     return [whole[begin:end] for begin, end in pairwise([0, *ends])]
 
 
-def _with_digits(normalised: Spans, rows: NDArray[np.intp]) -> dict[int, str]:
-    """Return those of the texts in these rows that have a digit: others have no form."""
-    kinds: U16 = code_point_tables().kinds.take(normalised.points, mode="clip")
-    before = np.concatenate(([0], np.cumsum(kinds & Kind.DECIMAL != 0)))
+def _may_have_forms(normalised: Spans, rows: NDArray[np.intp]) -> dict[int, str]:
+    """Return those of the texts in these rows that have a digit, and not surely too many letters to have a form."""
+    points = normalised.points
+    kinds: U16 = code_point_tables().kinds.take(points, mode="clip")
+    ideograph = (points >= ord(HAN_FIRST)) & (points <= ord(HAN_LAST))
+    token = (points >= _FIRST_TOKEN) & (points <= _LAST_TOKEN)
     begins, ends = normalised.spans[rows].T
-    return {row: normalised.text(row) for row in rows[before[begins] < before[ends]].tolist()}
+    digits, letters = (
+        counts[ends] - counts[begins]
+        for each in (kinds & Kind.DECIMAL != 0, ((kinds & Kind.LETTER != 0) | ideograph) & ~token)
+        for counts in (np.concatenate(([0], np.cumsum(each))),)
+    )
+    return {row: normalised.text(row) for row in rows[(digits > 0) & (letters <= MOST_LETTERS)].tolist()}

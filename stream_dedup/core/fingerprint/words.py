@@ -20,10 +20,12 @@ import numpy as np
 
 from stream_dedup.core.arrays import I32, I64, U8, U32, Bools
 from stream_dedup.core.fingerprint import words_kernel
+from stream_dedup.core.fingerprint.cleaning import Cleaner
 from stream_dedup.core.fingerprint.dictionary import Dictionary, room_for
 from stream_dedup.core.fingerprint.features import UNSPACED, loaded_dictionary
 from stream_dedup.core.fingerprint.reader import characters_to_sketch, key_text, stop_words, words_in
 from stream_dedup.core.fingerprint.sketcher import Letters
+from stream_dedup.core.fingerprint.spans import Spans
 from stream_dedup.core.fingerprint.sums_kernel import sums_of_weights
 from stream_dedup.core.fingerprint.vocabulary import Vocabulary
 from stream_dedup.core.fingerprint.weights import Sums, idf_of, that_count, weigh
@@ -61,6 +63,7 @@ class LongFingerprinter:
         self._marked = self._features.words == "marked"
         self._looked_up = not clean.changes_after_nfkc(self._steps) and self._steps.numbers == "keep"
         self.vocabulary = Vocabulary(idf_of(self._features), settings.seed, self._stop_words)
+        self._cleaner = Cleaner(self._steps)
         self._room = room_for()
 
     def warm(self) -> None:
@@ -72,6 +75,7 @@ class LongFingerprinter:
         self._dictionary()
         self._stop_words()
         self.vocabulary.numbers_of([""])
+        self._cleaner.warm()
         plain_points(marked=self._marked)
         _kinds(marked=self._marked)
 
@@ -111,26 +115,24 @@ class LongFingerprinter:
         return LongTexts(each.sum(axis=1), np.diff(ends, prepend=0) > 0, sums, letters)
 
     def _pieces(self, fields: Sequence[str]) -> list[str]:
-        """Return the fields of a text after ``clean``, then their key sentences if these count more."""
+        """Return the fields of a text, then their key sentences if these count more."""
         key = [key_text(field) for field in fields] if self._settings.key_sentences else []
         if self._looked_up:
-            return [clean.before_nfkc(one, self._steps) for one in (*fields, *key)]
+            return [*fields, *key]
         return [_text_of(words_in(one, self._settings.long)) for one in (*fields, *key)]
 
-    def _points(self, pieces: list[str]) -> tuple[U32, I64]:
-        """Return the normalised code points of all pieces, and begin and end of each piece."""
-        points, spans = _joined(pieces)
+    def _points(self, pieces: list[str]) -> Spans:
+        """Return the normalised code points of all pieces."""
         if not self._looked_up:
-            return points, spans
-        points = plain_points(marked=self._marked).take(points, mode="clip")
+            return Spans.of(pieces)
+        cleaned = self._cleaner(pieces)
+        points = plain_points(marked=self._marked).take(cleaned.points, mode="clip")
         closer = np.flatnonzero(points == CLOSER_LOOK)
+        found = Spans(points, cleaned.spans)
         if len(closer):
-            rows = np.unique(np.searchsorted(spans[:, 1], closer, side="right"))
-            defined = [_text_of(split(pieces[row], marked=self._marked)) for row in rows.tolist()]
-            more, others = _joined(defined)
-            spans[rows] = others + len(points)
-            points = np.concatenate((points, more))
-        return points, spans
+            rows = cleaned.rows_of(closer)
+            found = found.replaced({row: _text_of(split(cleaned.text(row), marked=self._marked)) for row in rows})
+        return found
 
     def _tally(self, numbers: I32, found: I64, texts: int) -> tuple[I32, I64, I64]:
         """Return the numbers of the words of each text, their counts, and the end of each text."""
@@ -177,13 +179,6 @@ class LongFingerprinter:
 def _text_of(runs: Runs) -> str:
     """Return a text that has these words."""
     return " ".join((runs.han, *runs.words))
-
-
-def _joined(texts: Sequence[str]) -> tuple[U32, I64]:
-    """Return the code points of texts, joined, and begin and end of each."""
-    points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
-    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
-    return points, np.stack((np.concatenate(([0], ends[:-1])), ends), axis=1)
 
 
 @cache

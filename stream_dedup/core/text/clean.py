@@ -35,44 +35,48 @@ TOP_DOMAINS = ("com", "cn", "net", "org")
 """By these a host is known without ``www.`` before it."""
 
 # Unicode's default ignorable characters, and control characters that are no white space.
-_INVISIBLE_RANGES = (
+INVISIBLE_RANGES = (
     (0x0000, 0x0008), (0x000E, 0x001B), (0x007F, 0x0084), (0x0086, 0x009F), (0x00AD, 0x00AD), (0x034F, 0x034F),
     (0x061C, 0x061C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E),
     (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8),
     (0xE0000, 0xE0FFF),
 )  # fmt: skip
-_PICTURE_RANGES = (
+PICTURE_RANGES = (
     (0x2600, 0x2775), (0x2794, 0x27BF), (0x2B1B, 0x2B1C), (0x2B50, 0x2B50), (0x2B55, 0x2B55), (0x1F000, 0x1F0FF),
     (0x1F1E6, 0x1F1FF), (0x1F201, 0x1FAFF),
 )  # fmt: skip
-_SKIN = (0x1F3FB, 0x1F3FF)
+SKIN_RANGE = (0x1F3FB, 0x1F3FF)
 # Han and kana: scripts that are written without spaces, and have no spaces between sentences either (Thai has).
-_IDEOGRAPH_RANGES = ((0x3005, 0x3007), (0x3041, 0x3096), (0x30A1, 0x30FA), (0x30FC, 0x30FE), (0x3400, 0x9FFF))
+IDEOGRAPH_RANGES = ((0x3005, 0x3007), (0x3041, 0x3096), (0x30A1, 0x30FA), (0x30FC, 0x30FE), (0x3400, 0x9FFF))
 
 
 def _class(*ranges: tuple[int, int]) -> str:
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
 
 
-INVISIBLE = re.compile(f"[{_class(*_INVISIBLE_RANGES)}]+")
-_PICTURES = _class(*_PICTURE_RANGES)
-SKIN_TONES = re.compile(f"[{_class(_SKIN)}]+")
+INVISIBLE = re.compile(f"[{_class(*INVISIBLE_RANGES)}]+")
+_PICTURES = _class(*PICTURE_RANGES)
+SKIN_TONES = re.compile(f"[{_class(SKIN_RANGE)}]+")
 PICTURE = re.compile(f"[{_PICTURES}]")
 _SYMBOL = re.compile("[\u2190-\u2bff\U0001f000-\U0001faff]")
 _WIDE_SIGNS = "！，：；？（）［］｛｝＂＇～"
-_NARROW = [wide for wide in range(0xFF01, 0xFF5F) if chr(wide) not in _WIDE_SIGNS]
-_NARROWER = 0xFF01 - 0x21
+NARROW = [wide for wide in range(0xFF01, 0xFF5F) if chr(wide) not in _WIDE_SIGNS]
+NARROWER = 0xFF01 - 0x21
+"""What a full-width character is beyond that of ASCII."""
 
-# Attributes and comments have a limit, so that a lone < or quotation mark does not reach through the text.
-_TAG = re.compile(r"</?[a-z][^<>]{0,500}>", re.IGNORECASE)
+ATTRIBUTE_CHARACTERS, COMMENT_CHARACTERS = 500, 2000
+"""Most characters of what a tag has behind its first letter, and of a comment: a lone < does not reach through the
+text."""
+TARGET_CHARACTERS, TITLE_CHARACTERS = 2000, 300
+"""Most characters of the target of a link, and of the title in it."""
+_TAG = re.compile(rf"</?[a-z][^<>]{{0,{ATTRIBUTE_CHARACTERS}}}>", re.IGNORECASE)
 _TAG_OR_COMMENT = re.compile(rf"{_TAG.pattern}|<!--", re.IGNORECASE)
 _BLOCK_TAG = re.compile(rf"</?(?:{'|'.join(BLOCKS)})\b", re.IGNORECASE)
-_COMMENT_CHARACTERS = 2000
 _ENTITY = re.compile(r"&(?:[a-z]{2,8}|#[0-9]{1,6}|#x[0-9a-f]{1,5});", re.IGNORECASE)
 _ESCAPED = re.compile(r"&(?:[a-z][a-z0-9]{1,30}|#[0-9]{1,7}|#x[0-9a-f]{1,6});", re.IGNORECASE)
 _TIMES_ESCAPED = 2
 """How often a text may have been escaped: feeds of HTML in XML have &amp;nbsp;."""
-_LINK_TARGET = re.compile(r"\]\([^()\s]{0,2000}(?:\s+\"[^\"]{0,300}\")?\)")
+_LINK_TARGET = re.compile(rf"\]\([^()\s]{{0,{TARGET_CHARACTERS}}}(?:\s+\"[^\"]{{0,{TITLE_CHARACTERS}}}\")?\)")
 
 _SCHEME_LANDMARK = re.compile("//")
 # The regular expression finds dots by its fast search for a fixed character, and few dots pass the rest.
@@ -81,23 +85,25 @@ _HOST_LANDMARK = re.compile(
 )
 _URL_SCHEME = re.compile(r"[a-z][a-z0-9+-]{1,9}[:：]\Z", re.IGNORECASE)
 _URL_HOST = re.compile(r"[a-z0-9][a-z0-9.-]*\Z", re.IGNORECASE)
-_URL_BODY = re.compile(r"[!#-'*-;=?-Z_a-z~]+")
+URL_BODY = re.compile(r"[!#-'*-;=?-Z_a-z~]+")
 _URL_TAIL = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)*(?::\d+)?(?:[/?#][!#-'*-;=?-Z_a-z~]*)?", re.IGNORECASE | re.ASCII)
 _SCHEME = re.compile(r"(?:[a-z][a-z0-9+-]{1,9}:)?//(?:www\.)?|(?<![a-z0-9.])www\.", re.IGNORECASE)
 _MAIL_LOCAL = re.compile(r"[a-z0-9._%+-]+\Z", re.IGNORECASE)
 _MAIL_HOST = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+", re.IGNORECASE)
 _USER = re.compile(r"[\w-]{1,30}")
 _AT = re.compile("@")
-_LOOK_BACK = 64
+LOOK_BACK = 64
 """Most characters of an address before a landmark: the longest local part of an e-mail address."""
 _WORD = re.compile("[^\\W_\u4e00-\u9fd5]+")
 # One pattern for each sign, and the sign first: a search for one fixed character is many times as fast as for any of
 # several. Which goes first does not matter, as none of them is a digit.
 _INSIDE_NUMBER = tuple((sign, re.compile(rf"{re.escape(sign)}(?=[0-9])(?<=[0-9].)")) for sign in ".,:/-")
 # White space that begins with this character, which stands first for the same reason.
-_IDEOGRAPH = _class(*_IDEOGRAPH_RANGES)
+JOINING_WHITE = " \n\r\t\u3000\xa0"
+"""What white space begins with that ``rejoin`` drops."""
+_IDEOGRAPH = _class(*IDEOGRAPH_RANGES)
 _BETWEEN_IDEOGRAPHS = tuple(
-    (white, re.compile(rf"{white}(?<=[{_IDEOGRAPH}]{white})\s*(?=[{_IDEOGRAPH}])")) for white in " \n\r\t\u3000\xa0"
+    (white, re.compile(rf"{white}(?<=[{_IDEOGRAPH}]{white})\s*(?=[{_IDEOGRAPH}])")) for white in JOINING_WHITE
 )
 _BETWEEN_LONE = re.compile(" (?<=(?<![A-Za-z0-9])[A-Za-z0-9] )(?=[A-Za-z0-9](?![A-Za-z0-9]))")
 _DIGIT = re.compile(r"\d")
@@ -125,29 +131,14 @@ def traits(text: str) -> int:
 
 def before_nfkc(text: str, steps: Normalisation) -> str:
     """Take the steps before NFKC."""
-    text, has = _before_addresses(text, steps)
-    return _behind_addresses(_without_addresses(text, steps, has), steps, has)
-
-
-def before_nfkc_of_both(text: str, steps: Normalisation, other: Normalisation) -> tuple[str, str]:
-    """Take the steps before NFKC, twice with steps that differ in what they do with addresses."""
-    text, has = _before_addresses(text, steps)
-    one, another = _without_addresses(text, steps, has), _without_addresses(text, other, has)
-    done = _behind_addresses(one, steps, has)
-    return done, done if one == another else _behind_addresses(another, other, has)
-
-
-def _before_addresses(text: str, steps: Normalisation) -> tuple[str, int]:
-    """Take the steps before those of addresses; return the traits of the text, too."""
     if steps.entities:
         text = undo_entities(text)
     has = traits(text)
     if steps.invisible:
         text = drop_invisible(text, has)
-    return drop_tags(text) if steps.tags else text, has
-
-
-def _behind_addresses(text: str, steps: Normalisation, has: int) -> str:
+    if steps.tags:
+        text = drop_tags(text)
+    text = _without_addresses(text, steps, has)
     if steps.emoji != "keep" and has & Trait.PICTURE:
         text = replace_pictures(text, steps.emoji)
     if steps.join_numbers:
@@ -223,7 +214,7 @@ def narrow(text: str) -> str:
     """Turn full-width letters, digits and signs of addresses into ASCII; full-width punctuation stays."""
     units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2")
     wide = (_unit_traits().take(units) & Trait.WIDE) != 0
-    raw: bytes = (units - wide * np.uint16(_NARROWER)).astype("<u2").tobytes()
+    raw: bytes = (units - wide * np.uint16(NARROWER)).astype("<u2").tobytes()
     return raw.decode("utf-16-le", "surrogatepass")
 
 
@@ -319,7 +310,7 @@ def _replace(
 
 def _before(text: str, at: int, pattern: re.Pattern[str]) -> int:
     """Return the start of the match that ends at ``at``; ``at`` if there is none."""
-    found = pattern.search(text[max(0, at - _LOOK_BACK) : at])
+    found = pattern.search(text[max(0, at - LOOK_BACK) : at])
     return at if found is None else at - len(found.group())
 
 
@@ -330,7 +321,7 @@ def _before(text: str, at: int, pattern: re.Pattern[str]) -> int:
 
 def _url_at(text: str, start: int, end: int) -> tuple[int, int] | None:
     begin = _before(text, start, _URL_SCHEME)
-    body = None if begin == start else _URL_BODY.match(text, end)
+    body = None if begin == start else URL_BODY.match(text, end)
     return None if body is None else (begin, body.end())
 
 
@@ -351,7 +342,7 @@ def _email_at(text: str, start: int, end: int) -> tuple[int, int] | None:
 def _tag_at(text: str, start: int, end: int) -> tuple[int, int] | None:
     if text[end - 1] == ">":
         return start, end
-    close = text.find("-->", end, end + _COMMENT_CHARACTERS + len("-->"))
+    close = text.find("-->", end, end + COMMENT_CHARACTERS + len("-->"))
     return None if close < 0 else (start, close + len("-->"))
 
 
@@ -369,13 +360,13 @@ def _unit_traits() -> U8:
     """Return the traits of each UTF-16 unit; the first unit of a pair has the traits of the character."""
     flags = np.zeros(1 << 16, np.uint8)
     for trait, ranges in (
-        (Trait.INVISIBLE, _INVISIBLE_RANGES),
-        (Trait.PICTURE, _PICTURE_RANGES),
-        (Trait.IDEOGRAPH, _IDEOGRAPH_RANGES),
+        (Trait.INVISIBLE, INVISIBLE_RANGES),
+        (Trait.PICTURE, PICTURE_RANGES),
+        (Trait.IDEOGRAPH, IDEOGRAPH_RANGES),
     ):
         for first, last in ranges:
             flags[_lead(first) : _lead(last) + 1] |= np.uint8(trait)
-    for trait, points in ((Trait.WIDE, _NARROW), (Trait.TRADITIONAL, simplifiable())):
+    for trait, points in ((Trait.WIDE, NARROW), (Trait.TRADITIONAL, simplifiable())):
         flags[list(map(_lead, points))] |= np.uint8(trait)
     flags.setflags(write=False)
     return flags

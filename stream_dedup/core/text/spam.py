@@ -31,14 +31,14 @@ MIN_DIGITS, MIN_NUMBER = 3, 6
 UNIT = "a-z0-9\u00df-\u024f\u0370-\u052f\u4e00-\u9fd5"
 # White space, ASCII and general punctuation, arrows, symbols, pictures, CJK punctuation. No combining marks: between
 # the letters of Thai or Hindi these are no separators.
-_SEPARATOR = (
+SEPARATOR = (
     "\\s!-/:-@\\[-`{-~\u00a1-\u00a9\u00ab-\u00b1\u00b4-\u00b9\u00bb-\u00bf\u2010-\u2027\u2030-\u20cf\u2100-\u2bff\u3001-\u3004"
     "\u3008-\u3029\u3030\u30fb\U0001f000-\U0001faff"
 )
 _APART = re.compile(
-    f"(?<![^\\W_])[{UNIT}](?:[{_SEPARATOR}]{{1,{MAX_SEPARATOR}}}[{UNIT}](?![^\\W_])){{{MIN_APART - 1},}}"
+    f"(?<![^\\W_])[{UNIT}](?:[{SEPARATOR}]{{1,{MAX_SEPARATOR}}}[{UNIT}](?![^\\W_])){{{MIN_APART - 1},}}"
 )
-_SEPARATORS = re.compile(f"[{_SEPARATOR}]+")
+_SEPARATORS = re.compile(f"[{SEPARATOR}]+")
 # Neither digits nor white space nor _; written out, because a counted repeat takes longer to begin.
 _REPEATS = re.compile(r"([^\d\s_])\1\1+")
 

@@ -268,7 +268,7 @@ def test_signs_inside_of_numbers_go(text: str, expected: str) -> None:
 
 
 def plain_url(text: str, start: int, end: int) -> tuple[int, int] | None:
-    begin, body = clean._before(text, start, clean._URL_SCHEME), clean._URL_BODY.match(text, end)
+    begin, body = clean._before(text, start, clean._URL_SCHEME), clean.URL_BODY.match(text, end)
     return None if begin == start or body is None else (begin, body.end())
 
 

@@ -1,0 +1,247 @@
+"""Takes the steps before NFKC, compiled. Importing this file loads the compiler.
+
+``text.clean`` defines these steps and their order. A text is left to the definition if it may have a character that is
+escaped, an address with @, or a character that has a simplified form: a false alarm costs time and changes no result.
+
+1. Invisible characters are dropped, and what the text may have is noted.
+2. Where it has their signs, tags, targets of links, entities and addresses are replaced (``markup_kernel``).
+3. Pictures, numbers, and white space between ideographs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import boolean, int64, uint16, uint32
+
+from stream_dedup.core.arrays import I64, U16, U32
+from stream_dedup.core.fingerprint.markup_kernel import (
+    BODY,
+    DIGIT,
+    LETTER,
+    WHITE,
+    drop_entities,
+    drop_tags,
+    drop_targets,
+    replace_hosts,
+    replace_schemed,
+)
+from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
+from stream_dedup.core.text.clean import NARROWER
+
+INVISIBLE, PICTURE, WIDE, LEFT, SIGN, IDEOGRAPH, FIRST_WHITE, ALNUM = (BODY << bit for bit in range(1, 9))
+"""More traits of a character: it is dropped first; it is a picture; a full-width one becomes that of ASCII; its text is
+left to the definition; it belongs to the signs of tags and addresses; it is an ideograph or kana; white space that
+``rejoin`` looks for; a letter or digit of ASCII."""
+ESCAPED, TAGS, HOSTS, NAMES = 1, 2, 4, 8
+"""What is looked for, as bits: escaped characters, tags, addresses of pages, addresses and names with @."""
+KEEP = -1
+"""What stands in place of a picture that stays; 0: nothing."""
+CLEANED = several(written(uint32), written(int64, 2), written(boolean), written(boolean))
+"""Type of code points, begin and end of each text, which texts are left to the definition, and of which addresses were
+replaced."""
+_STEPS = several(int64, int64, int64, boolean, boolean)
+_TAG, _TARGET, _ENTITY, _SCHEME, _HOST, _NAME = (1 << bit for bit in range(6))
+
+_SPACE, _DOT, _SLASH, _OPEN, _CLOSED, _AND, _LESS, _AT = map(ord, " ./(]&<@")
+_COMMA, _COLON, _MINUS, _SEMICOLON, _HASH = map(ord, ",:-;#")
+_LONGEST_ESCAPE = 34
+
+
+@inlined
+def _signs_of(before: int, point: int) -> int:
+    """Return what a character may belong to, behind the one before."""
+    if point == _DOT:
+        return _HOST
+    if point == _SLASH:
+        return _SCHEME if before == _SLASH else 0
+    if point == _OPEN:
+        return _TARGET if before == _CLOSED else 0
+    if point == _LESS:
+        return _TAG
+    if point == _AND:
+        return _ENTITY
+    return _NAME if point == _AT else 0
+
+
+@inlined
+def _may_be_escaped(points: U32, at: int, end: int, traits: U16) -> bool:
+    """Whether a character may be escaped from here on."""
+    if at + 1 >= end:
+        return False
+    point = whole(points[at + 1])
+    if point != _HASH and not traits[min(point, len(traits) - 1)] & LETTER:
+        return False
+    behind, last = at + 2, min(end, at + _LONGEST_ESCAPE)
+    while behind < last and points[behind] != _SEMICOLON:
+        behind += 1
+    return behind < last
+
+
+@inlined
+def _is_joint(point: int) -> bool:
+    """Whether ``join_numbers`` drops this sign between two digits."""
+    return point in (_DOT, _COMMA, _COLON, _SLASH, _MINUS)
+
+
+@inlined
+def _without_white(points: U32, start: int, size: int, traits: U16) -> int:
+    """Drop the white space at the end of a text if ``rejoin`` drops it before an ideograph; return the new end."""
+    first = size
+    while first > start and traits[min(whole(points[first - 1]), len(traits) - 1)] & WHITE:
+        first -= 1
+    if first == start or not traits[min(whole(points[first - 1]), len(traits) - 1)] & IDEOGRAPH:
+        return size
+    return first if traits[min(whole(points[first]), len(traits) - 1)] & FIRST_WHITE else size
+
+
+@inlined
+def _without_lone_spaces(points: U32, start: int, size: int, traits: U16) -> int:
+    """Drop one space between two lone letters or digits; return the new end."""
+    end, first, second = start, 0, 0
+    for at in range(start, size):
+        point = points[at]
+        lone = False
+        if point == _SPACE and second and not first and at + 1 < size and traits[points[at + 1]] & ALNUM:
+            lone = at + 2 == size or not traits[points[at + 2]] & ALNUM
+        first, second = second, whole(traits[point] & ALNUM)
+        if not lone:
+            points[end] = point
+            end += 1
+    return end
+
+
+@compiled(several(int64, int64, int64), read(uint32), int64, int64, read(uint16), int64, written(uint32))
+def drop_invisible(points: U32, begin: int, end: int, traits: U16, marks: int, done: U32) -> tuple[int, int, int]:
+    """Copy a text without invisible characters.
+
+    Return its size, all traits that its characters have, and which signs it has, as bits. A text that is left to the
+    definition has the trait LEFT.
+    """
+    size, seen, signs, before, last = 0, 0, 0, whole(-1), len(traits) - 1
+    for at in range(begin, end):
+        point = whole(points[at])
+        trait = whole(traits[min(point, last)])
+        seen |= trait
+        if trait & INVISIBLE:
+            continue
+        done[size] = point
+        size += 1
+        if trait & WIDE:
+            point -= NARROWER
+        if trait & SIGN:
+            signs |= _signs_of(before, point)
+            if point == _AND and marks & ESCAPED and _may_be_escaped(points, at, end, traits):
+                seen |= LEFT
+        before = point
+    if marks & NAMES and signs & _NAME:
+        seen |= LEFT
+    return size, seen, signs
+
+
+@compiled(
+    several(int64, boolean, boolean),
+    written(uint32),
+    written(uint32),
+    int64,
+    read(uint16),
+    several(int64, int64, int64, int64),
+)
+def replace_marked(text: U32, other: U32, size: int, traits: U16, steps: Any) -> tuple[int, bool, bool]:  # noqa: ANN401
+    """Replace tags, targets, entities and addresses of a text.
+
+    Return its new size, whether it is in ``other`` now, and whether addresses were replaced. ``steps``: what is looked
+    for, what stands for addresses (see ``markup_kernel``), the text's signs and traits.
+    """
+    marks, token, signs, seen = steps
+    moved, schemed, hosted = False, False, False
+    if marks & TAGS and signs & _TARGET:
+        size = drop_targets(text, size, traits, other)
+        text, other, moved = other, text, not moved
+    if marks & TAGS and signs & _TAG:
+        size = drop_tags(text, size, traits, other)
+        text, other, moved = other, text, not moved
+    if marks & TAGS and signs & _ENTITY:
+        size = drop_entities(text, size, traits, other)
+        text, other, moved = other, text, not moved
+    if seen & WIDE:
+        for at in range(size):
+            point = text[at]
+            if traits[min(whole(point), len(traits) - 1)] & WIDE:
+                text[at] = point - NARROWER
+    if marks & HOSTS and signs & _SCHEME:
+        size, schemed = replace_schemed(text, size, traits, other, token)
+        text, other, moved = other, text, not moved
+    if marks & HOSTS and signs & _HOST:
+        size, hosted = replace_hosts(text, size, traits, other, token)
+        text, other, moved = other, text, not moved
+    return size, moved, schemed or hosted
+
+
+@inlined
+def _put(cleaned: U32, start: int, size: int, point: int, traits: U16, joins: bool) -> int:  # noqa: FBT001
+    """Add a letter or digit of ASCII to a text, without the sign before it that joins numbers; return its new end."""
+    if joins and size > start + 1 and traits[point] & DIGIT and _is_joint(whole(cleaned[size - 1])):
+        size -= whole(traits[min(whole(cleaned[size - 2]), len(traits) - 1)] & DIGIT != 0)
+    cleaned[size] = point
+    return size + 1
+
+
+@compiled(int64, read(uint32), int64, read(uint16), several(int64, boolean, boolean, int64), written(uint32), int64)
+def close_up(text: U32, end: int, traits: U16, steps: Any, cleaned: U32, start: int) -> int:  # noqa: ANN401
+    """Add a text to others, without its pictures, signs in numbers and needless white space; return the new end.
+
+    ``steps``: what stands for a picture, whether numbers are joined, whether ideographs are, and the text's traits.
+    """
+    (picture, joins, rejoins, seen), last = steps, len(traits) - 1
+    size, before, lone = start, 0, False
+    for at in range(end):
+        point = whole(text[at])
+        trait = whole(traits[min(point, last)])
+        if trait & PICTURE and picture != KEEP:
+            if picture == 0:
+                continue
+            point, trait = picture, 0
+        if trait & ALNUM:
+            behind = size > start + 1 and cleaned[size - 1] == _SPACE
+            lone = lone or (behind and traits[min(whole(cleaned[size - 2]), last)] & ALNUM != 0)
+            size = _put(cleaned, start, size, point, traits, joins)
+        else:
+            if rejoins and trait & IDEOGRAPH and before & WHITE:
+                size = _without_white(cleaned, start, size, traits)
+            cleaned[size] = point
+            size += 1
+        before = trait
+    # Lone letters are joined beside ideographs only.
+    return _without_lone_spaces(cleaned, start, size, traits) if lone and rejoins and seen & IDEOGRAPH else size
+
+
+@compiled(int64, read(uint32), read(int64), read(uint16), _STEPS, CLEANED)
+def take_steps(points: U32, ends: I64, traits: U16, steps: Any, found: Any) -> int:  # noqa: ANN401 - tuples of arrays
+    """Take the steps before NFKC; return how many code points the texts have then.
+
+    Args:
+        points: code points of all texts.
+        ends: end of each text.
+        traits: of each code point; the last ones are those of all beyond.
+        steps: what is looked for, what stands for addresses and for pictures, and whether numbers are joined and
+            ideographs rejoined.
+        found: see ``CLEANED``; a text that is left has no code points.
+    """
+    (marks, address, picture, joins, rejoins), (cleaned, spans, left, addressed) = steps, found
+    longest, begin = 0, 0
+    for end in ends:
+        longest, begin = max(longest, end - begin), end
+    text, other = np.empty(longest, np.uint32), np.empty(longest, np.uint32)
+    size, begin = 0, 0
+    for row in range(len(ends)):
+        start = size
+        own, seen, signs = drop_invisible(points, begin, ends[row], traits, marks, text)
+        left[row], addressed[row] = seen & LEFT != 0, False
+        if not left[row]:
+            own, moved, addressed[row] = replace_marked(text, other, own, traits, (marks, address, signs, seen))
+            size = close_up(other if moved else text, own, traits, (picture, joins, rejoins, seen), cleaned, start)
+        spans[row, 0], spans[row, 1] = start, size
+        begin = ends[row]
+    return size

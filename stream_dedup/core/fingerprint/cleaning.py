@@ -1,0 +1,116 @@
+"""Takes the steps before NFKC on several texts at once, as ``text.clean`` defines them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from stream_dedup.core.arrays import U16
+from stream_dedup.core.fingerprint import clean_kernel, markup_kernel
+from stream_dedup.core.fingerprint.spans import Spans, points_of
+from stream_dedup.core.scheme import Normalisation
+from stream_dedup.core.text import clean
+from stream_dedup.core.text.simplify import simplifiable
+
+SIZE = 0x20000
+"""Code points in a table; those beyond (rare ideographs) use the last row, and are left to the definition."""
+_HALVES = (0xD800, 0xDFFF)
+"""Half surrogates, which some steps join to characters."""
+
+
+class MostCleaned(NamedTuple):
+    """Texts after the steps before NFKC."""
+
+    texts: Spans
+    left: list[int]
+    """Rows of those that are left to the definition; they are empty here."""
+    addressed: list[int]
+    """Rows of the others of which addresses were replaced."""
+
+
+class Cleaner:
+    """Takes the steps before NFKC of one treatment."""
+
+    def __init__(self, steps: Normalisation) -> None:
+        """Load nothing yet."""
+        self._steps = steps
+        self._idle = steps == Normalisation(
+            numbers=steps.numbers, unspace=steps.unspace, repeats=steps.repeats, lookalikes=steps.lookalikes
+        )
+        marks = {
+            clean_kernel.ESCAPED: steps.entities,
+            clean_kernel.TAGS: steps.tags,
+            clean_kernel.HOSTS: steps.urls != "keep",
+            clean_kernel.NAMES: (steps.emails, steps.users) != ("keep", "keep"),
+        }
+        self._taken = (
+            sum(mark for mark, given in marks.items() if given),
+            ord(clean.TOKENS["url"]) if steps.urls == "token" else 0,
+            {"keep": clean_kernel.KEEP, "drop": 0, "token": ord(clean.TOKENS["emoji"])}[steps.emoji],
+            steps.join_numbers,
+            steps.rejoin,
+        )
+
+    def warm(self) -> None:
+        """Make the tables now, not with the first text.
+
+        Raises:
+            UserError: a package that a step needs cannot be loaded.
+        """
+        if not self._idle:
+            _traits(self._steps)
+
+    def __call__(self, texts: Sequence[str]) -> Spans:
+        """Return the texts after the steps before NFKC."""
+        found = self.most(texts)
+        return found.texts.replaced({row: clean.before_nfkc(texts[row], self._steps) for row in found.left})
+
+    def most(self, texts: Sequence[str]) -> MostCleaned:
+        """Return the same without the texts that only the definition knows."""
+        if self._idle:
+            return MostCleaned(Spans.of(texts), [], [])
+        points, lengths = points_of(texts)
+        spans, left, addressed = np.empty((len(texts), 2), np.int64), *np.empty((2, len(texts)), np.bool_)
+        found = (np.empty(len(points), np.uint32), spans, left, addressed)
+        size = clean_kernel.take_steps(points, np.cumsum(lengths), _traits(self._steps), self._taken, found)
+        rows, others = (np.flatnonzero(each).tolist() for each in (left, addressed))
+        return MostCleaned(Spans(found[0][:size], spans), rows, others)
+
+
+@cache
+def _traits(steps: Normalisation) -> U16:
+    """Return the traits of each code point under these steps, as bits of ``clean_kernel``."""
+    addresses = (steps.urls, steps.emails, steps.users) != ("keep", "keep", "keep")
+    traits = np.zeros(SIZE, np.uint16)
+    for ranges, trait in (
+        (clean.PICTURE_RANGES, clean_kernel.PICTURE),
+        (clean.INVISIBLE_RANGES if steps.invisible else (), clean_kernel.INVISIBLE),
+        ((clean.SKIN_RANGE,) if steps.invisible else (), clean_kernel.INVISIBLE),
+        (clean.IDEOGRAPH_RANGES, clean_kernel.IDEOGRAPH),
+        ((_HALVES,), clean_kernel.LEFT),
+    ):
+        for first, last in ranges:
+            traits[first : last + 1] |= np.uint16(trait)
+    every = "".join(map(chr, range(SIZE)))
+    for pattern, trait in (
+        (r"\s", markup_kernel.WHITE),
+        ("(?i:[a-z])", markup_kernel.LETTER),
+        ("[0-9]", markup_kernel.DIGIT),
+        (clean.URL_BODY.pattern, markup_kernel.BODY),
+        (f"[{clean.JOINING_WHITE}]", clean_kernel.FIRST_WHITE),
+        ("[A-Za-z0-9]", clean_kernel.ALNUM),
+        ("[./(&<@]", clean_kernel.SIGN),
+    ):
+        for run in re.finditer(f"(?:{pattern})+", every):
+            traits[run.start() : run.end()] |= np.uint16(trait)
+    if addresses:
+        traits[clean.NARROW] |= clean_kernel.WIDE | traits[np.array(clean.NARROW) - clean.NARROWER] & clean_kernel.SIGN
+    if steps.simplify:
+        traits[[point for point in simplifiable() if point < SIZE]] |= np.uint16(clean_kernel.LEFT)
+    traits[-1] |= np.uint16(clean_kernel.LEFT)
+    traits.setflags(write=False)
+    return traits

@@ -1,0 +1,70 @@
+"""Several texts as spans of one array of code points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.core.arrays import I64, U32
+
+
+class Spans(NamedTuple):
+    """Texts as spans of one array of code points."""
+
+    points: U32
+    spans: I64
+    """Begin and end of each text, shape (n, 2)."""
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Spans:
+        """Return texts, one behind the other."""
+        points, lengths = points_of(texts)
+        ends = np.cumsum(lengths)
+        return cls(points, np.stack((ends - lengths, ends), axis=1))
+
+    @property
+    def sizes(self) -> I64:
+        """Characters of each text."""
+        return self.spans[:, 1] - self.spans[:, 0]
+
+    def rows_of(self, positions: NDArray[np.intp]) -> list[int]:
+        """Return the rows of the texts that these elements of ``points`` belong to, each once."""
+        ends = self.spans[:, 1]
+        order = np.argsort(ends, kind="stable")
+        rows: list[int] = np.unique(order[np.searchsorted(ends[order], positions, side="right")]).tolist()
+        return rows
+
+    def first(self, n: int) -> Spans:
+        """Return the first n texts."""
+        return Spans(self.points, self.spans[:n])
+
+    def text(self, row: int) -> str:
+        """Return one text."""
+        return text_of(self.points[slice(*self.spans[row].tolist())])
+
+    def replaced(self, texts: Mapping[int, str]) -> Spans:
+        """Return the same with other texts in some rows."""
+        if not texts:
+            return self
+        return self.placed(list(texts), Spans.of(list(texts.values())))
+
+    def placed(self, rows: Sequence[int], others: Spans) -> Spans:
+        """Return the same with the others in these rows, the first ones; further ones come behind the last row."""
+        moved = others.spans + len(self.points)
+        spans = np.concatenate((self.spans, moved[len(rows) :]))
+        spans[rows] = moved[: len(rows)]
+        return Spans(np.concatenate((self.points, others.points)), spans)
+
+
+def points_of(texts: Sequence[str]) -> tuple[U32, I64]:
+    """Return the code points of texts, joined, and how many each has."""
+    points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
+    return points, np.fromiter(map(len, texts), np.int64, len(texts))
+
+
+def text_of(points: U32) -> str:
+    """Return the text of code points."""
+    return points.tobytes().decode("utf-32-le", "surrogatepass")
