@@ -1,9 +1,13 @@
 """Malformed input by the million; the command says what is wrong with what came out, and names the slowest.
 
-    python -m tests.fuzz [--lines N] [--records N] [--worker N] [--seed 7] [--first-shard 0] [--jobs 2]
+    python -m tests.fuzz [--lines N] [--records N] [--worker N] [--texts [N]] [--seed 7] [--first-shard 0] [--jobs 2]
 
 ``--lines``: lines through `filter`. ``--records``: records through decoding and fingerprinting, in shards.
 ``--worker``: records through a real worker on a real broker. Without any of them: 200,000 lines.
+
+``--texts``: texts, a million of them, and every real text, by the compiled path and by the definition, whose entries
+must be equal. ``--write-digests FILE`` keeps hashes of these entries; ``--same-digests FILE`` compares them with those
+of another version of the program, in the same shards: the definition may have changed, too.
 """
 
 from __future__ import annotations
@@ -22,9 +26,11 @@ from pathlib import Path
 
 from tests.cli import fuzzed
 from tests.fuzz.core import SHARD_RECORDS, SLOWEST, WAYS, ShardReport, run_shard, say
+from tests.fuzz.entries import fuzz_entries, other_digests, write_digests
 from tests.fuzz.worker import fuzz_worker
 
 DEFAULT_LINES = 200_000
+DEFAULT_TEXTS = 1_000_000
 SHOWN_FAULTS = 20
 
 
@@ -52,10 +58,24 @@ def _shown(reports: Iterator[ShardReport]) -> Iterator[ShardReport]:
         yield report
 
 
+def fuzz_texts(args: argparse.Namespace) -> list[str]:
+    """Compare entries with those of the definition, and with those of another version; return the differences."""
+    begun = time.monotonic()
+    reports = fuzz_entries(args.texts, args.seed, args.first_shard, args.jobs)
+    say(f"{sum(report.texts for report in reports):,} texts, {time.monotonic() - begun:.0f} s")
+    if args.write_digests:
+        write_digests(args.write_digests, reports)
+    others = other_digests(args.same_digests, reports) if args.same_digests else []
+    return [*(fault for report in reports for fault in report.faults), *others]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     for name in ("--lines", "--records", "--worker", "--first-shard"):
         parser.add_argument(name, type=int, default=0)
+    parser.add_argument("--texts", type=int, nargs="?", default=0, const=DEFAULT_TEXTS)
+    for name in ("--write-digests", "--same-digests"):
+        parser.add_argument(name, type=Path, metavar="FILE")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
@@ -65,7 +85,9 @@ def main() -> int:
     if args.worker:
         with tempfile.TemporaryDirectory() as folder:
             faults += fuzz_worker(args.worker, args.seed, Path(folder))
-    if args.lines or not (args.records or args.worker):
+    if args.texts:
+        faults += fuzz_texts(args)
+    if args.lines or not (args.records or args.worker or args.texts):
         faults += fuzzed.fuzz_lines(args.lines or DEFAULT_LINES, args.seed)
     say("\n  ".join([f"{len(faults)} faults", *faults[:SHOWN_FAULTS]]))
     return 1 if faults else 0
