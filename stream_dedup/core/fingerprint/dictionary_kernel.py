@@ -14,7 +14,7 @@ from numba import int64, uint8, uint16
 
 from stream_dedup.core.arrays import I64, U8, U16
 from stream_dedup.core.fingerprint.hashing import SPREAD
-from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
+from stream_dedup.core.kernel import compiled, inlined, prefetch, read, several, whole, written
 
 HAN_BEGIN, HAN_END = 0x4E00, 0x9FD6
 """The ideographs that words of the dictionary have: the first, and the one after the last."""
@@ -30,11 +30,21 @@ _THREE_BYTES, _FOUR_BYTES = 0xE0, 0xF0
 
 
 @inlined
+def _first_slot(edges: I64, key: int) -> int:
+    return whole(np.uint64(key) * SPREAD >> np.uint64(40)) & len(edges) - 1
+
+
+@inlined
+def request_edge(edges: I64, address: int, first: int, second: int) -> None:
+    """Request the slot of the edge from a first character without waiting; ``address`` is that of the edges."""
+    prefetch(address + 8 * _first_slot(edges, first + 1 << CHARACTER_BITS | second))
+
+
+@inlined
 def slot_of(edges: I64, node: int, character: int) -> int:
     """Return the slot of an edge, or of the free slot where it belongs, less ``len(edges)``."""
     key = node << CHARACTER_BITS | character
-    last = len(edges) - 1
-    slot = whole(np.uint64(key) * SPREAD >> np.uint64(40)) & last
+    slot, last = _first_slot(edges, key), len(edges) - 1
     while edges[slot] != 0:
         if edges[slot] >> WORD_VALUE_BITS == key:
             return slot

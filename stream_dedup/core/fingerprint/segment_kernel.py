@@ -15,12 +15,14 @@ from typing import Any
 from numba import float64, int32, int64, uint8, uint32
 
 from stream_dedup.core.arrays import F64, I32, I64, U8, U32
-from stream_dedup.core.fingerprint.dictionary_kernel import DEEP, HAN_BEGIN, WORD_VALUE_MASK, slot_of
+from stream_dedup.core.fingerprint.dictionary_kernel import DEEP, HAN_BEGIN, WORD_VALUE_MASK, request_edge, slot_of
 from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
 
 BEGIN, END, MIDDLE, SINGLE = range(4)
 """States, in the order in which jieba prefers the later of two that are equally probable."""
 STATES = 4
+_AHEAD = 6
+"""Characters ahead for which edges are requested: the table of edges is larger than the level-2 cache."""
 
 DICTIONARY = several(
     read(int64), read(int64), read(float64), float64, read(float64), read(float64, 2), read(float64, 2)
@@ -39,7 +41,10 @@ def _route(run: U32, dictionary: Any, sums: F64, ends: I32) -> None:  # noqa: AN
     """
     first, edges, logs, log_total, _, _, _ = dictionary
     sums[len(run)] = 0.0
+    address = edges.ctypes.data
     for at in range(len(run) - 1, -1, -1):
+        if at >= _AHEAD:
+            request_edge(edges, address, whole(run[at - _AHEAD]) - HAN_BEGIN, whole(run[at - _AHEAD + 1]) - HAN_BEGIN)
         character = whole(run[at]) - HAN_BEGIN
         value, node, end = first[character], character + 1, at + 1
         best, chosen = 0.0, 0

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import I32, I64, U8, U16, U32
+from stream_dedup.core.arrays import I32, I64, U8, U32
 from stream_dedup.core.fingerprint import grams_kernel, short_kernel, tricks_kernel
 from stream_dedup.core.fingerprint.cleaning import Cleaner
 from stream_dedup.core.fingerprint.features import is_word
@@ -47,13 +47,12 @@ from stream_dedup.core.fingerprint.weights import MAX_COUNT, Sums, gram_idf, tha
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import Features, FingerprintSettings
 from stream_dedup.core.text import clean
-from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST, normalise
+from stream_dedup.core.text.normalise import normalise
 
 MAX_CHARACTERS = 1 << 16
 """Most characters in a batch: the arrays of one step then fit the level-2 cache."""
 
 _ADDRESS = ord(clean.TOKENS["url"])
-_FIRST_TOKEN, _LAST_TOKEN = ord(min(clean.TOKENS.values())), ord(max(clean.TOKENS.values()))
 _NO_LIMIT = 1 << 62
 _EXACT_IS = {"letters": short_kernel.LETTERS, "characters": short_kernel.ALL}
 _SKETCHED_ARE = {"letters": short_kernel.LETTERS_FIRST, "characters": short_kernel.VISIBLE}
@@ -294,14 +293,7 @@ def _split(letters: Letters) -> list[str]:
 
 def _may_have_forms(normalised: Spans, rows: NDArray[np.intp]) -> dict[int, str]:
     """Return those of the texts in these rows that have a digit, and not surely too many letters to have a form."""
-    points = normalised.points
-    kinds: U16 = code_point_tables().kinds.take(points, mode="clip")
-    ideograph = (points >= ord(HAN_FIRST)) & (points <= ord(HAN_LAST))
-    token = (points >= _FIRST_TOKEN) & (points <= _LAST_TOKEN)
-    begins, ends = normalised.spans[rows].T
-    digits, letters = (
-        counts[ends] - counts[begins]
-        for each in (kinds & Kind.DECIMAL != 0, ((kinds & Kind.LETTER != 0) | ideograph) & ~token)
-        for counts in (np.concatenate(([0], np.cumsum(each))),)
-    )
+    letters, digits = np.empty((2, len(rows)), np.int64)
+    kinds = code_point_tables().kinds
+    short_kernel.count_letters(*normalised, rows.astype(np.int64), kinds, (letters, digits))
     return {row: normalised.text(row) for row in rows[(digits > 0) & (letters <= MOST_LETTERS)].tolist()}

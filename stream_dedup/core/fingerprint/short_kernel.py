@@ -28,6 +28,7 @@ VISIBLE, LETTERS_FIRST, LETTERS, ALL = range(4)
 
 _CLOSER = Raw.CLOSER
 _LETTER, _SINGLE, _MARK = Kind.LETTER, Kind.SINGLE, Kind.MARK
+_WORD, _DECIMAL = Kind.WORD, Kind.DECIMAL
 _FIRST_HAN, _LAST_HAN = ord(HAN_FIRST), ord(HAN_LAST)
 _SPACE = ord(" ")
 _FIRST_TOKEN, _LAST_TOKEN = ord(min(clean.TOKENS.values())), ord(max(clean.TOKENS.values()))
@@ -110,6 +111,20 @@ def find_units(points: U32, texts: I64, kinds: U16, found: Any) -> int:  # noqa:
         letters[text] = known - tokens
         spans[text, 0], spans[text, 1] = begin, units
     return units
+
+
+@compiled(int64, read(uint32), read(int64, 2), read(int64), read(uint16), several(written(int64), written(int64)))
+def count_letters(points: U32, texts: I64, rows: I64, kinds: U16, found: Any) -> int:  # noqa: ANN401
+    """Count letters and digits without tokens, and the digits of these, of the texts in these rows; return how many."""
+    letters, digits = found
+    for number in range(len(rows)):
+        row, known, decimals = rows[number], 0, 0
+        for at in range(texts[row, 0], texts[row, 1]):
+            kind = _kind_of(whole(points[at]), kinds)
+            known += kind & _WORD != 0 and not _FIRST_TOKEN <= points[at] <= _LAST_TOKEN
+            decimals += kind & _DECIMAL != 0
+        letters[number], digits[number] = known, decimals
+    return len(rows)
 
 
 @compiled(int64, read(uint32), read(int64, 2), read(uint8), read(uint16), several(written(uint32), written(int64)))
