@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U8, U16, U32
 from stream_dedup.core.fingerprint.features import SINGLES
+from stream_dedup.core.fingerprint.form import GRAMMAR
 from stream_dedup.core.text import spam
 from stream_dedup.core.text.normalise import marks, nfkc_casefold
 from stream_dedup.core.text.unicode14 import unassigned
@@ -66,6 +67,8 @@ class Kind:
     """Letters that look like others, and digits that are not ASCII: steps against spam know them one by one."""
     WORD = 1024
     """A letter or digit of any script."""
+    GRAMMAR = 2048
+    """An ideograph that is a word of grammar."""
 
 
 class CodePointTables(NamedTuple):
@@ -108,6 +111,7 @@ def _kinds() -> U16:
         (Kind.APART, _where(f"[{spam.UNIT}]")),
         (Kind.SEPARATOR, _where(f"[{spam.SEPARATOR}]")),
         (Kind.WORD, _where(r"[^\W_]")),
+        (Kind.GRAMMAR, list(map(ord, GRAMMAR))),
         (Kind.LATIN, _where("[a-z]")),
         (Kind.LEET, _where("[0-9@$]")),
         (Kind.DECIMAL, _where(r"\d")),

@@ -155,7 +155,7 @@ class ShortFingerprinter:
             dict(zip(exact.tolist(), self._exact(done, exact, defined), strict=True)),
             self._sums(units._replace(spans=units.spans[short])),
             self._sketched(every, short, kept, defined),
-            _may_have_forms(normalised, short) if self._settings.form else {},
+            _for_forms(normalised, short) if self._settings.form else {},
         )
 
     def _normalised(self, texts: Sequence[str]) -> tuple[Spans, dict[int, int], list[int]]:
@@ -291,9 +291,11 @@ def _split(letters: Letters) -> list[str]:
     return [whole[begin:end] for begin, end in pairwise([0, *ends])]
 
 
-def _may_have_forms(normalised: Spans, rows: NDArray[np.intp]) -> dict[int, str]:
-    """Return those of the texts in these rows that have a digit, and not surely too many letters to have a form."""
-    letters, digits = np.empty((2, len(rows)), np.int64)
+def _for_forms(normalised: Spans, rows: NDArray[np.intp]) -> dict[int, str]:
+    """Return what the forms of the texts in these rows are made of; nothing of texts that surely have none."""
+    own = np.ascontiguousarray(normalised.spans[rows])
+    parts, spans = np.empty(int((own[:, 1] - own[:, 0]).sum()), np.uint32), np.empty_like(own)
     kinds = code_point_tables().kinds
-    short_kernel.count_letters(*normalised, rows.astype(np.int64), kinds, (letters, digits))
-    return {row: normalised.text(row) for row in rows[(digits > 0) & (letters <= MOST_LETTERS)].tolist()}
+    short_kernel.shorten_for_forms(normalised.points, own, kinds, MOST_LETTERS, (parts, spans))
+    shortened = Spans(parts, spans)
+    return {row: shortened.text(at) for at, row in enumerate(rows.tolist()) if spans[at, 0] < spans[at, 1]}

@@ -28,7 +28,7 @@ VISIBLE, LETTERS_FIRST, LETTERS, ALL = range(4)
 
 _CLOSER = Raw.CLOSER
 _LETTER, _SINGLE, _MARK = Kind.LETTER, Kind.SINGLE, Kind.MARK
-_WORD, _DECIMAL = Kind.WORD, Kind.DECIMAL
+_WORD, _DECIMAL, _GRAMMAR = Kind.WORD, Kind.DECIMAL, Kind.GRAMMAR
 _FIRST_HAN, _LAST_HAN = ord(HAN_FIRST), ord(HAN_LAST)
 _SPACE = ord(" ")
 _FIRST_TOKEN, _LAST_TOKEN = ord(min(clean.TOKENS.values())), ord(max(clean.TOKENS.values()))
@@ -113,18 +113,37 @@ def find_units(points: U32, texts: I64, kinds: U16, found: Any) -> int:  # noqa:
     return units
 
 
-@compiled(int64, read(uint32), read(int64, 2), read(int64), read(uint16), several(written(int64), written(int64)))
-def count_letters(points: U32, texts: I64, rows: I64, kinds: U16, found: Any) -> int:  # noqa: ANN401
-    """Count letters and digits without tokens, and the digits of these, of the texts in these rows; return how many."""
-    letters, digits = found
-    for number in range(len(rows)):
-        row, known, decimals = rows[number], 0, 0
-        for at in range(texts[row, 0], texts[row, 1]):
-            kind = _kind_of(whole(points[at]), kinds)
-            known += kind & _WORD != 0 and not _FIRST_TOKEN <= points[at] <= _LAST_TOKEN
-            decimals += kind & _DECIMAL != 0
-        letters[number], digits[number] = known, decimals
-    return len(rows)
+@compiled(int64, read(uint32), read(int64, 2), read(uint16), int64, several(written(uint32), written(int64, 2)))
+def shorten_for_forms(points: U32, texts: I64, kinds: U16, most: int, found: Any) -> int:  # noqa: ANN401
+    """Copy of each text what its form is made of, separated by spaces; return how many code points there are.
+
+    Nothing of texts that have no form: without digits, or with more than ``most`` letters. ``found`` gets begin and end
+    of each, and has room for all characters. A text with characters beyond the tables is copied whole.
+    """
+    parts, spans = found
+    size = 0
+    for text in range(len(texts)):
+        start, letters, digits, within, known = size, 0, 0, False, True
+        for at in range(texts[text, 0], texts[text, 1]):
+            point = whole(points[at])
+            kind = _kind_of(point, kinds)
+            known = known and point < len(kinds) - 1
+            letters += kind & _WORD != 0 and not _FIRST_TOKEN <= point <= _LAST_TOKEN
+            digits += kind & _DECIMAL != 0
+            if kind & _GRAMMAR or (kind & _WORD and not is_han(point)):
+                parts[size] = point
+                size, within = size + 1, True
+            elif within:
+                parts[size] = _SPACE
+                size, within = size + 1, False
+        if not known or digits == 0 or letters > most:
+            size = start
+        if not known:
+            for at in range(texts[text, 0], texts[text, 1]):
+                parts[size] = points[at]
+                size += 1
+        spans[text, 0], spans[text, 1] = start, size
+    return size
 
 
 @compiled(int64, read(uint32), read(int64, 2), read(uint8), read(uint16), several(written(uint32), written(int64)))
