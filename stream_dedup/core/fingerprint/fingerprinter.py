@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.fingerprint import simhash
-from stream_dedup.core.fingerprint.form import NO_FORM, form_of, packed
+from stream_dedup.core.fingerprint.form import NO_FORM, Form, form_of, packed
 from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.fingerprint.mixing import WHOLE, factor
 from stream_dedup.core.fingerprint.reader import Counted, Reader
@@ -197,7 +197,9 @@ class Fingerprinter:
             long = self._weighers[Status.LONG].sums([one.long for one in own])
             short = self._weighers[Status.SHORT].sums([one.short for one in own])
             self._fill(made, featured, _mixed(long, short, [one.share for one in own]))
-            self._fill_sketches(made, featured, Letters.of([one.sketched for one in own]), [one.formed for one in own])
+            self._fill_sketches(
+                made, featured, Letters.of([one.sketched for one in own]), [form_of(one.formed) for one in own]
+            )
 
     def _read_quickly(self, quick: ShortFingerprinter, texts: Sequence[Text], made: Fingerprints) -> list[int]:
         """Fill in the rows that the batch reader of short text can read; return the deferred rows."""
@@ -211,7 +213,7 @@ class Fingerprinter:
             own = np.array(rows)[short]
             self._fill(made, own, found.sums)
             self._fill_exact(made, {rows[at]: text for at, text in found.exact.items()})
-            self._fill_sketches(made, own, found.letters, _formed(found, short))
+            self._fill_sketches(made, own, found.letters, _forms_of(found, short))
         return deferred
 
     def _read_long(
@@ -225,7 +227,7 @@ class Fingerprinter:
         made.statuses[every[surely]] = Status.FEATURELESS
         made.statuses[every[certain]] = Status.LONG
         self._fill(made, every[certain], found.sums.where(certain))
-        self._fill_sketches(made, every[certain], found.letters.where(certain), [""] * int(certain.sum()))
+        self._fill_sketches(made, every[certain], found.letters.where(certain), [NO_FORM] * int(certain.sum()))
         if len(others) and self._beside is not None:
             plain = list(compress((one for one, *_ in fields), ~surely))
             others = others[self._read_between(self._beside, plain, others, found.where(~surely), made)]
@@ -251,7 +253,7 @@ class Fingerprinter:
             sums = _mixed(long.sums.where(own), short.sums.where(kept), shares[own].tolist())
             self._fill(made, rows[own], sums)
             letters = short.letters.where(kept) if self._settings.sketch else short.letters
-            self._fill_sketches(made, rows[own], letters, _formed(short, np.flatnonzero(mixed)))
+            self._fill_sketches(made, rows[own], letters, _forms_of(short, np.flatnonzero(mixed)))
         return left
 
     def _fill(self, made: Fingerprints, rows: Sequence[int] | Numbers, sums: Sums) -> None:
@@ -265,7 +267,7 @@ class Fingerprinter:
             made.margins[row] = 0xFF
 
     def _fill_sketches(
-        self, made: Fingerprints, rows: Sequence[int] | Numbers, sketched: Letters, formed: list[str]
+        self, made: Fingerprints, rows: Sequence[int] | Numbers, sketched: Letters, forms: list[Form]
     ) -> None:
         """Fill in the sketches of these rows, which end with the forms."""
         size = self._sketcher.size
@@ -273,7 +275,7 @@ class Fingerprinter:
             return
         made.sketches[rows, :size] = self._sketcher.of_points(*sketched)
         if self._settings.form:
-            made.sketches[rows, size:] = packed(map(form_of, formed), self._settings.seed)
+            made.sketches[rows, size:] = packed(forms, self._settings.seed)
 
     def _blank(self, n: int) -> Fingerprints:
         return Fingerprints(
@@ -300,7 +302,7 @@ class Fingerprinter:
         made, form = self._blank(1), NO_FORM
         if status in _BY_FEATURES:
             form = form_of(counted.formed)
-            self._fill_sketches(made, [0], Letters.of([counted.sketched]), [counted.formed])
+            self._fill_sketches(made, [0], Letters.of([counted.sketched]), [form])
         whole, sketch = sums.astype(np.int64), made.sketches[0].tobytes()
         return Explained(status, _readable(compared), named, whole, signature, margins, sketch, *form)
 
@@ -328,9 +330,9 @@ def _short_fingerprinter(settings: FingerprintSettings) -> ShortFingerprinter | 
     return ShortFingerprinter(settings)
 
 
-def _formed(found: ShortTexts, rows: Numbers) -> list[str]:
-    """Return what the forms of these texts are made of."""
-    return [found.formed.get(row, "") for row in rows.tolist()]
+def _forms_of(found: ShortTexts, rows: Numbers) -> list[Form]:
+    """Return the forms of these texts."""
+    return [found.forms.get(row, NO_FORM) for row in rows.tolist()]
 
 
 def _mixed(long: Sums, short: Sums, shares: Sequence[int]) -> Sums:

@@ -82,8 +82,13 @@ def form_of(normalised: str) -> Form:
     numbers = _NO_DIGITS.sub("", normalised)
     if not numbers or _has_more_letters(normalised):
         return NO_FORM
-    words = _words_of_grammar()
-    frame = [word for word in _WORD.findall(normalised) if word in words]
+    return form_from(_WORD.findall(normalised), numbers)
+
+
+def form_from(words: Iterable[str], numbers: str) -> Form:
+    """Return the form of a text with these words, some of which may be words of grammar, and these digits."""
+    known = _words_of_grammar()
+    frame = [word for word in words if word in known]
     return Form(" ".join(frame), numbers) if len(frame) >= LEAST_FRAME else NO_FORM
 
 

@@ -28,7 +28,7 @@ from stream_dedup.core.arrays import I32, I64, U8, U32
 from stream_dedup.core.fingerprint import grams_kernel, short_kernel, tricks_kernel
 from stream_dedup.core.fingerprint.cleaning import Cleaner
 from stream_dedup.core.fingerprint.features import is_word
-from stream_dedup.core.fingerprint.form import MOST_LETTERS
+from stream_dedup.core.fingerprint.form import MOST_LETTERS, Form, form_from, form_of
 from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.fingerprint.keys_kernel import random_seed
 from stream_dedup.core.fingerprint.mixing import mixing_begin
@@ -70,8 +70,8 @@ class ShortTexts(NamedTuple):
     """Sums of the texts that are short, in order."""
     letters: Letters
     """What their sketches are made of; nothing if the scheme has no sketch."""
-    formed: Mapping[int, str] = MappingProxyType({})
-    """What forms are made of, by row, of the texts that may have one; none if the scheme has no forms."""
+    forms: Mapping[int, Form] = MappingProxyType({})
+    """Forms by row, without those of texts that surely have none; empty if the scheme has no forms."""
 
 
 class Units(NamedTuple):
@@ -155,7 +155,7 @@ class ShortFingerprinter:
             dict(zip(exact.tolist(), self._exact(done, exact, defined), strict=True)),
             self._sums(units._replace(spans=units.spans[short])),
             self._sketched(every, short, kept, defined),
-            _for_forms(normalised, short) if self._settings.form else {},
+            _forms(normalised, short) if self._settings.form else {},
         )
 
     def _normalised(self, texts: Sequence[str]) -> tuple[Spans, dict[int, int], list[int]]:
@@ -291,11 +291,15 @@ def _split(letters: Letters) -> list[str]:
     return [whole[begin:end] for begin, end in pairwise([0, *ends])]
 
 
-def _for_forms(normalised: Spans, rows: NDArray[np.intp]) -> dict[int, str]:
-    """Return what the forms of the texts in these rows are made of; nothing of texts that surely have none."""
-    own = np.ascontiguousarray(normalised.spans[rows])
-    parts, spans = np.empty(int((own[:, 1] - own[:, 0]).sum()), np.uint32), np.empty_like(own)
-    kinds = code_point_tables().kinds
-    short_kernel.shorten_for_forms(normalised.points, own, kinds, MOST_LETTERS, (parts, spans))
-    shortened = Spans(parts, spans)
-    return {row: shortened.text(at) for at, row in enumerate(rows.tolist()) if spans[at, 0] < spans[at, 1]}
+def _forms(normalised: Spans, rows: NDArray[np.intp]) -> dict[int, Form]:
+    """Return the forms of the texts in these rows; those that surely have none are left out."""
+    own, characters = np.ascontiguousarray(normalised.spans[rows]), int(normalised.sizes[rows].sum())
+    words, digits = np.empty(2 * characters + 1, np.uint32), np.empty(characters + 1, np.uint32)
+    spans, left = np.empty((len(rows), 4), np.int64), np.empty(len(rows), np.bool_)
+    found = (words, digits, spans, left)
+    short_kernel.find_forms(normalised.points, own, code_point_tables().kinds, MOST_LETTERS, found)
+    forms = {row: form_of(normalised.text(row)) for row in rows[left].tolist()}
+    for at in np.flatnonzero(spans[:, 0] < spans[:, 1]).tolist():
+        begin, end, first, last = spans[at].tolist()
+        forms[int(rows[at])] = form_from(text_of(words[begin:end]).split(), text_of(digits[first:last]))
+    return forms

@@ -11,6 +11,7 @@ from typing import Any
 from numba import boolean, int32, int64, uint8, uint16, uint32
 
 from stream_dedup.core.arrays import I64, U8, U16, U32
+from stream_dedup.core.fingerprint.form import SHORTEST_WORD
 from stream_dedup.core.fingerprint.points import Kind, Raw
 from stream_dedup.core.fingerprint.reader import SYMBOLS
 from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
@@ -23,6 +24,8 @@ NORMALISED = several(written(uint32), written(int64, 2), written(boolean))
 """Type of code points, begin and end of each text, and which texts are left to the definition."""
 FOUND_UNITS = several(written(int32), written(int32), written(int64, 2), written(int64), written(boolean))
 """Type of starts and sizes of units, begin and end of those of each text, its letters, and which texts are left."""
+FOUND_FORMS = several(written(uint32), written(uint32), written(int64, 2), written(boolean))
+"""Type of words, digits, begin and end of the words and then of the digits of each text, and which texts are left."""
 VISIBLE, LETTERS_FIRST, LETTERS, ALL = range(4)
 """Which characters of a text are copied: all but spaces, its letters with the ideographs first, its letters, or all."""
 
@@ -113,37 +116,43 @@ def find_units(points: U32, texts: I64, kinds: U16, found: Any) -> int:  # noqa:
     return units
 
 
-@compiled(int64, read(uint32), read(int64, 2), read(uint16), int64, several(written(uint32), written(int64, 2)))
-def shorten_for_forms(points: U32, texts: I64, kinds: U16, most: int, found: Any) -> int:  # noqa: ANN401
-    """Copy of each text what its form is made of, separated by spaces; return how many code points there are.
+@compiled(int64, read(uint32), read(int64, 2), read(uint16), int64, FOUND_FORMS)
+def find_forms(points: U32, texts: I64, kinds: U16, most: int, found: Any) -> int:  # noqa: ANN401
+    """Copy of each text what may be words of grammar, separated by spaces, and its digits; return how many texts.
 
-    Nothing of texts that have no form: without digits, or with more than ``most`` letters. ``found`` gets begin and end
-    of each, and has room for all characters. A text with characters beyond the tables is copied whole.
+    Nothing of a text without digits, with more than ``most`` letters, or with a character beyond the tables, which is
+    left to the definition. ``found`` has room for twice as many words and as many digits as there are characters.
     """
-    parts, spans = found
-    size = 0
+    words, digits, spans, left = found
+    size, decimals = 0, 0
     for text in range(len(texts)):
-        start, letters, digits, within, known = size, 0, 0, False, True
+        start, first, letters, run = size, decimals, 0, 0
+        left[text] = False
         for at in range(texts[text, 0], texts[text, 1]):
             point = whole(points[at])
             kind = _kind_of(point, kinds)
-            known = known and point < len(kinds) - 1
+            left[text] = left[text] or point >= len(kinds) - 1
             letters += kind & _WORD != 0 and not _FIRST_TOKEN <= point <= _LAST_TOKEN
-            digits += kind & _DECIMAL != 0
-            if kind & _GRAMMAR or (kind & _WORD and not is_han(point)):
-                parts[size] = point
-                size, within = size + 1, True
-            elif within:
-                parts[size] = _SPACE
-                size, within = size + 1, False
-        if not known or digits == 0 or letters > most:
-            size = start
-        if not known:
-            for at in range(texts[text, 0], texts[text, 1]):
-                parts[size] = points[at]
+            digits[decimals] = point
+            decimals += kind & _DECIMAL != 0
+            if kind & _WORD and not kind & _DECIMAL and not is_han(point):
+                words[size] = point
+                size, run = size + 1, run + 1
+                continue
+            if run >= SHORTEST_WORD:
+                words[size] = _SPACE
                 size += 1
-        spans[text, 0], spans[text, 1] = start, size
-    return size
+            elif run:
+                size -= run
+            run = 0
+            if kind & _GRAMMAR:
+                words[size], words[size + 1] = point, _SPACE
+                size += 2
+        size -= run if run < SHORTEST_WORD else 0
+        if left[text] or letters > most or decimals == first:
+            size, decimals = start, first
+        spans[text, 0], spans[text, 1], spans[text, 2], spans[text, 3] = start, size, first, decimals
+    return len(texts)
 
 
 @compiled(int64, read(uint32), read(int64, 2), read(uint8), read(uint16), several(written(uint32), written(int64)))

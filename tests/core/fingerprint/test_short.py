@@ -15,7 +15,7 @@ from stream_dedup.core.fingerprint import short as module
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.fingerprint.features import grams_of
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
-from stream_dedup.core.fingerprint.form import form_of
+from stream_dedup.core.fingerprint.form import NO_FORM, form_of
 from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.fingerprint.points import MOST_TIMES, SIZE, Kind, Raw, code_point_tables
 from stream_dedup.core.fingerprint.reader import Reader, before_tricks, normalise_short
@@ -92,7 +92,7 @@ def assert_same_counts(settings: FingerprintSettings, texts: list[str]) -> None:
             assert (text, sums.sums.tolist()) == (text, expected.sums.tolist())
             assert (text, sums.squares.tolist()) == (text, expected.squares.tolist())
             assert (text, letters[row]) == (text, counted.sketched)
-            assert (text, form_of(found.formed.get(row, ""))) == (text, form_of(counted.formed))
+            assert (text, found.forms.get(row, NO_FORM)) == (text, form_of(counted.formed))
 
 
 def assert_same(settings: FingerprintSettings, texts: list[str]) -> None:
