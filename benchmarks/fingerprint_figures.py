@@ -1,4 +1,4 @@
-"""The figures of ``benchmarks.fingerprint``: as lines of JSON, tables and a picture, and of two versions side by side."""
+"""The figures of ``benchmarks.fingerprint``: as lines of JSON, as tables, as a picture, and of two versions."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def compare(before: Sequence[Timed], after: Sequence[Timed], peer: str) -> list[
 
 
 def draw(figures: Sequence[Timed], peer: str, kinds: Sequence[str], path: Path = PICTURE) -> Path:
-    """Draw microseconds a character over length for these kinds of text, and the ratios to the peer of the other ones."""
+    """Draw microseconds a character over length for these kinds of text, and the ratios to the peer of all others."""
     import matplotlib as mpl  # noqa: PLC0415 - takes long to load
     from matplotlib.figure import Figure as Picture  # noqa: PLC0415 - as above
 

@@ -15,6 +15,7 @@ import rensa
 import rjieba
 from datasketch import MinHash
 
+from benchmarks.fingerprint_shingles import SHINGLE, VALUES, shingles
 from benchmarks.turns import Work, in_chunks
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.scheme import FingerprintSettings
@@ -24,15 +25,8 @@ with warnings.catch_warnings():
     import jieba
     from simhash import Simhash
 
-VALUES, SHINGLE = 128, 5
-"""Of MinHash: its values, and the characters of a shingle."""
 RENSA = f"rensa RMinHash, {VALUES} values"
 """The fastest peer, which ratios are taken to."""
-
-
-def shingles(text: str) -> list[str]:
-    """Return every five neighbouring characters."""
-    return [text[at : at + SHINGLE] for at in range(max(1, len(text) - SHINGLE + 1))]
 
 
 def minhash_peers() -> dict[str, Work]:

@@ -64,7 +64,8 @@ def paragraphs() -> list[str]:
 
 def passages(pieces: Sequence[str], characters: int, limit: int, between: str = "\n") -> list[str]:
     """Texts of exactly so many characters, ``limit`` of them, each from other pieces while these last."""
-    texts, at = [], 0
+    texts: list[str] = []
+    at = 0
     while len(texts) < limit:
         parts, size = [], 0
         while size < characters:
