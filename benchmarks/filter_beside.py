@@ -3,7 +3,8 @@
     python -m benchmarks.filter_beside [--sizes 10000,100000] [--turns R] [--datasketch N]
 
 The texts are short news of 500 characters, made of the sentences of real articles (``made_news``); one in five is a
-copy of an earlier one with one sentence edited or dropped, or with a header. Each way is a process of its own, in turns:
+copy of an earlier one with one sentence edited or dropped, or with a header. Each way is a process of its own, in
+turns:
 
 * **filter**: profile article, one process, as it comes.
 * **rensa**: ``filter_loops``: RMinHash of 128 values of five neighbouring characters, RMinHashLSH with 16 bands,

@@ -5,8 +5,8 @@
 
 In one run, on the same texts, taking turns, by processor time:
 
-* **profile NAME**: what a worker's process does with a decoded text: signature of 256 bits, margins, sketch. Articles are
-  also read with a table of words that is empty when the turn begins, comments with nothing met before.
+* **profile NAME**: what a worker's process does with a decoded text: signature of 256 bits, margins, sketch. Articles
+  are also read with a table of words that is empty when the turn begins, comments with nothing met before.
 * **rensa**, **datasketch**: MinHash of 128 values, of the set of every five neighbouring characters, which Python
   makes: what this alone takes has a row of its own. The fastest peer is rensa's RMinHash; ratios are to it.
 * **rjieba.cut**, **jieba.cut**: the Chinese texts cut as they are, nothing else done; **segmenter jieba**: the
