@@ -1,162 +1,143 @@
-"""Text to log entry (normalise to margins), one process, beside segmenting alone and the simhash package.
+"""Text to log entry (normalise to margins), one process, beside MinHash, the simhash package and segmenting.
 
-    python -m benchmarks.fingerprint [--articles N] [--comments N] [--repetitions R]
+    python -m benchmarks.fingerprint [--texts N] [--comments N] [--turns R] [--sweep [--picture]]
+        [--jsonl FILE] [--compare BEFORE AFTER]
 
-In one run, on the same texts, taking turns:
+In one run, on the same texts, taking turns, by processor time:
 
-* **rjieba.cut**: the floor. The texts cut as they are, nothing else done.
-* **stream-dedup**: what a worker's process does with a decoded text: signature of 256 bits and margins, by each
-  profile; by the article profile once more with a table of words that is empty when the turn begins.
-* **jieba.cut**: what the reference segmenter takes.
-* **jieba + simhash package**: what one writes without this program: words by jieba, weights by term
-  frequency, a value of 64 bits. The package gets its weights as floats: version 2.1.2 raises with whole ones
-  on long texts under NumPy 2.
+* **profile NAME**: what a worker's process does with a decoded text: signature of 256 bits, margins, sketch. Articles
+  are also read with a table of words that is empty when the turn begins, comments with nothing met before.
+* **rensa**, **datasketch**: MinHash of 128 values, of the set of every five neighbouring characters, which Python
+  makes: what this alone takes has a row of its own. The fastest peer is rensa's RMinHash; ratios are to it.
+* **rjieba.cut**, **jieba.cut**: the Chinese texts cut as they are, nothing else done; **segmenter jieba**: the
+  profile with the reference segmenter.
+* **simhash package**: a value of 64 bits of the same characters; with **jieba** what one writes without this program:
+  words, weights by term frequency, a value of 64 bits.
 
-Then, on comments:
+The points: Chinese news of 2,000 and 1,000 characters (paragraphs of prose of the articles, joined and cut to length),
+Chinese articles as they are, English articles, comments of 76 and of 126 characters on the mean.
 
-* **stream-dedup** by the profile of comments, and once more without anything met before.
-* **rensa**, **datasketch**: MinHash of 128 values, of the set of every three neighbouring characters.
-* **simhash package**: a value of 64 bits of the same, as its documentation shows.
+``--sweep`` measures over length and script (``fingerprint_sweep``) and prints a table; ``--picture`` also draws
+docs/images/fingerprint-length.svg. ``--jsonl`` keeps the figures; ``--compare`` prints two such files, of two
+versions of the program, side by side, with the ratio at each point, and the points that got slower.
 
-A figure is the median over the repetitions; a ratio is the median of the ratios to the first
-contender in the same repetition.
+A figure is the median over the turns; a ratio is the median of the ratios in the same turn.
 """
 
 from __future__ import annotations
 
 import argparse
-import logging
 import platform
-import warnings
-from collections import Counter
-from collections.abc import Callable, Sequence
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import replace
-from statistics import median
+from pathlib import Path
 
-import rensa
-import rjieba
-from datasketch import MinHash
-
-from benchmarks.texts import articles, comments, described
-from benchmarks.turns import Work, in_chunks, microseconds
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from benchmarks.fingerprint_figures import (
+    Timed,
+    compare,
+    draw,
+    print_point,
+    print_sweep,
+    read_figures,
+    timed,
+    write_figures,
+)
+from benchmarks.fingerprint_peers import (
+    RENSA,
+    cold,
+    minhash_peers,
+    package_peers,
+    segmenting_floor,
+    segmenting_peers,
+    warm,
+)
+from benchmarks.fingerprint_sweep import KINDS, sweep
+from benchmarks.texts import articles, comments_about, described, english_articles, news
+from benchmarks.turns import Work, microseconds
 from stream_dedup.core.profiles import PROFILES
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import jieba
-    from simhash import Simhash
-
-
-VALUES, SHINGLE = 128, 3
-"""Of MinHash: its values, and the characters of a shingle."""
+CHARACTERS, FEWER_CHARACTERS = 2_000, 1_000
+"""Of Chinese news: some 6 and 3 kB."""
+COMMENT_CHARACTERS, MORE_CHARACTERS = 76, 126
+SHOWN = 5
+"""Points that are named as the least and the most changed."""
 
 
 def main() -> None:
     options = _options()
-    print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, one process\n")
-    texts = articles(options.articles)
-    print(f"{len(texts)} {described()}, {_mean_bytes(texts):,.0f} bytes each; {options.repetitions} repetitions\n")
-    _report(microseconds(_contenders(), texts, options.repetitions), texts)
-    texts = comments(options.comments)
-    characters = sum(map(len, texts)) / len(texts)
-    print(f"\n{len(texts)} comments of {characters:.0f} characters; {options.repetitions} repetitions\n")
-    _report(microseconds(_contenders_on_comments(), texts, options.repetitions), texts)
+    if options.compare:
+        before, after = (list(read_figures(path)) for path in options.compare)
+        rows = compare(before, after, RENSA)
+        for ratio, where in dict.fromkeys((*rows[:SHOWN], *rows[-SHOWN:])):
+            print(f"{ratio:.2f}  {where}")
+        return
+    print(
+        f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, one process, processor time"
+    )
+    print(f"Chinese and English from {described()}; {options.turns} turns")
+    figures = sweep(options.turns, _say) if options.sweep else _points(options)
+    if options.sweep:
+        print_sweep(figures)
+    if options.jsonl:
+        write_figures(options.jsonl, figures)
+    if options.picture:
+        print(draw(figures, RENSA, KINDS))
 
 
-def _report(times: dict[str, list[float]], texts: Sequence[str]) -> None:
-    name, floor = next(iter(times.items()))
-    print(f"| | microseconds a text | MB/s | x {name} |\n| --- | ---: | ---: | ---: |")
-    for name, own in times.items():
-        ratio = median(mine / base for mine, base in zip(own, floor, strict=True))
-        print(f"| {name} | {median(own):,.1f} | {_mean_bytes(texts) / median(own):.1f} | {ratio:.2f} |")
+def _points(options: argparse.Namespace) -> list[Timed]:
+    """Measure each point and print its table."""
+    points: tuple[tuple[str, list[str], Callable[[], dict[str, Work]]], ...] = (
+        ("Chinese news", news(CHARACTERS, options.texts), _on_chinese),
+        ("Chinese news", news(FEWER_CHARACTERS, options.texts), _on_chinese),
+        ("Chinese articles", articles(options.texts), _on_chinese),
+        ("English articles", english_articles(options.texts), _on_articles),
+        ("comments", comments_about(COMMENT_CHARACTERS, options.comments), _on_comments),
+        ("comments", comments_about(MORE_CHARACTERS, options.comments), _on_comments),
+    )
+    figures = []
+    for point, texts, contenders in points:
+        times = microseconds(contenders(), texts, options.turns, time.process_time)
+        figures += (own := timed(point, texts, times, RENSA))
+        print_point(own, ("rjieba.cut",))
+    return figures
+
+
+def _on_chinese() -> dict[str, Work]:
+    reference = replace(PROFILES["article"].settings, segmenter="jieba")
+    return (
+        segmenting_floor() | _on_articles() | segmenting_peers() | {"profile article, segmenter jieba": warm(reference)}
+    )
+
+
+def _on_articles() -> dict[str, Work]:
+    ways = {f"profile {name}": warm(one.settings) for name, one in PROFILES.items()} | {
+        f"profile {name}, no word met before": cold(PROFILES[name].settings) for name in ("article", "simhash")
+    }
+    return ways | minhash_peers() | package_peers()
+
+
+def _on_comments() -> dict[str, Work]:
+    comment = PROFILES["comment"].settings
+    ways = {"profile comment": warm(comment), "profile comment, nothing met before": cold(comment)}
+    return ways | minhash_peers() | package_peers()
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--articles", type=int, default=500, help="texts (default 500)")
-    parser.add_argument("--comments", type=int, default=5000, help="comments (default 5000)")
-    parser.add_argument("--repetitions", type=int, default=5, help="turns of each contender (default 5)")
+    parser.add_argument("--texts", type=int, default=200, help="texts of a point (default 200)")
+    parser.add_argument("--comments", type=int, default=5000, help="comments of a point (default 5000)")
+    parser.add_argument("--turns", type=int, default=5, help="turns of each contender (default 5)")
+    parser.add_argument("--sweep", action="store_true", help="over length and script")
+    parser.add_argument("--picture", action="store_true", help="with --sweep: draw it")
+    parser.add_argument("--jsonl", type=Path, metavar="FILE", help="write the figures to this file")
+    parser.add_argument("--compare", type=Path, nargs=2, metavar=("BEFORE", "AFTER"), help="print two such files")
     return parser.parse_args()
-
-
-def _contenders() -> dict[str, Work]:
-    jieba.setLogLevel(logging.CRITICAL)
-    article = PROFILES["article"].settings
-    profiles = {
-        f"stream-dedup, profile {name}": _in_chunks(Fingerprinter(one.settings)) for name, one in PROFILES.items()
-    }
-    reference = Fingerprinter(replace(article, segmenter="jieba"))
-    return {
-        "rjieba.cut": _each(rjieba.cut),
-        **profiles,
-        "stream-dedup, profile article, no word met before": _in_chunks_anew,
-        "jieba.cut": _each(jieba.lcut),
-        "stream-dedup, profile article, segmenter jieba": _in_chunks(reference),
-        "jieba + simhash package": _each(_simhash_package),
-    }
-
-
-def _contenders_on_comments() -> dict[str, Work]:
-    comment = PROFILES["comment"].settings
-    return {
-        "stream-dedup, profile comment": _in_chunks(Fingerprinter(comment)),
-        "stream-dedup, profile comment, nothing met before": _comments_anew,
-        "rensa, MinHash of 128 values": _each(_rensa),
-        "datasketch, MinHash of 128 values": _each(_datasketch),
-        "simhash package": _each(lambda text: Simhash(_shingles(text)).value),
-    }
-
-
-def _shingles(text: str) -> list[str]:
-    """Return every three neighbouring characters."""
-    return [text[at : at + SHINGLE] for at in range(max(1, len(text) - SHINGLE + 1))]
-
-
-def _rensa(text: str) -> object:
-    made = rensa.RMinHash(num_perm=VALUES, seed=1)
-    made.update(_shingles(text))
-    return made.digest()
-
-
-def _datasketch(text: str) -> object:
-    made = MinHash(num_perm=VALUES, seed=1)
-    made.update_batch([one.encode("utf-8", "surrogatepass") for one in set(_shingles(text))])
-    return made.digest()
-
-
-def _each(work: Callable[[str], object]) -> Work:
-    def run(texts: Sequence[str]) -> None:
-        for text in texts:
-            work(text)
-
-    return run
-
-
-def _in_chunks(fingerprinter: Fingerprinter) -> Work:
-    def run(texts: Sequence[str]) -> None:
-        for chunk in in_chunks(texts):
-            fingerprinter.fingerprint(chunk)
-
-    return run
-
-
-def _in_chunks_anew(texts: Sequence[str]) -> None:
-    _in_chunks(Fingerprinter(PROFILES["article"].settings))(texts)
-
-
-def _comments_anew(texts: Sequence[str]) -> None:
-    _in_chunks(Fingerprinter(PROFILES["comment"].settings))(texts)
-
-
-def _simhash_package(text: str) -> int:
-    counts = Counter(word for word in jieba.cut(text) if not word.isspace())
-    value: int = Simhash({word: float(count) for word, count in counts.items()}).value
-    return value
-
-
-def _mean_bytes(texts: Sequence[str]) -> float:
-    return sum(len(text.encode()) for text in texts) / len(texts)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import gzip
 import json
 import os
 import random
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 SEED = 20261121
@@ -20,6 +22,11 @@ SENTENCES = (
     "Engineers traced the outage to a mislabelled power cable in the basement.",
     "The museum reopens with paintings that were never shown before.",
 )
+
+
+_PROSE = re.compile("[\u4e00-\u9fd5，。、；：？！“”（）]")
+PROSE_SHARE, PROSE_CHARACTERS = 0.8, 30
+"""Least share of ideographs and their signs in a paragraph of prose, and its least characters."""
 
 
 def articles(limit: int) -> list[str]:
@@ -49,6 +56,54 @@ def comments(limit: int) -> list[str]:
     return texts
 
 
+def paragraphs() -> list[str]:
+    """Paragraphs of the articles that are prose, as news are, no two equal: neither code nor headings nor English."""
+    every = (line for text in articles(3_000) for line in text.splitlines() if len(line) >= PROSE_CHARACTERS)
+    return [line for line in dict.fromkeys(every) if len(_PROSE.findall(line)) >= PROSE_SHARE * len(line)]
+
+
+def passages(pieces: Sequence[str], characters: int, limit: int, between: str = "\n") -> list[str]:
+    """Texts of exactly so many characters, ``limit`` of them, each from other pieces while these last."""
+    texts: list[str] = []
+    at = 0
+    while len(texts) < limit:
+        parts, size = [], 0
+        while size < characters:
+            parts.append(pieces[at % len(pieces)])
+            size += len(parts[-1]) + len(between)
+            at += 1
+        texts.append(between.join(parts)[:characters])
+    return texts
+
+
+def news(characters: int, limit: int) -> list[str]:
+    """Chinese texts of prose of so many characters."""
+    return passages(paragraphs(), characters, limit)
+
+
+def english_articles(limit: int) -> list[str]:
+    """English texts, ``limit`` of them, of some 7 kB; made ones of 7,000 characters without STREAM_DEDUP_DATA."""
+    folder = os.environ.get("STREAM_DEDUP_DATA")
+    if folder is None:
+        rng = random.Random(SEED)
+        made = [f"{rng.choice(SENTENCES[-2:])} It was number {rng.randrange(10**6)}." for _ in range(10_000)]
+        return passages(made, 7_000, limit, " ")
+    real = _read(Path(folder) / "en_revision_pairs.jsonl.gz", "new")
+    return [real[number % len(real)] for number in range(limit)]
+
+
+def comments_about(mean: int, limit: int) -> list[str]:
+    """Comments of half of so many characters and more, ``limit`` of them; those too long for this mean are left out."""
+    some = sorted((text for text in comments(25_000) if 2 * len(text) >= mean), key=len)
+    total = 0
+    for count, text in enumerate(some, 1):
+        total += len(text)
+        if total > mean * count:
+            some = some[:count]
+            break
+    return random.Random(SEED).choices(some, k=limit)
+
+
 def as_json(number: int, text: str) -> bytes:
     """Record value of one article."""
     return json.dumps({"id": f"a{number}", "text": text}, ensure_ascii=False).encode()
@@ -59,9 +114,9 @@ def described() -> str:
     return "articles of STREAM_DEDUP_DATA" if os.environ.get("STREAM_DEDUP_DATA") else "made texts"
 
 
-def _read(path: Path) -> list[str]:
+def _read(path: Path, field: str = "text") -> list[str]:
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line)["text"] for line in lines]
+        return [json.loads(line)[field] for line in lines]
 
 
 def _comment(rng: random.Random) -> str:

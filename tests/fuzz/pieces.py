@@ -19,7 +19,8 @@ ADDRESSES = (
     "a.com.cn", "a.comb", "1.cn", "a.b@c.com", "me@例子.cn", "a%+b@a-b.co.uk", "ａ＠ｂ．ｃｎ", "@张三",
     "回复@李四_1：", "a@b", "@@a", "@" + "长" * 31, "x" * 70 + "@a.cn", "tel:010-123", "mailto:a@b.cn",
     "file:///etc", "a.co\u200bm", "](http://a.cn/b)", "[a](b 'c')", '![图](x.png "t")', "](" + "x" * 1999 + ")",
-    "http://", "www.", ".com", "://", "@.", "a@-.c", "http://a.cn。b",
+    "http://", "www.", ".com", "://", "@.", "a@-.c", "http://a.cn。b", "b.org", "1.NET:80/?x", "c．ＯＲＧ", "d.com#",
+    "x-y.org.", "中.net", "e://f",
 )  # fmt: skip
 MARKUP = (
     "<p>", "</p>", "<br/>", "<BR>", "<a href='http://a.cn'>", '<a b="<">', "<img src=x>", "<!-- c -->", "<!--",

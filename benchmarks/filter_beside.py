@@ -1,0 +1,194 @@
+"""``stream-dedup filter --processes 0`` beside a plain loop over rensa's index, on files with planted copies.
+
+    python -m benchmarks.filter_beside [--sizes 10000,100000] [--turns R] [--datasketch N]
+
+The texts are short news of 500 characters, made of the sentences of real articles (``made_news``); one in five is a
+copy of an earlier one with one sentence edited or dropped, or with a header. Each way is a process of its own, in
+turns:
+
+* **filter**: profile article, one process, as it comes.
+* **rensa**: ``filter_loops``: RMinHash of 128 values of five neighbouring characters, RMinHashLSH with 16 bands,
+  candidates of an estimated Jaccard similarity of .5 and more; reads and writes the same JSON Lines by orjson.
+* **datasketch**: the same with its MinHash and MinHashLSH, at the smallest size alone.
+
+Seconds are those of the wall and of the processor, the least of the turns; without start-up: those of a call with one
+line are taken off. Memory is the most that the process had resident. *Found*: copies marked as duplicates; *of the
+right text*: with a match that is the text or another copy of it. *Confused*: other texts marked as duplicates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+
+from benchmarks.filter_loops import LOOPS
+from benchmarks.made_news import made_text
+
+SIZES = "10000,100000"
+KIB = 1024
+Command = Callable[[Path, Path], list[str]]
+
+
+class Took(NamedTuple):
+    """Seconds of one call, by the wall and by the processor, and the most resident memory, MiB."""
+
+    wall_s: float
+    processor_s: float
+    memory_mib: float
+
+
+class Truth(NamedTuple):
+    """The family of each text: the number of the text that it is a copy of, or its own; and how copies were made."""
+
+    families: list[int]
+    changes: list[str]
+
+
+def by_filter(given: Path, _marked: Path) -> list[str]:
+    """Return the command of filter, which writes to standard output."""
+    return [sys.executable, "-m", "stream_dedup", "filter", "--processes", "0", "--log-level", "warning", str(given)]
+
+
+def by_loop(name: str) -> Command:
+    """Return the command of a loop."""
+    return lambda given, marked: [sys.executable, "-m", "benchmarks.filter_loops", name, str(given), str(marked)]
+
+
+def write_texts(path: Path, size: int) -> Truth:
+    """Write the texts of a run."""
+    truth = Truth([], [])
+    with path.open("wb") as lines:
+        for number in range(size):
+            made = made_text(number)
+            lines.write(orjson.dumps({"id": str(number), "text": made.text}) + b"\n")
+            truth.families.append(number if made.origin is None else made.origin)
+            truth.changes.append(made.change)
+    return truth
+
+
+def call(command: Command, given: Path, marked: Path) -> Took:
+    """Run one way in a process of its own."""
+    arguments = command(given, marked)
+    begun = time.monotonic()
+    with (marked if command is by_filter else Path(os.devnull)).open("wb") as out:
+        process = subprocess.Popen(arguments, stdout=out)
+        used = _used(process)
+    return Took(time.monotonic() - begun, used.ru_utime + used.ru_stime, used.ru_maxrss / KIB)
+
+
+def _used(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        msg = f"{process.args!r} ended with status {process.returncode}"
+        raise SystemExit(msg)
+    return used
+
+
+def judged(marked: Path, truth: Truth) -> dict[str, str]:
+    """Return the shares of copies found and of others confused, by what was done to the copies."""
+    copies, found, right = Counter(truth.changes), Counter[str](), 0
+    for number, match in enumerate(_matches(marked)):
+        if match is not None:
+            found[truth.changes[number]] += 1
+            right += truth.changes[number] != "" and truth.families[match] == truth.families[number]
+    others, confused = copies.pop(""), found.pop("", 0)
+    shares = {change: f"{found[change] / copies[change]:.4f}" for change in sorted(copies)}
+    return shares | {
+        "found": f"{found.total() / copies.total():.4f}",
+        "of the right text": f"{right / copies.total():.4f}",
+        "confused": f"{confused / others:.6f}",
+    }
+
+
+def _matches(marked: Path) -> Iterator[int | None]:
+    with marked.open("rb") as lines:
+        for line in lines:
+            dedup = orjson.loads(line)["dedup"]
+            yield int(dedup["match"]["id"]) if dedup["verdict"] == "duplicate" else None
+
+
+def main() -> None:
+    options = _options()
+    sizes = [int(size) for size in options.sizes.split(",")]
+    ways: dict[str, Command] = {"filter --processes 0": by_filter} | {f"loop, {name}": by_loop(name) for name in LOOPS}
+    with tempfile.TemporaryDirectory(dir=options.folder) as temporary:
+        folder = Path(temporary)
+        write_texts(folder / "one.jsonl", 1)
+        starts = {
+            name: _least([call(ways[name], folder / "one.jsonl", folder / "out") for _ in range(3)]) for name in ways
+        }
+        _print_head()
+        for size in sizes:
+            truth = write_texts(folder / "in.jsonl", size)
+            own = {
+                name: command
+                for name, command in ways.items()
+                if name != "loop, datasketch" or size <= options.datasketch
+            }
+            _measure(own, starts, folder, truth, options.turns)
+
+
+def _measure(ways: dict[str, Command], starts: dict[str, Took], folder: Path, truth: Truth, turns: int) -> None:
+    """Run the ways in turns, and print a row for each."""
+    taken: dict[str, list[Took]] = {name: [] for name in ways}
+    verdicts: dict[str, dict[str, str]] = {}
+    for _ in range(turns):
+        for name, command in ways.items():
+            marked = folder / "marked.jsonl"
+            taken[name].append(call(command, folder / "in.jsonl", marked))
+            verdicts[name] = verdicts.get(name) or judged(marked, truth)
+            print(f"{len(truth.families):,} texts, {name}: {taken[name][-1]}", file=sys.stderr, flush=True)
+    peer = _without(_least(taken["loop, rensa"]), starts["loop, rensa"])
+    for name, every in taken.items():
+        least = _least(every)
+        alone = _without(least, starts[name])
+        cells = [
+            *(f"{one.wall_s:,.1f}" for one in (least, alone)),
+            *(f"{one.processor_s:,.1f}" for one in (least, alone)),
+            f"{alone.processor_s * 1e6 / len(truth.families):,.0f}",
+            f"{alone.processor_s / peer.processor_s:.2f}",
+            f"{least.memory_mib:,.0f}",
+            *verdicts[name].values(),
+        ]
+        print(f"| {len(truth.families):,} | {name} | {' | '.join(cells)} |", flush=True)
+
+
+def _print_head() -> None:
+    columns = (
+        *("wall, s", "without start-up", "processor, s", "without start-up", "µs a text", "x rensa", "memory, MiB"),
+        *("header added: found", "sentence dropped", "sentence edited", "all copies", "of the right text", "confused"),
+    )
+    print(f"| texts | | {' | '.join(columns)} |\n| ---: | --- |" + " ---: |" * len(columns), flush=True)
+
+
+def _least(every: list[Took]) -> Took:
+    return Took(*map(min, zip(*every, strict=True)))
+
+
+def _without(took: Took, start: Took) -> Took:
+    return Took(took.wall_s - start.wall_s, took.processor_s - start.processor_s, took.memory_mib)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", default=SIZES, help=f"texts of each run (default {SIZES})")
+    parser.add_argument("--turns", type=int, default=1, help="turns of each way (default 1)")
+    parser.add_argument("--datasketch", type=int, default=10_000, help="most texts of the loop with datasketch")
+    parser.add_argument("--folder", type=Path, help="where the files are (1,000,000 texts: 5 GB)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""The figures of ``benchmarks.fingerprint``: as lines of JSON, as tables, as a picture, and of two versions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from stream_dedup.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PICTURE = Path(__file__).parents[1] / "docs" / "images" / "fingerprint-length.svg"
+STYLES = {"profile article": "C0-", "profile comment": "C2-", "profile simhash": "C1-"}
+"""Of the lines in the picture; that of the peer is black."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Processor time of one contender at one point: the median of its turns."""
+
+    point: str
+    """What texts these are."""
+    characters: int
+    """Mean of them."""
+    bytes: int
+    """Mean of them, in UTF-8."""
+    contender: str
+    us: float
+    """Microseconds a text."""
+    beside: float
+    """Median of the ratios to the peer in the same turn."""
+
+    @property
+    def where(self) -> tuple[str, int, str]:
+        """Point, length and contender: the same in runs of two versions."""
+        return self.point, self.characters, self.contender
+
+
+def timed(point: str, texts: Sequence[str], times: dict[str, list[float]], peer: str) -> list[Timed]:
+    """Return the figures of one point: microseconds a text of each contender by turns."""
+    characters, size = (round(sum(each) / len(texts)) for each in (map(len, texts), map(_bytes, texts)))
+    return [
+        Timed(point, characters, size, name, median(own), median(a / b for a, b in zip(own, times[peer], strict=True)))
+        for name, own in times.items()
+    ]
+
+
+def write_figures(path: Path, figures: Iterable[Timed]) -> None:
+    """Write each figure as a line of JSON."""
+    path.write_text("".join(json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in figures), "utf-8")
+
+
+def read_figures(path: Path) -> Iterator[Timed]:
+    """Read the figures of a file.
+
+    Raises:
+        UserError: a line is no figure.
+    """
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        try:
+            yield Timed(**json.loads(line))
+        except (ValueError, TypeError) as error:
+            msg = f"{path}, line {number}: no figure of benchmarks.fingerprint ({error}); delete it"
+            raise UserError(msg) from error
+
+
+def print_point(figures: Sequence[Timed], others: Sequence[str] = ()) -> None:
+    """Print the contenders of one point; ``others``: contenders that ratios are printed to besides the peer."""
+    bases = {one.contender: one.us for one in figures}
+    names = [name for name in others if name in bases]
+    peer = next(one.contender for one in figures if one.beside == 1.0)
+    print(f"\n{figures[0].point}: {figures[0].characters:,} characters, {figures[0].bytes:,} bytes each\n")
+    print(
+        f"| | µs a text | MB/s | x {' | x '.join((peer, *names))} |\n| --- | ---: | ---: |"
+        + " ---: |" * (1 + len(names))
+    )
+    for one in figures:
+        ratios = [f"{one.beside:.2f}", *(f"{one.us / bases[name]:.2f}" for name in names)]
+        print(f"| {one.contender} | {one.us:,.1f} | {one.bytes / one.us:.1f} | {' | '.join(ratios)} |", flush=True)
+
+
+def print_sweep(figures: Sequence[Timed]) -> None:
+    """Print a row for each text and length, with the microseconds of each contender and its ratio to the peer."""
+    names = list(dict.fromkeys(one.contender for one in figures))
+    print(f"\n| text | characters | {' | '.join(names)} |\n| --- | ---: |" + " ---: |" * len(names))
+    points = dict.fromkeys((one.point, one.characters) for one in figures)
+    for point, characters in points:
+        own = {one.contender: one for one in figures if (one.point, one.characters) == (point, characters)}
+        cells = [f"{own[name].us:,.1f} ({own[name].beside:.2f})" if name in own else "" for name in names]
+        print(f"| {point} | {characters:,} | {' | '.join(cells)} |", flush=True)
+
+
+def compare(before: Sequence[Timed], after: Sequence[Timed], peer: str) -> list[tuple[float, str]]:
+    """Print the figures of two versions side by side; return the ratios of contenders other than peers, largest first.
+
+    A ratio is after to before. Each version ran beside the peer, so ``beside it`` leaves out how fast the machine was.
+    """
+    earlier = {one.where: one for one in before}
+    rows = []
+    print("| text | characters | | before, µs | after, µs | ratio | beside it |\n| --- | ---: | --- |" + " ---: |" * 4)
+    for one in after:
+        old = earlier.get(one.where)
+        if old is None:
+            continue
+        ratio, beside = one.us / old.us, one.beside / old.beside
+        print(
+            f"| {one.point} | {one.characters:,} | {one.contender} | {old.us:,.1f} | {one.us:,.1f} | {ratio:.2f} "
+            f"| {beside:.2f} |"
+        )
+        if one.contender.startswith("profile"):
+            rows.append((beside, f"{one.point}, {one.characters:,} characters, {one.contender}"))
+    print(f"\n{len(rows)} figures of ours beside {peer}: the least and the most changed")
+    return sorted(rows, reverse=True)
+
+
+def draw(figures: Sequence[Timed], peer: str, kinds: Sequence[str], path: Path = PICTURE) -> Path:
+    """Draw microseconds a character over length for these kinds of text, and the ratios to the peer of all others."""
+    import matplotlib as mpl  # noqa: PLC0415 - takes long to load
+    from matplotlib.figure import Figure as Picture  # noqa: PLC0415 - as above
+
+    # Text stays text, and the same figures make the same bytes.
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "fingerprint", "font.size": 9}):
+        picture = Picture(figsize=(11, 7), layout="constrained")
+        places = picture.subplots(2, 2).flat
+        for kind in kinds:
+            _lines(next(places), kind, [one for one in figures if one.point == kind], peer)
+        others = [one for one in figures if one.point not in kinds and one.contender != peer]
+        _bars(next(places), f"Other texts: time beside {peer}", others)
+        picture.savefig(path, metadata={"Date": None})
+    return path
+
+
+def _lines(axes: Axes, title: str, figures: Sequence[Timed], peer: str) -> None:
+    for name in dict.fromkeys(one.contender for one in figures):
+        own = sorted((one for one in figures if one.contender == name), key=lambda one: one.characters)
+        style = "k--" if name == peer else STYLES.get(name, "C3-")
+        each = [one.us / one.characters for one in own]
+        axes.plot([one.characters for one in own], each, style, marker=".", label=name)
+    axes.set(title=title, xlabel="characters of a text", ylabel="µs a character", xscale="log", yscale="log")
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend(fontsize=8)
+
+
+def _bars(axes: Axes, title: str, figures: Sequence[Timed]) -> None:
+    points = list(dict.fromkeys((one.point, one.characters) for one in figures))
+    names = list(dict.fromkeys(one.contender for one in figures))
+    height = 0.8 / max(1, len(names))
+    for number, name in enumerate(names):
+        own = {(one.point, one.characters): one.beside for one in figures if one.contender == name}
+        rows = [at + number * height for at, point in enumerate(points) if point in own]
+        values = [own[point] for point in points if point in own]
+        axes.barh(rows, values, height, color=STYLES.get(name, "C3-")[:2], label=name)
+    labels = [f"{point}, {characters:,}" for point, characters in points]
+    axes.set(title=title, yticks=[at + 0.3 for at in range(len(points))], yticklabels=labels)
+    axes.axvline(1, color="k", linestyle="--")
+    axes.invert_yaxis()
+    axes.grid(visible=True, alpha=0.3, axis="x")
+    axes.legend(fontsize=8)
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
