@@ -78,7 +78,7 @@ class Reader:
     def __init__(self, settings: FingerprintSettings) -> None:
         """Load nothing yet."""
         self._settings = settings
-        self._article_size = settings.article_size or 0
+        self._article_size, self._any_html = settings.article_size or 0, any(settings.html)
         mixed = mixing_end(self._article_size) if settings.has_short else 0
         self.surely_long = max(mixed, settings.exact_size, MOST_LETTERS + 1 if settings.form else 0)
         """Size, in letters, from which on a text is long, whatever it is as short text."""
@@ -133,6 +133,8 @@ class Reader:
 
     def plain(self, texts: Sequence[str]) -> list[str]:
         """Return each field as plain text."""
+        if not self._any_html:
+            return list(texts)
         return [markup.text_of(one) if html else one for one, html in zip(texts, self._settings.html, strict=True)]
 
     def share_of(self, size: int, featured: bool) -> int:  # noqa: FBT001 - as the columns of a batch have it
