@@ -112,7 +112,7 @@ def _without_lone_spaces(points: U32, start: int, size: int, traits: U16) -> int
     return end
 
 
-@compiled(several(int64, int64, int64), read(uint32), int64, int64, read(uint16), int64, written(uint32))
+@inlined
 def drop_invisible(points: U32, begin: int, end: int, traits: U16, marks: int, done: U32) -> tuple[int, int, int]:
     """Copy a text without invisible characters.
 
@@ -140,14 +140,7 @@ def drop_invisible(points: U32, begin: int, end: int, traits: U16, marks: int, d
     return size, seen, signs
 
 
-@compiled(
-    several(int64, boolean, boolean),
-    written(uint32),
-    written(uint32),
-    int64,
-    read(uint16),
-    several(int64, int64, int64, int64),
-)
+@inlined
 def replace_marked(text: U32, other: U32, size: int, traits: U16, steps: Any) -> tuple[int, bool, bool]:  # noqa: ANN401
     """Replace tags, targets, entities and addresses of a text.
 
@@ -188,7 +181,7 @@ def _put(cleaned: U32, start: int, size: int, point: int, traits: U16, joins: bo
     return size + 1
 
 
-@compiled(int64, read(uint32), int64, read(uint16), several(int64, boolean, boolean, int64), written(uint32), int64)
+@inlined
 def close_up(text: U32, end: int, traits: U16, steps: Any, cleaned: U32, start: int) -> int:  # noqa: ANN401
     """Add a text to others, without its pictures, signs in numbers and needless white space; return the new end.
 

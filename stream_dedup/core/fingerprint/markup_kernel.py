@@ -7,10 +7,8 @@ Importing this file loads the compiler.
 
 from __future__ import annotations
 
-from numba import boolean, int64, uint16, uint32
-
 from stream_dedup.core.arrays import U16, U32
-from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
+from stream_dedup.core.kernel import inlined, whole
 from stream_dedup.core.text.clean import (
     ATTRIBUTE_CHARACTERS,
     COMMENT_CHARACTERS,
@@ -31,8 +29,6 @@ _ASCII = 128
 _LOWER = 32
 _LONGEST_SCHEME = 10
 _LONGEST_NAME, _MOST_DIGITS, _MOST_HEX = 8, 6, 5
-
-_TEXT = (read(uint32), int64, read(uint16), written(uint32))
 
 
 @inlined
@@ -77,7 +73,7 @@ def _link_end(points: U32, start: int, end: int, traits: U16) -> int:
     return at + 1 if _at(points, at, end) == _CLOSED else -1
 
 
-@compiled(int64, *_TEXT)
+@inlined
 def drop_targets(points: U32, end: int, traits: U16, done: U32) -> int:
     """Replace the targets of links by a space; return the size of the result."""
     size, at = 0, 0
@@ -121,7 +117,7 @@ def _begins_comment(points: U32, at: int, end: int) -> bool:
     )
 
 
-@compiled(int64, *_TEXT)
+@inlined
 def drop_tags(points: U32, end: int, traits: U16, done: U32) -> int:
     """Replace tags and comments by spaces; return the size of the result."""
     size, kept, at = 0, 0, 0
@@ -168,7 +164,7 @@ def _entity_end(points: U32, start: int, end: int, traits: U16) -> int:
     return at + 1 if least <= at - first <= most and _at(points, at, end) == _SEMICOLON else -1
 
 
-@compiled(int64, *_TEXT)
+@inlined
 def drop_entities(points: U32, end: int, traits: U16, done: U32) -> int:
     """Replace entities by spaces; return the size of the result."""
     size, at = 0, 0
@@ -206,7 +202,7 @@ def _stand_in(done: U32, size: int, token: int) -> int:
     return size + 1
 
 
-@compiled(several(int64, boolean), *_TEXT, int64)
+@inlined
 def replace_schemed(points: U32, end: int, traits: U16, done: U32, token: int) -> tuple[int, bool]:
     """Replace addresses with a scheme by a token, or by a space if it is 0.
 
@@ -303,7 +299,7 @@ def _tail_end(points: U32, start: int, end: int, traits: U16) -> int:
     return at
 
 
-@compiled(several(int64, boolean), *_TEXT, int64)
+@inlined
 def replace_hosts(points: U32, end: int, traits: U16, done: U32, token: int) -> tuple[int, bool]:
     """Replace addresses that are known by their host by a token, or by a space if it is 0.
 

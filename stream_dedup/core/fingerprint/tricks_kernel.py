@@ -55,7 +55,7 @@ def _apart_end(points: U32, start: int, span: Any, kinds: U16) -> int:  # noqa: 
     return end if units >= MIN_APART else -1
 
 
-@compiled(several(int64, boolean), read(uint32), several(int64, int64), read(uint16), boolean, written(uint32), int64)
+@inlined
 def unspace(points: U32, span: Any, kinds: U16, joins: bool, done: U32, size: int) -> tuple[int, bool]:  # noqa: ANN401, FBT001
     """Add a text to others, its single characters that are kept apart joined if ``joins``.
 
@@ -180,7 +180,7 @@ def _undo_at_ends(points: U32, span: Any, kinds: U16) -> None:  # noqa: ANN401
         letters = letters + 1 if kind & _LATIN else 0
 
 
-@compiled(int64, written(uint32), several(int64, int64), read(uint16))
+@inlined
 def undo_lookalikes(points: U32, span: Any, kinds: U16) -> int:  # noqa: ANN401
     """Replace digits and signs by letters that they look like, and letters in numbers by digits, in place."""
     _undo_in_numbers(points, span, kinds)
@@ -189,7 +189,7 @@ def undo_lookalikes(points: U32, span: Any, kinds: U16) -> int:  # noqa: ANN401
     return 0
 
 
-@compiled(int64, written(uint32), int64, int64, read(uint16))
+@inlined
 def shorten_repeats(points: U32, start: int, end: int, kinds: U16) -> int:
     """Keep a repeated character ``KEPT_REPEATS`` times, in place; return the new end of the text."""
     size, last, times = start, whole(-1), 0
