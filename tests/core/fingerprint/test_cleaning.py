@@ -95,6 +95,27 @@ def test_every_short_text_of_few_pieces(alphabet: Sequence[str], size: int) -> N
     assert_clean(SHORT, texts)
 
 
+def test_what_is_looked_for_ends_where_its_definition_says() -> None:
+    """Each limit, one below it and one above it."""
+    limits = {
+        "<b{}>": clean.ATTRIBUTE_CHARACTERS,
+        "<!--{}-->": clean.COMMENT_CHARACTERS,
+        "]({})": clean.TARGET_CHARACTERS,
+        '](b "{}")': clean.TITLE_CHARACTERS,
+        "a{}://b": 9,
+        "{}.a.cn": clean.LOOK_BACK,
+        "@{}.cn": clean.LOOK_BACK,
+        "&{};": 8,
+        "&#1{};": 6,
+        "&#xa{};": 5,
+        "&a{};": 31,
+    }
+    for form, limit in limits.items():
+        assert_clean(LONG, [f"字{form}字".format("a" * size) for size in range(max(limit - 3, 0), limit + 3)])
+        assert_clean(SHORT, [f"字{form}字".format("1" * size) for size in range(max(limit - 3, 0), limit + 3)])
+    assert_clean(LONG, ["awww.a", "1www.a", "-www.a", "字www.a", "www.a", "wwww.a"])
+
+
 @pytest.mark.parametrize("steps", [LONG, SHORT, ALL, Normalisation(emoji="token", rejoin=True)])
 def test_every_character_alone_and_among_others(steps: Normalisation) -> None:
     """Each has the traits that the definition gives it."""
