@@ -12,12 +12,15 @@ import numpy as np
 from stream_dedup.core.arrays import U16
 from stream_dedup.core.fingerprint import clean_kernel, markup_kernel
 from stream_dedup.core.fingerprint.spans import Spans, points_of
+from stream_dedup.core.kept_tables import kept_table, only
 from stream_dedup.core.scheme import Normalisation
 from stream_dedup.core.text import clean
 from stream_dedup.core.text.simplify import simplifiable
 
 SIZE = 0x20000
 """Code points in a table; those beyond (rare ideographs) use the last row, and are left to the definition."""
+_SIMPLIFIABLE = clean_kernel.ALNUM << 1
+"""Trait of a character that has a simplified form: under that step its text is left to the definition."""
 _HALVES = (0xD800, 0xDFFF)
 """Half surrogates, which some steps join to characters."""
 
@@ -84,12 +87,26 @@ class Cleaner:
 @cache
 def _traits(steps: Normalisation) -> U16:
     """Return the traits of each code point under these steps, as bits of ``clean_kernel``."""
-    addresses = (steps.urls, steps.emails, steps.users) != ("keep", "keep", "keep")
+    every = _every_trait()
+    given = {
+        clean_kernel.INVISIBLE: steps.invisible,
+        clean_kernel.WIDE: (steps.urls, steps.emails, steps.users) != ("keep", "keep", "keep"),
+        _SIMPLIFIABLE: steps.simplify,
+    }
+    traits = every & np.uint16(~sum(trait for trait, holds in given.items() if not holds) & 0xFFFF)
+    traits |= np.where(traits & _SIMPLIFIABLE, clean_kernel.LEFT, 0).astype(np.uint16)
+    traits.setflags(write=False)
+    return traits
+
+
+@cache
+@kept_table(only)
+def _every_trait() -> U16:
+    """Return the traits of each code point under all steps."""
     traits = np.zeros(SIZE, np.uint16)
     for ranges, trait in (
         (clean.PICTURE_RANGES, clean_kernel.PICTURE),
-        (clean.INVISIBLE_RANGES if steps.invisible else (), clean_kernel.INVISIBLE),
-        ((clean.SKIN_RANGE,) if steps.invisible else (), clean_kernel.INVISIBLE),
+        ((*clean.INVISIBLE_RANGES, clean.SKIN_RANGE), clean_kernel.INVISIBLE),
         (clean.IDEOGRAPH_RANGES, clean_kernel.IDEOGRAPH),
         ((_HALVES,), clean_kernel.LEFT),
     ):
@@ -107,10 +124,8 @@ def _traits(steps: Normalisation) -> U16:
     ):
         for run in re.finditer(f"(?:{pattern})+", every):
             traits[run.start() : run.end()] |= np.uint16(trait)
-    if addresses:
-        traits[clean.NARROW] |= clean_kernel.WIDE | traits[np.array(clean.NARROW) - clean.NARROWER] & clean_kernel.SIGN
-    if steps.simplify:
-        traits[[point for point in simplifiable() if point < SIZE]] |= np.uint16(clean_kernel.LEFT)
+    narrow = np.array(clean.NARROW)
+    traits[narrow] |= clean_kernel.WIDE | traits[narrow - clean.NARROWER] & clean_kernel.SIGN
+    traits[[point for point in simplifiable() if point < SIZE]] |= np.uint16(_SIMPLIFIABLE)
     traits[-1] |= np.uint16(clean_kernel.LEFT)
-    traits.setflags(write=False)
     return traits

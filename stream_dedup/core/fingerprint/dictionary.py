@@ -21,7 +21,8 @@ from stream_dedup.core.arrays import F64, I64, U16, U32
 from stream_dedup.core.fingerprint import dictionary_kernel, segment_kernel
 from stream_dedup.core.fingerprint.dictionary_kernel import HAN_BEGIN, HAN_END, MOST_SLOTS
 from stream_dedup.core.fingerprint.segment_kernel import Room
-from stream_dedup.core.scheme import dictionary_path, model_path
+from stream_dedup.core.kept_tables import TableArrays, kept_arrays
+from stream_dedup.core.scheme import content_hash, dictionary_path, model_path
 from stream_dedup.core.text.normalise import MAX_HAN_RUN
 from stream_dedup.errors import UserError
 
@@ -119,7 +120,17 @@ def jieba_dictionary() -> Dictionary:
     Raises:
         UserError: jieba's package is not installed, or its files are not those of a dictionary and a model.
     """
-    return _loaded(LEAST_SLOTS)
+
+    def make() -> TableArrays:
+        made = _loaded(LEAST_SLOTS)
+        arrays = {name: value for name, value in made._asdict().items() if isinstance(value, np.ndarray)}
+        others = {"log_total": made.log_total, "frequencies": made.frequencies, "total": made.total}
+        return arrays | {name: np.array(value) for name, value in others.items()}
+
+    paths = (dictionary_path(), *map(model_path, ("start", "trans", "emit")))
+    arrays = kept_arrays("dictionary", map(content_hash, paths), make)
+    plain = {name: arrays[name].tolist() for name in ("log_total", "frequencies", "total")}
+    return Dictionary(**{**arrays, **plain})
 
 
 def _loaded(slots: int) -> Dictionary:

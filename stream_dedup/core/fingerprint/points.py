@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from stream_dedup.core.arrays import I64, U8, U16, U32
 from stream_dedup.core.fingerprint.features import SINGLES
 from stream_dedup.core.fingerprint.form import GRAMMAR
+from stream_dedup.core.kept_tables import kept_table
 from stream_dedup.core.text import spam
 from stream_dedup.core.text.normalise import marks, nfkc_casefold
 from stream_dedup.core.text.unicode14 import unassigned
@@ -85,6 +86,7 @@ class CodePointTables(NamedTuple):
 
 
 @cache
+@kept_table(CodePointTables._make)
 def code_point_tables() -> CodePointTables:
     """Return the tables, which are made at the first call."""
     raw = np.full(SIZE, Raw.CLOSER, np.uint8)

@@ -32,9 +32,10 @@ class Spans(NamedTuple):
 
     def rows_of(self, positions: NDArray[np.intp]) -> list[int]:
         """Return the rows of the texts that these elements of ``points`` belong to, each once."""
-        ends = self.spans[:, 1]
-        order = np.argsort(ends, kind="stable")
-        rows: list[int] = np.unique(order[np.searchsorted(ends[order], positions, side="right")]).tolist()
+        # Not the empty ones: they may end where another one does.
+        own = np.flatnonzero(self.sizes)
+        order = own[np.argsort(self.spans[own, 1])]
+        rows: list[int] = np.unique(order[np.searchsorted(self.spans[order, 1], positions, side="right")]).tolist()
         return rows
 
     def first(self, n: int) -> Spans:

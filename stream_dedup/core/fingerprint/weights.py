@@ -32,7 +32,7 @@ table is close enough to a rounding edge for that to matter.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -42,7 +42,9 @@ from numpy.typing import NDArray
 from stream_dedup.core.arrays import I64, U8, Bools
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.fingerprint.features import read_lines
-from stream_dedup.core.scheme import Features, common_words_path, idf_path
+from stream_dedup.core.fingerprint.word_numbers import WordNumbers, packed_words
+from stream_dedup.core.kept_tables import TableArrays, kept_arrays, kept_table, only
+from stream_dedup.core.scheme import Features, common_words_path, content_hash, idf_path
 from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST
 
 MAX_COUNT = 65_535
@@ -71,7 +73,7 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 class IdfTable(NamedTuple):
     """IDF of words in units of 1/1024."""
 
-    values: dict[str, int]
+    values: Mapping[str, int]
     median: int
     minimum: int
 
@@ -86,7 +88,13 @@ class IdfTable(NamedTuple):
 @cache
 def idf_table() -> IdfTable:
     """Return the table of jieba's package, read at the first call: 270,000 words."""
-    return parse_idf(idf_path().read_bytes().decode())
+
+    def make() -> TableArrays:
+        read = parse_idf(idf_path().read_bytes().decode())
+        return packed_words(read.values) | {"others": np.array((read.median, read.minimum), np.int64)}
+
+    arrays = kept_arrays("idf", (content_hash(idf_path()),), make)
+    return IdfTable(WordNumbers(arrays), *arrays["others"].tolist())
 
 
 def parse_idf(text: str) -> IdfTable:
@@ -151,6 +159,7 @@ def _idf_of_languages(word: str) -> int:
 
 
 @cache
+@kept_table(only)
 def damping() -> I64:
     """Return 1 + ln tf for each tf up to ``MAX_COUNT``, in units of 1/1024; 0 for tf 0."""
     table = [0] + [math.floor(DAMP_UNIT * (1 + math.log(tf)) + 0.5) for tf in range(1, MAX_COUNT + 1)]

@@ -29,6 +29,7 @@ from stream_dedup.core.fingerprint.spans import Spans
 from stream_dedup.core.fingerprint.sums_kernel import sums_of_weights
 from stream_dedup.core.fingerprint.vocabulary import Vocabulary
 from stream_dedup.core.fingerprint.weights import Sums, idf_of, that_count, weigh
+from stream_dedup.core.kept_tables import kept_table, only
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text import clean
 from stream_dedup.core.text.normalise import CLOSER_LOOK, HAN_FIRST, HAN_LAST, Runs, marks, plain_points, split
@@ -182,6 +183,7 @@ def _text_of(runs: Runs) -> str:
 
 
 @cache
+@kept_table(only)
 def _kinds(*, marked: bool) -> U8:
     """Return the traits of each character of normalised text, as bits of ``words_kernel``."""
     known = np.flatnonzero(~unassigned())

@@ -23,6 +23,7 @@ from functools import cache
 import numpy as np
 
 from stream_dedup.core.arrays import U8
+from stream_dedup.core.kept_tables import kept_table, only
 from stream_dedup.core.scheme import Normalisation, Treat
 from stream_dedup.core.text import spam
 from stream_dedup.core.text.markup import BLOCKS
@@ -356,6 +357,7 @@ def _user_at(text: str, start: int, end: int) -> tuple[int, int] | None:
 
 
 @cache
+@kept_table(only)
 def _unit_traits() -> U8:
     """Return the traits of each UTF-16 unit; the first unit of a pair has the traits of the character."""
     flags = np.zeros(1 << 16, np.uint8)

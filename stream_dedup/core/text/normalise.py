@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import U8, U16, U32
+from stream_dedup.core.kept_tables import kept_table, only
 from stream_dedup.core.text.unicode14 import blank_unassigned, unassigned
 
 MAX_MARKS = 30
@@ -114,9 +115,15 @@ def other_words(text: str, *, marked: bool = False) -> list[str]:
 @cache
 def marks() -> str:
     """Return the combining marks that belong to words, for use in a character class; enclosing marks do not."""
-    known = np.flatnonzero(~unassigned()).astype("<u4").tobytes().decode("utf-32-le")
-    kinds = map(unicodedata.category, known)
-    return "".join([character for character, kind in zip(known, kinds, strict=True) if kind in {"Mn", "Mc"}])
+    return _marks().tobytes().decode("utf-32-le")
+
+
+@kept_table(only)
+def _marks() -> U32:
+    """Return the code points of these marks."""
+    known = np.flatnonzero(~unassigned())
+    kinds = map(unicodedata.category, known.astype("<u4").tobytes().decode("utf-32-le"))
+    return known[[kind in {"Mn", "Mc"} for kind in kinds]].astype("<u4")
 
 
 @cache
@@ -171,6 +178,7 @@ def _bounded(han: str) -> str:
 
 
 @cache
+@kept_table(only)
 def _unit_kinds() -> U8:
     """Return the kind of each UTF-16 unit."""
     kinds = np.full(1 << 16, _CLOSER_LOOK, np.uint8)
@@ -186,6 +194,7 @@ def _unit_kinds() -> U8:
 
 
 @cache
+@kept_table(only)
 def plain_points(*, marked: bool = False) -> U32:
     """Return what each code point becomes: itself (ideographs), an ASCII letter, a digit, a space, or ``CLOSER_LOOK``.
 
@@ -201,6 +210,7 @@ def plain_points(*, marked: bool = False) -> U32:
 
 
 @cache
+@kept_table(only)
 def _marked_unit_kinds() -> U8:
     """Return the same for words that keep their marks: every mark needs a closer look."""
     kinds = _unit_kinds().copy()

@@ -140,3 +140,12 @@ def test_a_batch_of_articles_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     assert Counter(map(len, batches))[1] < len(batches)
     for ours, theirs in zip(Fingerprinter(LONG).fingerprint(texts), expected, strict=True):
         assert np.array_equal(ours, theirs)
+
+
+def test_a_text_that_the_definition_empties_hides_no_other_one() -> None:
+    """Its span ends where that of the last text does, which needs a closer look."""
+    texts = ["&#8203;", "图书馆重新开放" * 60 + "é", "&#8203;", "A" + "é" * 400]
+    made = Fingerprinter(PROFILES["article"].settings).fingerprint(texts)
+    for row, text in enumerate(texts):
+        alone = Fingerprinter(PROFILES["article"].settings).features(text)
+        assert (made.signatures[row].tobytes(), Status(int(made.statuses[row]))) == (alone.signature, alone.status)
