@@ -7,6 +7,7 @@ import sys
 
 PARTS = (
     ("fingerprint",),
+    ("filter_beside", "--sizes", "10000"),
     ("index",),
     ("pipeline",),
     ("groups", "--sizes", "10000,100000"),

@@ -142,6 +142,8 @@ def _lines(axes: Axes, title: str, figures: Sequence[Timed], peer: str) -> None:
         each = [one.us / one.characters for one in own]
         axes.plot([one.characters for one in own], each, style, marker=".", label=name)
     axes.set(title=title, xlabel="characters of a text", ylabel="µs a character", xscale="log", yscale="log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("{x:g}")
     axes.grid(visible=True, alpha=0.3)
     axes.legend(fontsize=8)
 
@@ -160,7 +162,7 @@ def _bars(axes: Axes, title: str, figures: Sequence[Timed]) -> None:
     axes.axvline(1, color="k", linestyle="--")
     axes.invert_yaxis()
     axes.grid(visible=True, alpha=0.3, axis="x")
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="lower right")
 
 
 def _bytes(text: str) -> int:

@@ -4,7 +4,8 @@ A text has ``CHARACTERS`` or a little more: sentences of the Chinese paragraphs 
 at random. There are some 40,000 of them, so two texts that are no copies rarely share one of their sentences (of a
 million texts each sentence is in some 300), and share little more than common words. One text in five is a copy of
 a random earlier one that is none: with one sentence edited (its middle third replaced by that of another
-one), or dropped, or with a header added. Each text follows from its number alone.
+one), or dropped, or with a header added. Each text follows from its number alone. Without ``STREAM_DEDUP_DATA`` the
+sentences are random characters.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ CHARACTERS = 500
 COPY_ONE_IN = 5
 LEAST_CHARACTERS, MOST_CHARACTERS = 12, 120
 """Of a sentence."""
+LEAST_SENTENCES, MADE_SENTENCES = 1_000, 45_000
+"""Fewer real ones, as without STREAM_DEDUP_DATA, would be in every text: then as many are made of random characters."""
 _SENTENCE = re.compile(r"[^。！？；\n]+[。！？；]")
 _HEADERS = (
     "【本网讯】{month}月{day}日，记者从有关部门获悉：",
@@ -78,7 +81,13 @@ def _sentences(number: int) -> list[str]:
 @cache
 def _all_sentences() -> list[str]:
     every = (sentence for paragraph in paragraphs() for sentence in _SENTENCE.findall(paragraph))
-    return [one for one in dict.fromkeys(every) if LEAST_CHARACTERS <= len(one) <= MOST_CHARACTERS]
+    real = [one for one in dict.fromkeys(every) if LEAST_CHARACTERS <= len(one) <= MOST_CHARACTERS]
+    return real if len(real) >= LEAST_SENTENCES else _made_sentences()
+
+
+def _made_sentences() -> list[str]:
+    rng, letters = random.Random(SEED), "".join(paragraphs())
+    return ["".join(rng.choices(letters, k=rng.randrange(LEAST_CHARACTERS, 60))) + "。" for _ in range(MADE_SENTENCES)]
 
 
 def _edited(sentence: str, rng: random.Random) -> str:

@@ -112,24 +112,43 @@ class Comparison:
         self._definition._read_by_definition(texts, range(len(texts)), made)
         return made
 
-    def faults(self, texts: Sequence[Text], made: Fingerprints) -> Iterator[str]:
+    def read(self, texts: Sequence[Text]) -> Fingerprints | str:
+        """Return the entries of the compiled path, or the error that it raises."""
+        try:
+            return self.compiled.fingerprint(texts)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the text that causes it is to be named
+            return repr(error)
+
+    def faults(self, texts: Sequence[Text], made: Fingerprints | str) -> Iterator[str]:
         """Yield what differs from the definition, with the smallest texts that show it."""
-        expected = self.defined(texts)
-        for row in differing(made, expected)[:MOST_FAULTS].tolist():
+        if isinstance(made, str):
+            yield self._in_a_batch(texts, made)
+            return
+        for row in differing(made, self.defined(texts))[:MOST_FAULTS].tolist():
             if self.differ([texts[row]]):
-                fields = shrunk(_as_fields(texts[row]), lambda fewer: self.differ([_as_text(fewer)]))
-                yield f"{self.name}: {self._columns(fields)}: {_as_text(fields)!a}"
-            elif self.differ(texts):
-                yield f"{self.name}: only beside others: {fewest(texts, self.differ)!a}"
+                yield self._alone(texts[row])
             else:
-                yield f"{self.name}: text {row} of {len(texts)}, not a second time: {texts[row]!a}"
+                yield self._in_a_batch(texts, f"text {row} of {len(texts)}")
 
     def differ(self, texts: Sequence[Text]) -> bool:
-        """Whether the two give a batch other entries."""
-        return bool(differing(self.compiled.fingerprint(texts), self.defined(texts)).size)
+        """Whether the compiled path gives a batch other entries, or raises an error."""
+        made = self.read(texts)
+        return isinstance(made, str) or bool(differing(made, self.defined(texts)).size)
 
-    def _columns(self, fields: Sequence[str]) -> str:
-        made, expected = self.compiled.fingerprint([_as_text(fields)]), self.defined([_as_text(fields)])
+    def _alone(self, text: Text) -> str:
+        fields = shrunk(_as_fields(text), lambda fewer: self.differ([_as_text(fewer)]))
+        return f"{self.name}: {self._columns(_as_text(fields))}: {_as_text(fields)!a}"
+
+    def _in_a_batch(self, texts: Sequence[Text], what: str) -> str:
+        if not self.differ(texts):
+            return f"{self.name}: {what}, not a second time: {texts!a}"
+        fewer = fewest(texts, self.differ)
+        return self._alone(fewer[0]) if len(fewer) == 1 else f"{self.name}: only beside others: {fewer!a}"
+
+    def _columns(self, text: Text) -> str:
+        made, expected = self.read([text]), self.defined([text])
+        if isinstance(made, str):
+            return made
         return ", ".join(
             name for name in made._fields if not np.array_equal(getattr(made, name), getattr(expected, name))
         )
@@ -220,10 +239,10 @@ def _compare(shard: str, texts: Iterator[str], size: Callable[[], int], first: i
         for name in (*WAYS, next(others)):
             one = comparison(name)
             given, left = one.given(batch), one.compiled.left
-            made = one.compiled.fingerprint(given)
+            made = one.read(given)
             report.read[name] += len(given)
             report.defined[name] += one.compiled.left - left
-            for column in made:
+            for column in made if isinstance(made, Fingerprints) else ():
                 hashes[name].update(column.tobytes())
             if sum(fault.startswith(f"{name}:") for fault in report.faults) < MOST_FAULTS:
                 report.faults += one.faults(given, made)

@@ -61,7 +61,7 @@ def spoilt(spoil: Spoil) -> Comparison:
 
 def faults_of(spoil: Spoil, texts: Sequence[Text]) -> list[str]:
     one = spoilt(spoil)
-    return list(one.faults(texts, one.compiled.fingerprint(texts)))
+    return list(one.faults(texts, one.read(texts)))
 
 
 @pytest.mark.parametrize("column", Fingerprints._fields)
@@ -97,7 +97,17 @@ def test_a_difference_that_does_not_come_again_is_shown() -> None:
         if len(calls) == 1:
             made.signatures[1] ^= np.uint8(1)
 
-    assert faults_of(spoil, ["一", "二"]) == ["spoilt: text 1 of 2, not a second time: '\\u4e8c'"]
+    assert faults_of(spoil, ["一", "二"]) == ["spoilt: text 1 of 2, not a second time: ['\\u4e00', '\\u4e8c']"]
+
+
+def test_a_text_that_raises_is_shown() -> None:
+    """With its error; the other texts of the batch do not raise."""
+
+    def spoil(texts: Sequence[Text], _: Fingerprints) -> None:
+        if any("\udc00" in text for text in texts):
+            raise IndexError
+
+    assert faults_of(spoil, ["一二三", "中\udc00文"]) == ["spoilt: IndexError(): '\\udc00'"]
 
 
 def test_other_words_than_those_of_rjieba_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
