@@ -115,6 +115,7 @@ class Engine:
         """Hand in a polled batch."""
         self._inbox.append(batch)
         self._wake.set()
+        self._parts.tail.hurry()
 
     def request_logged_partitions(self) -> Future[frozenset[tuple[bytes, int]]]:
         """Request topic id and number of every partition in the log, as of the log's present end."""

@@ -91,7 +91,9 @@ class Worker:
         self._watch = TopicWatch(
             config, ports.watch_offsets, ports.clock, parts.opened.log_id, wake.set, ends=self._is_to_end
         )
-        self._tail = LogTail(ports.log, ports.clock, wake.set, config.log_topic)
+        self._tail = LogTail(
+            ports.log, ports.clock, wake.set, config.log_topic, is_wanted=lambda: self._assignments.batches > 0
+        )
         self._health = Health(
             ports.clock, self._assignments, config.worker.watchdog_s, answered=lambda: self._watch.answered
         )
