@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processes import TICKS_A_SECOND, children_of, processor_s_of
+from benchmarks.processes import children_of, processor_s_of
 from stream_dedup.config.load import load_config
 
 STAGES = {
@@ -43,8 +43,8 @@ SINKS = {
 }
 MOMENTS = ("polled", "fingerprinted", "logged, read, judged", "transaction begun", "committed")
 """What a batch has reached, in order; the way begins with the append of its articles to their source topic."""
-CLIENT_THREADS = ("kafka", "rdk", "Thread-")
-"""How threads begin that a Kafka client starts."""
+CLIENT_THREADS = ("kafka-io", "rdk:", "network-thread")
+"""What names of threads have in them that a Kafka client starts."""
 
 
 class Stages:
@@ -108,10 +108,9 @@ class Stages:
         names[os.getpid()] = "source"
         used: dict[str, float] = defaultdict(float, {f"stage {name}": seconds for name, seconds in self._used.items()})
         for task in Path("/proc/self/task").iterdir():
-            comm, _, rest = (task / "stat").read_text().rpartition(") ")
-            fields = rest.split()
-            name = names.get(int(task.name)) or comm.partition("(")[2]
-            used[f"thread {name}"] += (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND
+            name = names.get(int(task.name)) or (task / "comm").read_text().strip()
+            name = "drivers of the pool" if name.startswith("Thread-") else name
+            used[f"thread {name}"] += int((task / "schedstat").read_text().split()[0]) / 1e9
         used["processes"] = sum(processor_s_of(child) for child in children_of(os.getpid()))
         used["clock"] = time.monotonic()
         return used
