@@ -1,6 +1,7 @@
 """What it costs a worker to follow the log: the articles of the other workers, applied to its own index.
 
     python -m benchmarks.following [--articles 200000] [--batch 500] [--image 4096] [--broker]
+    python -m benchmarks.following --live 2000 [--articles 40000] [--batch 20]
 
 A log of foreign entries is decoded from its bytes and applied to an index on disk, batch by batch, as a worker does
 with each record of the log; no verdict is computed. Signatures are those of ``benchmarks.stream``: random, one article
@@ -11,6 +12,9 @@ the table says what the log's partition carries: bytes of an article, and their 
 With ``--broker``, a worker without an article of its own follows the log of a real broker while ``seed`` enters as many
 articles, in two halves. The figures are processor time of the worker's process, less what it takes while nothing comes:
 the client is part of them.
+
+With ``--live``, made articles are appended to the log at so many a second while such a worker follows it, in records of
+``--batch`` articles, as busy workers append them; with each Kafka client, less what the worker takes at rest.
 """
 
 from __future__ import annotations
@@ -21,7 +25,10 @@ import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
+from uuid import uuid4
 
+from benchmarks.copy_loop import CLIENTS
+from benchmarks.made_log import MadeLog
 from benchmarks.processes import processor_s_of
 from benchmarks.seeding import start_seed
 from benchmarks.stream import Stream
@@ -40,6 +47,7 @@ RECORDS_AT_ONCE = 16
 """Records applied together, as many as a poll of the log gives a worker that is behind."""
 
 IDLE_S = 10.0
+SETTLE_S = 3.0
 CAUGHT_UP_S = 600.0
 
 
@@ -53,6 +61,9 @@ class Measured(NamedTuple):
 
 def main() -> None:
     options = _options()
+    if options.live:
+        _follow_live(options)
+        return
     stream = Stream(options.batch, options.tables)
     rules = stream.rules({"search": DIRECTED, "distance": None, "probes": 64, "limit": 60, "short_limit": 60})
     settings = IndexSettings(image_mib=options.image)
@@ -113,6 +124,35 @@ def _followed_on_broker(made: Pipeline, worker: ForkedProcess, half: int, articl
     return used / articles * 1e6
 
 
+def _follow_live(options: argparse.Namespace) -> None:
+    """Print what a worker takes that follows the log as it grows."""
+    print(f"{options.live:,.0f} articles a second in records of {options.batch}\n")
+    print("| client | at rest, of a core | processor time an article, µs |\n| --- | ---: | ---: |", flush=True)
+    index: dict[str, str | int | float | bool | list[str]] = {"fold_entries": Config().index.fold_entries}
+    for client in CLIENTS:
+        with (
+            find_broker(BrokerSettings()) as broker,
+            tempfile.TemporaryDirectory(prefix="stream-dedup-bench-") as folder,
+            pipeline(broker.bootstrap, Path(folder), f"live-{uuid4().hex[:8]}", index=index) as made,
+        ):
+            made.set("kafka", client=client)
+            log = MadeLog(made.config(), options.batch)
+            log.begin()
+            worker = made.start()
+            made.wait_joined()
+            time.sleep(SETTLE_S)
+            log.append(options.articles // 4, options.live)
+            begun = processor_s_of(worker.pid)
+            time.sleep(IDLE_S)
+            idle = (processor_s_of(worker.pid) - begun) / IDLE_S
+            begun, began = processor_s_of(worker.pid), time.monotonic()
+            log.append(options.articles, options.live)
+            time.sleep(1.0)
+            used = processor_s_of(worker.pid) - begun - idle * (time.monotonic() - began)
+            print(f"| {client} | {idle:.1%} | {used / options.articles * 1e6:.1f} |", flush=True)
+            made.stop(worker)
+
+
 def _followed(index: LogIndex, records: list[LogRecord], held: int) -> Measured:
     """Decode and apply records; the time of making them does not count."""
     decoding = applying = articles = 0.0
@@ -139,6 +179,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--tables", type=int, default=4, help="tables of the scheme: 4, 8 or 16")
     parser.add_argument("--image", type=int, default=4096, help="MiB of the image, 0 for none")
     parser.add_argument("--broker", action="store_true", help="also a worker on a broker")
+    parser.add_argument("--live", type=float, default=0.0, help="articles a second that a worker follows as they come")
     return parser.parse_args()
 
 

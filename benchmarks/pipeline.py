@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import logging
 import multiprocessing
+import os
 import signal
 import subprocess
 import sys
@@ -180,7 +181,8 @@ def measure_children(bench: Bench, target: Callable[..., None], processes: int, 
     return rate_of(records)
 
 
-def start_worker(bench: Bench, folder: Path, processes: int) -> subprocess.Popen[bytes]:
+def start_worker(bench: Bench, folder: Path, processes: int, client: str = "kafka-python") -> subprocess.Popen[bytes]:
+    """Start a worker with this Kafka client."""
     topics, kafka = bench.config.topics, bench.config.kafka
     flags = {
         "brokers": kafka.brokers,
@@ -196,7 +198,8 @@ def start_worker(bench: Bench, folder: Path, processes: int) -> subprocess.Popen
         "log-level": "warning",
     }
     given = [part for name, value in flags.items() for part in (f"--{name}", value)]
-    return subprocess.Popen([sys.executable, "-m", "stream_dedup", "run", *given])
+    command = [sys.executable, "-m", "stream_dedup", "run", *given]
+    return subprocess.Popen(command, env=os.environ | {"STREAM_DEDUP_KAFKA__CLIENT": client})
 
 
 def end_worker(worker: subprocess.Popen[bytes]) -> None:

@@ -32,6 +32,8 @@ MESSAGE_FRAME_BYTES = 12
 for max.message.bytes is 1 MiB of the size that is counted here."""
 FIXED_BYTES = 3
 """Attributes, time and offset of a record that is alone in its batch."""
+_FIXED_BYTES_OF_NONE = FIXED_BYTES + 1
+"""The same with a number of headers of 0."""
 
 
 class ConsumerRecord(Protocol):
@@ -67,8 +69,12 @@ class Sized(Protocol):
 
 def record_bytes(record: Sized) -> int:
     """Return the size of a record in bytes, as ``kafka.max_record_bytes`` limits it."""
-    body = FIXED_BYTES + _field_bytes(record.key) + _field_bytes(record.value) + headers_bytes(record.headers)
-    return BATCH_FRAME_BYTES - MESSAGE_FRAME_BYTES + _varint_bytes(body) + body
+    headers = record.headers
+    body = _FIXED_BYTES_OF_NONE if not headers else FIXED_BYTES + headers_bytes(headers)
+    for content in (record.key, record.value):
+        size = 0 if content is None else len(content)
+        body += size + size.bit_length() // 7 + 1
+    return BATCH_FRAME_BYTES - MESSAGE_FRAME_BYTES + body.bit_length() // 7 + 1 + body
 
 
 def too_large_reason(record: Sized, limit: int) -> str | None:

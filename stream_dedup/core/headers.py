@@ -18,6 +18,7 @@ import re
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from stream_dedup.core.model import SIGNATURE_BITS, Coordinates, Judgement, Match, SourceOffset, Verdict
@@ -98,6 +99,11 @@ _OFFSETS = range(1 << 63)
 _DISTANCES = range(SIGNATURE_BITS + 1)
 _SHOWN = 40
 """Characters of a malformed header that an error shows."""
+_MOST_TOPICS = 1_024
+"""Topic ids whose text is kept."""
+_VERDICT_TEXTS = {verdict: verdict.value.encode() for verdict in Verdict}
+_REJECTION = Verdict.REJECTED
+"""Python looks a member up by a function."""
 
 Headers = list[tuple[str, bytes]]
 
@@ -156,23 +162,24 @@ def output_headers(  # noqa: PLR0913, PLR0917 - one argument for each part of th
     omitted: OmittedValue | None = None,
 ) -> Headers:
     """Return the headers that an output record gets in addition to those of its source record."""
-    texts = [(VERDICT, str(judgement.verdict)), (SCHEME, scheme_id)]
-    if judgement.verdict is not Verdict.REJECTED:
-        texts.append((FINGERPRINT, f"{fingerprint:016x}"))
-    texts += [
-        (SOURCE, source_text(topic, coordinates)),
-        (SOURCE_TOPIC_ID, str(uuid.UUID(bytes=coordinates.topic_id))),
-        (SOURCE_TIMESTAMP, str(timestamp)),
+    verdict, match = judgement.verdict, judgement.match
+    headers = [(VERDICT, _VERDICT_TEXTS[verdict]), (SCHEME, scheme_id.encode())]
+    if verdict is not _REJECTION:
+        headers.append((FINGERPRINT, b"%016x" % fingerprint))
+    headers += [
+        (SOURCE, source_text(topic, coordinates).encode()),
+        (SOURCE_TOPIC_ID, _uuid_text(coordinates.topic_id)),
+        (SOURCE_TIMESTAMP, b"%d" % timestamp),
     ]
-    if judgement.match is not None:
-        texts += _match_texts(judgement.match)
+    if match is not None:
+        headers += _match_headers(match)
     if judgement.copies:
-        texts.append((COPIES, str(judgement.copies)))
+        headers.append((COPIES, b"%d" % judgement.copies))
     if judgement.reason is not None:
-        texts += [(REASON, judgement.reason), (REASON_CODE, code_of(judgement.reason))]
+        headers += [(REASON, judgement.reason.encode()), (REASON_CODE, code_of(judgement.reason).encode())]
     if omitted is not None:
-        texts += [(VALUE_LENGTH, str(omitted.length)), (VALUE_XXH3, f"{omitted.xxh3:016x}")]
-    return [(name, text.encode()) for name, text in texts]
+        headers += [(VALUE_LENGTH, b"%d" % omitted.length), (VALUE_XXH3, b"%016x" % omitted.xxh3)]
+    return headers
 
 
 def without_ours(headers: Iterable[tuple[str, bytes]]) -> Headers:
@@ -251,15 +258,21 @@ def topic_id_of_metadata(text: str | None) -> bytes | None:
         return None
 
 
-def _match_texts(match: Match) -> list[tuple[str, str]]:
+def _match_headers(match: Match) -> Headers:
     return [
-        (MATCH_ID, match.id),
-        (MATCH_DISTANCE, str(match.distance)),
-        (MATCH_SIMILARITY, f"{match.similarity:.4f}"),
-        (MATCH_SOURCE, source_text(match.topic, match.coordinates)),
-        (MATCH_TOPIC_ID, str(uuid.UUID(bytes=match.coordinates.topic_id))),
-        (MATCH_TIME, str(match.time)),
+        (MATCH_ID, match.id.encode()),
+        (MATCH_DISTANCE, b"%d" % match.distance),
+        (MATCH_SIMILARITY, b"%.4f" % match.similarity),
+        (MATCH_SOURCE, source_text(match.topic, match.coordinates).encode()),
+        (MATCH_TOPIC_ID, _uuid_text(match.coordinates.topic_id)),
+        (MATCH_TIME, b"%d" % match.time),
     ]
+
+
+@lru_cache(_MOST_TOPICS)
+def _uuid_text(topic_id: bytes) -> bytes:
+    """Return a topic id as text: an output has one or two, and a group has a few topics."""
+    return str(uuid.UUID(bytes=topic_id)).encode()
 
 
 def _texts(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, str]:

@@ -62,7 +62,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 IDLE_WAIT_S = 0.1
-"""Longest wait for work; batches, log records and results of the pool wake the engine at once."""
+"""Longest wait for work while batches are pending: the end of their assignment wakes nobody."""
+REST_WAIT_S = 0.5
+"""Longest wait without a batch, for trims and gauges: all that there is to do wakes the engine at once."""
 READ_LOG_S = 1.0
 """Longest time for which one round applies records of the log."""
 INDEX_GAUGES_S = 1.0
@@ -113,6 +115,7 @@ class Engine:
         """Hand in a polled batch."""
         self._inbox.append(batch)
         self._wake.set()
+        self._parts.tail.hurry()
 
     def request_logged_partitions(self) -> Future[frozenset[tuple[bytes, int]]]:
         """Request topic id and number of every partition in the log, as of the log's present end."""
@@ -122,7 +125,7 @@ class Engine:
 
     def step(self) -> list[JudgedBatch]:
         """Do one round of steps 2 to 6, as soon as there may be work; return the batches that it judged, in order."""
-        self._wake.wait(IDLE_WAIT_S)
+        self._wake.wait(IDLE_WAIT_S if self._pending else REST_WAIT_S)
         self._wake.clear()
         self._receive_batches()
         self._drop_ended_batches()

@@ -2,6 +2,10 @@
 
 The engine therefore never waits for the broker: it is woken by new records, by results of the pool and by topic
 look-ups. The queue is bounded: while it is full, the thread waits.
+
+A worker that has no batch in flight only follows the others: no verdict waits for what it reads. Then the thread pauses
+after each poll that has read the log to its end, so that the next one returns many records: a poll costs as much as
+applying some dozens of articles. A batch of its own ends the pause at once.
 """
 
 from __future__ import annotations
@@ -25,6 +29,8 @@ TAIL_POLL_S = 0.1
 """Longest wait for records: the delay until a request or a stop is noticed."""
 READ_AHEAD = 2
 """Polls held for the engine, of up to 8 MiB of log each."""
+FOLLOW_PAUSE_S = 0.1
+"""Pause after records that no batch waits for."""
 FULL_S = 0.1
 """How long the thread waits for room before it checks whether it should end."""
 
@@ -32,8 +38,21 @@ FULL_S = 0.1
 class LogTail:
     """Reads the log in ``run``, on a thread of its own; the other methods may be called from any thread."""
 
-    def __init__(self, log: FingerprintLog, clock: Clock, wake: Callable[[], None], topic: str) -> None:
-        """``wake`` is called for records and answers; ``topic`` is the log's name."""
+    def __init__(
+        self,
+        log: FingerprintLog,
+        clock: Clock,
+        wake: Callable[[], None],
+        topic: str,
+        *,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """``wake`` is called for records and answers; ``topic`` is the log's name.
+
+        ``is_wanted`` returns whether something waits for the next records.
+        """
+        self._is_wanted = is_wanted
+        self._wanted = clock.event()
         self._log = log
         self._topic = topic
         self._wake = wake
@@ -60,12 +79,18 @@ class LogTail:
         """Request the offset after the log's last record, as of some moment after this call."""
         request: Future[LogOffset] = Future()
         self._requests.append(request)
+        self._wanted.set()
         return request
+
+    def hurry(self) -> None:
+        """End a pause: something waits for the next records."""
+        self._wanted.set()
 
     def stop(self) -> None:
         """Let ``run`` return."""
         self._done = True
         self._room.set()
+        self._wanted.set()
 
     def run(self) -> None:
         """Read until ``stop``.
@@ -78,6 +103,12 @@ class LogTail:
             records = self._poll()
             if records:
                 self._enqueue(records)
+                self._pause(records[-1].offset + 1)
+
+    def _pause(self, position: int) -> None:
+        if position >= self.high_water and not self._is_wanted():
+            self._wanted.wait(FOLLOW_PAUSE_S)
+        self._wanted.clear()
 
     def _poll(self) -> list[LogRecord]:
         with log_errors(self._topic):

@@ -87,11 +87,13 @@ class Worker:
         self._ending = False
         self._watchdog = parts.watchdog
         self._assignments = AssignmentOwner(ports.source.membership, config.worker.max_inflight_batches, INFLIGHT_BYTES)
-        wake = ports.clock.event()
+        self._wake = wake = ports.clock.event()
         self._watch = TopicWatch(
             config, ports.watch_offsets, ports.clock, parts.opened.log_id, wake.set, ends=self._is_to_end
         )
-        self._tail = LogTail(ports.log, ports.clock, wake.set, config.log_topic)
+        self._tail = LogTail(
+            ports.log, ports.clock, wake.set, config.log_topic, is_wanted=lambda: self._assignments.batches > 0
+        )
         self._health = Health(
             ports.clock, self._assignments, config.worker.watchdog_s, answered=lambda: self._watch.answered
         )
@@ -262,6 +264,8 @@ class Worker:
             self._tail.stop()
             self._watch.stop()
             self._health.stop()
+            self._wake.set()
+            self._committer.wake()
             watchdog, *others = self._threads
             for thread in others:
                 thread.join()

@@ -72,7 +72,7 @@ class World:
         self.membership: Membership | None = Membership(frozenset(), 1, "proof")
         self.metrics = Metrics(CollectorRegistry())
         self.clock = ManualClock()
-        self.tail: Any = SimpleNamespace(next_records=self._next_records, high_water=0)
+        self.tail: Any = SimpleNamespace(next_records=self._next_records, high_water=0, hurry=lambda: None)
         self.assignments = AssignmentOwner(lambda: self.membership, 100, 1 << 20)
         self.engine = Engine(self._parts(), self.clock.event())
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, cast
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -15,7 +16,7 @@ from stream_dedup.core.entry import LogRecord
 from stream_dedup.core.model import LogOffset
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError, UserError
 from stream_dedup.ports import OffsetGoneError, Partition, PassingError, RefusedByBrokerError, SourceChangedError
-from stream_dedup.worker.log_tail import FULL_S, READ_AHEAD, LogTail
+from stream_dedup.worker.log_tail import FOLLOW_PAUSE_S, FULL_S, READ_AHEAD, LogTail
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -178,3 +179,50 @@ def test_stop(reader: Scripted, polls: int) -> None:
         taker.tail.stop()
         taker.thread.join(LIMIT_S)
         assert not taker.thread.is_alive()
+
+
+class Waits:
+    """A clock whose events note for how long they are waited for, and do not wait."""
+
+    def __init__(self) -> None:
+        self.waited: list[float] = []
+
+    def event(self) -> SimpleNamespace:
+        return SimpleNamespace(
+            wait=self.waited.append, set=lambda: self.waited.append(0), clear=lambda: None, is_set=lambda: False
+        )
+
+
+def read_on(*, is_wanted: bool, behind: bool) -> list[float]:
+    """Return the waits of a tail that reads two records and is then stopped; 0 where a wait is ended."""
+    clock = Waits()
+    tails: list[LogTail] = []
+
+    def poll(_wait_s: float) -> list[LogRecord]:
+        if reads:
+            return reads.pop()
+        tails[0].stop()
+        return []
+
+    reads = [polled(0)]
+    log = SimpleNamespace(poll=poll, high_water=lambda: 100 if behind else 2)
+    tail = LogTail(cast("Any", log), cast("Any", clock), lambda: None, "log", is_wanted=lambda: is_wanted)
+    tails.append(tail)
+    tail.run()
+    return [seconds for seconds in clock.waited if seconds]
+
+
+def test_the_log_is_read_in_large_parts_while_nothing_waits_for_it() -> None:
+    """A worker with a batch in flight, and one that is behind, read on at once."""
+    assert read_on(is_wanted=False, behind=False) == [FOLLOW_PAUSE_S]
+    assert read_on(is_wanted=True, behind=False) == []
+    assert read_on(is_wanted=False, behind=True) == []
+
+
+@pytest.mark.parametrize("end", [LogTail.hurry, LogTail.request_end, LogTail.stop])
+def test_a_pause_ends_when_something_waits(end: Callable[[LogTail], object]) -> None:
+    """A batch of this worker, a request for the end, the end of the worker."""
+    clock = SystemClock()
+    tail = LogTail(cast("Any", SimpleNamespace(high_water=lambda: 0)), clock, lambda: None, "log")
+    end(tail)
+    assert tail._wanted.is_set()

@@ -14,6 +14,10 @@ client share a group: every rebalance first takes all partitions away, and the c
   a leader epoch a seek follows: only a seek asks the broker whether the partition still has that offset of that epoch.
 * A pause drops what was fetched, and a resume goes back to the position of the pause, or to that of the last assignment
   where there was no pause: what is not paused is never resumed.
+* So a paused partition is not paused in the client at once: what comes of it is kept, up to a batch, and is the first
+  to be returned when it goes on. A worker under full load pauses many times a second, and fetching anew after each took
+  three times the processor time. While every partition is paused the client is asked for one event at a time, for the
+  sake of the group.
 * The client stops a partition whose position is gone; only another assignment starts it again. As the report may be
   older than the last assignment, the position is compared with the partition's bounds first.
 * The client's position stays behind at markers of transactions. It says where a partition ends, which is behind them.
@@ -25,6 +29,7 @@ import logging
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -87,6 +92,10 @@ class ConfluentSource:
         self._starting: set[Partition] = set()
         """Those that have begun since the last assignment to the client."""
         self._paused: frozenset[Partition] = frozenset()
+        self._kept: dict[Partition, deque[ConsumedRecord | PartitionEnd]] = {}
+        """What came of each partition and was not returned yet, in order."""
+        self._stopped: set[Partition] = set()
+        """Partitions that are paused in the client, too."""
         self._gone: dict[Partition, PositionGone] = {}
         """Partitions that the client has stopped, until it is said to the caller."""
         self._consumer: Consumer = make_member(
@@ -111,22 +120,23 @@ class ConfluentSource:
 
     def poll(self, wait_s: float) -> Mapping[Partition, Sequence[ConsumedRecord]]:
         """Take part in the group, and return the next records of partitions that have begun and are not paused."""
+        begun = time.monotonic()
         self._say_what_is_gone()
         self._start()
-        polled: dict[Partition, list[ConsumedRecord]] = {}
-        for event in next_events(self._consumer, wait_s, self._most):
+        for event in self._next_events(wait_s):
             at = Partition(event.topic, event.partition) if isinstance(event, ConsumedRecord) else event.at
             if at not in self._positions or at in self._gone:
                 continue
-            if isinstance(event, ConsumedRecord):
-                polled.setdefault(at, []).append(event)
-                self._move(at, event.offset + 1, event.leader_epoch)
-            elif isinstance(event, PartitionEnd):
-                self._move(at, event.offset, self._positions[at].leader_epoch)
-            else:
+            if isinstance(event, PositionGone):
                 self._gone[at] = event
+            else:
+                self._kept.setdefault(at, deque()).append(event)
         # A rebalance during the poll has held everything: what came before it belongs to the membership that ended.
-        return {at: records for at, records in polled.items() if at in self._positions}
+        polled = self._take()
+        self._stop_full()
+        if self._is_all_paused():
+            time.sleep(max(0.0, begun + wait_s - time.monotonic()))
+        return polled
 
     def hold(self) -> None:
         """Yield nothing of any partition until it begins again; drop every record that was fetched."""
@@ -139,17 +149,16 @@ class ConfluentSource:
         """Yield the records of a held partition from an offset on."""
         self._check_assigned(partition)
         self._gone.pop(partition, None)
+        self._kept.pop(partition, None)
         self._positions[partition] = start
         self._starting.add(partition)
 
     def pause(self, partitions: Collection[Partition]) -> None:
         """Yield nothing of these partitions, and go on with the others that have begun."""
-        before, self._paused = self._paused, frozenset(partitions)
-        reading = self._positions.keys() - self._starting
-        with client_errors():
-            if stopping := reading & (self._paused - before):
-                self._consumer.pause([TopicPartition(*at) for at in stopping])
-            if going := reading & (before - self._paused):
+        self._paused = frozenset(partitions)
+        if going := self._stopped - self._paused:
+            self._stopped -= going
+            with client_errors():
                 self._consumer.resume([TopicPartition(*at) for at in going])
 
     def committed(self, partition: Partition) -> CommittedOffset | None:
@@ -217,6 +226,44 @@ class ConfluentSource:
         self._membership = Membership(partitions, generation, proof)
         log.info("partitions assigned: %s (generation %d)", _names(assigned), generation)
 
+    # What came.
+
+    def _next_events(self, wait_s: float) -> list[ConsumedRecord | PartitionEnd | PositionGone]:
+        """Return the next events of the client: one at most where nothing more is wanted, for the group's sake."""
+        if self._is_all_paused():
+            return next_events(self._consumer, wait_s, 1)
+        ready = sum(len(kept) for at, kept in self._kept.items() if at not in self._paused)
+        return next_events(self._consumer, 0 if ready else wait_s, max(self._most - ready, 1))
+
+    def _is_all_paused(self) -> bool:
+        return bool(self._positions) and self._positions.keys() <= self._paused
+
+    def _take(self) -> dict[Partition, list[ConsumedRecord]]:
+        """Return the first records that were kept of partitions that are not paused, and move their positions."""
+        polled: dict[Partition, list[ConsumedRecord]] = {}
+        left = self._most
+        for at in [at for at in self._kept if at not in self._paused]:
+            kept = self._kept[at]
+            while kept and left:
+                event = kept.popleft()
+                if isinstance(event, ConsumedRecord):
+                    polled.setdefault(at, []).append(event)
+                    self._move(at, event.offset + 1, event.leader_epoch)
+                    left -= 1
+                else:
+                    self._move(at, event.offset, self._positions[at].leader_epoch)
+            if not kept:
+                del self._kept[at]
+        return polled
+
+    def _stop_full(self) -> None:
+        """Pause paused partitions in the client, too, once a batch is kept of each."""
+        full = {at for at, kept in self._kept.items() if at in self._paused and len(kept) >= self._most}
+        if stopping := full - self._stopped:
+            self._stopped |= stopping
+            with client_errors():
+                self._consumer.pause([TopicPartition(*at) for at in stopping])
+
     # Positions.
 
     def _move(self, at: Partition, offset: int, epoch: int | None) -> None:
@@ -226,6 +273,8 @@ class ConfluentSource:
         self._positions.clear()
         self._starting.clear()
         self._gone.clear()
+        self._kept.clear()
+        self._stopped.clear()
 
     def _start(self) -> None:
         """Assign everything that has begun, if the client does not have it yet."""
@@ -236,10 +285,9 @@ class ConfluentSource:
             for at in sorted(self._starting):
                 if epoch_of(self._positions[at]) > UNKNOWN_EPOCH and not self._sought(at):
                     self._gone[at] = PositionGone(at, "not started")
-            if stopping := self._positions.keys() & self._paused:
-                self._consumer.pause([TopicPartition(*at) for at in stopping])
-            if going := self._positions.keys() - self._paused:
-                self._consumer.resume([TopicPartition(*at) for at in going])
+            self._consumer.resume([TopicPartition(*at) for at in self._positions])
+        self._kept.clear()  # the client begins at the positions again
+        self._stopped.clear()
         self._starting.clear()
 
     def _sought(self, partition: Partition) -> bool:

@@ -23,6 +23,7 @@ from stream_dedup.broker.workarounds.consumer import (
     refuse_unauthorized_topics,
     return_set_aside,
     seek_with_epoch,
+    set_gathering,
     take_finished_joins,
 )
 from stream_dedup.broker.workarounds.header_names import RawName, read_any_header_name
@@ -58,5 +59,6 @@ __all__ = [
     "return_set_aside",
     "seek_with_epoch",
     "send_offsets_within",
+    "set_gathering",
     "take_finished_joins",
 ]

@@ -60,6 +60,16 @@ def keep_rejoining(consumer: KafkaConsumer) -> None:
         private(consumer, "_coordinator", "request_rejoin")()
 
 
+def set_gathering(consumer: KafkaConsumer, least_bytes: int, wait_ms: int) -> None:
+    """Let the broker answer the next fetches when it has so many bytes, or after so many milliseconds.
+
+    The client has one setting for its life: that which gathers records into batches under load keeps the first record
+    waiting, and makes an empty fetch every few milliseconds while nothing comes.
+    """
+    settings = private(consumer, "_fetcher", "config")
+    settings["fetch_min_bytes"], settings["fetch_max_wait_ms"] = least_bytes, wait_ms
+
+
 def refuse_unauthorized_topics(consumer: KafkaConsumer) -> None:
     """Raise for topics that the client may not describe: it leaves them out, and is given no partition of them.
 

@@ -1,0 +1,258 @@
+"""A worker with each Kafka client beside a plain consumer, in turns; and its latency from 5 to 90 % of full load.
+
+    python -m benchmarks.end_to_end [--articles N] [--plain N] [--turns T]
+    python -m benchmarks.end_to_end --sweep [--seconds S] [--full RATE] [--out FILE]
+    python -m benchmarks.end_to_end --picture FILE
+
+Each turn takes the same real articles through a plain consumer (``benchmarks.pipeline``) and through a worker with each
+client, with as many processes each, on one broker, from topics that were filled beforehand. Articles a second are
+those between the first and the last output. Processor time of an article is that of all processes of the contender
+over the outputs in the meantime; the broker is not part of it. It says less about an idle machine than the articles a
+second, and does not depend on what else the machine does.
+
+The sweep feeds a running worker at shares of its full load, one after the other, and takes the time from the append
+of an article to its source topic to the append of its output. Full load is the client's median rate of the turns,
+unless ``--full`` names it; the producer works on the same machine. The first ``WARM_UP_S`` of each share do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from itertools import count, islice
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+from kafka import TopicPartition
+
+from benchmarks.copy_loop import CLIENTS
+from benchmarks.pipeline import (
+    LOOK_S,
+    PARTITIONS,
+    PATIENCE_S,
+    Bench,
+    end_worker,
+    plain_consumer,
+    source_time,
+    start_worker,
+)
+from benchmarks.processes import processor_s_of
+from benchmarks.texts import articles, as_json
+from stream_dedup.broker.client import make_consumer
+from stream_dedup.core.profiles import DEFAULT_PROFILE
+from stream_dedup.dev.broker import BrokerSettings, find_broker
+
+PLAIN = "plain consumer"
+SHARES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
+WARM_UP_S = 4.0
+PICTURE = Path(__file__).parents[1] / "docs" / "images" / "latency.svg"
+
+
+class Measured(NamedTuple):
+    """One contender in one turn."""
+
+    rate: float
+    """Articles a second."""
+    processor_us: float
+    """Processor time of an article, µs."""
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Append to append at one share of full load, ms."""
+
+    client: str
+    share: float
+    rate: float
+    articles: int
+    p50: float
+    p99: float
+
+
+def measure(bench: Bench, pids: Callable[[], Sequence[int]], expected: int) -> Measured:
+    """Wait until so many outputs are there; return what the processes took from the first one seen on."""
+    at = [TopicPartition(topic, number) for topic in bench.outputs for number in range(PARTITIONS)]
+    deadline = time.monotonic() + PATIENCE_S
+    began: tuple[int, float, float] | None = None
+    with closing(make_consumer(bench.config.kafka)) as consumer:
+        while time.monotonic() < deadline:
+            ends = consumer.end_offsets(at)
+            done, now, used = sum(ends.values()), time.monotonic(), sum(map(processor_s_of, pids()))
+            if done and began is None:
+                began = done, now, used
+            if began is not None and done >= expected:
+                return Measured((done - began[0]) / (now - began[1]), (used - began[2]) * 1e6 / (done - began[0]))
+            time.sleep(LOOK_S)
+    msg = f"{done} of {expected} outputs within {PATIENCE_S:g} s"
+    raise TimeoutError(msg)
+
+
+def measure_plain(bootstrap: str, values: list[bytes], given: argparse.Namespace) -> Measured:
+    """One turn of the plain consumer."""
+    bench = Bench(bootstrap, "plain", given.profile)
+    bench.feed(values)
+    context = multiprocessing.get_context("spawn")
+    children = [
+        context.Process(
+            target=plain_consumer, args=(bench.config, bench.source, number, *bench.outputs[:2]), daemon=True
+        )
+        for number in range(given.processes)
+    ]
+    for child in children:
+        child.start()
+    try:
+        return measure(bench, lambda: [child.pid or 0 for child in children], len(values))
+    finally:
+        for child in children:
+            child.kill()
+            child.join()
+
+
+def measure_worker(bootstrap: str, client: str, values: list[bytes], given: argparse.Namespace) -> Measured:
+    """One turn of a worker."""
+    bench = Bench(bootstrap, "worker", given.profile)
+    bench.feed(values)
+    with tempfile.TemporaryDirectory(prefix="stream-dedup-bench-") as folder:
+        worker = start_worker(bench, Path(folder), given.processes, client)
+        try:
+            return measure(bench, lambda: [worker.pid], len(values))
+        finally:
+            end_worker(worker)
+
+
+def take_turns(bootstrap: str, given: argparse.Namespace) -> dict[str, list[Measured]]:
+    """Print and return the figures of each contender."""
+    values = [as_json(number, text) for number, text in enumerate(articles(given.articles))]
+    some = values[:: max(1, len(values) // given.plain)][: given.plain]  # of the same kind
+    turns: dict[str, list[Measured]] = {name: [] for name in (PLAIN, *given.clients.split(","))}
+    for number in range(given.turns):
+        for name, taken in turns.items():
+            one = (
+                measure_plain(bootstrap, some, given)
+                if name == PLAIN
+                else measure_worker(bootstrap, name, values, given)
+            )
+            taken.append(one)
+            print(f"turn {number}, {name}: {one.rate:,.0f} articles/s, {one.processor_us:,.0f} µs each", flush=True)
+    mean_kb = sum(map(len, values)) / len(values) / 1000
+    print(f"\n{len(values)} articles of {mean_kb:.1f} kB, {given.processes} processes, profile {given.profile}\n")
+    print("| | articles/s | beside the plain consumer | by turn | processor time, µs | of the plain consumer's |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    for name, taken in turns.items():
+        rates = sorted(one.rate / plain.rate for one, plain in zip(taken, turns[PLAIN], strict=True))
+        costs = median(plain.processor_us / one.processor_us for one, plain in zip(taken, turns[PLAIN], strict=True))
+        print(
+            f"| {name} | {median(one.rate for one in taken):,.0f} | {median(rates):.1f} × | {rates[0]:.1f} to "
+            f"{rates[-1]:.1f} | {median(one.processor_us for one in taken):,.0f} | 1/{costs:.1f} |"
+        )
+    return turns
+
+
+def sweep(bootstrap: str, client: str, full: float, given: argparse.Namespace) -> Iterator[Latency]:
+    """Yield the latencies of one worker, share by share."""
+    bench = Bench(bootstrap, "sweep", given.profile)
+    counts = [int(full * share * given.seconds) for share in SHARES]
+    values = (as_json(number, text) for number, text in zip(count(), articles(sum(counts) + 50), strict=False))
+    with tempfile.TemporaryDirectory(prefix="stream-dedup-bench-") as folder:
+        worker = start_worker(bench, Path(folder), given.processes, client)
+        bench.feed(list(islice(values, 50)))
+        bench.drain(50)
+        spans = []
+        fed = 50
+        for share, number in zip(SHARES, counts, strict=True):
+            part = list(islice(values, number))
+            began = time.time() * 1000
+            bench.feed(part, full * share)
+            fed += number
+            spans.append((share, began + WARM_UP_S * 1000, time.time() * 1000))
+            _wait_for(bench, fed)
+        records = bench.drain(fed)
+        end_worker(worker)
+    times = np.array([(source_time(record), record.timestamp) for record in records], np.float64)
+    for share, first, last in spans:
+        own = times[(times[:, 0] >= first) & (times[:, 0] <= last)]
+        if len(own):
+            p50, p99 = np.percentile(own[:, 1] - own[:, 0], [50, 99])
+            rate = len(own) * 1000 / (last - first)
+            yield Latency(client, share, rate, len(own), float(p50), float(p99))
+
+
+def _wait_for(bench: Bench, expected: int) -> None:
+    at = [TopicPartition(topic, number) for topic in bench.outputs for number in range(PARTITIONS)]
+    deadline = time.monotonic() + PATIENCE_S
+    with closing(make_consumer(bench.config.kafka)) as consumer:
+        while sum(consumer.end_offsets(at).values()) < expected and time.monotonic() < deadline:
+            time.sleep(LOOK_S)
+
+
+def draw(figures: Sequence[Latency], path: Path = PICTURE) -> Path:
+    """Draw p50 and p99 over the share of full load, a colour for each client."""
+    import matplotlib as mpl  # noqa: PLC0415 - takes long to load
+    from matplotlib.figure import Figure as Picture  # noqa: PLC0415 - as above
+
+    # Text stays text, and the same figures make the same bytes.
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "latency", "font.size": 9}):
+        picture = Picture(figsize=(7, 4), layout="constrained")
+        axes = picture.subplots()
+        for number, client in enumerate(dict.fromkeys(one.client for one in figures)):
+            own = [one for one in figures if one.client == client]
+            shares = [one.share * 100 for one in own]
+            axes.plot(shares, [one.p50 for one in own], "-", color=f"C{number}", marker=".", label=f"{client}, p50")
+            axes.plot(shares, [one.p99 for one in own], "--", color=f"C{number}", marker=".", label=f"{client}, p99")
+        axes.set(title="Latency, append to append", xlabel="% of full load", ylabel="ms", yscale="log")
+        axes.grid(visible=True, alpha=0.3)
+        axes.legend(fontsize=8)
+        picture.savefig(path, metadata={"Date": None})
+    return path
+
+
+def main() -> None:
+    given = _options()
+    if given.picture:
+        lines = Path(given.picture).read_text("utf-8").splitlines()
+        print(draw([Latency(**json.loads(line)) for line in lines]))
+        return
+    with find_broker(BrokerSettings()) as broker:
+        clients = given.clients.split(",")
+        full = dict.fromkeys(clients, given.full)
+        if not given.full:
+            turns = take_turns(broker.bootstrap, given)
+            full = {client: median(one.rate for one in turns[client]) for client in clients}
+        if given.sweep:
+            print("\n| client | % of full load | articles/s | p50, ms | p99, ms |\n| --- | ---: | ---: | ---: | ---: |")
+            for client in clients:
+                for one in sweep(broker.bootstrap, client, full[client], given):
+                    print(
+                        f"| {client} | {one.share:.0%} | {one.rate:,.0f} | {one.p50:.0f} | {one.p99:.0f} |", flush=True
+                    )
+                    if given.out:
+                        with Path(given.out).open("a", encoding="utf-8") as file:
+                            file.write(json.dumps(asdict(one)) + "\n")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--articles", type=int, default=12_000, help="articles through a worker")
+    parser.add_argument("--plain", type=int, default=1_500, help="articles through the plain consumer")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
+    parser.add_argument("--profile", default=DEFAULT_PROFILE)
+    parser.add_argument("--clients", default=",".join(CLIENTS), help="with commas")
+    parser.add_argument("--sweep", action="store_true", help="also the latency at shares of full load")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each share, the warm-up included")
+    parser.add_argument("--full", type=float, default=0.0, help="full load, articles a second; 0: measured by turns")
+    parser.add_argument("--out", help="file that the latencies are added to, as lines of JSON")
+    parser.add_argument("--picture", help="draw the latencies of such a file")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""Where an article's time and processor time go in a worker, by thread and by stage, with each Kafka client.
+
+    python -m benchmarks.stages [--articles N] [--rate R] [--turns T] [--processes P] [--clients NAMES]
+
+A worker runs in a process of its own, with its stages timed: the calls that ``benchmarks.timed_worker`` names. The
+processor time of a stage is that of its thread during the call, less that of the stages within it. Threads are rows
+too, with all that they take, so the sum of the threads is the processor time of the process; the threads of the Kafka
+client are one row. Timing a call takes a microsecond, which is in the stages that are called for each article.
+
+Without ``--rate`` the topic is filled beforehand: full load. With it the articles are fed at so many a second, and
+the table of times counts: from the append of an article to its source topic to the end of its transaction, as a mean
+over articles. What is committed before ``--warm-up`` articles is not counted. The clients take turns; figures are
+medians of the turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import signal
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from benchmarks.copy_loop import CLIENTS
+from benchmarks.pipeline import Bench
+from benchmarks.texts import articles, as_json
+from benchmarks.timed_worker import CLIENT_THREADS, MOMENTS, run_timed
+from stream_dedup.core.profiles import DEFAULT_PROFILE
+from stream_dedup.dev.broker import BrokerSettings, find_broker
+
+STOP_S = 60
+LEAST_SHOWN_US = 0.5
+
+
+class Taken(NamedTuple):
+    """What one turn took."""
+
+    rate: float
+    """Articles a second."""
+    used_us: Mapping[str, float]
+    """Processor time of an article, µs: of threads, of stages, of the fingerprinting processes."""
+    times_ms: Mapping[str, float]
+
+
+def take_turn(bootstrap: str, client: str, values: list[bytes], given: argparse.Namespace) -> Taken:
+    """Run a worker over these articles."""
+    bench = Bench(bootstrap, "stages", given.profile)
+    if not given.rate:
+        bench.feed(values)
+    with tempfile.TemporaryDirectory(prefix="stream-dedup-bench-") as folder:
+        out = Path(folder) / "stages.json"
+        arguments = (flags_of(bench, Path(folder), client, given), given.warm_up, len(values), str(out))
+        worker = multiprocessing.get_context("spawn").Process(target=run_timed, args=arguments)
+        worker.start()
+        if given.rate:
+            bench.feed(values[: given.warm_up])
+            bench.drain(given.warm_up)
+            bench.feed(values[given.warm_up :], given.rate)
+        bench.drain(len(values))
+        os.kill(worker.pid or 0, signal.SIGTERM)
+        worker.join(STOP_S)
+        found: dict[str, Any] = json.loads(out.read_text())
+    count, used = found["articles"], found["used"]
+    threads: dict[str, float] = defaultdict(float)
+    for name, seconds in used.items():
+        if name.startswith("thread") and any(part in name for part in CLIENT_THREADS):
+            threads["thread of the Kafka client"] += seconds * 1e6 / count
+        elif name != "clock":
+            threads[name] += seconds * 1e6 / count
+    return Taken(count / used["clock"], threads, dict(zip(MOMENTS, found["times"], strict=True)))
+
+
+def flags_of(bench: Bench, folder: Path, client: str, given: argparse.Namespace) -> dict[str, Any]:
+    """Return the configuration of a worker."""
+    topics = bench.config.topics
+    return {
+        "kafka": {"brokers": bench.config.kafka.brokers, "group": bench.config.kafka.group, "client": client},
+        "topics": {
+            "input": topics.input,
+            "unique": topics.unique,
+            "duplicate": topics.duplicate,
+            "rejected": topics.rejected,
+        },
+        "match": {"profile": given.profile},
+        "index": {"path": str(folder / "index")},
+        "metrics": {"address": "off"},
+        "worker": {"processes": given.processes},
+    }
+
+
+def print_table(taken: dict[str, list[Taken]], what: str, rows: list[str]) -> None:
+    """Print the medians of some rows, a column for each client."""
+    print(f"\n| {what} | {' | '.join(taken)} |\n| --- |{' ---: |' * len(taken)}")
+    for row in rows:
+        cells = [median(turn.used_us.get(row, 0.0) for turn in turns) for turns in taken.values()]
+        if max(cells) >= LEAST_SHOWN_US:
+            print(
+                f"| {row.removeprefix('thread ').removeprefix('stage ')} | {' | '.join(f'{us:.1f}' for us in cells)} |"
+            )
+
+
+def print_taken(taken: dict[str, list[Taken]]) -> None:
+    """Print the tables."""
+    names = sorted({name for turns in taken.values() for turn in turns for name in turn.used_us})
+    threads = [name for name in names if name.startswith("thread")]
+    for client, turns in taken.items():
+        main = median(sum(turn.used_us.get(name, 0.0) for name in threads) for turn in turns)
+        rate = median(turn.rate for turn in turns)
+        print(f"{client}: {rate:,.0f} articles/s, {main:.0f} µs of the main process an article")
+    print_table(taken, "thread", [*threads, "processes"])
+    print_table(taken, "stage", [name for name in names if name.startswith("stage")])
+    print(f"\n| until | {' | '.join(taken)} |\n| --- |{' ---: |' * len(taken)}")
+    for moment in MOMENTS:
+        cells = [median(turn.times_ms[moment] for turn in turns) for turns in taken.values()]
+        print(f"| {moment} | {' | '.join(f'{ms:.1f}' for ms in cells)} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--articles", type=int, default=16_000)
+    parser.add_argument("--warm-up", type=int, default=4_000, help="articles that are not counted")
+    parser.add_argument("--rate", type=float, default=0.0, help="articles a second; 0: full load")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
+    parser.add_argument("--profile", default=DEFAULT_PROFILE)
+    parser.add_argument("--clients", default=",".join(CLIENTS), help="with commas")
+    given = parser.parse_args()
+    taken: dict[str, list[Taken]] = {client: [] for client in given.clients.split(",")}
+    values = [as_json(number, text) for number, text in enumerate(articles(given.articles))]
+    with find_broker(BrokerSettings()) as broker:
+        for number in range(given.turns):
+            for client, turns in taken.items():
+                turns.append(take_turn(broker.bootstrap, client, values, given))
+                print(f"turn {number}, {client}: {turns[-1].rate:,.0f} articles/s", flush=True)
+    print()
+    print_taken(taken)
+
+
+if __name__ == "__main__":
+    main()
