@@ -74,7 +74,6 @@ def test_a_match_that_is_another_copy_is_right(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", list(filter_loops.LOOPS))
 def test_a_loop_finds_most_copies_and_confuses_none(name: str, tmp_path: Path) -> None:
     """Each record leaves as it came, with its verdict."""
-    pytest.importorskip(name)
     given, marked = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     truth = write_texts(given, TEXTS)
     filter_loops.run(name, given, marked)

@@ -17,10 +17,10 @@ from numba import boolean, int64, uint16, uint32
 
 from stream_dedup.core.arrays import I64, U16, U32
 from stream_dedup.core.fingerprint.markup_kernel import (
-    BODY,
-    DIGIT,
-    LETTER,
-    WHITE,
+    IS_BODY,
+    IS_DIGIT,
+    IS_LETTER,
+    IS_WHITE,
     drop_entities,
     drop_tags,
     drop_targets,
@@ -30,17 +30,19 @@ from stream_dedup.core.fingerprint.markup_kernel import (
 from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
 from stream_dedup.core.text.clean import NARROWER
 
-INVISIBLE, PICTURE, WIDE, LEFT, SIGN, IDEOGRAPH, FIRST_WHITE, ALNUM = (BODY << bit for bit in range(1, 9))
+IS_INVISIBLE, IS_PICTURE, IS_WIDE, IS_LEFT, IS_SIGN, IS_IDEOGRAPH, BEGINS_WHITE, IS_ALNUM = (
+    IS_BODY << bit for bit in range(1, 9)
+)
 """More traits of a character: it is dropped first; it is a picture; a full-width one becomes that of ASCII; its text is
 left to the definition; it belongs to the signs of tags and addresses; it is an ideograph or kana; white space that
 ``rejoin`` looks for; a letter or digit of ASCII."""
-ESCAPED, TAGS, HOSTS, NAMES = 1, 2, 4, 8
+SEEK_ESCAPED, SEEK_TAGS, SEEK_HOSTS, SEEK_NAMES = 1, 2, 4, 8
 """What is looked for, as bits: escaped characters, tags, addresses of pages, addresses and names with @."""
 KEEP = -1
 """What stands in place of a picture that stays; 0: nothing."""
 CLEANED = several(written(uint32), written(int64, 2), written(boolean), written(boolean))
-"""Type of code points, begin and end of each text, which texts are left to the definition, and of which addresses were
-replaced."""
+"""Type of code points, begin and end of each text, which texts are left to the definition, and which the steps of
+addresses changed."""
 _STEPS = several(int64, int64, int64, boolean, boolean)
 _TAG, _TARGET, _ENTITY, _SCHEME, _HOST, _NAME = (1 << bit for bit in range(6))
 
@@ -71,7 +73,7 @@ def _may_be_escaped(points: U32, at: int, end: int, traits: U16) -> bool:
     if at + 1 >= end:
         return False
     point = whole(points[at + 1])
-    if point != _HASH and not traits[min(point, len(traits) - 1)] & LETTER:
+    if point != _HASH and not traits[min(point, len(traits) - 1)] & IS_LETTER:
         return False
     behind, last = at + 2, min(end, at + _LONGEST_ESCAPE)
     while behind < last and points[behind] != _SEMICOLON:
@@ -89,11 +91,11 @@ def _is_joint(point: int) -> bool:
 def _without_white(points: U32, start: int, size: int, traits: U16) -> int:
     """Drop the white space at the end of a text if ``rejoin`` drops it before an ideograph; return the new end."""
     first = size
-    while first > start and traits[min(whole(points[first - 1]), len(traits) - 1)] & WHITE:
+    while first > start and traits[min(whole(points[first - 1]), len(traits) - 1)] & IS_WHITE:
         first -= 1
-    if first == start or not traits[min(whole(points[first - 1]), len(traits) - 1)] & IDEOGRAPH:
+    if first == start or not traits[min(whole(points[first - 1]), len(traits) - 1)] & IS_IDEOGRAPH:
         return size
-    return first if traits[min(whole(points[first]), len(traits) - 1)] & FIRST_WHITE else size
+    return first if traits[min(whole(points[first]), len(traits) - 1)] & BEGINS_WHITE else size
 
 
 @inlined
@@ -103,9 +105,9 @@ def _without_lone_spaces(points: U32, start: int, size: int, traits: U16) -> int
     for at in range(start, size):
         point = points[at]
         lone = False
-        if point == _SPACE and second and not first and at + 1 < size and traits[points[at + 1]] & ALNUM:
-            lone = at + 2 == size or not traits[points[at + 2]] & ALNUM
-        first, second = second, whole(traits[point] & ALNUM)
+        if point == _SPACE and second and not first and at + 1 < size and traits[points[at + 1]] & IS_ALNUM:
+            lone = at + 2 == size or not traits[points[at + 2]] & IS_ALNUM
+        first, second = second, whole(traits[point] & IS_ALNUM)
         if not lone:
             points[end] = point
             end += 1
@@ -117,26 +119,26 @@ def drop_invisible(points: U32, begin: int, end: int, traits: U16, marks: int, d
     """Copy a text without invisible characters.
 
     Return its size, all traits that its characters have, and which signs it has, as bits. A text that is left to the
-    definition has the trait LEFT.
+    definition has the trait IS_LEFT.
     """
     size, seen, signs, before, last = 0, 0, 0, whole(-1), len(traits) - 1
     for at in range(begin, end):
         point = whole(points[at])
         trait = whole(traits[min(point, last)])
         seen |= trait
-        if trait & INVISIBLE:
+        if trait & IS_INVISIBLE:
             continue
         done[size] = point
         size += 1
-        if trait & WIDE:
+        if trait & IS_WIDE:
             point -= NARROWER
-        if trait & SIGN:
+        if trait & IS_SIGN:
             signs |= _signs_of(before, point)
-            if point == _AND and marks & ESCAPED and _may_be_escaped(points, at, end, traits):
-                seen |= LEFT
+            if point == _AND and marks & SEEK_ESCAPED and _may_be_escaped(points, at, end, traits):
+                seen |= IS_LEFT
         before = point
-    if marks & NAMES and signs & _NAME:
-        seen |= LEFT
+    if marks & SEEK_NAMES and signs & _NAME:
+        seen |= IS_LEFT
     return size, seen, signs
 
 
@@ -149,24 +151,24 @@ def replace_marked(text: U32, other: U32, size: int, traits: U16, steps: Any) ->
     """
     marks, token, signs, seen = steps
     moved, schemed, hosted = False, False, False
-    if marks & TAGS and signs & _TARGET:
+    if marks & SEEK_TAGS and signs & _TARGET:
         size = drop_targets(text, size, traits, other)
         text, other, moved = other, text, not moved
-    if marks & TAGS and signs & _TAG:
+    if marks & SEEK_TAGS and signs & _TAG:
         size = drop_tags(text, size, traits, other)
         text, other, moved = other, text, not moved
-    if marks & TAGS and signs & _ENTITY:
+    if marks & SEEK_TAGS and signs & _ENTITY:
         size = drop_entities(text, size, traits, other)
         text, other, moved = other, text, not moved
-    if seen & WIDE:
+    if seen & IS_WIDE:
         for at in range(size):
             point = text[at]
-            if traits[min(whole(point), len(traits) - 1)] & WIDE:
+            if traits[min(whole(point), len(traits) - 1)] & IS_WIDE:
                 text[at] = point - NARROWER
-    if marks & HOSTS and signs & _SCHEME:
+    if marks & SEEK_HOSTS and signs & _SCHEME:
         size, schemed = replace_schemed(text, size, traits, other, token)
         text, other, moved = other, text, not moved
-    if marks & HOSTS and signs & _HOST:
+    if marks & SEEK_HOSTS and signs & _HOST:
         size, hosted = replace_hosts(text, size, traits, other, token)
         text, other, moved = other, text, not moved
     return size, moved, schemed or hosted
@@ -175,8 +177,8 @@ def replace_marked(text: U32, other: U32, size: int, traits: U16, steps: Any) ->
 @inlined
 def _put(cleaned: U32, start: int, size: int, point: int, traits: U16, joins: bool) -> int:  # noqa: FBT001
     """Add a letter or digit of ASCII to a text, without the sign before it that joins numbers; return its new end."""
-    if joins and size > start + 1 and traits[point] & DIGIT and _is_joint(whole(cleaned[size - 1])):
-        size -= whole(traits[min(whole(cleaned[size - 2]), len(traits) - 1)] & DIGIT != 0)
+    if joins and size > start + 1 and traits[point] & IS_DIGIT and _is_joint(whole(cleaned[size - 1])):
+        size -= whole(traits[min(whole(cleaned[size - 2]), len(traits) - 1)] & IS_DIGIT != 0)
     cleaned[size] = point
     return size + 1
 
@@ -192,22 +194,22 @@ def close_up(text: U32, end: int, traits: U16, steps: Any, cleaned: U32, start: 
     for at in range(end):
         point = whole(text[at])
         trait = whole(traits[min(point, last)])
-        if trait & PICTURE and picture != KEEP:
+        if trait & IS_PICTURE and picture != KEEP:
             if picture == 0:
                 continue
             point, trait = picture, 0
-        if trait & ALNUM:
+        if trait & IS_ALNUM:
             behind = size > start + 1 and cleaned[size - 1] == _SPACE
-            lone = lone or (behind and traits[min(whole(cleaned[size - 2]), last)] & ALNUM != 0)
+            lone = lone or (behind and traits[min(whole(cleaned[size - 2]), last)] & IS_ALNUM != 0)
             size = _put(cleaned, start, size, point, traits, joins)
         else:
-            if rejoins and trait & IDEOGRAPH and before & WHITE:
+            if rejoins and trait & IS_IDEOGRAPH and before & IS_WHITE:
                 size = _without_white(cleaned, start, size, traits)
             cleaned[size] = point
             size += 1
         before = trait
     # Lone letters are joined beside ideographs only.
-    return _without_lone_spaces(cleaned, start, size, traits) if lone and rejoins and seen & IDEOGRAPH else size
+    return _without_lone_spaces(cleaned, start, size, traits) if lone and rejoins and seen & IS_IDEOGRAPH else size
 
 
 @compiled(int64, read(uint32), read(int64), read(uint16), _STEPS, CLEANED)
@@ -231,9 +233,10 @@ def take_steps(points: U32, ends: I64, traits: U16, steps: Any, found: Any) -> i
     for row in range(len(ends)):
         start = size
         own, seen, signs = drop_invisible(points, begin, ends[row], traits, marks, text)
-        left[row], addressed[row] = seen & LEFT != 0, False
+        left[row], addressed[row] = seen & IS_LEFT != 0, False
         if not left[row]:
-            own, moved, addressed[row] = replace_marked(text, other, own, traits, (marks, address, signs, seen))
+            own, moved, replaced = replace_marked(text, other, own, traits, (marks, address, signs, seen))
+            addressed[row] = replaced or seen & IS_WIDE != 0
             size = close_up(other if moved else text, own, traits, (picture, joins, rejoins, seen), cleaned, start)
         spans[row, 0], spans[row, 1] = start, size
         begin = ends[row]

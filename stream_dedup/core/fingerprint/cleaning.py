@@ -11,15 +11,14 @@ import numpy as np
 
 from stream_dedup.core.arrays import U16
 from stream_dedup.core.fingerprint import clean_kernel, markup_kernel
+from stream_dedup.core.fingerprint.points import SIZE
 from stream_dedup.core.fingerprint.spans import Spans, points_of
 from stream_dedup.core.kept_tables import kept_table, only
 from stream_dedup.core.scheme import Normalisation
 from stream_dedup.core.text import clean
 from stream_dedup.core.text.simplify import simplifiable
 
-SIZE = 0x20000
-"""Code points in a table; those beyond (rare ideographs) use the last row, and are left to the definition."""
-_SIMPLIFIABLE = clean_kernel.ALNUM << 1
+_SIMPLIFIABLE = clean_kernel.IS_ALNUM << 1
 """Trait of a character that has a simplified form: under that step its text is left to the definition."""
 _HALVES = (0xD800, 0xDFFF)
 """Half surrogates, which some steps join to characters."""
@@ -32,7 +31,7 @@ class MostCleaned(NamedTuple):
     left: list[int]
     """Rows of those that are left to the definition; they are empty here."""
     addressed: list[int]
-    """Rows of the others of which addresses were replaced."""
+    """Rows of the others that the steps of addresses changed: an address was replaced, or a full-width character."""
 
 
 class Cleaner:
@@ -45,10 +44,10 @@ class Cleaner:
             numbers=steps.numbers, unspace=steps.unspace, repeats=steps.repeats, lookalikes=steps.lookalikes
         )
         marks = {
-            clean_kernel.ESCAPED: steps.entities,
-            clean_kernel.TAGS: steps.tags,
-            clean_kernel.HOSTS: steps.urls != "keep",
-            clean_kernel.NAMES: (steps.emails, steps.users) != ("keep", "keep"),
+            clean_kernel.SEEK_ESCAPED: steps.entities,
+            clean_kernel.SEEK_TAGS: steps.tags,
+            clean_kernel.SEEK_HOSTS: steps.urls != "keep",
+            clean_kernel.SEEK_NAMES: (steps.emails, steps.users) != ("keep", "keep"),
         }
         self._taken = (
             sum(mark for mark, given in marks.items() if given),
@@ -89,12 +88,12 @@ def _traits(steps: Normalisation) -> U16:
     """Return the traits of each code point under these steps, as bits of ``clean_kernel``."""
     every = _every_trait()
     given = {
-        clean_kernel.INVISIBLE: steps.invisible,
-        clean_kernel.WIDE: (steps.urls, steps.emails, steps.users) != ("keep", "keep", "keep"),
+        clean_kernel.IS_INVISIBLE: steps.invisible,
+        clean_kernel.IS_WIDE: (steps.urls, steps.emails, steps.users) != ("keep", "keep", "keep"),
         _SIMPLIFIABLE: steps.simplify,
     }
     traits = every & np.uint16(~sum(trait for trait, holds in given.items() if not holds) & 0xFFFF)
-    traits |= np.where(traits & _SIMPLIFIABLE, clean_kernel.LEFT, 0).astype(np.uint16)
+    traits |= np.where(traits & _SIMPLIFIABLE, clean_kernel.IS_LEFT, 0).astype(np.uint16)
     traits.setflags(write=False)
     return traits
 
@@ -105,27 +104,27 @@ def _every_trait() -> U16:
     """Return the traits of each code point under all steps."""
     traits = np.zeros(SIZE, np.uint16)
     for ranges, trait in (
-        (clean.PICTURE_RANGES, clean_kernel.PICTURE),
-        ((*clean.INVISIBLE_RANGES, clean.SKIN_RANGE), clean_kernel.INVISIBLE),
-        (clean.IDEOGRAPH_RANGES, clean_kernel.IDEOGRAPH),
-        ((_HALVES,), clean_kernel.LEFT),
+        (clean.PICTURE_RANGES, clean_kernel.IS_PICTURE),
+        ((*clean.INVISIBLE_RANGES, clean.SKIN_RANGE), clean_kernel.IS_INVISIBLE),
+        (clean.IDEOGRAPH_RANGES, clean_kernel.IS_IDEOGRAPH),
+        ((_HALVES,), clean_kernel.IS_LEFT),
     ):
         for first, last in ranges:
             traits[first : last + 1] |= np.uint16(trait)
     every = "".join(map(chr, range(SIZE)))
     for pattern, trait in (
-        (r"\s", markup_kernel.WHITE),
-        ("(?i:[a-z])", markup_kernel.LETTER),
-        ("[0-9]", markup_kernel.DIGIT),
-        (clean.URL_BODY.pattern, markup_kernel.BODY),
-        (f"[{clean.JOINING_WHITE}]", clean_kernel.FIRST_WHITE),
-        ("[A-Za-z0-9]", clean_kernel.ALNUM),
-        ("[./(&<@]", clean_kernel.SIGN),
+        (r"\s", markup_kernel.IS_WHITE),
+        ("(?i:[a-z])", markup_kernel.IS_LETTER),
+        ("[0-9]", markup_kernel.IS_DIGIT),
+        (clean.URL_BODY.pattern, markup_kernel.IS_BODY),
+        (f"[{clean.JOINING_WHITE}]", clean_kernel.BEGINS_WHITE),
+        ("[A-Za-z0-9]", clean_kernel.IS_ALNUM),
+        ("[./(&<@]", clean_kernel.IS_SIGN),
     ):
         for run in re.finditer(f"(?:{pattern})+", every):
             traits[run.start() : run.end()] |= np.uint16(trait)
-    narrow = np.array(clean.NARROW)
-    traits[narrow] |= clean_kernel.WIDE | traits[narrow - clean.NARROWER] & clean_kernel.SIGN
+    narrow = np.array(clean.NARROWED)
+    traits[narrow] |= clean_kernel.IS_WIDE | traits[narrow - clean.NARROWER] & clean_kernel.IS_SIGN
     traits[[point for point in simplifiable() if point < SIZE]] |= np.uint16(_SIMPLIFIABLE)
-    traits[-1] |= np.uint16(clean_kernel.LEFT)
+    traits[-1] |= np.uint16(clean_kernel.IS_LEFT)
     return traits

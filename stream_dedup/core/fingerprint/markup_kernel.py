@@ -17,7 +17,7 @@ from stream_dedup.core.text.clean import (
     TITLE_CHARACTERS,
 )
 
-WHITE, LETTER, DIGIT, BODY = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+IS_WHITE, IS_LETTER, IS_DIGIT, IS_BODY = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 """Traits of a character, as bits: white space, what [a-z] finds without regard to case, a digit of ASCII, and what may
 stand in an address behind the host."""
 
@@ -60,10 +60,10 @@ def _copied(points: U32, begin: int, end: int, done: U32, size: int) -> int:
 def _link_end(points: U32, start: int, end: int, traits: U16) -> int:
     """Return the end of the target of a link, whose first character is that behind the bracket; -1 if there is none."""
     at, most = start, min(end, start + TARGET_CHARACTERS)
-    while at < most and points[at] != _OPEN and points[at] != _CLOSED and not _has(points[at], traits, WHITE):
+    while at < most and points[at] != _OPEN and points[at] != _CLOSED and not _has(points[at], traits, IS_WHITE):
         at += 1
     title = at
-    while title < end and _has(points[title], traits, WHITE):
+    while title < end and _has(points[title], traits, IS_WHITE):
         title += 1
     if title > at and _at(points, title, end) == _QUOTE:
         at, most = title + 1, min(end, title + 1 + TITLE_CHARACTERS)
@@ -93,7 +93,7 @@ def drop_targets(points: U32, end: int, traits: U16, done: U32) -> int:
 def _tag_end(points: U32, start: int, end: int, traits: U16) -> int:
     """Return the end of a tag that begins here; -1 if there is none."""
     at = start + 2 if _at(points, start + 1, end) == _SLASH else start + 1
-    if not _has(_at(points, at, end), traits, LETTER):
+    if not _has(_at(points, at, end), traits, IS_LETTER):
         return -1
     at, most = at + 1, min(end, at + 1 + ATTRIBUTE_CHARACTERS)
     while at < most and points[at] != _LESS and points[at] != _GREATER:
@@ -149,17 +149,17 @@ def _entity_end(points: U32, start: int, end: int, traits: U16) -> int:
     at = first = start + 1
     least, most = 2, _LONGEST_NAME
     if _at(points, at, end) != _HASH:
-        while _has(_at(points, at, end), traits, LETTER):
+        while _has(_at(points, at, end), traits, IS_LETTER):
             at += 1
     elif _lower(_at(points, at + 1, end)) == _X:
         at = first = start + 3
         least, most = 1, _MOST_HEX
-        while _has(_at(points, at, end), traits, DIGIT) or _is_hex(_at(points, at, end)):
+        while _has(_at(points, at, end), traits, IS_DIGIT) or _is_hex(_at(points, at, end)):
             at += 1
     else:
         at = first = start + 2
         least, most = 1, _MOST_DIGITS
-        while _has(_at(points, at, end), traits, DIGIT):
+        while _has(_at(points, at, end), traits, IS_DIGIT):
             at += 1
     return at + 1 if least <= at - first <= most and _at(points, at, end) == _SEMICOLON else -1
 
@@ -184,8 +184,8 @@ def _scheme_begin(points: U32, slashes: int, traits: U16) -> int:
     last = slashes - 2
     for at in range(last, max(-1, last - _LONGEST_SCHEME), -1):
         point = whole(points[at])
-        letter = _has(point, traits, LETTER)
-        if not (letter or _has(point, traits, DIGIT) or point in (_PLUS, _MINUS)):
+        letter = _has(point, traits, IS_LETTER)
+        if not (letter or _has(point, traits, IS_DIGIT) or point in (_PLUS, _MINUS)):
             break
         if letter and at < last:
             begin = at
@@ -216,7 +216,7 @@ def replace_schemed(points: U32, end: int, traits: U16, done: U32, token: int) -
         begin = _scheme_begin(points, at, traits) if at >= kept else at
         behind = at + 2
         # Only behind a scheme: else each of many slashes would look through all those behind it.
-        while begin < at and _has(_at(points, behind, end), traits, BODY):
+        while begin < at and _has(_at(points, behind, end), traits, IS_BODY):
             behind += 1
         if behind > at + 2:
             size = _stand_in(done, _copied(points, kept, begin, done, size), token)
@@ -228,7 +228,7 @@ def replace_schemed(points: U32, end: int, traits: U16, done: U32, token: int) -
 @inlined
 def _is_host(point: int, traits: U16) -> bool:
     """Whether a character may stand in a host, between two dots."""
-    return point == _MINUS or _has(point, traits, LETTER | DIGIT)
+    return point == _MINUS or _has(point, traits, IS_LETTER | IS_DIGIT)
 
 
 @inlined
@@ -254,7 +254,7 @@ def _is_behind_www(points: U32, dot: int, traits: U16) -> bool:
     begin = dot - 3
     if begin < 0 or not _lower(points[begin]) == _lower(points[begin + 1]) == _lower(points[begin + 2]) == _W:
         return False
-    return begin == 0 or not _has(points[begin - 1], traits, LETTER | DIGIT)
+    return begin == 0 or not _has(points[begin - 1], traits, IS_LETTER | IS_DIGIT)
 
 
 @inlined
@@ -263,7 +263,7 @@ def _host_begin(points: U32, dot: int, traits: U16) -> int:
     begin = dot
     for at in range(dot - 1, max(-1, dot - 1 - LOOK_BACK), -1):
         point = whole(points[at])
-        if _has(point, traits, LETTER | DIGIT):
+        if _has(point, traits, IS_LETTER | IS_DIGIT):
             begin = at
         elif point not in (_DOT, _MINUS):
             break
@@ -287,14 +287,14 @@ def _tail_end(points: U32, start: int, end: int, traits: U16) -> int:
         return start
     while _at(points, at, end) == _DOT and _name_end(points, at + 1, end, traits) > at + 1:
         at = _name_end(points, at + 1, end, traits)
-    if _at(points, at, end) == _COLON and _has(_at(points, at + 1, end), traits, DIGIT):
+    if _at(points, at, end) == _COLON and _has(_at(points, at + 1, end), traits, IS_DIGIT):
         at += 2
-        while _has(_at(points, at, end), traits, DIGIT):
+        while _has(_at(points, at, end), traits, IS_DIGIT):
             at += 1
     mark = _at(points, at, end)
     if mark in (_SLASH, _ASK, _HASH):
         at += 1
-        while _has(_at(points, at, end), traits, BODY):
+        while _has(_at(points, at, end), traits, IS_BODY):
             at += 1
     return at
 

@@ -31,9 +31,9 @@ VISIBLE, LETTERS_FIRST, LETTERS, ALL = range(4)
 
 _CLOSER = Raw.CLOSER
 _LETTER, _SINGLE, _MARK = Kind.LETTER, Kind.SINGLE, Kind.MARK
-_WORD, _DECIMAL, _GRAMMAR = Kind.WORD, Kind.DECIMAL, Kind.GRAMMAR
+_OF_WORDS, _DIGITS, _GRAMMAR = Kind.WORD, Kind.DECIMAL, Kind.GRAMMAR
 _FIRST_HAN, _LAST_HAN = ord(HAN_FIRST), ord(HAN_LAST)
-_SPACE = ord(" ")
+_BLANK = ord(" ")
 _FIRST_TOKEN, _LAST_TOKEN = ord(min(clean.TOKENS.values())), ord(max(clean.TOKENS.values()))
 
 
@@ -71,13 +71,13 @@ def normalise(points: U32, texts: I64, tables: Any, limit: Any, found: Any) -> i
             look = look or traits[point] & _CLOSER != 0
             point = whole(becomes[point])
             for _ in range(each):
-                if point != _SPACE or (size > start and normalised[size - 1] != _SPACE):
+                if point != _BLANK or (size > start and normalised[size - 1] != _BLANK):
                     normalised[size] = point
                     size += 1
         left[text] = look or characters > most
         if left[text]:
             size = start
-        elif size > start and normalised[size - 1] == _SPACE:
+        elif size > start and normalised[size - 1] == _BLANK:
             size -= 1
         spans[text, 0], spans[text, 1] = start, size
     return size
@@ -97,7 +97,7 @@ def find_units(points: U32, texts: I64, kinds: U16, found: Any) -> int:  # noqa:
         for at in range(texts[text, 0], texts[text, 1]):
             point = whole(points[at])
             kind = _kind_of(point, kinds)
-            visible += point != _SPACE
+            visible += point != _BLANK
             marks = marks or kind & _MARK != 0
             if kind & (_LETTER | _SINGLE):
                 known += 1
@@ -132,21 +132,21 @@ def find_forms(points: U32, texts: I64, kinds: U16, most: int, found: Any) -> in
             point = whole(points[at])
             kind = _kind_of(point, kinds)
             left[text] = left[text] or point >= len(kinds) - 1
-            letters += kind & _WORD != 0 and not _FIRST_TOKEN <= point <= _LAST_TOKEN
+            letters += kind & _OF_WORDS != 0 and not _FIRST_TOKEN <= point <= _LAST_TOKEN
             digits[decimals] = point
-            decimals += kind & _DECIMAL != 0
-            if kind & _WORD and not kind & _DECIMAL and not is_han(point):
+            decimals += kind & _DIGITS != 0
+            if kind & _OF_WORDS and not kind & _DIGITS and not is_han(point):
                 words[size] = point
                 size, run = size + 1, run + 1
                 continue
             if run >= SHORTEST_WORD:
-                words[size] = _SPACE
+                words[size] = _BLANK
                 size += 1
             elif run:
                 size -= run
             run = 0
             if kind & _GRAMMAR:
-                words[size], words[size + 1] = point, _SPACE
+                words[size], words[size + 1] = point, _BLANK
                 size += 2
         size -= run if run < SHORTEST_WORD else 0
         if left[text] or letters > most or decimals == first:
@@ -172,7 +172,7 @@ def letters_of(points: U32, texts: I64, which: U8, kinds: U16, found: Any) -> in
         for at in range(begin, end):
             point = whole(points[at])
             letters[size] = point
-            wanted = which[text] == ALL or (which[text] == VISIBLE and point != _SPACE)
+            wanted = which[text] == ALL or (which[text] == VISIBLE and point != _BLANK)
             if which[text] == LETTERS or (which[text] == LETTERS_FIRST and not is_han(point)):
                 wanted = _kind_of(point, kinds) & (_LETTER | _SINGLE) != 0
             size += wanted

@@ -12,8 +12,8 @@ from numba import boolean, int64, uint16, uint32
 
 from stream_dedup.core.arrays import I64, U16, U32
 from stream_dedup.core.fingerprint.points import Kind
+from stream_dedup.core.fingerprint.short_kernel import is_han
 from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
-from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST
 from stream_dedup.core.text.spam import (
     KEPT_REPEATS,
     MAX_SEPARATOR,
@@ -28,7 +28,6 @@ UNDONE = several(written(uint32), written(int64, 2), written(boolean))
 
 _FIXED, _APART, _SEPARATOR, _WORD = Kind.FIXED, Kind.APART, Kind.SEPARATOR, Kind.WORD
 _LATIN, _LEET = Kind.LATIN, Kind.LEET
-_FIRST_HAN, _LAST_HAN = ord(HAN_FIRST), ord(HAN_LAST)
 _L, _O, _ZERO, _ONE, _NINE, _I, _A, _E, _S, _T, _B, _U, _Y = map(ord, "lo019iaestbuy")
 _THREE, _FOUR, _FIVE, _SEVEN, _EIGHT, _SIGN_A, _SIGN_S = map(ord, "34578@$")
 
@@ -79,7 +78,7 @@ def unspace(points: U32, span: Any, kinds: U16, joins: bool, done: U32, size: in
 def _is_letter(points: U32, at: int, span: Any, kinds: U16) -> bool:  # noqa: ANN401
     """Whether a character is a letter or digit and no ideograph."""
     kind = _kind(points, at, span, kinds)
-    return kind & _WORD != 0 and not _FIRST_HAN <= points[at] <= _LAST_HAN
+    return kind & _WORD != 0 and not is_han(whole(points[at]))
 
 
 @inlined

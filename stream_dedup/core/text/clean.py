@@ -61,7 +61,7 @@ SKIN_TONES = re.compile(f"[{_class(SKIN_RANGE)}]+")
 PICTURE = re.compile(f"[{_PICTURES}]")
 _SYMBOL = re.compile("[\u2190-\u2bff\U0001f000-\U0001faff]")
 _WIDE_SIGNS = "！，：；？（）［］｛｝＂＇～"
-NARROW = [wide for wide in range(0xFF01, 0xFF5F) if chr(wide) not in _WIDE_SIGNS]
+NARROWED = [wide for wide in range(0xFF01, 0xFF5F) if chr(wide) not in _WIDE_SIGNS]
 NARROWER = 0xFF01 - 0x21
 """What a full-width character is beyond that of ASCII."""
 
@@ -368,7 +368,7 @@ def _unit_traits() -> U8:
     ):
         for first, last in ranges:
             flags[_lead(first) : _lead(last) + 1] |= np.uint8(trait)
-    for trait, points in ((Trait.WIDE, NARROW), (Trait.TRADITIONAL, simplifiable())):
+    for trait, points in ((Trait.WIDE, NARROWED), (Trait.TRADITIONAL, simplifiable())):
         flags[list(map(_lead, points))] |= np.uint8(trait)
     flags.setflags(write=False)
     return flags

@@ -81,7 +81,6 @@ def test_a_slow_machine_is_left_out() -> None:
 @pytest.mark.slow
 def test_the_same_figures_make_the_same_picture(tmp_path: Path) -> None:
     """Lines for the kinds that are named, bars for the others."""
-    pytest.importorskip("matplotlib")
     first, second = (draw(figures(), PEER, ("Chinese",), tmp_path / name).read_bytes() for name in ("a.svg", "b.svg"))
     assert first == second
     assert b"English, 4" in first

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.core.fingerprint.cleaning import SIZE, Cleaner
+from stream_dedup.core.fingerprint.cleaning import Cleaner
+from stream_dedup.core.fingerprint.points import SIZE
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import Normalisation
 from stream_dedup.core.text import clean

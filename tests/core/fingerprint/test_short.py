@@ -158,6 +158,13 @@ def test_every_trick_is_seen() -> None:
     assert_same_counts(COMMENT, [*texts, "新闻内容 10000007 新闻内容", "新闻内容 mp3 4s 新闻内容"])
 
 
+@pytest.mark.parametrize("text", ["0－2㎡", "ge5－1", "A１０.５", "１ ２字"])
+def test_a_sketch_of_characters_keeps_what_only_the_steps_of_addresses_narrow(text: str) -> None:
+    """A full-width sign in a number stays in the text with addresses."""
+    for joins, rejoins in ((True, False), (False, True), (True, True)):
+        assert_same(COMMENT.with_normalisation(join_numbers=joins, rejoin=rejoins), [f"{text} 今天的新闻内容", text])
+
+
 def test_halves_that_a_step_joins_are_kept() -> None:
     """A character that is dropped, as halves in a text that OpenCC makes whole: the table must not drop it then."""
     assert_same(COMMENT, ["繁體\ud83c\udffb字寫的\ud83c\udffb", "繁體字寫的\ud83c\udffbhttp://t.cn/a\ud83c\udffb"])
