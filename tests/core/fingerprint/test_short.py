@@ -165,6 +165,12 @@ def test_a_sketch_of_characters_keeps_what_only_the_steps_of_addresses_narrow(te
         assert_same(COMMENT.with_normalisation(join_numbers=joins, rejoin=rejoins), [f"{text} 今天的新闻内容", text])
 
 
+def test_rare_ideographs_are_letters_of_a_form() -> None:
+    """They are beyond the tables: a text with too many of them has no form."""
+    settings = replace(COMMENT, sketch=SKETCH, form=True)
+    assert_same_counts(settings, ["我的书和他的书 12 " + "\U00020000" * size for size in (0, 20, 400)])
+
+
 def test_halves_that_a_step_joins_are_kept() -> None:
     """A character that is dropped, as halves in a text that OpenCC makes whole: the table must not drop it then."""
     assert_same(COMMENT, ["繁體\ud83c\udffb字寫的\ud83c\udffb", "繁體字寫的\ud83c\udffbhttp://t.cn/a\ud83c\udffb"])
