@@ -5,8 +5,8 @@
 The loop is what a worker does without fingerprint, log and index: poll up to 500 records of one partition, send each
 on with a header, and commit them with the source offsets in one transaction. It goes through the worker's own ports:
 what the adapters cost is in it. Each turn is a process of its own on the same broker; the clients take turns, so that a
-noisy minute of the machine meets both. Counted from the first record that is polled to the last commit: records a
-second, and processor time of the process, the threads of the client included.
+noisy minute of the machine meets both. Counted from the first commit to the last: records a second, and processor time
+of the process, the threads of the client included.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import argparse
 import random
 import time
 import uuid
+from collections.abc import Generator
 from contextlib import closing
 from statistics import median
 from typing import NamedTuple
@@ -26,6 +27,7 @@ from stream_dedup.broker.client import make_admin, make_producer
 from stream_dedup.broker.clients import worker_log, worker_ports
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
+from stream_dedup.core.headers import SOURCE_TIMESTAMP
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.ports import CommittedOffset, Output, Partition, WorkerPorts
@@ -63,34 +65,52 @@ def config_of(bootstrap: str, client: str, source: str, target: str) -> Config:
 def copy(bootstrap: str, client: str, source: str, target: str, records: int) -> Turn:
     """Copy so many records."""
     config = config_of(bootstrap, client, source, target)
+    copied = transactions = begun = 0
+    started = processor = 0.0
+    copying = copy_for_ever(config, 1)
+    while copied < records:
+        copied += next(copying)
+        transactions += 1
+        if not begun:
+            begun, started, processor = copied, time.monotonic(), time.process_time()
+    turn = Turn(copied - begun, time.monotonic() - started, time.process_time() - processor, transactions)
+    copying.close()
+    return turn
+
+
+def copy_without_end(bootstrap: str, client: str, source: str, partitions: int, target: str) -> None:
+    """Copy all partitions of a topic until the process is killed."""
+    for _ in copy_for_ever(config_of(bootstrap, client, source, target), partitions):
+        continue
+
+
+def copy_for_ever(config: Config, partitions: int) -> Generator[int, None, None]:
+    """Copy the source topic to the topic for unique articles; yield the number of records of each transaction."""
+    (source,), target = config.topics.input, config.topics.unique
     with closing(make_admin(config.kafka)) as admin:
         admin.create_topics([NewTopic(config.log_topic, 1, 1)])  # not used: ports have a log
     ports = worker_ports(config, f"{config.kafka.group}-{uuid.uuid4()}", worker_log(config))
-    ports.sink.renew()
-    ports.source.join([source])
-    while (membership := ports.source.membership()) is None:
-        ports.source.poll(POLL_S)
-    ports.source.begin(Partition(source, 0), CommittedOffset(SourceOffset(0), None))
-    copied = transactions = 0
-    started = processor = 0.0
-    while copied < records:
-        before, used = time.monotonic(), time.process_time()
-        for partition, polled in ports.source.poll(POLL_S).items():
-            if not copied:
-                started, processor = before, used
-            ports.sink.begin()
-            now = time.time_ns() // 1_000_000
-            for record in polled:
-                ports.sink.send(Output(target, record.key, record.value, [*record.headers, *HEADERS], now))
-            end = SourceOffset(polled[-1].offset + 1)
-            ports.sink.send_offsets({partition: CommittedOffset(end, None)}, membership)
-            ports.sink.flush()
-            ports.sink.commit()
-            copied += len(polled)
-            transactions += 1
-    turn = Turn(copied, time.monotonic() - started, time.process_time() - processor, transactions)
-    close(ports)
-    return turn
+    try:
+        ports.sink.renew()
+        ports.source.join([source])
+        while (membership := ports.source.membership()) is None:
+            ports.source.poll(POLL_S)
+        for number in range(partitions):
+            ports.source.begin(Partition(source, number), CommittedOffset(SourceOffset(0), None))
+        while True:
+            for partition, polled in ports.source.poll(POLL_S).items():
+                ports.sink.begin()
+                now = time.time_ns() // 1_000_000
+                for record in polled:
+                    headers = [*HEADERS, (SOURCE_TIMESTAMP, str(record.timestamp).encode())]
+                    ports.sink.send(Output(target, record.key, record.value, headers, now))
+                end = SourceOffset(polled[-1].offset + 1)
+                ports.sink.send_offsets({partition: CommittedOffset(end, None)}, membership)
+                ports.sink.flush()
+                ports.sink.commit()
+                yield len(polled)
+    finally:
+        close(ports)
 
 
 def close(ports: WorkerPorts) -> None:

@@ -1,18 +1,20 @@
-"""A worker with each Kafka client beside a plain consumer, in turns; and its latency from 5 to 90 % of full load.
+"""A worker with each Kafka client beside a plain consumer and a copy loop; and its latency from 5 to 90 % of full load.
 
     python -m benchmarks.end_to_end [--articles N] [--plain N] [--turns T]
     python -m benchmarks.end_to_end --sweep [--seconds S] [--full RATE] [--out FILE]
     python -m benchmarks.end_to_end --picture FILE
 
 Each turn takes the same real articles through a plain consumer (``benchmarks.pipeline``) and through a worker with each
-client, with as many processes each, on one broker, from topics that were filled beforehand. Articles a second are
-those between the first and the last output. Processor time of an article is that of all processes of the contender
+client, with as many processes each, and through a copy loop of one process with each client (``benchmarks.copy_loop``),
+on one broker, from topics that were filled beforehand. Articles a second are those between the first and the last
+output. Processor time of an article is that of all processes of the contender
 over the outputs in the meantime; the broker is not part of it. It says less about an idle machine than the articles a
 second, and does not depend on what else the machine does.
 
 The sweep feeds a running worker at shares of its full load, one after the other, and takes the time from the append
-of an article to its source topic to the append of its output. Full load is the client's median rate of the turns,
-unless ``--full`` names it; the producer works on the same machine. The first ``WARM_UP_S`` of each share do not count.
+of an article to its source topic to the append of its output. Full load is the worker's median rate of the turns,
+unless ``--full`` names it; the producer works on the same machine. A copy loop with the same client is fed the same
+articles a second. The first ``WARM_UP_S`` of each share do not count.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import multiprocessing
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import count, islice
 from pathlib import Path
@@ -33,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 from kafka import TopicPartition
 
-from benchmarks.copy_loop import CLIENTS
+from benchmarks.copy_loop import CLIENTS, copy_without_end
 from benchmarks.pipeline import (
     LOOK_S,
     PARTITIONS,
@@ -51,6 +53,8 @@ from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 
 PLAIN = "plain consumer"
+COPY = "copy loop, "
+"""Before the name of its client."""
 SHARES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
 WARM_UP_S = 4.0
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "latency.svg"
@@ -70,6 +74,7 @@ class Latency:
     """Append to append at one share of full load, ms."""
 
     client: str
+    """The name of a worker's client; of a copy loop's with ``COPY`` before it."""
     share: float
     rate: float
     articles: int
@@ -116,14 +121,35 @@ def measure_plain(bootstrap: str, values: list[bytes], given: argparse.Namespace
             child.join()
 
 
-def measure_worker(bootstrap: str, client: str, values: list[bytes], given: argparse.Namespace) -> Measured:
-    """One turn of a worker."""
-    bench = Bench(bootstrap, "worker", given.profile)
+def measure_other(bootstrap: str, name: str, values: list[bytes], given: argparse.Namespace) -> Measured:
+    """One turn of a worker or of a copy loop."""
+    bench = Bench(bootstrap, "turn", given.profile)
     bench.feed(values)
-    with tempfile.TemporaryDirectory(prefix="stream-dedup-bench-") as folder:
-        worker = start_worker(bench, Path(folder), given.processes, client)
+    with _running(bench, name, given.processes) as pid:
+        return measure(bench, lambda: [pid], len(values))
+
+
+@contextmanager
+def _running(bench: Bench, name: str, processes: int) -> Iterator[int]:
+    """Run the worker or the copy loop of this name; give its process."""
+    client = name.removeprefix(COPY)
+    if client != name:
+        copying = multiprocessing.get_context("spawn").Process(
+            target=copy_without_end,
+            args=(bench.config.kafka.brokers, client, bench.source, PARTITIONS, bench.outputs[0]),
+            daemon=True,
+        )
+        copying.start()
         try:
-            return measure(bench, lambda: [worker.pid], len(values))
+            yield copying.pid or 0
+        finally:
+            copying.kill()
+            copying.join()
+        return
+    with tempfile.TemporaryDirectory(prefix="stream-dedup-bench-") as folder:
+        worker = start_worker(bench, Path(folder), processes, client)
+        try:
+            yield worker.pid
         finally:
             end_worker(worker)
 
@@ -132,37 +158,42 @@ def take_turns(bootstrap: str, given: argparse.Namespace) -> dict[str, list[Meas
     """Print and return the figures of each contender."""
     values = [as_json(number, text) for number, text in enumerate(articles(given.articles))]
     some = values[:: max(1, len(values) // given.plain)][: given.plain]  # of the same kind
-    turns: dict[str, list[Measured]] = {name: [] for name in (PLAIN, *given.clients.split(","))}
+    clients = given.clients.split(",")
+    turns: dict[str, list[Measured]] = {name: [] for name in (PLAIN, *clients, *(COPY + one for one in clients))}
     for number in range(given.turns):
         for name, taken in turns.items():
             one = (
                 measure_plain(bootstrap, some, given)
                 if name == PLAIN
-                else measure_worker(bootstrap, name, values, given)
+                else measure_other(bootstrap, name, values, given)
             )
             taken.append(one)
             print(f"turn {number}, {name}: {one.rate:,.0f} articles/s, {one.processor_us:,.0f} µs each", flush=True)
     mean_kb = sum(map(len, values)) / len(values) / 1000
     print(f"\n{len(values)} articles of {mean_kb:.1f} kB, {given.processes} processes, profile {given.profile}\n")
-    print("| | articles/s | beside the plain consumer | by turn | processor time, µs | of the plain consumer's |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    print("| | articles/s | of the plain consumer's | by turn | of the copy loop's | processor time, µs | of plain's |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for name, taken in turns.items():
-        rates = sorted(one.rate / plain.rate for one, plain in zip(taken, turns[PLAIN], strict=True))
+        rates = _ratios(taken, turns[PLAIN])
+        share = "" if COPY + name not in turns else f"{median(_ratios(taken, turns[COPY + name])):.2f}"
         costs = median(plain.processor_us / one.processor_us for one, plain in zip(taken, turns[PLAIN], strict=True))
-        print(
-            f"| {name} | {median(one.rate for one in taken):,.0f} | {median(rates):.1f} × | {rates[0]:.1f} to "
-            f"{rates[-1]:.1f} | {median(one.processor_us for one in taken):,.0f} | 1/{costs:.1f} |"
-        )
+        rate, cost = median(one.rate for one in taken), median(one.processor_us for one in taken)
+        beside = f"{median(rates):.1f} × | {rates[0]:.1f} to {rates[-1]:.1f} | {share}"
+        print(f"| {name} | {rate:,.0f} | {beside} | {cost:,.0f} | 1/{costs:.1f} |")
     return turns
 
 
-def sweep(bootstrap: str, client: str, full: float, given: argparse.Namespace) -> Iterator[Latency]:
-    """Yield the latencies of one worker, share by share."""
+def _ratios(taken: Sequence[Measured], others: Sequence[Measured]) -> list[float]:
+    """Return the rates beside those of the same turns of others, sorted."""
+    return sorted(one.rate / other.rate for one, other in zip(taken, others, strict=True))
+
+
+def sweep(bootstrap: str, name: str, full: float, given: argparse.Namespace) -> Iterator[Latency]:
+    """Yield the latencies of one worker or copy loop, share by share."""
     bench = Bench(bootstrap, "sweep", given.profile)
     counts = [int(full * share * given.seconds) for share in SHARES]
     values = (as_json(number, text) for number, text in zip(count(), articles(sum(counts) + 50), strict=False))
-    with tempfile.TemporaryDirectory(prefix="stream-dedup-bench-") as folder:
-        worker = start_worker(bench, Path(folder), given.processes, client)
+    with _running(bench, name, given.processes):
         bench.feed(list(islice(values, 50)))
         bench.drain(50)
         spans = []
@@ -175,14 +206,13 @@ def sweep(bootstrap: str, client: str, full: float, given: argparse.Namespace) -
             spans.append((share, began + WARM_UP_S * 1000, time.time() * 1000))
             _wait_for(bench, fed)
         records = bench.drain(fed)
-        end_worker(worker)
     times = np.array([(source_time(record), record.timestamp) for record in records], np.float64)
     for share, first, last in spans:
         own = times[(times[:, 0] >= first) & (times[:, 0] <= last)]
         if len(own):
             p50, p99 = np.percentile(own[:, 1] - own[:, 0], [50, 99])
             rate = len(own) * 1000 / (last - first)
-            yield Latency(client, share, rate, len(own), float(p50), float(p99))
+            yield Latency(name, share, rate, len(own), float(p50), float(p99))
 
 
 def _wait_for(bench: Bench, expected: int) -> None:
@@ -227,12 +257,11 @@ def main() -> None:
             turns = take_turns(broker.bootstrap, given)
             full = {client: median(one.rate for one in turns[client]) for client in clients}
         if given.sweep:
+            of_clients = [(name, full[client]) for client in clients for name in (client, COPY + client)]
             print("\n| client | % of full load | articles/s | p50, ms | p99, ms |\n| --- | ---: | ---: | ---: | ---: |")
-            for client in clients:
-                for one in sweep(broker.bootstrap, client, full[client], given):
-                    print(
-                        f"| {client} | {one.share:.0%} | {one.rate:,.0f} | {one.p50:.0f} | {one.p99:.0f} |", flush=True
-                    )
+            for name, rate in of_clients:
+                for one in sweep(broker.bootstrap, name, rate, given):
+                    print(f"| {name} | {one.share:.0%} | {one.rate:,.0f} | {one.p50:.0f} | {one.p99:.0f} |", flush=True)
                     if given.out:
                         with Path(given.out).open("a", encoding="utf-8") as file:
                             file.write(json.dumps(asdict(one)) + "\n")
