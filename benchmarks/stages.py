@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 from benchmarks.copy_loop import CLIENTS
 from benchmarks.pipeline import Bench
 from benchmarks.texts import articles, as_json
-from benchmarks.timed_worker import CLIENT_THREADS, MOMENTS, run_timed
+from benchmarks.timed_worker import CLIENT_THREADS, MOMENTS, SINK_STAGES, STAGES, run_timed
 from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 
@@ -46,6 +46,8 @@ class Taken(NamedTuple):
     used_us: Mapping[str, float]
     """Processor time of an article, µs: of threads, of stages, of the fingerprinting processes."""
     times_ms: Mapping[str, float]
+    calls: Mapping[str, float]
+    """Calls of a stage in a second."""
 
 
 def take_turn(bootstrap: str, client: str, values: list[bytes], given: argparse.Namespace) -> Taken:
@@ -71,9 +73,12 @@ def take_turn(bootstrap: str, client: str, values: list[bytes], given: argparse.
     for name, seconds in used.items():
         if name.startswith("thread") and any(part in name for part in CLIENT_THREADS):
             threads["thread of the Kafka client"] += seconds * 1e6 / count
-        elif name != "clock":
+        elif name != "clock" and not name.startswith("calls"):
             threads[name] += seconds * 1e6 / count
-    return Taken(count / used["clock"], threads, dict(zip(MOMENTS, found["times"], strict=True)))
+    calls = {
+        name.removeprefix("calls "): made / used["clock"] for name, made in used.items() if name.startswith("calls")
+    }
+    return Taken(count / used["clock"], threads, dict(zip(MOMENTS, found["times"], strict=True)), calls)
 
 
 def flags_of(bench: Bench, folder: Path, client: str, given: argparse.Namespace) -> dict[str, Any]:
@@ -115,6 +120,10 @@ def print_taken(taken: dict[str, list[Taken]]) -> None:
         print(f"{client}: {rate:,.0f} articles/s, {main:.0f} µs of the main process an article")
     print_table(taken, "thread", [*threads, "processes"])
     print_table(taken, "stage", [name for name in names if name.startswith("stage")])
+    print(f"\n| calls a second | {' | '.join(taken)} |\n| --- |{' ---: |' * len(taken)}")
+    for stage in (*STAGES, *SINK_STAGES):
+        cells = [median(turn.calls.get(stage, 0.0) for turn in turns) for turns in taken.values()]
+        print(f"| {stage} | {' | '.join(f'{calls:.1f}' for calls in cells)} |")
     print(f"\n| until | {' | '.join(taken)} |\n| --- |{' ---: |' * len(taken)}")
     for moment in MOMENTS:
         cells = [median(turn.times_ms[moment] for turn in turns) for turns in taken.values()]

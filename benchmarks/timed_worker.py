@@ -41,7 +41,16 @@ SINKS = {
     "kafka-python": ("broker.adapter.sink", "KafkaSink"),
     "confluent": ("broker.confluent.sink", "ConfluentSink"),
 }
-MOMENTS = ("polled", "fingerprinted", "logged, read, judged", "transaction begun", "committed")
+MOMENTS = (
+    "polled",
+    "fingerprinted",
+    "topic looked up",
+    "logged, read, judged",
+    "transaction begun",
+    "records and offsets sent",
+    "acknowledged",
+    "committed",
+)
 """What a batch has reached, in order; the way begins with the append of its articles to their source topic."""
 CLIENT_THREADS = ("kafka-io", "rdk:", "network-thread")
 """What names of threads have in them that a Kafka client starts."""
@@ -55,6 +64,7 @@ class Stages:
         self._committed = self._counted = 0
         self._local = threading.local()
         self._used: dict[str, float] = defaultdict(float)
+        self._calls: dict[str, int] = defaultdict(int)
         self._begun: dict[str, float] = {}
         self._moments: dict[int, list[float]] = defaultdict(list)
         self._spent = [0.0] * len(MOMENTS)
@@ -73,6 +83,7 @@ class Stages:
             finally:
                 used = time.thread_time() - begun
                 self._used[name] += used - local.inner_s
+                self._calls[name] += 1
                 local.inner_s = outer + used
 
         return measured
@@ -82,6 +93,11 @@ class Stages:
         moments = self._moments[id(polled)]
         if len(moments) <= moment:
             moments += [time.time() * 1_000] * (moment + 1 - len(moments))
+
+    def mark_all(self, polled: Sequence[Any], moment: int) -> None:
+        """Note that some batches have reached a moment."""
+        for batch in polled:
+            self.mark(batch, moment)
 
     def done(self, batches: Sequence[Any]) -> None:
         """Count committed batches."""
@@ -103,10 +119,11 @@ class Stages:
             self.result = {"used": used, "times": times, "articles": self._counted}
 
     def _now(self) -> dict[str, float]:
-        """Return seconds so far: of stages, of threads, of the fingerprinting processes, and of the clock."""
+        """Return seconds so far: of stages, of threads, of the fingerprinting processes, of the clock; and calls."""
         names = {thread.native_id: thread.name for thread in threading.enumerate()}
         names[os.getpid()] = "source"
         used: dict[str, float] = defaultdict(float, {f"stage {name}": seconds for name, seconds in self._used.items()})
+        used |= {f"calls {name}": float(calls) for name, calls in self._calls.items()}
         for task in Path("/proc/self/task").iterdir():
             name = names.get(int(task.name)) or (task / "comm").read_text().strip()
             name = "drivers of the pool" if name.startswith("Thread-") else name
@@ -127,19 +144,33 @@ def run_timed(flags: dict[str, Any], first: int, last: int, out: str) -> None:
         owner, _, attribute = path.partition(".")
         kind = getattr(import_module(f"stream_dedup.{where}"), owner)
         setattr(kind, attribute, stages.timed(name, getattr(kind, attribute)))
-    _mark_moments(stages)
+    _mark_moments(stages, config.kafka.client)
     run_worker(config)
     Path(out).write_text(json.dumps(stages.result))
 
 
-def _mark_moments(stages: Stages) -> None:
+def _mark_moments(stages: Stages, client: str) -> None:
     from stream_dedup.worker.committer import Committer  # noqa: PLC0415 - as above
     from stream_dedup.worker.engine import Engine  # noqa: PLC0415 - as above
 
+    def ready(_engine: Engine, batch: Any, span: Any) -> None:  # noqa: ANN401 - a polled batch, its records
+        if all(part.done() for part in span.columns):
+            stages.mark(batch, 1)
+
+    of_transaction: list[Any] = []
+
+    def begun(_committer: Committer, _assignment: object, batches: Sequence[Any]) -> None:
+        of_transaction[:] = [batch.polled for batch in batches]
+        stages.mark_all(of_transaction, 4)
+
+    sink = getattr(import_module(f"stream_dedup.{SINKS[client][0]}"), SINKS[client][1])
     _before(Engine, "submit", lambda _engine, batch: stages.mark(batch, 0))
-    _before(Engine, "_append", lambda _engine, batch, _span: stages.mark(batch, 1))
-    _before(Committer, "submit", lambda _committer, batch: stages.mark(batch.polled, 2))
-    _before(Committer, "_transact", lambda _committer, _, batches: [stages.mark(batch.polled, 3) for batch in batches])
+    _before(Engine, "_append_when_fingerprinted", ready)
+    _before(Engine, "_append", lambda _engine, batch, _span: stages.mark(batch, 2))
+    _before(Committer, "submit", lambda _committer, batch: stages.mark(batch.polled, 3))
+    _before(Committer, "_transact", begun)
+    _before(sink, "flush", lambda _sink: stages.mark_all(of_transaction, 5))
+    _before(sink, "commit", lambda _sink: stages.mark_all(of_transaction, 6))
     _before(Committer, "_done", lambda _committer, batches: stages.done(batches))
 
 
