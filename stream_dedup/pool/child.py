@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from collections.abc import Callable
@@ -30,7 +31,10 @@ def serve(connection: int, lifeline: int) -> None:
     try:
         recipe: ChildRecipe = parent.recv()
         maker = recipe.maker()
-        parent.send(_outcome(maker.warm))
+        outcome = _outcome(maker.warm)
+        gc.collect()
+        gc.freeze()  # what is loaded stays: a full collection would take some 100 ms for it, while an article waits
+        parent.send(outcome)
         while True:
             work = parent.recv()
             with ended_after(recipe.article_limit_s):

@@ -21,6 +21,7 @@ from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.metrics.server import MetricsServer
 from stream_dedup.pool import FingerprintPool, process_count
 from stream_dedup.worker.fingerprinting import BatchFingerprinter
+from stream_dedup.worker.interpreter import short_pauses
 from stream_dedup.worker.log_topic import KafkaLogTopic
 from stream_dedup.worker.opening import RebuildPlan, open_log, plan_rebuild
 from stream_dedup.worker.steps import Step, TrimStep
@@ -67,7 +68,8 @@ def run_worker(
         except _Stopped:
             log.info("stopped before the worker was running")
             return 0
-        worker.run()
+        with short_pauses():
+            worker.run()
     log.info("stopped")
     return 0
 

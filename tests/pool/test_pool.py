@@ -82,6 +82,20 @@ def test_close_ends_the_children_and_refuses_work(processes: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("light")
+def test_what_a_child_has_loaded_is_left_out_of_collections(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = """\
+import gc
+from stream_dedup.core.fingerprint import entry_maker
+def count(record, fmt):
+    raise ValueError(gc.get_freeze_count())
+entry_maker.decode = count
+"""
+    take_step(monkeypatch, step)
+    with FingerprintPool(1) as pool, pytest.raises(ValueError, match=r"^[1-9]\d{3,}$"):
+        pool.submit(RECORDS).result()
+
+
+@pytest.mark.usefixtures("light")
 def test_close_cancels_what_is_queued_and_gives_up_on_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """``close`` returns within its time limit; the task that is late then fails, and no other child is started."""
     take_step(monkeypatch, SLOW_STEP)
