@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 SWITCH_S = 0.0005
 """After so many seconds a thread lets another one go on. A batch passes some twenty times from one thread to the next,
-and each may wait so long for the thread that judges: with the 5 ms that are Python's default a batch took a fifth longer,
-at one in six of what a worker can do."""
+and each may wait so long for the thread that judges: with 5 ms, the default of Python, a batch took a fifth longer
+at a sixth of full load."""
 
 
 @contextmanager
