@@ -204,7 +204,7 @@ def sweep(bootstrap: str, name: str, full: float, given: argparse.Namespace) -> 
             bench.feed(part, full * share)
             fed += number
             spans.append((share, began + WARM_UP_S * 1000, time.time() * 1000))
-            _wait_for(bench, fed)
+            bench.wait_for(fed)
         records = bench.drain(fed)
     times = np.array([(source_time(record), record.timestamp) for record in records], np.float64)
     for share, first, last in spans:
@@ -213,14 +213,6 @@ def sweep(bootstrap: str, name: str, full: float, given: argparse.Namespace) -> 
             p50, p99 = np.percentile(own[:, 1] - own[:, 0], [50, 99])
             rate = len(own) * 1000 / (last - first)
             yield Latency(name, share, rate, len(own), float(p50), float(p99))
-
-
-def _wait_for(bench: Bench, expected: int) -> None:
-    at = [TopicPartition(topic, number) for topic in bench.outputs for number in range(PARTITIONS)]
-    deadline = time.monotonic() + PATIENCE_S
-    with closing(make_consumer(bench.config.kafka)) as consumer:
-        while sum(consumer.end_offsets(at).values()) < expected and time.monotonic() < deadline:
-            time.sleep(LOOK_S)
 
 
 def draw(figures: Sequence[Latency], path: Path = PICTURE) -> Path:

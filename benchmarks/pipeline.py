@@ -29,6 +29,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -60,7 +61,8 @@ SOURCE_SETTINGS = {"message.timestamp.type": "LogAppendTime"}
 class Bench:
     """Topics and configuration of one way through the broker."""
 
-    def __init__(self, bootstrap: str, way: str, profile: str) -> None:
+    def __init__(self, bootstrap: str, way: str, profile: str, partitions: int = PARTITIONS) -> None:
+        self._partitions = partitions
         name = f"bench-{way}-{uuid.uuid4().hex[:8]}"
         self.source = f"{name}-articles"
         self.outputs = [f"{name}-unique", f"{name}-duplicate", f"{name}-rejected"]
@@ -69,14 +71,14 @@ class Bench:
             {
                 "kafka": {"brokers": bootstrap, "group": name},
                 "topics": dict(zip(("unique", "duplicate", "rejected"), self.outputs, strict=True))
-                | {"input": [self.source], "partitions": PARTITIONS},
+                | {"input": [self.source], "partitions": partitions},
                 "match": {"profile": profile},
             },
             {},
         )
         admin = make_admin(self.config.kafka)
-        admin.create_topics([NewTopic(self.source, PARTITIONS, 1, topic_configs=SOURCE_SETTINGS)])
-        admin.create_topics([NewTopic(topic, PARTITIONS, 1, topic_configs=OUTPUT_SETTINGS) for topic in self.outputs])
+        admin.create_topics([NewTopic(self.source, partitions, 1, topic_configs=SOURCE_SETTINGS)])
+        admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=OUTPUT_SETTINGS) for topic in self.outputs])
         admin.close()
 
     def feed(self, values: Iterable[bytes], rate: float = 0.0) -> None:
@@ -88,25 +90,32 @@ class Bench:
                 ahead = number / rate - (time.monotonic() - begun)
                 if ahead > 0:
                     time.sleep(ahead)
-            producer.send(self.source, value=value, partition=number % PARTITIONS)
+            producer.send(self.source, value=value, partition=number % self._partitions)
         producer.flush(120)
         producer.close()
 
+    def wait_for(self, expected: int) -> None:
+        """Return when so many outputs are there, or after ``PATIENCE_S``."""
+        deadline = time.monotonic() + PATIENCE_S
+        with closing(make_consumer(self.config.kafka)) as consumer:
+            while sum(consumer.end_offsets(self._outputs()).values()) < expected and time.monotonic() < deadline:
+                time.sleep(LOOK_S)
+
     def drain(self, expected: int) -> list[Any]:
         """Read the outputs once so many are there: reading them earlier would take time from what is measured."""
-        consumer = make_consumer(self.config.kafka)
-        partitions = [TopicPartition(topic, number) for topic in self.outputs for number in range(PARTITIONS)]
-        deadline = time.monotonic() + PATIENCE_S
-        while sum(consumer.end_offsets(partitions).values()) < expected and time.monotonic() < deadline:
-            time.sleep(LOOK_S)
-        consumer.assign(partitions)
-        consumer.seek_to_beginning(*partitions)
+        self.wait_for(expected)
         records: list[Any] = []
-        while len(records) < expected and time.monotonic() < deadline:
-            for batch in consumer.poll(500).values():
-                records += batch
-        consumer.close()
+        deadline = time.monotonic() + PATIENCE_S
+        with closing(make_consumer(self.config.kafka)) as consumer:
+            consumer.assign(self._outputs())
+            consumer.seek_to_beginning(*self._outputs())
+            while len(records) < expected and time.monotonic() < deadline:
+                for batch in consumer.poll(500).values():
+                    records += batch
         return records
+
+    def _outputs(self) -> list[TopicPartition]:
+        return [TopicPartition(topic, number) for topic in self.outputs for number in range(self._partitions)]
 
 
 def rate_of(records: list[Any]) -> float:

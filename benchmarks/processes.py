@@ -44,7 +44,7 @@ def memory_of(pid: int) -> Memory:
 
 def processor_s_of(pid: int) -> float:
     """Return the processor time of a process and its children that live, in seconds."""
-    return sum(_processor_s(each) for each in (pid, *children_of(pid)))
+    return sum(own_processor_s_of(each) for each in (pid, *children_of(pid)))
 
 
 def children_of(pid: int) -> list[int]:
@@ -53,6 +53,7 @@ def children_of(pid: int) -> list[int]:
     return [int(child) for task in tasks for child in (task / "children").read_text().split()]
 
 
-def _processor_s(pid: int) -> float:
+def own_processor_s_of(pid: int) -> float:
+    """Return the processor time of a process without its children, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND
