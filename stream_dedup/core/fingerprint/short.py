@@ -50,7 +50,9 @@ from stream_dedup.core.text import clean
 from stream_dedup.core.text.normalise import normalise
 
 MAX_CHARACTERS = 1 << 16
-"""Most characters in a batch: the arrays of one step then fit the level-2 cache."""
+"""Most characters in a batch, but for a text that is longer: the arrays of one step then fit the level-2 cache."""
+LONGEST_CHARACTERS = 1 << 20
+"""Most characters of a text: it takes some 150 bytes for each of them. The definition reads what is longer."""
 
 _ADDRESS = ord(clean.TOKENS["url"])
 _NO_LIMIT = 1 << 62
@@ -112,9 +114,9 @@ class ShortFingerprinter:
         self._weights = _weights(self._features)
         self._spread = random_seed()
         # Longer text is long in part, or close to it.
-        self._longest = MAX_CHARACTERS
+        self._longest = LONGEST_CHARACTERS
         if settings.has_long:
-            self._longest = min(MAX_CHARACTERS, mixing_begin(settings.article_size or 0))
+            self._longest = min(LONGEST_CHARACTERS, mixing_begin(settings.article_size or 0))
 
     def warm(self) -> None:
         """Make the tables now, not with the first text."""
@@ -131,7 +133,7 @@ class ShortFingerprinter:
             if len(text) > self._longest:
                 deferred.append(row)
                 continue
-            if size + len(text) > MAX_CHARACTERS:
+            if rows and size + len(text) > MAX_CHARACTERS:
                 yield rows
                 rows, size = [], 0
             rows.append(row)
@@ -140,7 +142,7 @@ class ShortFingerprinter:
             yield rows
 
     def __call__(self, texts: Sequence[str]) -> ShortTexts:
-        """Read texts with at most ``MAX_CHARACTERS`` characters in total."""
+        """Read the texts of a batch."""
         normalised, kept, deferred = self._normalised(texts)
         every = self._without_tricks(normalised)
         done = every.first(len(texts))

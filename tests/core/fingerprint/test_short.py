@@ -1,5 +1,6 @@
 """Short texts read as a batch have the entries that the definition gives each text alone."""
 
+import random
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -242,17 +243,38 @@ def test_the_table_says_what_every_plain_character_becomes() -> None:
 
 
 def test_a_batch_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No batch has more than ``MAX_CHARACTERS``; longer texts are read by themselves, with the same entries."""
+    """No batch has more than ``MAX_CHARACTERS``, but one longer text; the longest are read by the definition."""
     texts = [*SAMPLE, *MORE]
     expected = Fingerprinter(COMMENT).fingerprint(texts)
     monkeypatch.setattr(module, "MAX_CHARACTERS", 60)
+    monkeypatch.setattr(module, "LONGEST_CHARACTERS", 90)
     quick = ShortFingerprinter(COMMENT)
     deferred: list[int] = []
     batches = list(quick.batches(texts, deferred))
-    assert deferred == [row for row, text in enumerate(texts) if len(text) > 60]
-    assert max(sum(len(texts[row]) for row in rows) for rows in batches) <= 60
+    assert deferred == [row for row, text in enumerate(texts) if len(text) > 90]
+    sizes = [sum(len(texts[row]) for row in rows) for rows in batches]
+    assert all(size <= 60 or len(rows) == 1 for size, rows in zip(sizes, batches, strict=True))
+    assert max(sizes) > 60
     assert sorted([row for rows in batches for row in rows] + deferred) == list(range(len(texts)))
     for ours, theirs in zip(Fingerprinter(COMMENT).fingerprint(texts), expected, strict=True):
+        assert np.array_equal(ours, theirs)
+
+
+@pytest.mark.slow
+def test_a_text_longer_than_a_batch_is_read_as_by_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the bound of a batch and beyond; with tricks, tags, marks and a number of many digits far behind."""
+    rng = random.Random(5)
+    pieces = [text for text in (*SAMPLE, *MORE) if len(text) < 200]
+    whole = " ".join(rng.choices(pieces, k=6_000)) + "9" * 300
+    assert len(whole) > 2 * module.MAX_CHARACTERS
+    bound = module.MAX_CHARACTERS
+    texts = [whole[: bound - 1], "短", whole[:bound], whole[: bound + 1], "short", whole, "好" * (bound + 7)]
+    made = Fingerprinter(COMMENT).fingerprint(texts)
+    monkeypatch.setattr(module, "LONGEST_CHARACTERS", 100)
+    deferred: list[int] = []
+    list(ShortFingerprinter(COMMENT).batches(texts, deferred))
+    assert len(deferred) == len(texts) - 2
+    for ours, theirs in zip(made, Fingerprinter(COMMENT).fingerprint(texts), strict=True):
         assert np.array_equal(ours, theirs)
 
 
