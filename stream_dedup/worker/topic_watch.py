@@ -61,7 +61,8 @@ class TopicWatch:
         self._answered = clock.event()
         self._done = False
         self._ids: dict[str, bytes] = {}
-        self._looked_up_at = float("-inf")
+        self._begun_at = self._looked_up_at = float("-inf")
+        """When the last look-up began, and the last one that was answered."""
         self._failing_since: float | None = None
 
     @property
@@ -70,11 +71,13 @@ class TopicWatch:
         return self._ids
 
     def ids_since(self, moment: float) -> dict[str, bytes] | None:
-        """Return ids looked up after ``moment`` (monotonic seconds), or None and request a look-up."""
+        """Return ids looked up after ``moment`` (monotonic seconds), or None: a look-up is under way, or requested."""
         with self._lock:
             if self._looked_up_at > moment:
                 return self._ids
-        self._requested.set()
+            is_under_way = self._begun_at > moment
+        if not is_under_way:
+            self._requested.set()
         return None
 
     def fresh_ids(self, names: Iterable[str]) -> dict[str, bytes]:
@@ -124,6 +127,8 @@ class TopicWatch:
     def _look_up(self) -> None:
         # Later than every moment at which it was requested: a request of this very moment gets it.
         began = self._clock.monotonic()
+        with self._lock:
+            self._begun_at = began
         try:
             ids = self._offsets.topic_ids(self._names)
         except PassingError as error:

@@ -1,0 +1,92 @@
+"""The topic watch: how often it looks up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from stream_dedup.broker.adapter import SystemClock
+from stream_dedup.config.load import load_config
+from stream_dedup.ports import PassingError
+from stream_dedup.worker import topic_watch
+from stream_dedup.worker.topic_watch import TopicWatch
+
+if TYPE_CHECKING:
+    from stream_dedup.ports import GroupOffsets
+
+LOG_ID = b"l" * 16
+LONG_S = 8.0
+"""An interval that no look-up of a test waits for."""
+
+
+class Asked:
+    """Answers look-ups, and does something during each."""
+
+    def __init__(self, during: Callable[[int], None]) -> None:
+        self.times = 0
+        self._during = during
+
+    def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
+        self.times += 1
+        self._during(self.times)
+        return dict.fromkeys(names, LOG_ID)
+
+
+def made(during: Callable[[int], None]) -> tuple[TopicWatch, Asked]:
+    asked = Asked(during)
+    config = load_config(None, {"topics": {"input": ["articles"]}}, {})
+    return TopicWatch(config, cast("GroupOffsets", asked), SystemClock(), LOG_ID, lambda: None), asked
+
+
+def test_what_is_asked_while_a_look_up_is_under_way_takes_no_second_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for a moment before it began; another for a later moment, which its answer may not know of."""
+    monkeypatch.setattr(topic_watch, "LOOK_UP_INTERVAL_S", 0.05)
+    clock, before = SystemClock(), SystemClock().monotonic()
+    found = []
+
+    def during(times: int) -> None:
+        found.append(watch.ids_since(before))
+        if times == 2:
+            watch.stop()
+
+    watch, asked = made(during)
+    begun = clock.monotonic()
+    watch.run()
+    assert (asked.times, found[0]) == (2, None)
+    assert clock.monotonic() - begun >= 0.05, "the second look-up was not that of the interval"
+    assert watch.ids_since(before) is not None
+    monkeypatch.setattr(topic_watch, "LOOK_UP_INTERVAL_S", LONG_S)
+
+    def later(times: int) -> None:
+        if times == 1:
+            assert watch.ids_since(clock.monotonic()) is None
+        else:
+            watch.stop()
+
+    watch, asked = made(later)
+    begun = clock.monotonic()
+    watch.run()
+    assert asked.times == 2
+    assert clock.monotonic() - begun < LONG_S / 2, "nobody had asked for the second look-up"
+
+
+@pytest.mark.expect_log("no Kafka broker answers")
+def test_a_look_up_that_fails_is_made_again_for_what_was_asked_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_watch, "LOOK_UP_INTERVAL_S", LONG_S)
+    monkeypatch.setattr(topic_watch, "LOOK_UP_RETRY_S", 0.01)
+    clock, before = SystemClock(), SystemClock().monotonic()
+
+    def during(times: int) -> None:
+        assert watch.ids_since(before) is None
+        if times == 1:
+            msg = "away"
+            raise PassingError(msg)
+        watch.stop()
+
+    watch, asked = made(during)
+    watch.run()
+    assert asked.times == 2
+    assert clock.monotonic() - before < LONG_S / 2, "nobody had asked for the second look-up"
+    assert watch.ids_since(before) is not None
