@@ -1,0 +1,43 @@
+"""The port by which tables that take long to make are kept for later processes, and where a process registers it.
+
+The core keeps no files of its own: ``startup`` does. Every program registers a store at its start, before the first
+table is made; without one, each process makes the tables for itself, in memory. That costs time and changes no table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+MadeFrom = Sequence[str | bytes]
+"""Whatever else but the program's own source a table is made from: its digest is that of all parts and their bounds."""
+
+
+class TableStore(Protocol):
+    """Keeps the bytes of tables. Both methods may block for reading and writing; any thread may call them."""
+
+    def find(self, kind: str, made_from: MadeFrom) -> memoryview | None:
+        """Return the bytes of a table, read-only, or None if there is no whole one made from exactly this.
+
+        The bytes stay as they are while they are referred to. What cannot be read counts as missing.
+        """
+
+    def keep(self, kind: str, made_from: MadeFrom, parts: Sequence[bytes]) -> memoryview | None:
+        """Keep the bytes of a table and return them as ``find`` does, or None if they cannot be kept.
+
+        Tables of the same kind that were made from something else are removed. Processes may keep a table at once:
+        all of them keep the same bytes. A normal return does not promise that a later ``find`` finds it.
+        """
+
+
+_registered: list[TableStore] = []
+
+
+def keep_tables_in(store: TableStore | None) -> None:
+    """Register where this process keeps tables from now on, in place of what was registered before; None: nowhere."""
+    _registered[:] = [] if store is None else [store]
+
+
+def table_store() -> TableStore | None:
+    """Return where this process keeps tables; None if nothing is registered."""
+    return _registered[0] if _registered else None
