@@ -72,6 +72,27 @@ def test_a_timer_that_was_set_before_goes_on() -> None:
     assert (seen, left == pytest.approx(1000, abs=60), interval) == (signal.SIG_IGN, True, 7)
 
 
+@pytest.mark.parametrize("processes", [0, 1])
+def test_loading_does_not_count(processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start that compiles takes longer than an article may: the first article is not rejected for it."""
+    if processes:
+        take_step(monkeypatch, LOADING_STEP)
+    else:
+        monkeypatch.setattr(EntryMaker, "warm", EntryMaker.warm)
+        exec(LOADING_STEP, {})  # noqa: S102 - what the child is given
+    with FingerprintPool(processes, article_limit_s=LIMIT_S) as pool:
+        assert list(pool.submit(RECORDS[:1]).result().reasons) == [""]
+
+
+LOADING_STEP = f"""\
+import time
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+def loading(_maker):
+    until = time.process_time() + {2 * LIMIT_S}
+    while time.process_time() < until:
+        sum(range(1000))
+EntryMaker.warm = loading
+"""
 STOPPING_STEP = """\
 import os
 from stream_dedup.core.fingerprint import entry_maker
