@@ -78,7 +78,8 @@ def test_loading_does_not_count(processes: int, monkeypatch: pytest.MonkeyPatch)
     if processes:
         take_step(monkeypatch, LOADING_STEP)
     else:
-        monkeypatch.setattr(EntryMaker, "warm", EntryMaker.warm)
+        for name in ("warm", "__call__"):
+            monkeypatch.setattr(EntryMaker, name, getattr(EntryMaker, name))
         exec(LOADING_STEP, {})  # noqa: S102 - what the child is given
     with FingerprintPool(processes, article_limit_s=LIMIT_S) as pool:
         assert list(pool.submit(RECORDS[:1]).result().reasons) == [""]
@@ -87,11 +88,15 @@ def test_loading_does_not_count(processes: int, monkeypatch: pytest.MonkeyPatch)
 LOADING_STEP = f"""\
 import time
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-def loading(_maker):
-    until = time.process_time() + {2 * LIMIT_S}
-    while time.process_time() < until:
+make, until = EntryMaker.__call__, []
+def load(_maker):
+    until[:] = until or [time.process_time() + {2 * LIMIT_S}]
+    while time.process_time() < until[0]:
         sum(range(1000))
-EntryMaker.warm = loading
+def make_loaded(maker, records):
+    load(maker)
+    return make(maker, records)
+EntryMaker.warm, EntryMaker.__call__ = load, make_loaded
 """
 STOPPING_STEP = """\
 import os
