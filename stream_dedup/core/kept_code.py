@@ -8,11 +8,15 @@ same modules, and which machine code without Python objects never reads.
 Neither is done here: the code finds the functions of numba's runtime by their names, and is kept without environments.
 numba loads the rest by itself when something is compiled. This is known of the versions ``LIGHT_VERSIONS``; with
 another one everything is as numba does it.
+
+Where several processes start at once and nothing is kept yet, one compiles a function and the others wait for its code:
+all would take the same seconds of as many cores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -20,6 +24,8 @@ from typing import Any
 import llvmlite.binding
 from numba import __version__ as numba_version
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
+
+from stream_dedup.core.table_store import table_store
 
 LIGHT_VERSIONS = ("0.68.",)
 """Beginnings of the versions of numba that this was run with."""
@@ -42,9 +48,19 @@ class KeptCode(FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         """Find the folder; raises what numba does if there is none."""
         super().__init__(function)  # type: ignore[no-untyped-call]
+        self._file = function.__code__.co_filename
+        self.turn = ExitStack()
+        """Holds off other processes while this one compiles the function; closed when the code is kept."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401
-        """Return the compiled function if its code is kept, else None."""
+        """Return the compiled function if its code is kept, else None: it is this process's turn to compile it."""
+        found, store = self._loaded(sig, target_context), table_store()
+        if found is None and store is not None:
+            self.turn.enter_context(store.alone(self._file))
+            found = self._loaded(sig, target_context)
+        return found
+
+    def _loaded(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401
         if not _is_light():
             return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         _name_runtime()

@@ -83,16 +83,17 @@ def _kept(function: Callable[..., Any], signature: Any) -> Dispatcher:  # noqa: 
     Code that is kept but cannot be read was cut short, by a power failure for example. It is written anew: numba
     itself would fail on it at every start.
     """
-    made = njit(**_OPTIONS)(function)
-    made._cache = KeptCode(function)  # noqa: SLF001 - numba has no way to name another cache
-    try:
-        made.compile(signature)
-    except Exception as error:  # noqa: BLE001 - numba raises what pickle, LLVM and the system do
-        if made.signatures:
-            not_kept.append(_reason(error))  # compiled, and not written: a full disk
-        else:
-            KeptCode(function).flush()  # type: ignore[no-untyped-call]
+    made, kept = njit(**_OPTIONS)(function), KeptCode(function)
+    made._cache = kept  # noqa: SLF001 - numba has no way to name another cache
+    with kept.turn:
+        try:
             made.compile(signature)
+        except Exception as error:  # noqa: BLE001 - numba raises what pickle, LLVM and the system do
+            if made.signatures:
+                not_kept.append(_reason(error))  # compiled, and not written: a full disk
+            else:
+                kept.flush()  # type: ignore[no-untyped-call]
+                made.compile(signature)
     made.disable_compile()
     return cast("Dispatcher", made)
 

@@ -1,4 +1,4 @@
-"""The port by which tables that take long to make are kept for later processes, and where a process registers it.
+"""The port by which what takes long to make is kept for other processes, and where a process registers it.
 
 The core keeps no files of its own: ``startup`` does. Every program registers a store at its start, before the first
 table is made; without one, each process makes the tables for itself, in memory. That costs time and changes no table.
@@ -7,6 +7,7 @@ table is made; without one, each process makes the tables for itself, in memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 MadeFrom = Sequence[str | bytes]
@@ -14,7 +15,7 @@ MadeFrom = Sequence[str | bytes]
 
 
 class TableStore(Protocol):
-    """Keeps the bytes of tables. Both methods may block for reading and writing; any thread may call them."""
+    """Keeps the bytes of tables. All methods may block for reading and writing; any thread may call them."""
 
     def find(self, kind: str, made_from: MadeFrom) -> memoryview | None:
         """Return the bytes of a table, read-only, or None if there is no whole one made from exactly this.
@@ -27,6 +28,13 @@ class TableStore(Protocol):
 
         Tables of the same kind that were made from something else are removed. Processes may keep a table at once:
         all of them keep the same bytes. A normal return does not promise that a later ``find`` finds it.
+        """
+
+    def alone(self, path: str) -> AbstractContextManager[None]:
+        """Hold off other processes that ask for the same file while the block runs, if one after the other is quicker.
+
+        Waits for the process that was first, within a limit. Whatever happens the block runs, and nothing is raised: a
+        normal return does not promise that nobody else does the same.
         """
 
 

@@ -1,4 +1,4 @@
-"""Files that a process makes once and keeps for later processes: tables that take long to make.
+"""Files that a process makes once and keeps for other processes: tables that take long to make.
 
 Rules:
 
@@ -17,15 +17,17 @@ change what this program does, as for the bytecode of Python.
 
 from __future__ import annotations
 
+import fcntl
 import io
 import mmap
 import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import IO
 
 import xxhash
 
@@ -35,6 +37,9 @@ CHECK_BYTES = 16
 """Bytes of the digest at the end of a file."""
 LEFT_S = 3600
 """Age in seconds from which on a temporary file is one that was left: writing one takes less than a second."""
+TURN_S = 60
+"""Longest wait of a process for others that compile, in all: one function takes seconds, all of them half a minute."""
+_TURN_STEP_S = 0.02
 _FOLDER_VARIABLE = "NUMBA_CACHE_DIR"
 _CHUNK_BYTES = 1 << 20
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -54,6 +59,7 @@ class KeptFiles:
     def __init__(self) -> None:
         """Read nothing yet."""
         self._has_looked = False
+        self._left_s = float(TURN_S)
 
     def find(self, kind: str, made_from: MadeFrom) -> memoryview | None:
         """Map a file; None if there is no whole one."""
@@ -71,6 +77,27 @@ class KeptFiles:
                 _remove_others(path, kind)
                 return _mapped(path)
         return None
+
+    @contextmanager
+    def alone(self, path: str) -> Iterator[None]:
+        """Lock the file; the system unlocks it when this process ends, however it ends."""
+        with ExitStack() as stack:
+            with suppress(OSError):
+                self._lock(stack.enter_context(Path(path).open("rb")))
+            yield
+
+    def _lock(self, file: IO[bytes]) -> None:
+        """Lock a file, or give up after ``TURN_S``: whoever holds it may be stopped."""
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if self._left_s <= 0:
+                    return
+                time.sleep(_TURN_STEP_S)
+                self._left_s -= _TURN_STEP_S
+            else:
+                return
 
     def _remove_left(self) -> None:
         """Remove temporary files of processes that were killed, once for each process."""

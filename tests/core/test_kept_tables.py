@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from inspect import unwrap
 from typing import Any
 
@@ -37,6 +38,9 @@ class MemoryStore:
         if not self._refuses:
             self.tables[kind, made_from] = memoryview(b"".join(parts))
         return self.find(kind, made_from)
+
+    def alone(self, path: str) -> AbstractContextManager[None]:  # noqa: ARG002 - there is no other process
+        return nullcontext()
 
 
 @pytest.fixture

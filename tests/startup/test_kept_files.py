@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -188,6 +189,39 @@ def test_left_files_are_looked_for_once(folder: Path) -> None:
     os.utime(later, (0, 0))
     store.find(MADE_KIND, ("x",))
     assert later.exists()
+
+
+def test_one_process_after_the_other(tmp_path: Path) -> None:
+    """Who is alone with a file holds off the others until it has done; a file that is not there holds off nobody."""
+    path, done = tmp_path / "one", []
+    path.touch()
+    store, other = KeptFiles(), KeptFiles()
+
+    def wait() -> None:
+        with other.alone(str(path)):
+            done.append("second")
+
+    waiting = threading.Thread(target=wait)
+    with store.alone(str(path)), store.alone(str(tmp_path / "no file")):
+        waiting.start()
+        waiting.join(0.2)
+        done.append("first")
+    waiting.join()
+    assert done == ["first", "second"]
+
+
+def test_nobody_waits_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a process that is stopped, for example: once the limit is reached there is no more waiting, at any file."""
+    monkeypatch.setattr(kept_files, "TURN_S", 0.1)
+    (tmp_path / "one").touch()
+    store = KeptFiles()
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    with KeptFiles().alone(str(tmp_path / "one")):
+        for _ in range(3):
+            with store.alone(str(tmp_path / "one")):
+                pass
+    assert 0.1 <= sum(slept) < 0.15
 
 
 @pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
