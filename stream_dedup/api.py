@@ -32,6 +32,7 @@ from stream_dedup.core.rules import DIRECTED, EXACT, Rules
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
 from stream_dedup.index.library import PORTION, article_ids, open_library, records_of, signatures_of
 from stream_dedup.index.temporary import TemporaryFolder
+from stream_dedup.startup import keep_tables
 
 _FINGERPRINT_VALUES = 1 << 64
 _DISTANCE = 3
@@ -318,4 +319,5 @@ def _profile(profile: str | Profile) -> Profile:
 
 @cache
 def _fingerprinter(settings: FingerprintSettings) -> Fingerprinter:
+    keep_tables()  # every fingerprint of the library is made by what this function returns
     return Fingerprinter(settings)

@@ -37,6 +37,7 @@ from stream_dedup.exit_codes import (
     EXIT_UNEXPECTED,
     EXIT_USER,
 )
+from stream_dedup.startup import keep_tables
 
 _ENDED_BY_SIGNAL = frozenset((EXIT_HUNG_UP, EXIT_INTERRUPTED, EXIT_TERMINATED))
 
@@ -120,6 +121,7 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point of the program."""
+    keep_tables()
     open_standard_streams()
     code = run()
     hold()  # the command is finished: a signal would replace its exit code

@@ -1,55 +1,50 @@
 """Tables that take long to make, kept as arrays: later processes map them, and share their memory.
 
-A file has the length of its head in 8 bytes, the head (JSON: name, type, shape and place of each array), and the
-arrays, each at a multiple of ``ALIGN`` bytes. ``kept_files`` says where it is kept, and how damage is noticed. Where no
-folder can be written, each process makes the tables for itself.
+A table's bytes are the length of its head in 8 bytes, the head (JSON: name, type, shape and place of each array), and
+the arrays, each at a multiple of ``ALIGN`` bytes. ``table_store`` keeps them.
 
-A table is made again if any source of ``core.text`` or ``core.fingerprint`` changes, or Python, numpy or OpenCC's
-dictionaries, or what its own ``made_from`` names.
+A table is made again if the program's source changes, or Python, numpy or OpenCC's dictionaries, or what its own
+``made_from`` names.
 """
 
 from __future__ import annotations
 
 import json
-import mmap
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache, wraps
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core.kept_files import digest_of, keep, kept_file
 from stream_dedup.core.scheme import content_hash, opencc_paths
+from stream_dedup.core.table_store import table_store
 from stream_dedup.errors import UserError
 
 ALIGN = 64
 """Bytes of a cache line."""
 _HEAD_BYTES = 8
-_FOLDERS = ("text", "fingerprint")
 
 TableArrays = dict[str, NDArray[Any]]
 Table = TypeVar("Table")
 
 
 def kept_arrays(kind: str, made_from: Iterable[str | bytes], make: Callable[[], TableArrays]) -> TableArrays:
-    """Return read-only arrays by their names, mapped from a file if there is one, else made, and kept for later."""
-    sources = _sources()
-    if not sources:
+    """Return read-only arrays by their names: those that were kept if there are any, else made, and kept for later."""
+    store = table_store()
+    if store is None:
         return _read_only(make())
-    digest = digest_of([*sources, *made_from])
-    path = kept_file(kind, digest)
-    if path is not None:
-        with suppress(OSError):
-            return _mapped(path)
-    made = _read_only(make())
-    with suppress(OSError):
-        return _mapped(keep(kind, digest, _content(made)))
-    return made
+    parts = (*_versions(), *made_from)
+    found = store.find(kind, parts)
+    if found is None:
+        made = _read_only(make())
+        found = store.keep(kind, parts, _content(made))
+        if found is None:
+            return made
+    return _arrays_in(found)
 
 
 def kept_table(
@@ -79,16 +74,12 @@ def only(arrays: Iterable[NDArray[Any]]) -> NDArray[Any]:
 
 
 @cache
-def _sources() -> tuple[str, ...]:
-    """Return what all tables are made from; nothing if the program is installed without its source."""
-    core = Path(__file__).parent
-    files = sorted(path for folder in _FOLDERS for path in (core / folder).glob("*.py"))
-    if not files:
-        return ()
-    found = [f"{path.name}\n{path.read_text('utf-8')}" for path in (*files, Path(__file__))]
+def _versions() -> tuple[str, ...]:
+    """Return what all tables are made from beside the program's source."""
+    found = [sys.version, np.__version__, unicodedata.unidata_version]
     with suppress(UserError):
         found += map(content_hash, opencc_paths())
-    return (*found, sys.version, np.__version__, unicodedata.unidata_version)
+    return tuple(found)
 
 
 def _read_only(arrays: TableArrays) -> TableArrays:
@@ -97,26 +88,25 @@ def _read_only(arrays: TableArrays) -> TableArrays:
     return arrays
 
 
-def _content(arrays: TableArrays) -> list[bytes | memoryview]:
-    """Return the parts of a file."""
+def _content(arrays: TableArrays) -> list[bytes]:
+    """Return the bytes of arrays, in parts."""
     places, at = [], 0
     for name, one in arrays.items():
         places.append((name, one.dtype.str, one.shape, at))
         at += -(-one.nbytes // ALIGN) * ALIGN
     head = json.dumps(places).encode()
     head += b" " * (-(_HEAD_BYTES + len(head)) % ALIGN)
-    parts: list[bytes | memoryview] = [len(head).to_bytes(_HEAD_BYTES, "little"), head]
+    parts = [len(head).to_bytes(_HEAD_BYTES, "little"), head]
     for one in arrays.values():
         raw = np.ascontiguousarray(one).tobytes()
         parts.append(raw + bytes(-len(raw) % ALIGN))
     return parts
 
 
-def _mapped(path: Path) -> TableArrays:
-    with path.open("rb", 0) as file:
-        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+def _arrays_in(content: memoryview) -> TableArrays:
+    """Return the arrays, which stay in the memory that they are in."""
     begin = _HEAD_BYTES + int.from_bytes(content[:_HEAD_BYTES], "little")
     return {
         name: cast("NDArray[Any]", np.frombuffer(content, kind, int(np.prod(shape)), begin + at).reshape(shape))
-        for name, kind, shape, at in json.loads(content[_HEAD_BYTES:begin])
+        for name, kind, shape, at in json.loads(bytes(content[_HEAD_BYTES:begin]))
     }

@@ -25,8 +25,11 @@ import xxhash
 from llvmlite import ir
 from numba import extending, njit, types
 from numba.core import cgutils
-from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
+from numba.core.registry import CPUDispatcher
+
+from stream_dedup.core import kept_code
+from stream_dedup.core.kept_code import KeptCode
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -39,7 +42,9 @@ not_kept: list[str] = []
 
 _TAKEN = (int, np.integer, types.Type)
 _WORD = ir.IntType(64)
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+# Nobody calls these functions from C: without a wrapper for that there is less to compile and to load.
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+_INLINED_OPTIONS = _OPTIONS | {"nopython": True, "boundscheck": None, "forceinline": True, "no_cpython_wrapper": True}
 
 
 def read(kind: Any, dimensions: int = 1) -> Any:  # noqa: ANN401 - numba's types are untyped
@@ -78,15 +83,17 @@ def _kept(function: Callable[..., Any], signature: Any) -> Dispatcher:  # noqa: 
     Code that is kept but cannot be read was cut short, by a power failure for example. It is written anew: numba
     itself would fail on it at every start.
     """
-    made = njit(cache=True, **_OPTIONS)(function)
-    try:
-        made.compile(signature)
-    except Exception as error:  # noqa: BLE001 - numba raises what pickle, LLVM and the system do
-        if made.signatures:
-            not_kept.append(_reason(error))  # compiled, and not written: a full disk
-        else:
-            FunctionCache(function).flush()  # type: ignore[no-untyped-call]
+    made, kept = njit(**_OPTIONS)(function), KeptCode(function)
+    made._cache = kept  # noqa: SLF001 - numba has no way to name another cache
+    with kept.turn:
+        try:
             made.compile(signature)
+        except Exception as error:  # noqa: BLE001 - numba raises what pickle, LLVM and the system do
+            if made.signatures:
+                not_kept.append(_reason(error))  # compiled, and not written: a full disk
+            else:
+                kept.flush()  # type: ignore[no-untyped-call]
+                made.compile(signature)
     made.disable_compile()
     return cast("Dispatcher", made)
 
@@ -97,7 +104,7 @@ def _reason(error: Exception) -> str:
 
 def _taken_over(function: Callable[..., Any]) -> str:
     """Return a digest of what a function's machine code is made from."""
-    taken = {name: _source(name) for name in (function.__module__, __name__)}
+    taken = {name: _source(name) for name in (function.__module__, __name__, kept_code.__name__)}
     _collect(function.__globals__, taken)
     return xxhash.xxh3_64_hexdigest(repr((sorted(taken.items()), numba.__version__)).encode())
 
@@ -121,12 +128,25 @@ def _source(module: str) -> str:
         return ""
 
 
+class _Inlined(CPUDispatcher):
+    """A function that only compiled functions call. A wrapper for Python takes longer to compile than most of them."""
+
+    def __call__(self, *_: object) -> object:
+        """Refuse: there is no machine code that could be called.
+
+        Raises:
+            TypeError: always.
+        """
+        msg = f"{self.py_func.__name__} is called by compiled functions only; its definition is its py_func"
+        raise TypeError(msg)
+
+
 def inlined(function: Function) -> Function:
     """Compile a small function that is inlined into the compiled functions that call it.
 
     Left to itself LLVM calls those that are used more than once, which costs more than they do where they take arrays.
     """
-    return cast("Function", njit(forceinline=True, **_OPTIONS)(function))
+    return cast("Function", _Inlined(function, targetoptions=_INLINED_OPTIONS))
 
 
 def _instruction(function: Callable[..., Any]) -> Callable[..., Any]:

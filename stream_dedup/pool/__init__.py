@@ -9,8 +9,9 @@ Rules:
   waits on a pipe that only the parent holds open; it cannot interrupt a loop that is not written in Python.
 * Children ignore Ctrl-C and SIGTERM, which a terminal or a service manager sends to the whole group: the parent decides
   when their work is done.
-* A child imports the core and nothing else: no Kafka, no RocksDB, and not the program's ``__main__``, which the spawn
-  of ``multiprocessing`` would run again. BLAS uses one thread in a child: the processes are the parallelism.
+* A child imports the core, ``startup`` and nothing else: no Kafka, no RocksDB, and not the program's ``__main__``,
+  which the spawn of ``multiprocessing`` would run again. BLAS uses one thread in a child: the processes are the
+  parallelism.
 * An article that takes longer than the limit, or whose process is killed twice, is rejected, and no other article
   because of it: records that ended their process together are done again one by one (``isolation``).
 * The limit is processor time of the process. A process that is stopped, or that waits for a core, loses no article.

@@ -224,16 +224,22 @@ class _InProcess:
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
         self._maker = recipe.maker()
+        self._is_warm = False
 
     def warm(self) -> None:
-        self._maker.warm()
+        if not self._is_warm:
+            self._maker.warm()
+            self._is_warm = True
 
     def columns(self, records: Sequence[RawRecord]) -> Columns:
         """Return the columns of these records.
 
         Raises:
             LateError: the records took longer than the limit; raised in the main thread only.
+            UserError: as ``warm``.
         """
+        # The limit is that of an article: the first start, which compiles for longer, must reject none.
+        self.warm()
         if threading.current_thread() is not threading.main_thread():
             return self._maker(records)
         try:

@@ -1,10 +1,9 @@
-"""Tables that are kept equal those that are made, and damage to them is noticed."""
+"""Tables that are kept equal those that are made, and a store is asked for what they are made from."""
 
 import unicodedata
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from inspect import unwrap
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,157 +14,101 @@ from hypothesis import strategies as st
 from stream_dedup.core import kept_tables
 from stream_dedup.core.fingerprint import dictionary, points, weights, words
 from stream_dedup.core.fingerprint.word_numbers import WordNumbers, packed_words
-from stream_dedup.core.kept_files import keep
-from stream_dedup.core.kept_tables import TableArrays, kept_arrays
+from stream_dedup.core.kept_tables import kept_arrays
 from stream_dedup.core.scheme import idf_path
+from stream_dedup.core.table_store import MadeFrom, TableStore, keep_tables_in, table_store
 from stream_dedup.core.text import clean, normalise
-from tests.small_disk import small_disk
+from tests.table_maker import TableMaker
 
 SHAPES = st.sampled_from(((0,), (1,), (7,), (3, 5), (0, 4)))
 TYPES = st.sampled_from(("<u1", "<u2", "<u4", "<i8", "<f8"))
 
 
+class MemoryStore:
+    """Keeps tables in memory, or refuses to."""
+
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.tables: dict[tuple[str, MadeFrom], memoryview] = {}
+        self._refuses = refuses
+
+    def find(self, kind: str, made_from: MadeFrom) -> memoryview | None:
+        return self.tables.get((kind, made_from))
+
+    def keep(self, kind: str, made_from: MadeFrom, parts: Sequence[bytes]) -> memoryview | None:
+        if not self._refuses:
+            self.tables[kind, made_from] = memoryview(b"".join(parts))
+        return self.find(kind, made_from)
+
+    def alone(self, path: str) -> AbstractContextManager[None]:  # noqa: ARG002 - there is no other process
+        return nullcontext()
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder in which tables are kept."""
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    return tmp_path
-
-
-class Maker:
-    """Makes arrays, and counts how often."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self) -> TableArrays:
-        self.calls += 1
-        return {"one": np.arange(1000), "two": np.ones((3, 4))}
-
-    def kept(self, made_from: str = "x") -> TableArrays:
-        """The arrays, kept or made."""
-        found = kept_arrays("some_table", (made_from,), self)
-        assert found["one"].tolist() == list(range(1000))
-        assert found["two"].tolist() == [[1.0] * 4] * 3
-        return found
-
-
-def file_in(folder: Path) -> Path:
-    (found,) = folder.rglob("some_table-*.kept")
-    return found
+def registered() -> Iterator[Callable[[TableStore | None], None]]:
+    """Registers a store; the one before it is registered again after the test."""
+    before = table_store()
+    yield keep_tables_in
+    keep_tables_in(before)
 
 
 @given(st.lists(st.tuples(TYPES, SHAPES), max_size=5), st.integers(0, 2**32 - 1))
 def test_arrays_are_kept_as_they_are(kinds: list[tuple[str, tuple[int, ...]]], seed: int) -> None:
-    """Of every type and shape: the content of the file has the same arrays."""
+    """Of every type and shape: the bytes have the same arrays, each at a multiple of a cache line."""
     random = np.random.default_rng(seed)
     arrays = {str(at): random.integers(0, 200, shape).astype(kind) for at, (kind, shape) in enumerate(kinds)}
-    path = keep("kept_test", "0" * 16, kept_tables._content(arrays))
-    try:
-        found = kept_tables._mapped(path)
-    finally:
-        path.unlink()
+    content = b"".join(kept_tables._content(arrays))
+    found = kept_tables._arrays_in(memoryview(content))
     assert list(found) == list(arrays)
+    begin = np.frombuffer(content, np.uint8).ctypes.data
     for name, one in arrays.items():
         assert (found[name].dtype, found[name].shape) == (one.dtype, one.shape)
         assert np.array_equal(found[name], one)
+        assert one.size == 0 or (found[name].ctypes.data - begin) % kept_tables.ALIGN == 0
 
 
-def test_a_table_is_made_once(folder: Path) -> None:
-    """The second time it is mapped; both cannot be written."""
-    make = Maker()
+def test_a_table_is_made_once(registered: Callable[[TableStore | None], None]) -> None:
+    """The second time it is that of the store; both cannot be written."""
+    registered(MemoryStore())
+    make = TableMaker()
     for _ in range(2):
         assert not make.kept()["one"].flags.writeable
     assert make.calls == 1
-    assert file_in(folder).stat().st_size > 8000
-
-
-@pytest.mark.parametrize("damage", ["nothing", "half", "a byte", "another end", "no file"])
-def test_a_damaged_table_is_made_again(damage: str, folder: Path) -> None:
-    """Cut short, to nothing too, with another byte, or gone: made again, and kept."""
-    make = Maker()
-    make.kept()
-    path = file_in(folder)
-    whole = path.read_bytes()
-    middle, last = len(whole) // 2, len(whole) - 1
-    at = middle if damage == "a byte" else last
-    path.unlink()
-    if damage != "no file":
-        other = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
-        path.write_bytes({"nothing": b"", "half": whole[:middle]}.get(damage, other))
-    make.kept()
-    assert make.calls == 2
-    assert file_in(folder).read_bytes() == whole
-    make.kept()
-    assert make.calls == 2
-
-
-def test_a_table_made_from_something_else_is_made_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another file that it is read from, another version of Unicode or of a source; the older file is removed."""
-    make = Maker()
-    make.kept()
     make.kept("y")
     assert make.calls == 2
-    for changed in (("source of something else",), ()):
-        monkeypatch.setattr(kept_tables, "_sources", lambda changed=changed: changed)
-        make.kept("y")
-    assert make.calls == 4
-    assert file_in(folder).is_file()
 
 
-def test_tables_depend_on_unicode_and_every_source() -> None:
-    """Python's version of Unicode and each file of the two folders are part of what a table is made from."""
-    found = kept_tables._sources()
-    assert unicodedata.unidata_version in found
-    for name in ("normalise.py", "unicode14.py", "points.py", "weights.py", "kept_tables.py"):
-        assert sum(one.startswith(f"{name}\n") for one in found) == 1
+@pytest.mark.parametrize("store", [None, MemoryStore(refuses=True)])
+def test_a_table_that_cannot_be_kept_is_made_each_time(
+    store: MemoryStore | None, registered: Callable[[TableStore | None], None]
+) -> None:
+    """Without a store, and with one that cannot keep anything."""
+    registered(store)
+    make = TableMaker()
+    for _ in range(2):
+        assert not make.kept()["one"].flags.writeable
+    assert make.calls == 2
 
 
-def test_a_folder_that_cannot_be_written(folder: Path) -> None:
-    """What is there is mapped; what is not is made each time."""
-    with small_disk(folder) as disk, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NUMBA_CACHE_DIR", str(disk.folder))
-        make = Maker()
-        make.kept()
-        disk.set_writable(False)
-        make.kept()
-        assert make.calls == 1
-        make.kept("y")
-        make.kept("y")
-        assert make.calls == 3
-
-
-def test_a_full_disk(folder: Path) -> None:
-    """A table is made and nothing is left of its file; once there is room, it is kept."""
-    with small_disk(folder) as disk, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NUMBA_CACHE_DIR", str(disk.folder))
-        disk.fill()
-        make = Maker()
-        make.kept()
-        assert not list(disk.folder.rglob("some_table*"))
-        disk.free()
-        make.kept()
-        make.kept()
-        assert make.calls == 2
-
-
-def test_processes_at_once(folder: Path) -> None:
-    """Those that make a table at the same time all have it, and one file is left."""
-    make = Maker()
-    with ThreadPoolExecutor(4) as pool:
-        for _ in pool.map(lambda _: make.kept(), range(16)):
-            pass
-    assert len(list(folder.rglob("*some_table*"))) == 1
+def test_tables_depend_on_unicode(registered: Callable[[TableStore | None], None]) -> None:
+    """Python's version of Unicode, numpy's version and what a table names are part of what it is made from."""
+    store = MemoryStore()
+    registered(store)
+    kept_arrays("some", ("its own",), TableMaker())
+    ((kind, made_from),) = store.tables
+    assert kind == "some"
+    assert {unicodedata.unidata_version, np.__version__, "its own"} < set(made_from)
 
 
 @pytest.mark.parametrize(
     "kept",
     [points.code_point_tables, clean._unit_traits, normalise._unit_kinds, normalise._marks, weights.damping],
 )
-def test_kept_tables_equal_those_that_are_made(kept: Callable[[], Any], folder: Path) -> None:
+def test_kept_tables_equal_those_that_are_made(
+    kept: Callable[[], Any], registered: Callable[[TableStore | None], None]
+) -> None:
     """Every element of every table of code points."""
-    assert folder.is_dir()
-    for once in (getattr(kept, "__wrapped__", kept), kept):
+    registered(MemoryStore())
+    for once in (getattr(kept, "__wrapped__", kept),) * 2 + (kept,):
         found, expected = once(), unwrap(kept)()
         pairs = zip(found, expected, strict=True) if isinstance(expected, tuple) else [(found, expected)]
         for one, other in pairs:

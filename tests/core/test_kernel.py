@@ -42,3 +42,10 @@ def test_another_inlined_function_is_another_name(folder: Path) -> None:
     first = name_with(folder, 1, "+")
     assert name_with(folder, 1, "+") == first
     assert len({first, name_with(folder, 2, "+"), name_with(folder, 1, "-")}) == 3
+
+
+def test_an_inlined_function_refuses_python(folder: Path) -> None:
+    """It has no machine code of its own: a call would end the process."""
+    name_with(folder, 1, "+")
+    with pytest.raises(TypeError, match="inner is called by compiled functions only"):
+        importlib.import_module("inner_kernel").inner(1)

@@ -72,6 +72,32 @@ def test_a_timer_that_was_set_before_goes_on() -> None:
     assert (seen, left == pytest.approx(1000, abs=60), interval) == (signal.SIG_IGN, True, 7)
 
 
+@pytest.mark.parametrize("processes", [0, 1])
+def test_loading_does_not_count(processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start that compiles takes longer than an article may: the first article is not rejected for it."""
+    if processes:
+        take_step(monkeypatch, LOADING_STEP)
+    else:
+        for name in ("warm", "__call__"):
+            monkeypatch.setattr(EntryMaker, name, getattr(EntryMaker, name))
+        exec(LOADING_STEP, {})  # noqa: S102 - what the child is given
+    with FingerprintPool(processes, article_limit_s=LIMIT_S) as pool:
+        assert list(pool.submit(RECORDS[:1]).result().reasons) == [""]
+
+
+LOADING_STEP = f"""\
+import time
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+make, until = EntryMaker.__call__, []
+def load(_maker):
+    until[:] = until or [time.process_time() + {2 * LIMIT_S}]
+    while time.process_time() < until[0]:
+        sum(range(1000))
+def make_loaded(maker, records):
+    load(maker)
+    return make(maker, records)
+EntryMaker.warm, EntryMaker.__call__ = load, make_loaded
+"""
 STOPPING_STEP = """\
 import os
 from stream_dedup.core.fingerprint import entry_maker

@@ -1,0 +1,79 @@
+"""Keeps machine code in numba's cache, and loads it without what only compiling needs.
+
+Before numba loads kept code, it imports the implementations of all of Python and NumPy that it can compile, SciPy's
+linear algebra for them where SciPy is installed, and compiles functions of its own: a third of a second and 50 MB in
+every process. Beside the code it keeps the *environments* of all functions that were inlined into it, which import the
+same modules, and which machine code without Python objects never reads.
+
+Neither is done here: the code finds the functions of numba's runtime by their names, and is kept without environments.
+numba loads the rest by itself when something is compiled. This is known of the versions ``LIGHT_VERSIONS``; with
+another one everything is as numba does it.
+
+Where several processes start at once and nothing is kept yet, one compiles a function and the others wait for its code:
+all would take the same seconds of as many cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import llvmlite.binding
+from numba import __version__ as numba_version
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+
+from stream_dedup.core.table_store import table_store
+
+LIGHT_VERSIONS = ("0.68.",)
+"""Beginnings of the versions of numba that this was run with."""
+
+
+class _LightResult(CompileResultCacheImpl):
+    """What is kept of a compiled function."""
+
+    def reduce(self, cres: Any) -> tuple[Any, ...]:  # noqa: ANN401 - numba's types are untyped
+        """Return it without the environments of inlined functions, which come last."""
+        kept: tuple[Any, ...] = super().reduce(cres)  # type: ignore[no-untyped-call]
+        return (*kept[:-1], ()) if _is_light() else kept
+
+
+class KeptCode(FunctionCache):
+    """The kept code of one function."""
+
+    _impl_class = _LightResult
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        """Find the folder; raises what numba does if there is none."""
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        self._file = function.__code__.co_filename
+        self.turn = ExitStack()
+        """Holds off other processes while this one compiles the function; closed when the code is kept."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401
+        """Return the compiled function if its code is kept, else None: it is this process's turn to compile it."""
+        found, store = self._loaded(sig, target_context), table_store()
+        if found is None and store is not None:
+            self.turn.enter_context(store.alone(self._file))
+            found = self._loaded(sig, target_context)
+        return found
+
+    def _loaded(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401
+        if not _is_light():
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        _name_runtime()
+        return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+
+
+def _is_light() -> bool:
+    return bool(numba_version.startswith(LIGHT_VERSIONS))
+
+
+@cache
+def _name_runtime() -> None:
+    """Let machine code find the functions of numba's runtime, which counts references to arrays."""
+    runtime: Any = import_module("numba.core.runtime._nrt_python")
+    for name, address in runtime.c_helpers.items():
+        llvmlite.binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
