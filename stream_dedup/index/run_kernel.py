@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import boolean, int64, uint32, uint64
+from numba import boolean, int64, uint32, uint64, void
 
 from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
@@ -102,3 +102,11 @@ def number_blocks(words: U64, rotation: int, block_bits: int, position_bits: int
         block = block_of(words[at], rotation, block_bits)
         numbered[at] = np.uint64(block) << np.uint64(position_bits) | np.uint64(at)
     return len(words)
+
+
+@compiled(void, read(uint64), int64, int64, written(uint64))
+def note_blocks(words: U64, rotation: int, bits: int, noted: U64) -> None:
+    """Set the bit of each word's block of so many bits, 64 of them in each uint64, the first the lowest."""
+    for at in range(len(words)):
+        block = block_of(words[at], rotation, bits)
+        noted[block >> 6] |= np.uint64(1) << np.uint64(block & 63)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from types import ModuleType
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.model import DocNumber
-from stream_dedup.index.posting_lists import Blocks, Run
+from stream_dedup.index.posting_lists import Blocks, Run, load_run_kernel
 
 _POSITION_BITS = 36
 """Bits of a position while entries are sorted: a run has at most 2**32 of them, a block at most 24 bits."""
@@ -37,14 +35,6 @@ class RunRoom(Protocol):
 
 MakeRoom = Callable[[int, int], RunRoom]
 """Makes room for so many buckets and entries."""
-
-
-@cache
-def load_run_kernel() -> ModuleType:
-    """Compile the kernel of the runs, or load its kept machine code."""
-    from stream_dedup.index import run_kernel  # noqa: PLC0415 - loads the compiler
-
-    return run_kernel
 
 
 class RoomInMemory:

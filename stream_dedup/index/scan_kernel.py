@@ -1,8 +1,9 @@
 """The look-up of ``scan``, compiled. Importing it loads the compiler.
 
-Article by article the bounds of its posting lists are read, then their key words compared; what passes the sieve waits,
-and is checked against its row some hundred candidates at a time. A look-up is mostly waiting for memory,
-so addresses are prefetched a step before they are read.
+Article by article the parts of its posting lists are found, then their key words compared; what passes the sieve waits,
+and is checked against its row some hundred candidates at a time. Where a run is small most look-ups find nothing in it:
+a bit of its filter says so, and no more of it is read. A look-up in a large index is mostly waiting for memory, so
+addresses are prefetched a step before they are read.
 
 The arrays of the posting lists are read by address (``PostingLists.directory``): a tuple of so many arrays would be
 unpacked at every call. Their owner checked their types and ends; ``scan.scan`` checked that every document number has a
@@ -31,13 +32,26 @@ from stream_dedup.core.kernel import (
     whole,
     written,
 )
-from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, FRAME_MASK, SKETCH_WORD_VALUES
+from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, FINGERPRINT_BITS, FRAME_MASK, SKETCH_WORD_VALUES
 from stream_dedup.index.layout import ROW, ROW_BYTES
 from stream_dedup.index.posting_lists import ADDRESSES
 from stream_dedup.index.run_kernel import block_of
-from stream_dedup.index.scan_records import ARTICLE, CURSOR, DISTANCE_SHIFT, DOC_NUMBER, NO_BOUND, SPAN, WAITING
+from stream_dedup.index.scan_records import (
+    ARTICLE,
+    CURSOR,
+    DISTANCE_SHIFT,
+    DOC_NUMBER,
+    NO_BOUND,
+    PART_BLOCK_BITS,
+    PART_RUN_BITS,
+    PART_TABLE_BITS,
+    SPAN,
+    WAITING,
+)
 
-AHEAD = 4
+FEW = 16
+"""Entries of a part of a list that are compared although they may be later than the article."""
+AHEAD = 8
 """Posting lists whose keys are prefetched before they are compared."""
 AHEAD_LINES = 8
 """Most cache lines of one posting list that are prefetched; the processor itself foresees the rest."""
@@ -53,6 +67,10 @@ _FRAME = np.uint64(FRAME_MASK)
 _LOWEST_BITS = np.uint64(0x1111_1111_1111_1111)
 """The lowest bit of each value of a sketch."""
 
+_TABLE_SHIFT = PART_RUN_BITS + PART_BLOCK_BITS
+_LOOKUP_SHIFT = PART_TABLE_BITS + _TABLE_SHIFT
+_BLOCK_MASK = (1 << PART_BLOCK_BITS) - 1
+
 _ARTICLE, _SPAN, _WAITING, _CURSOR, _ADDRESSES = map(from_dtype, (ARTICLE, SPAN, WAITING, CURSOR, ADDRESSES))
 _ROW = from_dtype(ROW)
 _row_at = record_at(_ROW)
@@ -63,15 +81,6 @@ Record = Any
 Records = NDArray[Any]
 Arrays = tuple[Any, ...]
 """Several arrays and numbers, of the types that the function declares."""
-
-
-@inlined
-def _wanted(key: U64, lookup: np.uint32, block_bits: int) -> tuple[int, int, int]:
-    """Table, first bit in its word, and block of a look-up."""
-    table = whole(lookup) >> block_bits
-    rotation = table % BLOCKS_PER_WORD * BLOCK_BITS
-    block = block_of(key[table // BLOCKS_PER_WORD], rotation, block_bits)
-    return table, rotation, block ^ (whole(lookup) & ((1 << block_bits) - 1))
 
 
 @inlined
@@ -116,57 +125,86 @@ def _limit(spans: Records, before: int, limit: int) -> int:
 
 
 @inlined
-def _request(key: U64, plan: U32, directory: Records, block_bits: int) -> None:
-    """Prefetch the directories of an article's posting lists; then the keys, where a bucket has several lists."""
-    for lookup in range(len(plan)):
-        table, _, block = _wanted(key, plan[lookup], block_bits)
-        for number in range(directory.shape[1]):
-            run = directory[table, number]
-            prefetch(run.starts + (block >> run.shift) * HALF)
-    for lookup in range(len(plan)):
-        table, _, block = _wanted(key, plan[lookup], block_bits)
-        for number in range(directory.shape[1]):
-            run = directory[table, number]
-            if run.starts != 0 and run.shift:
-                prefetch(run.keys + load_half(run.starts + (block >> run.shift) * HALF) * WORD)
+def _table_of(part: int) -> int:
+    return part >> _TABLE_SHIFT & (1 << PART_TABLE_BITS) - 1
 
 
-@compiled(int64, _ARTICLE, read(uint32), read(_ADDRESSES, 2), int64, written(_SPAN))
-def _spans(article: Record, plan: U32, directory: Records, block_bits: int, spans: Records) -> int:
-    """Find the parts of an article's posting lists: in the order of the plan, of each list the newest part first.
+@inlined
+def _run_of(part: int) -> int:
+    return part >> PART_BLOCK_BITS & (1 << PART_RUN_BITS) - 1
 
-    Returns how many they are.
+
+@compiled(int64, _ARTICLE, read(uint32), read(_ADDRESSES, 2), int64, written(int64), written(int64))
+def _parts(article: Record, plan: U32, directory: Records, block_bits: int, blocks: I64, parts: I64) -> int:
+    """Fill in which parts of an article's posting lists may have entries: of each list the newest part first.
+
+    Returns how many they are. A part is counted or not without a branch, which would often be foreseen wrongly.
     """
-    runs, key = directory.shape[1], article.keys
-    _request(key, plan, directory, block_bits)
-    count = 0
+    key, runs, mask, count = article.keys, directory.shape[1], (1 << block_bits) - 1, 0
+    for table in range(len(directory)):
+        rotation = table % BLOCKS_PER_WORD * BLOCK_BITS
+        blocks[table] = block_of(key[table // BLOCKS_PER_WORD], rotation, block_bits)
     for lookup in range(len(plan)):
-        table, rotation, block = _wanted(key, plan[lookup], block_bits)
-        total, first = 0, count
+        table = whole(plan[lookup]) >> block_bits
+        block = blocks[table] ^ (whole(plan[lookup]) & mask)
         for number in range(runs - 1, -1, -1):
             run = directory[table, number]
-            if run.starts == 0:
-                continue
-            bucket = run.starts + (block >> run.shift) * HALF
-            start = load_half(bucket)
-            entries = load_half(bucket + HALF) - start
-            if entries and run.shift:
-                keys = run.keys + start * WORD
-                skipped = _below(keys, entries, block, rotation, block_bits)
-                entries = _below(keys + skipped * WORD, entries - skipped, block + 1, rotation, block_bits)
-                start += skipped
-            if number == runs - 1:  # most entries that are later than the article are in the newest run
-                entries = _earlier(run.doc_numbers + start * HALF, entries, article.before)
-            if entries:
-                span = spans[count]
-                span.keys = run.keys + start * WORD
-                span.doc_numbers = run.doc_numbers + start * HALF
-                span.entries = entries
-                span.word = table // BLOCKS_PER_WORD
-                total += entries
+            parts[count] = lookup << _LOOKUP_SHIFT | table << _TABLE_SHIFT | number << PART_BLOCK_BITS | block
+            if run.filter:
+                bit = block >> run.filter_shift
+                count += whole(load_word(run.filter + (bit >> 6) * WORD) >> np.uint64(bit & 63) & np.uint64(1))
+            elif run.starts:
+                prefetch(run.starts + (block >> run.shift) * HALF)
                 count += 1
-        if total > article.limit:
-            _limit(spans[first:count], article.before, article.limit)
+    return count
+
+
+@inlined
+def _narrow(span: Record, directory: Records, block_bits: int, before: int) -> None:
+    """Leave of a bucket the list, and of the newest run what is before a number, as most that is not is there."""
+    table, number = _table_of(span.part), _run_of(span.part)
+    if directory[table, number].shift:
+        block, rotation = span.part & _BLOCK_MASK, table % BLOCKS_PER_WORD * BLOCK_BITS
+        skipped = _below(span.keys, span.entries, block, rotation, block_bits)
+        span.keys += skipped * WORD
+        span.doc_numbers += skipped * HALF
+        span.entries = _below(span.keys, span.entries - skipped, block + 1, rotation, block_bits)
+    if span.entries > FEW and number == directory.shape[1] - 1:
+        span.entries = _earlier(span.doc_numbers, span.entries, before)
+
+
+@compiled(void, written(_SPAN), _ARTICLE, read(_ADDRESSES, 2), int64)
+def _limit_all(spans: Records, article: Record, directory: Records, block_bits: int) -> None:
+    """Leave of each list the newest entries before an article, if there are more than its limit."""
+    first = 0
+    while first < len(spans):
+        after, entries = first, 0
+        while after < len(spans) and spans[after].part >> _LOOKUP_SHIFT == spans[first].part >> _LOOKUP_SHIFT:
+            _narrow(spans[after], directory, block_bits, article.before)
+            entries += spans[after].entries
+            after += 1
+        if entries > article.limit:
+            _limit(spans[first:after], article.before, article.limit)
+        first = after
+
+
+@compiled(int64, _ARTICLE, read(_ADDRESSES, 2), int64, read(int64), written(_SPAN))
+def _spans(article: Record, directory: Records, block_bits: int, parts: I64, spans: Records) -> int:
+    """Find parts of posting lists, those of one list together; returns how many have entries."""
+    count, most = 0, 0
+    for at in range(len(parts)):
+        part = parts[at]
+        run = directory[_table_of(part), _run_of(part)]
+        bucket = run.starts + ((part & _BLOCK_MASK) >> run.shift) * HALF
+        start = load_half(bucket)
+        entries = load_half(bucket + HALF) - start
+        span = spans[count]
+        span.keys, span.doc_numbers = run.keys + start * WORD, run.doc_numbers + start * HALF
+        span.entries, span.part = entries, part
+        count += whole(entries != 0)
+        most = max(most, entries)
+    if most * directory.shape[1] > article.limit:
+        _limit_all(spans[:count], article, directory, block_bits)
     return count
 
 
@@ -177,6 +215,16 @@ def _prefetch(spans: Records, part: int, count: int) -> None:
         size = spans[part].entries * WORD
         for at in range(max(size - AHEAD_LINES * LINE, 0), size, LINE):
             prefetch(spans[part].keys + at)
+        prefetch(spans[part].keys + size - WORD)
+
+
+@inlined
+def _least(keys: int, entries: int, mine: np.uint64, once: np.uint64) -> int:
+    """How many bits of a mask differ at least between a key and those of a part of a list."""
+    least = FINGERPRINT_BITS
+    for entry in range(entries):
+        least = min(least, popcount((load_word(keys + entry * WORD) ^ mine) & once))
+    return least
 
 
 @compiled(
@@ -185,6 +233,8 @@ def _prefetch(spans: Records, part: int, count: int) -> None:
     read(uint32, 2),
     read(_ADDRESSES, 2),
     int64,
+    written(int64),
+    written(int64),
     written(_SPAN),
     written(_CURSOR),
     written(_WAITING),
@@ -194,6 +244,8 @@ def collect(  # noqa: PLR0913, PLR0917 - compiled: no records of arrays
     plan: U32,
     directory: Records,
     block_bits: int,
+    blocks: I64,
+    parts: I64,
     spans: Records,
     cursors: Records,
     waiting: Records,
@@ -208,17 +260,22 @@ def collect(  # noqa: PLR0913, PLR0917 - compiled: no records of arrays
         number = cursor.article
         article, lookups = articles[number], plan[min(number, len(plan) - 1)]
         key, sure, sieve = article.keys, article.sure, article.sieve
-        count = _spans(article, lookups, directory, block_bits, spans) if article.room else 0
+        count = 0
+        if article.room:
+            found = _parts(article, lookups, directory, block_bits, blocks, parts)
+            count = _spans(article, directory, block_bits, parts[:found], spans)
         begin, most = cursor.span, min(waits + max(article.room, LEAST_AT_ONCE), len(waiting))
         for part in range(begin, begin + AHEAD):
             _prefetch(spans, part, count)
         for part in range(begin, count):
             _prefetch(spans, part + AHEAD, count)
-            span = spans[part]
-            keys, doc_numbers, mine = span.keys, span.doc_numbers, key[span.word]
-            once, twice = sure[span.word, 0], sure[span.word, 1]
+            span, word = spans[part], _table_of(spans[part].part) // BLOCKS_PER_WORD
+            _narrow(span, directory, block_bits, article.before)
+            keys, doc_numbers, mine = span.keys, span.doc_numbers, key[word]
+            once, twice = sure[word, 0], sure[word, 1]
             left = span.entries - cursor.entry
-            for entry in range(left - 1, -1, -1):
+            compared = left if _least(keys, left, mine, once) <= sieve else 0  # few parts have an entry that passes
+            for entry in range(compared - 1, -1, -1):
                 differing = load_word(keys + entry * WORD) ^ mine
                 counted = popcount(differing & once)
                 if counted <= sieve and counted + popcount(differing & twice) <= sieve:  # few come to the second half
@@ -372,7 +429,15 @@ def check(waiting: Records, articles: Records, withdrawn: I64, directed: bool, s
 
 
 _ASKED = several(written(_ARTICLE), read(uint32, 2), read(_ADDRESSES, 2), int64, read(int64, 2))
-_SCRATCH = several(written(_SPAN), written(_CURSOR), written(_WAITING), written(int64), written(int64, 2))
+_SCRATCH = several(
+    written(int64),
+    written(int64),
+    written(_SPAN),
+    written(_CURSOR),
+    written(_WAITING),
+    written(int64),
+    written(int64, 2),
+)
 _HELD = several(read(int64), int64, int64, int64)
 
 
@@ -384,11 +449,11 @@ def scan_held(asked: Arrays, scratch: Arrays, held: Arrays, low_watermark: int, 
     cursor, ``waiting``, ``seen`` and ``best``; ``held`` what ``locate`` takes of the rows.
     """
     articles, plan, directory, block_bits, withdrawn = asked
-    spans, cursors, waiting, seen, best = scratch
+    blocks, parts, spans, cursors, waiting, seen, best = scratch
     addresses, chunk_bits, base, row_bytes = held
-    count = collect(articles, plan, directory, block_bits, spans, cursors, waiting)
+    count = collect(articles, plan, directory, block_bits, blocks, parts, spans, cursors, waiting)
     while count:
         left = waiting[: resolve(waiting[:count], articles, low_watermark, best)]
         locate(left, addresses, chunk_bits, base, row_bytes)
         check(left, articles, withdrawn, directed, seen, best)
-        count = collect(articles, plan, directory, block_bits, spans, cursors, waiting)
+        count = collect(articles, plan, directory, block_bits, blocks, parts, spans, cursors, waiting)
