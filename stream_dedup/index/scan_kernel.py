@@ -1,13 +1,11 @@
 """The look-up of ``scan``, compiled. Importing it loads the compiler.
 
-Article by article the parts of its posting lists are found, then their key words compared; what passes the sieve waits,
-and is checked against its row some hundred candidates at a time. Where a run is small most look-ups find nothing in it:
-a bit of its filter says so, and no more of it is read. A look-up in a large index is mostly waiting for memory, so
-addresses are prefetched a step before they are read.
+Article by article its posting lists are found (``list_kernel``), then their key words compared; what passes the sieve
+waits, and is checked against its row some hundred candidates at a time. A look-up in a large index is mostly waiting
+for memory, so addresses are prefetched a step before they are read.
 
-The arrays of the posting lists are read by address (``PostingLists.directory``): a tuple of so many arrays would be
-unpacked at every call. Their owner checked their types and ends; ``scan.scan`` checked that every document number has a
-row. Numbers are int64 and words uint64: mixed, they would become floats. ``scan_records`` describes the records.
+Arrays are read by address: their owners checked their types and ends; ``scan.scan`` checked that every document number
+has a row. Numbers are int64 and words uint64: mixed, they would become floats. ``scan_records`` describes the records.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numba import boolean, from_dtype, int64, uint32, void
-from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.kernel import (
@@ -29,28 +26,21 @@ from stream_dedup.core.kernel import (
     read,
     record_at,
     several,
-    whole,
     written,
 )
-from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, FINGERPRINT_BITS, FRAME_MASK, SKETCH_WORD_VALUES
+from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, FRAME_MASK, SKETCH_WORD_VALUES
 from stream_dedup.index.layout import ROW, ROW_BYTES
+from stream_dedup.index.list_kernel import HALF, LISTS_ROOM, WORD, Record, Records, find_lists, narrow, table_of
 from stream_dedup.index.posting_lists import ADDRESSES
-from stream_dedup.index.run_kernel import block_of
 from stream_dedup.index.scan_records import (
     ARTICLE,
     CURSOR,
     DISTANCE_SHIFT,
     DOC_NUMBER,
     NO_BOUND,
-    PART_BLOCK_BITS,
-    PART_RUN_BITS,
-    PART_TABLE_BITS,
-    SPAN,
     WAITING,
 )
 
-FEW = 16
-"""Entries of a part of a list that are compared although they may be later than the article."""
 AHEAD = 8
 """Posting lists whose keys are prefetched before they are compared."""
 AHEAD_LINES = 8
@@ -60,152 +50,17 @@ LEAST_AT_ONCE = 256
 
 LINE = 64
 """Bytes of a cache line."""
-WORD, HALF = 8, 4
-"""Bytes of a key, of a document number or a start."""
 
 _FRAME = np.uint64(FRAME_MASK)
 _LOWEST_BITS = np.uint64(0x1111_1111_1111_1111)
 """The lowest bit of each value of a sketch."""
 
-_TABLE_SHIFT = PART_RUN_BITS + PART_BLOCK_BITS
-_LOOKUP_SHIFT = PART_TABLE_BITS + _TABLE_SHIFT
-_BLOCK_MASK = (1 << PART_BLOCK_BITS) - 1
-
-_ARTICLE, _SPAN, _WAITING, _CURSOR, _ADDRESSES = map(from_dtype, (ARTICLE, SPAN, WAITING, CURSOR, ADDRESSES))
+_ARTICLE, _WAITING, _CURSOR, _ADDRESSES = map(from_dtype, (ARTICLE, WAITING, CURSOR, ADDRESSES))
 _ROW = from_dtype(ROW)
 _row_at = record_at(_ROW)
 
-
-Record = Any
-"""One record, by its columns' names."""
-Records = NDArray[Any]
 Arrays = tuple[Any, ...]
 """Several arrays and numbers, of the types that the function declares."""
-
-
-@inlined
-def _below(keys: int, entries: int, block: int, rotation: int, block_bits: int) -> int:
-    """How many of some entries, sorted by block, have a lower one."""
-    low, high = 0, entries
-    while low < high:
-        middle = (low + high) // 2
-        if block_of(load_word(keys + middle * WORD), rotation, block_bits) < block:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@inlined
-def _earlier(doc_numbers: int, entries: int, before: int) -> int:
-    """How many entries of a part of a list are before a document number."""
-    low, high = 0, entries
-    while low < high:
-        middle = (low + high) // 2
-        if load_half(doc_numbers + middle * HALF) < before:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@compiled(int64, written(_SPAN), int64, int64)
-def _limit(spans: Records, before: int, limit: int) -> int:
-    """Of the parts of one list, newest first, leave the newest entries before a number; returns how many are left."""
-    left = limit
-    for part in range(len(spans)):
-        span = spans[part]
-        low = _earlier(span.doc_numbers, span.entries, before)
-        skipped = max(low - left, 0)
-        span.keys += skipped * WORD
-        span.doc_numbers += skipped * HALF
-        span.entries = low - skipped
-        left -= low - skipped
-    return limit - left
-
-
-@inlined
-def _table_of(part: int) -> int:
-    return part >> _TABLE_SHIFT & (1 << PART_TABLE_BITS) - 1
-
-
-@inlined
-def _run_of(part: int) -> int:
-    return part >> PART_BLOCK_BITS & (1 << PART_RUN_BITS) - 1
-
-
-@compiled(int64, _ARTICLE, read(uint32), read(_ADDRESSES, 2), int64, written(int64), written(int64))
-def _parts(article: Record, plan: U32, directory: Records, block_bits: int, blocks: I64, parts: I64) -> int:
-    """Fill in which parts of an article's posting lists may have entries: of each list the newest part first.
-
-    Returns how many they are. A part is counted or not without a branch, which would often be foreseen wrongly.
-    """
-    key, runs, mask, count = article.keys, directory.shape[1], (1 << block_bits) - 1, 0
-    for table in range(len(directory)):
-        rotation = table % BLOCKS_PER_WORD * BLOCK_BITS
-        blocks[table] = block_of(key[table // BLOCKS_PER_WORD], rotation, block_bits)
-    for lookup in range(len(plan)):
-        table = whole(plan[lookup]) >> block_bits
-        block = blocks[table] ^ (whole(plan[lookup]) & mask)
-        for number in range(runs - 1, -1, -1):
-            run = directory[table, number]
-            parts[count] = lookup << _LOOKUP_SHIFT | table << _TABLE_SHIFT | number << PART_BLOCK_BITS | block
-            if run.filter:
-                bit = block >> run.filter_shift
-                count += whole(load_word(run.filter + (bit >> 6) * WORD) >> np.uint64(bit & 63) & np.uint64(1))
-            elif run.starts:
-                prefetch(run.starts + (block >> run.shift) * HALF)
-                count += 1
-    return count
-
-
-@inlined
-def _narrow(span: Record, directory: Records, block_bits: int, before: int) -> None:
-    """Leave of a bucket the list, and of the newest run what is before a number, as most that is not is there."""
-    table, number = _table_of(span.part), _run_of(span.part)
-    if directory[table, number].shift:
-        block, rotation = span.part & _BLOCK_MASK, table % BLOCKS_PER_WORD * BLOCK_BITS
-        skipped = _below(span.keys, span.entries, block, rotation, block_bits)
-        span.keys += skipped * WORD
-        span.doc_numbers += skipped * HALF
-        span.entries = _below(span.keys, span.entries - skipped, block + 1, rotation, block_bits)
-    if span.entries > FEW and number == directory.shape[1] - 1:
-        span.entries = _earlier(span.doc_numbers, span.entries, before)
-
-
-@compiled(void, written(_SPAN), _ARTICLE, read(_ADDRESSES, 2), int64)
-def _limit_all(spans: Records, article: Record, directory: Records, block_bits: int) -> None:
-    """Leave of each list the newest entries before an article, if there are more than its limit."""
-    first = 0
-    while first < len(spans):
-        after, entries = first, 0
-        while after < len(spans) and spans[after].part >> _LOOKUP_SHIFT == spans[first].part >> _LOOKUP_SHIFT:
-            _narrow(spans[after], directory, block_bits, article.before)
-            entries += spans[after].entries
-            after += 1
-        if entries > article.limit:
-            _limit(spans[first:after], article.before, article.limit)
-        first = after
-
-
-@compiled(int64, _ARTICLE, read(_ADDRESSES, 2), int64, read(int64), written(_SPAN))
-def _spans(article: Record, directory: Records, block_bits: int, parts: I64, spans: Records) -> int:
-    """Find parts of posting lists, those of one list together; returns how many have entries."""
-    count, most = 0, 0
-    for at in range(len(parts)):
-        part = parts[at]
-        run = directory[_table_of(part), _run_of(part)]
-        bucket = run.starts + ((part & _BLOCK_MASK) >> run.shift) * HALF
-        start = load_half(bucket)
-        entries = load_half(bucket + HALF) - start
-        span = spans[count]
-        span.keys, span.doc_numbers = run.keys + start * WORD, run.doc_numbers + start * HALF
-        span.entries, span.part = entries, part
-        count += whole(entries != 0)
-        most = max(most, entries)
-    if most * directory.shape[1] > article.limit:
-        _limit_all(spans[:count], article, directory, block_bits)
-    return count
 
 
 @inlined
@@ -233,9 +88,7 @@ def _least(keys: int, entries: int, mine: np.uint64, once: np.uint64) -> int:
     read(uint32, 2),
     read(_ADDRESSES, 2),
     int64,
-    written(int64),
-    written(int64),
-    written(_SPAN),
+    LISTS_ROOM,
     written(_CURSOR),
     written(_WAITING),
 )
@@ -244,9 +97,7 @@ def collect(  # noqa: PLR0913, PLR0917 - compiled: no records of arrays
     plan: U32,
     directory: Records,
     block_bits: int,
-    blocks: I64,
-    parts: I64,
-    spans: Records,
+    room: Arrays,
     cursors: Records,
     waiting: Records,
 ) -> int:
@@ -255,22 +106,19 @@ def collect(  # noqa: PLR0913, PLR0917 - compiled: no records of arrays
     It stops where ``waiting`` is full, or has as many candidates of an article as there is room for, but not for fewer
     than ``LEAST_AT_ONCE``: to go on, the lists are found anew. An article without room is done.
     """
-    waits, cursor = 0, cursors[0]
+    waits, cursor, spans = 0, cursors[0], room[2]
     while cursor.article < len(articles):
         number = cursor.article
         article, lookups = articles[number], plan[min(number, len(plan) - 1)]
         key, sure, sieve = article.keys, article.sure, article.sieve
-        count = 0
-        if article.room:
-            found = _parts(article, lookups, directory, block_bits, blocks, parts)
-            count = _spans(article, directory, block_bits, parts[:found], spans)
+        count = find_lists(article, lookups, directory, block_bits, room) if article.room else 0
         begin, most = cursor.span, min(waits + max(article.room, LEAST_AT_ONCE), len(waiting))
         for part in range(begin, begin + AHEAD):
             _prefetch(spans, part, count)
         for part in range(begin, count):
             _prefetch(spans, part + AHEAD, count)
-            span, word = spans[part], _table_of(spans[part].part) // BLOCKS_PER_WORD
-            _narrow(span, directory, block_bits, article.before)
+            span, word = spans[part], table_of(spans[part].part) // BLOCKS_PER_WORD
+            narrow(span, directory, block_bits, article.before)
             keys, doc_numbers, mine = span.keys, span.doc_numbers, key[word]
             once, twice = sure[word, 0], sure[word, 1]
             left = span.entries - cursor.entry
@@ -429,15 +277,7 @@ def check(waiting: Records, articles: Records, withdrawn: I64, directed: bool, s
 
 
 _ASKED = several(written(_ARTICLE), read(uint32, 2), read(_ADDRESSES, 2), int64, read(int64, 2))
-_SCRATCH = several(
-    written(int64),
-    written(int64),
-    written(_SPAN),
-    written(_CURSOR),
-    written(_WAITING),
-    written(int64),
-    written(int64, 2),
-)
+_SCRATCH = several(LISTS_ROOM, written(_CURSOR), written(_WAITING), written(int64), written(int64, 2))
 _HELD = several(read(int64), int64, int64, int64)
 
 
@@ -445,15 +285,15 @@ _HELD = several(read(int64), int64, int64, int64)
 def scan_held(asked: Arrays, scratch: Arrays, held: Arrays, low_watermark: int, directed: bool) -> None:  # noqa: FBT001 - compiled: no names
     """All steps by turns, where rows are held in memory, until every posting list was compared.
 
-    ``asked`` are the articles, plan, directory, bits of a block and withdrawn entries; ``scratch`` the spans, the
-    cursor, ``waiting``, ``seen`` and ``best``; ``held`` what ``locate`` takes of the rows.
+    ``asked`` are the articles, plan, directory, bits of a block and withdrawn entries; ``scratch`` the room of
+    the lists, the cursor, ``waiting``, ``seen`` and ``best``; ``held`` what ``locate`` takes of the rows.
     """
     articles, plan, directory, block_bits, withdrawn = asked
-    blocks, parts, spans, cursors, waiting, seen, best = scratch
+    room, cursors, waiting, seen, best = scratch
     addresses, chunk_bits, base, row_bytes = held
-    count = collect(articles, plan, directory, block_bits, blocks, parts, spans, cursors, waiting)
+    count = collect(articles, plan, directory, block_bits, room, cursors, waiting)
     while count:
         left = waiting[: resolve(waiting[:count], articles, low_watermark, best)]
         locate(left, addresses, chunk_bits, base, row_bytes)
         check(left, articles, withdrawn, directed, seen, best)
-        count = collect(articles, plan, directory, block_bits, blocks, parts, spans, cursors, waiting)
+        count = collect(articles, plan, directory, block_bits, room, cursors, waiting)
