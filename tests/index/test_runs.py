@@ -95,7 +95,7 @@ def test_entries_are_sorted_by_block_then_document_number(case: Entries) -> None
 @examples(200)
 @given(case=entries())
 def test_a_filter_has_a_bit_of_each_block_that_has_entries(case: Entries) -> None:
-    """And no other; it is of the highest bits of a block, and at least eight times as long as the run, up to all blocks."""
+    """And no other. It is eight times as long as the run at least, up to a bit for each block."""
     run = case.run(0)
     assert run.filter is not None
     size = 64 * len(run.filter)
