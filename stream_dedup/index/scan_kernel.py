@@ -65,12 +65,12 @@ Arrays = tuple[Any, ...]
 
 @inlined
 def _prefetch(spans: Records, part: int, count: int) -> None:
-    """Prefetch the newest keys of a part of a list."""
+    """Prefetch the first keys of a part of a list."""
     if part < count:
-        size = spans[part].entries * WORD
-        for at in range(max(size - AHEAD_LINES * LINE, 0), size, LINE):
-            prefetch(spans[part].keys + at)
-        prefetch(spans[part].keys + size - WORD)
+        keys, size = spans[part].keys, spans[part].entries * WORD
+        for at in range(0, min(size, AHEAD_LINES * LINE), LINE):
+            prefetch(keys + at)
+        prefetch(keys + min(size, AHEAD_LINES * LINE) - WORD)
 
 
 @inlined

@@ -8,6 +8,7 @@ import pytest
 from stream_dedup.core.arrays import U32, U64
 from stream_dedup.index import tables
 from stream_dedup.index.posting_lists import Blocks, Run
+from stream_dedup.index.runs import sorted_run
 from stream_dedup.index.settings import RECENT_ENTRIES
 from stream_dedup.index.tables import _Young
 
@@ -71,11 +72,11 @@ def test_what_is_taken_is_forgotten() -> None:
 
 def test_a_small_batch_does_not_sort_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two thousand entries, one at a time, each look-up sorts the newest only, and all of them rarely."""
-    sort, sizes = tables.sorted_run, []
+    sizes: list[int] = []
 
     def counted(blocks: Blocks, words: U64, doc_numbers: U32) -> Run:
         sizes.append(len(words))
-        return sort(blocks, words, doc_numbers)
+        return sorted_run(blocks, words, doc_numbers)
 
     monkeypatch.setattr(tables, "sorted_run", counted)
     entries = 8 * RECENT_ENTRIES
