@@ -38,7 +38,6 @@ from types import ModuleType
 import numpy as np
 
 from stream_dedup.core.arrays import I64, U8, U32, U64
-from stream_dedup.core.fingerprint.simhash import MAX_MARGIN, unpack_margins
 from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, FINGERPRINT_BITS, TABLE_MARGIN_BYTES
 from stream_dedup.core.rules import Rules, exact_radii, greatest_distance, most_probes
 
@@ -54,6 +53,7 @@ SURE_SIEVE_BITS = 10
 differ at most, where the ``SUREST_BITS`` surest count twice. Among equal margins the lower bit comes first.
 Of 16,581 edited texts that a look-up reaches it lost 1.3 in 1,000 (the word sieve 7.7; among those cut or edited most
 2.6 and 13), and it passed 1.7 to 9.6 % of the unrelated entries that look-ups meet in real text (3.0 to 10.5 %)."""
+_SURE_COUNTS = np.array([SURE_BITS, SUREST_BITS], np.int64)
 ALL_BITS = np.array([np.iinfo(np.uint64).max, 0], np.uint64)
 """Masks with which the two counts of the sieve of sure bits are the distance of the words."""
 
@@ -149,13 +149,7 @@ def sure_masks(margins: U8) -> U64:
     Args:
         margins: packed as in a log entry, shape (n, 8 * tables).
     """
-    tables = margins.shape[1] // TABLE_MARGIN_BYTES
-    of_words = unpack_margins(margins).reshape(len(margins), tables // BLOCKS_PER_WORD, FINGERPRINT_BITS)
-    surest_first = np.argsort(MAX_MARGIN - of_words, axis=2, kind="stable")
-    chosen = np.zeros((*of_words.shape[:2], 2, FINGERPRINT_BITS), np.uint8)
-    for which, count in enumerate((SURE_BITS, SUREST_BITS)):
-        np.put_along_axis(chosen[:, :, which], surest_first[:, :, :count], 1, axis=2)
-    masks: U64 = np.packbits(chosen, axis=3).view(">u8")[..., 0].astype(np.uint64)
+    masks: U64 = load_plan_kernel().sure_masks(margins, _SURE_COUNTS)
     return masks
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,16 +22,36 @@ from numpy.typing import NDArray
 from stream_dedup.core.arrays import U32, U64
 from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD
 
-ADDRESSES = np.dtype([("starts", "<i8"), ("keys", "<i8"), ("doc_numbers", "<i8"), ("shift", "<i8")])
-"""Where a run's arrays are in memory, and by how many bits a block is longer than the number of its bucket; starts
-0: no run."""
+ADDRESSES = np.dtype(
+    [
+        ("starts", "<i8"),
+        ("keys", "<i8"),
+        ("doc_numbers", "<i8"),
+        ("shift", "<i8"),
+        ("filter", "<i8"),
+        ("filter_shift", "<i8"),
+    ]
+)
+"""Where a run's arrays are in memory, and by how many bits a block is longer than the number of its bucket, and of its
+bit in the filter; starts 0: no run; filter 0: no filter."""
+FILTERED_ENTRIES, FILTER_BITS = 1 << 17, 3
+"""Most entries of a run that has a filter, and by how many bits a filter is longer than the number of entries, where
+blocks have enough: one bit in eight is 1 at most."""
 LARGE_RUN = 1 << 20
 LARGE_RUN_BITS, SMALL_RUN_BITS = -2, 1
 """By how many bits a directory is longer than the number of entries, where blocks have enough. A large run has some
 four entries in a bucket, so that the directory takes a byte an entry. In a small one most buckets are empty: most
 look-ups find nothing there, and see it at once."""
 LEAST_BITS = 6
-"""Bits of the smallest directory: 64 buckets."""
+"""Bits of the smallest directory, 64 buckets, and of the smallest filter, one word."""
+
+
+@cache
+def load_run_kernel() -> ModuleType:
+    """Compile the kernel of the runs, or load its kept machine code."""
+    from stream_dedup.index import run_kernel  # noqa: PLC0415 - loads the compiler
+
+    return run_kernel
 
 
 class Blocks(NamedTuple):
@@ -99,15 +120,24 @@ class Run:
         return self.blocks.bits - (len(self.starts) - 1).bit_length() + 1
 
     @cached_property
-    def addresses(self) -> tuple[int, int, int, int]:
+    def filter(self) -> U64 | None:
+        """Which blocks have entries: a bit for each value of a block's highest bits. None of a large run."""
+        if len(self) > FILTERED_ENTRIES:
+            return None
+        bits = min(self.blocks.bits, max(len(self).bit_length() + FILTER_BITS, LEAST_BITS))
+        noted = np.zeros(1 << (bits - LEAST_BITS), np.uint64)
+        load_run_kernel().note_blocks(self.keys, self.blocks.rotation, bits, noted)
+        return noted
+
+    @cached_property
+    def addresses(self) -> tuple[int, ...]:
         """As ``ADDRESSES`` names them; good as long as this run lives."""
         arrays = (self.starts, self.keys, self.doc_numbers)
-        starts, keys, doc_numbers = (array.__array_interface__["data"][0] for array in arrays)
-        return starts, keys, doc_numbers, self.shift
-
-
-NO_RUN = (0, 0, 0, 0)
-"""In place of the addresses of a run."""
+        addresses = (*(array.__array_interface__["data"][0] for array in arrays), self.shift)
+        if self.filter is None:
+            return (*addresses, 0, 0)
+        bits = len(self.filter).bit_length() - 1 + LEAST_BITS
+        return (*addresses, self.filter.__array_interface__["data"][0], self.blocks.bits - bits)
 
 
 @dataclass(frozen=True, eq=False)

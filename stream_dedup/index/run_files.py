@@ -44,8 +44,8 @@ from numpy.typing import NDArray
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.model import DocNumber
 from stream_dedup.errors import CorruptError
-from stream_dedup.index.posting_lists import Blocks, Run
-from stream_dedup.index.runs import RunArrays, load_run_kernel
+from stream_dedup.index.posting_lists import Blocks, Run, load_run_kernel
+from stream_dedup.index.runs import RunArrays
 from stream_dedup.index.small_files import is_file, is_folder, open_file, writing
 
 log = logging.getLogger(__name__)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import boolean, int64, uint32, uint64
+from numba import boolean, int64, uint32, uint64, void
 
 from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
@@ -17,6 +15,9 @@ OLDER_AT, NEWER_AT, WRITTEN, CLOSED, FIRST_ENTRY, FIRST_START = range(6)
 """Cursor of a merge: entries taken of the older and of the newer run, entries written, the last bucket whose start is
 known, and which entry and which start are the first ones of the arrays that are written into."""
 CURSOR_FIELDS = 6
+DIGIT_BITS = 11
+"""Bits of a block that entries are sorted by at once."""
+_DIGIT_MASK = (1 << DIGIT_BITS) - 1
 
 
 @inlined
@@ -95,10 +96,73 @@ def merge_some(  # noqa: PLR0913, PLR0917 - compiled: no names
     return done
 
 
-@compiled(int64, read(uint64), int64, int64, int64, written(uint64))
-def number_blocks(words: U64, rotation: int, block_bits: int, position_bits: int, numbered: U64) -> Any:  # noqa: ANN401 - a count
-    """Fill in ``block << position_bits | position`` for each word, which sorts them by block, then position."""
+@compiled(void, read(uint64), int64, int64, written(int64))
+def number_blocks(words: U64, rotation: int, block_bits: int, numbers: I64) -> None:
+    """Fill in the block of each word."""
     for at in range(len(words)):
-        block = block_of(words[at], rotation, block_bits)
-        numbered[at] = np.uint64(block) << np.uint64(position_bits) | np.uint64(at)
-    return len(words)
+        numbers[at] = block_of(words[at], rotation, block_bits)
+
+
+@compiled(void, read(uint64), int64, int64, written(uint64))
+def note_blocks(words: U64, rotation: int, bits: int, noted: U64) -> None:
+    """Set the bit of each word's block of so many bits, 64 of them in each uint64, the first the lowest."""
+    for at in range(len(words)):
+        block = block_of(words[at], rotation, bits)
+        noted[block >> 6] |= np.uint64(1) << np.uint64(block & 63)
+
+
+_SORTED = several(written(uint32), written(uint64), written(uint32))
+_SORTING_ROOM = several(written(uint32, 2), written(uint32))
+
+
+@compiled(void, read(uint64), int64, int64, int64, _SORTING_ROOM)
+def _sort_digit(words: U64, rotation: int, block_bits: int, digit: int, room: tuple[U32, U32]) -> None:
+    """Sort an order of words by some bits of their blocks, from bit ``digit`` on; leaves the order of equals."""
+    orders, counts = room
+    counts[:] = 0
+    for at in range(len(words)):
+        counts[(block_of(words[at], rotation, block_bits) >> digit & _DIGIT_MASK) + 1] += np.uint32(1)
+    for value in range(_DIGIT_MASK):
+        counts[value + 1] += counts[value]
+    for at in range(len(words)):
+        value = block_of(words[orders[0, at]], rotation, block_bits) >> digit & _DIGIT_MASK
+        orders[1, counts[value]] = orders[0, at]
+        counts[value] += np.uint32(1)
+    orders[0] = orders[1]
+
+
+@compiled(void, _ENTRIES, int64, int64, int64, _SORTED, _SORTING_ROOM)
+def sort_entries(
+    entries: Entries,
+    rotation: int,
+    block_bits: int,
+    shift: int,
+    sorted_run: tuple[U32, U64, U32],
+    room: tuple[U32, U32],
+) -> None:
+    """Fill in the arrays of a run from entries in rising order of document number, by counting sorts.
+
+    They are by the bits of a block below the number of its bucket, ``DIGIT_BITS`` at a time from the lowest on, then by
+    the bucket, to which a block is shifted. ``room`` is for two orders of the entries, and for the counts of a digit.
+    """
+    words, numbers = entries
+    starts, keys, doc_numbers = sorted_run
+    order = room[0][0]
+    for at in range(len(words)):
+        order[at] = np.uint32(at)
+    for digit in range(0, shift, DIGIT_BITS):  # the last digit may have bits of the bucket, which is sorted by next
+        _sort_digit(words, rotation, block_bits, digit, room)
+    # The start of a bucket is counted two behind it, and is one behind it while the bucket is filled.
+    starts[:] = 0
+    for at in range(len(words)):
+        bucket = block_of(words[at], rotation, block_bits) >> shift
+        if bucket + 2 < len(starts):
+            starts[bucket + 2] += np.uint32(1)
+    for bucket in range(2, len(starts)):
+        starts[bucket] += starts[bucket - 1]
+    for at in range(len(words)):
+        word, number = words[order[at]], numbers[order[at]]
+        bucket = block_of(word, rotation, block_bits) >> shift
+        to = starts[bucket + 1]
+        keys[to], doc_numbers[to] = word, number
+        starts[bucket + 1] = to + np.uint32(1)

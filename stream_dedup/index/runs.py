@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from types import ModuleType
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.model import DocNumber
-from stream_dedup.index.posting_lists import Blocks, Run
-
-_POSITION_BITS = 36
-"""Bits of a position while entries are sorted: a run has at most 2**32 of them, a block at most 24 bits."""
+from stream_dedup.index.posting_lists import Blocks, Run, load_run_kernel
 
 
 class RunArrays(NamedTuple):
@@ -39,14 +34,6 @@ MakeRoom = Callable[[int, int], RunRoom]
 """Makes room for so many buckets and entries."""
 
 
-@cache
-def load_run_kernel() -> ModuleType:
-    """Compile the kernel of the runs, or load its kept machine code."""
-    from stream_dedup.index import run_kernel  # noqa: PLC0415 - loads the compiler
-
-    return run_kernel
-
-
 class RoomInMemory:
     """Room for a whole run in memory."""
 
@@ -60,22 +47,21 @@ class RoomInMemory:
 
 def blocks_in(blocks: Blocks, words: U64) -> I64:
     """Return the block of each key word."""
-    numbered = np.empty(len(words), np.uint64)
-    load_run_kernel().number_blocks(np.ascontiguousarray(words), blocks.rotation, blocks.bits, _POSITION_BITS, numbered)
-    return (numbered >> np.uint64(_POSITION_BITS)).astype(np.int64)
+    numbers = np.empty(len(words), np.int64)
+    load_run_kernel().number_blocks(np.ascontiguousarray(words), blocks.rotation, blocks.bits, numbers)
+    return numbers
 
 
 def sorted_run(blocks: Blocks, words: U64, doc_numbers: U32) -> Run:
     """Sort entries that come in order of document number; ``words`` are the key words that have their blocks."""
-    numbered = np.empty(len(words), np.uint64)
-    load_run_kernel().number_blocks(np.ascontiguousarray(words), blocks.rotation, blocks.bits, _POSITION_BITS, numbered)
-    numbered.sort()
-    order = (numbered & np.uint64((1 << _POSITION_BITS) - 1)).astype(np.int64)
-    bits = blocks.directory_bits(len(words))
-    buckets = (numbered >> np.uint64(_POSITION_BITS + blocks.bits - bits)).astype(np.int64)
-    starts = np.zeros((1 << bits) + 1, np.uint32)
-    np.cumsum(np.bincount(buckets, minlength=1 << bits), out=starts[1:])
-    return Run(blocks, starts, words[order], doc_numbers[order])
+    kernel, entries = load_run_kernel(), len(words)
+    bits = blocks.directory_bits(entries)
+    starts = np.empty((1 << bits) + 1, np.uint32)
+    run = RunArrays(starts, np.empty(entries, np.uint64), np.empty(entries, np.uint32))
+    room = (np.empty((2, entries), np.uint32), np.empty((1 << kernel.DIGIT_BITS) + 1, np.uint32))
+    given = (np.ascontiguousarray(words), np.ascontiguousarray(doc_numbers))
+    kernel.sort_entries(given, blocks.rotation, blocks.bits, blocks.bits - bits, tuple(run), room)
+    return Run(blocks, *run)
 
 
 def merged_runs(older: Run, newer: Run, low_watermark: DocNumber = DocNumber(0)) -> Run:

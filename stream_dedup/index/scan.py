@@ -132,7 +132,8 @@ class _Scan:
         self._plan, self._directory = np.ascontiguousarray(query.plan), lists.directory
         self._directed = query.directed
         self._withdrawn = np.ascontiguousarray(query.withdrawn)
-        self._spans = np.empty(query.plan.shape[1] * lists.runs, SPAN)
+        parts = query.plan.shape[1] * lists.runs + 1  # one more: a part that is not kept is overwritten
+        self._room = (np.empty(len(lists.tables), np.int64), np.empty(parts, np.int64), np.empty(parts, SPAN))
         few = isinstance(rows, RowChunks) or query.candidates is not None
         self._waiting = np.empty(WAITING_ROWS if few else FETCH_ROWS, WAITING)
         self._cursor = np.zeros(1, CURSOR)
@@ -152,7 +153,7 @@ class _Scan:
 
     def _scan_held(self, rows: RowChunks) -> None:
         asked = (self._articles, self._plan, self._directory, self._query.block_bits, self._withdrawn)
-        scratch = (self._spans, self._cursor, self._waiting, self._seen, self._best)
+        scratch = (self._room, self._cursor, self._waiting, self._seen, self._best)
         held = (rows.addresses, rows.chunk_bits, rows.base, rows.kind.itemsize)
         self._kernel.scan_held(asked, scratch, held, self._floor, self._directed)
 
@@ -170,7 +171,7 @@ class _Scan:
     def _collect(self, waiting: NDArray[Any]) -> int:
         """Step 1: how many candidates wait; 0 when everything was compared."""
         count: int = self._kernel.collect(
-            self._articles, self._plan, self._directory, self._query.block_bits, self._spans, self._cursor, waiting
+            self._articles, self._plan, self._directory, self._query.block_bits, self._room, self._cursor, waiting
         )
         return count
 

@@ -1,12 +1,11 @@
 """The look-up of ``scan``, compiled. Importing it loads the compiler.
 
-Article by article the bounds of its posting lists are read, then their key words compared; what passes the sieve waits,
-and is checked against its row some hundred candidates at a time. A look-up is mostly waiting for memory,
-so addresses are prefetched a step before they are read.
+Article by article its posting lists are found (``list_kernel``), then their key words compared; what passes the sieve
+waits, and is checked against its row some hundred candidates at a time. A look-up in a large index is mostly waiting
+for memory, so addresses are prefetched a step before they are read.
 
-The arrays of the posting lists are read by address (``PostingLists.directory``): a tuple of so many arrays would be
-unpacked at every call. Their owner checked their types and ends; ``scan.scan`` checked that every document number has a
-row. Numbers are int64 and words uint64: mixed, they would become floats. ``scan_records`` describes the records.
+Arrays are read by address: their owners checked their types and ends; ``scan.scan`` checked that every document number
+has a row. Numbers are int64 and words uint64: mixed, they would become floats. ``scan_records`` describes the records.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numba import boolean, from_dtype, int64, uint32, void
-from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.kernel import (
@@ -28,16 +26,22 @@ from stream_dedup.core.kernel import (
     read,
     record_at,
     several,
-    whole,
     written,
 )
-from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, FRAME_MASK, SKETCH_WORD_VALUES
+from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, FRAME_MASK, SKETCH_WORD_VALUES
 from stream_dedup.index.layout import ROW, ROW_BYTES
+from stream_dedup.index.list_kernel import HALF, LISTS_ROOM, WORD, Record, Records, find_lists, narrow, table_of
 from stream_dedup.index.posting_lists import ADDRESSES
-from stream_dedup.index.run_kernel import block_of
-from stream_dedup.index.scan_records import ARTICLE, CURSOR, DISTANCE_SHIFT, DOC_NUMBER, NO_BOUND, SPAN, WAITING
+from stream_dedup.index.scan_records import (
+    ARTICLE,
+    CURSOR,
+    DISTANCE_SHIFT,
+    DOC_NUMBER,
+    NO_BOUND,
+    WAITING,
+)
 
-AHEAD = 4
+AHEAD = 8
 """Posting lists whose keys are prefetched before they are compared."""
 AHEAD_LINES = 8
 """Most cache lines of one posting list that are prefetched; the processor itself foresees the rest."""
@@ -46,137 +50,36 @@ LEAST_AT_ONCE = 256
 
 LINE = 64
 """Bytes of a cache line."""
-WORD, HALF = 8, 4
-"""Bytes of a key, of a document number or a start."""
 
 _FRAME = np.uint64(FRAME_MASK)
 _LOWEST_BITS = np.uint64(0x1111_1111_1111_1111)
 """The lowest bit of each value of a sketch."""
 
-_ARTICLE, _SPAN, _WAITING, _CURSOR, _ADDRESSES = map(from_dtype, (ARTICLE, SPAN, WAITING, CURSOR, ADDRESSES))
+_ARTICLE, _WAITING, _CURSOR, _ADDRESSES = map(from_dtype, (ARTICLE, WAITING, CURSOR, ADDRESSES))
 _ROW = from_dtype(ROW)
 _row_at = record_at(_ROW)
 
-
-Record = Any
-"""One record, by its columns' names."""
-Records = NDArray[Any]
 Arrays = tuple[Any, ...]
 """Several arrays and numbers, of the types that the function declares."""
 
 
 @inlined
-def _wanted(key: U64, lookup: np.uint32, block_bits: int) -> tuple[int, int, int]:
-    """Table, first bit in its word, and block of a look-up."""
-    table = whole(lookup) >> block_bits
-    rotation = table % BLOCKS_PER_WORD * BLOCK_BITS
-    block = block_of(key[table // BLOCKS_PER_WORD], rotation, block_bits)
-    return table, rotation, block ^ (whole(lookup) & ((1 << block_bits) - 1))
-
-
-@inlined
-def _below(keys: int, entries: int, block: int, rotation: int, block_bits: int) -> int:
-    """How many of some entries, sorted by block, have a lower one."""
-    low, high = 0, entries
-    while low < high:
-        middle = (low + high) // 2
-        if block_of(load_word(keys + middle * WORD), rotation, block_bits) < block:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@inlined
-def _earlier(doc_numbers: int, entries: int, before: int) -> int:
-    """How many entries of a part of a list are before a document number."""
-    low, high = 0, entries
-    while low < high:
-        middle = (low + high) // 2
-        if load_half(doc_numbers + middle * HALF) < before:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@compiled(int64, written(_SPAN), int64, int64)
-def _limit(spans: Records, before: int, limit: int) -> int:
-    """Of the parts of one list, newest first, leave the newest entries before a number; returns how many are left."""
-    left = limit
-    for part in range(len(spans)):
-        span = spans[part]
-        low = _earlier(span.doc_numbers, span.entries, before)
-        skipped = max(low - left, 0)
-        span.keys += skipped * WORD
-        span.doc_numbers += skipped * HALF
-        span.entries = low - skipped
-        left -= low - skipped
-    return limit - left
-
-
-@inlined
-def _request(key: U64, plan: U32, directory: Records, block_bits: int) -> None:
-    """Prefetch the directories of an article's posting lists; then the keys, where a bucket has several lists."""
-    for lookup in range(len(plan)):
-        table, _, block = _wanted(key, plan[lookup], block_bits)
-        for number in range(directory.shape[1]):
-            run = directory[table, number]
-            prefetch(run.starts + (block >> run.shift) * HALF)
-    for lookup in range(len(plan)):
-        table, _, block = _wanted(key, plan[lookup], block_bits)
-        for number in range(directory.shape[1]):
-            run = directory[table, number]
-            if run.starts != 0 and run.shift:
-                prefetch(run.keys + load_half(run.starts + (block >> run.shift) * HALF) * WORD)
-
-
-@compiled(int64, _ARTICLE, read(uint32), read(_ADDRESSES, 2), int64, written(_SPAN))
-def _spans(article: Record, plan: U32, directory: Records, block_bits: int, spans: Records) -> int:
-    """Find the parts of an article's posting lists: in the order of the plan, of each list the newest part first.
-
-    Returns how many they are.
-    """
-    runs, key = directory.shape[1], article.keys
-    _request(key, plan, directory, block_bits)
-    count = 0
-    for lookup in range(len(plan)):
-        table, rotation, block = _wanted(key, plan[lookup], block_bits)
-        total, first = 0, count
-        for number in range(runs - 1, -1, -1):
-            run = directory[table, number]
-            if run.starts == 0:
-                continue
-            bucket = run.starts + (block >> run.shift) * HALF
-            start = load_half(bucket)
-            entries = load_half(bucket + HALF) - start
-            if entries and run.shift:
-                keys = run.keys + start * WORD
-                skipped = _below(keys, entries, block, rotation, block_bits)
-                entries = _below(keys + skipped * WORD, entries - skipped, block + 1, rotation, block_bits)
-                start += skipped
-            if number == runs - 1:  # most entries that are later than the article are in the newest run
-                entries = _earlier(run.doc_numbers + start * HALF, entries, article.before)
-            if entries:
-                span = spans[count]
-                span.keys = run.keys + start * WORD
-                span.doc_numbers = run.doc_numbers + start * HALF
-                span.entries = entries
-                span.word = table // BLOCKS_PER_WORD
-                total += entries
-                count += 1
-        if total > article.limit:
-            _limit(spans[first:count], article.before, article.limit)
-    return count
-
-
-@inlined
 def _prefetch(spans: Records, part: int, count: int) -> None:
-    """Prefetch the newest keys of a part of a list."""
+    """Prefetch the first keys of a part of a list."""
     if part < count:
-        size = spans[part].entries * WORD
-        for at in range(max(size - AHEAD_LINES * LINE, 0), size, LINE):
-            prefetch(spans[part].keys + at)
+        keys, size = spans[part].keys, spans[part].entries * WORD
+        for at in range(0, min(size, AHEAD_LINES * LINE), LINE):
+            prefetch(keys + at)
+        prefetch(keys + min(size, AHEAD_LINES * LINE) - WORD)
+
+
+@inlined
+def _least(keys: int, entries: int, mine: np.uint64, once: np.uint64) -> int:
+    """How many bits of a mask differ at least between a key and those of a part of a list."""
+    least = FINGERPRINT_BITS
+    for entry in range(entries):
+        least = min(least, popcount((load_word(keys + entry * WORD) ^ mine) & once))
+    return least
 
 
 @compiled(
@@ -185,7 +88,7 @@ def _prefetch(spans: Records, part: int, count: int) -> None:
     read(uint32, 2),
     read(_ADDRESSES, 2),
     int64,
-    written(_SPAN),
+    LISTS_ROOM,
     written(_CURSOR),
     written(_WAITING),
 )
@@ -194,7 +97,7 @@ def collect(  # noqa: PLR0913, PLR0917 - compiled: no records of arrays
     plan: U32,
     directory: Records,
     block_bits: int,
-    spans: Records,
+    room: Arrays,
     cursors: Records,
     waiting: Records,
 ) -> int:
@@ -203,22 +106,24 @@ def collect(  # noqa: PLR0913, PLR0917 - compiled: no records of arrays
     It stops where ``waiting`` is full, or has as many candidates of an article as there is room for, but not for fewer
     than ``LEAST_AT_ONCE``: to go on, the lists are found anew. An article without room is done.
     """
-    waits, cursor = 0, cursors[0]
+    waits, cursor, spans = 0, cursors[0], room[2]
     while cursor.article < len(articles):
         number = cursor.article
         article, lookups = articles[number], plan[min(number, len(plan) - 1)]
         key, sure, sieve = article.keys, article.sure, article.sieve
-        count = _spans(article, lookups, directory, block_bits, spans) if article.room else 0
+        count = find_lists(article, lookups, directory, block_bits, room) if article.room else 0
         begin, most = cursor.span, min(waits + max(article.room, LEAST_AT_ONCE), len(waiting))
         for part in range(begin, begin + AHEAD):
             _prefetch(spans, part, count)
         for part in range(begin, count):
             _prefetch(spans, part + AHEAD, count)
-            span = spans[part]
-            keys, doc_numbers, mine = span.keys, span.doc_numbers, key[span.word]
-            once, twice = sure[span.word, 0], sure[span.word, 1]
+            span, word = spans[part], table_of(spans[part].part) // BLOCKS_PER_WORD
+            narrow(span, directory, block_bits, article.before)
+            keys, doc_numbers, mine = span.keys, span.doc_numbers, key[word]
+            once, twice = sure[word, 0], sure[word, 1]
             left = span.entries - cursor.entry
-            for entry in range(left - 1, -1, -1):
+            compared = left if _least(keys, left, mine, once) <= sieve else 0  # few parts have an entry that passes
+            for entry in range(compared - 1, -1, -1):
                 differing = load_word(keys + entry * WORD) ^ mine
                 counted = popcount(differing & once)
                 if counted <= sieve and counted + popcount(differing & twice) <= sieve:  # few come to the second half
@@ -372,7 +277,7 @@ def check(waiting: Records, articles: Records, withdrawn: I64, directed: bool, s
 
 
 _ASKED = several(written(_ARTICLE), read(uint32, 2), read(_ADDRESSES, 2), int64, read(int64, 2))
-_SCRATCH = several(written(_SPAN), written(_CURSOR), written(_WAITING), written(int64), written(int64, 2))
+_SCRATCH = several(LISTS_ROOM, written(_CURSOR), written(_WAITING), written(int64), written(int64, 2))
 _HELD = several(read(int64), int64, int64, int64)
 
 
@@ -380,15 +285,15 @@ _HELD = several(read(int64), int64, int64, int64)
 def scan_held(asked: Arrays, scratch: Arrays, held: Arrays, low_watermark: int, directed: bool) -> None:  # noqa: FBT001 - compiled: no names
     """All steps by turns, where rows are held in memory, until every posting list was compared.
 
-    ``asked`` are the articles, plan, directory, bits of a block and withdrawn entries; ``scratch`` the spans, the
-    cursor, ``waiting``, ``seen`` and ``best``; ``held`` what ``locate`` takes of the rows.
+    ``asked`` are the articles, plan, directory, bits of a block and withdrawn entries; ``scratch`` the room of
+    the lists, the cursor, ``waiting``, ``seen`` and ``best``; ``held`` what ``locate`` takes of the rows.
     """
     articles, plan, directory, block_bits, withdrawn = asked
-    spans, cursors, waiting, seen, best = scratch
+    room, cursors, waiting, seen, best = scratch
     addresses, chunk_bits, base, row_bytes = held
-    count = collect(articles, plan, directory, block_bits, spans, cursors, waiting)
+    count = collect(articles, plan, directory, block_bits, room, cursors, waiting)
     while count:
         left = waiting[: resolve(waiting[:count], articles, low_watermark, best)]
         locate(left, addresses, chunk_bits, base, row_bytes)
         check(left, articles, withdrawn, directed, seen, best)
-        count = collect(articles, plan, directory, block_bits, spans, cursors, waiting)
+        count = collect(articles, plan, directory, block_bits, room, cursors, waiting)

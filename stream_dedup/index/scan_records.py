@@ -46,8 +46,11 @@ distance at which the signatures decide alone; beyond ``far`` bits at least ``fa
 is 0 where forms are not compared or the article has none."""
 NO_BOUND = (1 << 31) - 1
 """Room of an article whose candidates are all checked."""
-SPAN = np.dtype([("keys", "<i8"), ("doc_numbers", "<i8"), ("entries", "<i8"), ("word", "<i8")], align=True)
-"""A part of a posting list: the addresses of its first key and its first document number, its entries, its key word."""
+SPAN = np.dtype([("keys", "<i8"), ("doc_numbers", "<i8"), ("entries", "<i8"), ("part", "<i8")], align=True)
+"""A part of a posting list: the addresses of its first key and its first document number, its entries, and in
+``part`` the number of the look-up in the plan, the table, the run, and the block, each in so many bits. Where a bucket
+has several lists, it is the whole bucket until it is compared."""
+PART_TABLE_BITS, PART_RUN_BITS, PART_BLOCK_BITS = 4, 16, 24
 WAITING = np.dtype([("article", "<i8"), ("rank", "<i8"), ("at", "<i8")], align=True)
 """A candidate that passed the sieve. Step 1 leaves the distance of the words in ``rank`` and the address of its number
 in ``at``; step 2 its rank and its document number; then ``at`` is the address of its row."""

@@ -46,6 +46,9 @@ FLUSH_RECORD_ENTRIES = 32
 YOUNG_ENTRIES = 4_096
 """Newest entries, sorted anew when they are looked up; merged into the others in memory when there are more (2 ms)."""
 
+RECENT_ENTRIES = 256
+"""Newest of these that are sorted apart from the others: so a small batch has few to sort."""
+
 ROW_CHUNK = 64
 """Rows of one stored chunk: 4 KiB; an unfinished one is written again with each batch."""
 

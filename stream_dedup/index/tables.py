@@ -31,7 +31,7 @@ from stream_dedup.index.row_column import HeldRows, RowColumn
 from stream_dedup.index.run_folder import RunFolder
 from stream_dedup.index.runs import sorted_run
 from stream_dedup.index.scan import scan
-from stream_dedup.index.settings import MERGE_PACE, STEP_ENTRIES, YOUNG_ENTRIES, IndexSettings
+from stream_dedup.index.settings import MERGE_PACE, RECENT_ENTRIES, STEP_ENTRIES, YOUNG_ENTRIES, IndexSettings
 from stream_dedup.index.store import WRITE_BUFFERS
 
 MIB = 1 << 20
@@ -163,10 +163,8 @@ class Tables:
 
     def near(self, query: Query) -> Near:
         """Return the near entries of every article of a query."""
-        young = self._young.runs() if len(self._young) else None
-        lists = PostingLists(
-            [[*chain.runs, *(() if young is None else (young[table],))] for table, chain in enumerate(self.chains)]
-        )
+        young = self._young.runs()
+        lists = PostingLists([[*chain.runs, *newest] for chain, newest in zip(self.chains, young, strict=True)])
         held = self.rows.held
         near = scan(query, lists, self.rows.fetch if held is None else held.rows)
         self.counters.lookups += len(query)
@@ -185,8 +183,7 @@ class Tables:
     def runs_of(self, table: int) -> Iterator[Run]:
         """Yield every run of a table, oldest first."""
         yield from self.chains[table].runs
-        if len(self._young):
-            yield self._young.runs()[table]
+        yield from self._young.runs()[table]
 
     def _has_room_for_rows(self) -> bool:
         return HeldRows.size(self.rows.first, self.rows.after, self.rows.kind) <= self._budget
@@ -232,13 +229,19 @@ class Tables:
 
 
 class _Young:
-    """The newest entries, in the order of the log; sorted when they are looked up."""
+    """The newest entries, in the order of the log; sorted when they are looked up.
+
+    The last ``RECENT_ENTRIES`` of them at most are runs of their own, so that not all are sorted after each batch.
+    """
 
     def __init__(self, tables: list[Blocks]) -> None:
         self._tables = tables
         self._parts: list[tuple[U64, U32]] = []
         self._count = 0
-        self._sorted: list[Run] | None = None
+        self._older: list[Run] = []
+        """A run of each table with the entries of ``_older_parts`` parts; none of no part."""
+        self._older_parts = 0
+        self._sorted: list[list[Run]] | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -249,25 +252,33 @@ class _Young:
         self._count += len(doc_numbers)
         self._sorted = None
 
-    def runs(self) -> list[Run]:
-        """Return the entries as a run of each table."""
+    def runs(self) -> list[list[Run]]:
+        """Return the entries as one or two runs of each table, the older one first; none of no entry."""
         if self._sorted is None:
-            keys, doc_numbers = self._whole()
-            words = [np.ascontiguousarray(keys[:, word]) for word in range(len(self._tables) // BLOCKS_PER_WORD)]
-            self._sorted = [sorted_run(blocks, words[blocks.word], doc_numbers) for blocks in self._tables]
-        return self._sorted
+            recent = self._count - (len(self._older[0]) if self._older else 0)
+            if recent > RECENT_ENTRIES:
+                self._parts, self._older_parts = [self._whole(0)], 1
+                self._older, recent = self._runs_from(0), 0
+            newer = self._runs_from(self._older_parts) if recent else []
+            self._sorted = [list(runs) for runs in zip(*filter(None, (self._older, newer)), strict=True)]
+        return self._sorted or [[] for _ in self._tables]
 
     def take(self) -> tuple[U64, U32]:
         """Return keys and document numbers of all entries, and forget them."""
-        whole = self._whole()
-        self._parts, self._count, self._sorted = [], 0, None
+        whole = self._whole(0)
+        self._parts, self._count, self._older, self._older_parts, self._sorted = [], 0, [], 0, None
         return whole
 
-    def _whole(self) -> tuple[U64, U32]:
-        if len(self._parts) > 1:
-            keys, doc_numbers = zip(*self._parts, strict=True)
-            self._parts = [(np.concatenate(keys), np.concatenate(doc_numbers))]
-        return self._parts[0]
+    def _runs_from(self, first: int) -> list[Run]:
+        """Sort the entries from a part on."""
+        keys, doc_numbers = self._whole(first)
+        words = [np.ascontiguousarray(keys[:, word]) for word in range(len(self._tables) // BLOCKS_PER_WORD)]
+        return [sorted_run(blocks, words[blocks.word], doc_numbers) for blocks in self._tables]
+
+    def _whole(self, first: int) -> tuple[U64, U32]:
+        """Return the entries from a part on."""
+        keys, doc_numbers = zip(*self._parts[first:], strict=True)
+        return np.concatenate(keys), np.concatenate(doc_numbers)
 
 
 def keys_of(rows: RowArray) -> U64:

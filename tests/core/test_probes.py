@@ -246,6 +246,17 @@ def test_the_plan_is_the_least_of_all_look_ups(seed: int, tables: int, kinds: in
     assert plan.tolist() == [sorted_plan(margins.tolist(), probes, bits)]
 
 
+@pytest.mark.parametrize("bits", WIDTHS)
+@pytest.mark.parametrize("sure", [0, 1, 5, 11])
+def test_a_plan_of_few_unsure_bits_is_the_least_of_all_look_ups(sure: int, bits: int) -> None:
+    """Some bits have margin 0 and the others 15: up to the likely bound of the cost there are too few look-ups."""
+    margins = np.full(64, 15, np.uint8)
+    margins[np.arange(64) % 16 >= sure] = 0
+    for probes in (1, 2, 300, 2_788):
+        plan = directed(pack_margins(margins[np.newaxis]), probes, bits)
+        assert plan.tolist() == [sorted_plan(margins.tolist(), probes, bits)]
+
+
 @pytest.mark.parametrize(("block_bits", "most"), [(16, 2_788), (20, 24_784), (24, 51_804)])
 def test_the_longest_plan_is_every_look_up_once(block_bits: int, most: int) -> None:
     """The masks of at most three bits (of wide blocks four) in each of four tables; one more is refused."""

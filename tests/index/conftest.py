@@ -24,6 +24,7 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "STEP_ENTRIES", 4)
     monkeypatch.setattr(chains, "FILE_FOLDS", 1)
     monkeypatch.setattr(tables, "YOUNG_ENTRIES", 8)
+    monkeypatch.setattr(tables, "RECENT_ENTRIES", 3)
 
 
 @pytest.fixture(scope="module")

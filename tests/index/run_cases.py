@@ -37,6 +37,7 @@ def set_small_runs(put: Callable[[object, str, object], None] = setattr) -> None
     put(tables, "STEP_ENTRIES", 4)
     put(chains, "FILE_FOLDS", 1)
     put(tables, "YOUNG_ENTRIES", 8)
+    put(tables, "RECENT_ENTRIES", 3)
     put(run_files, "_STAGED", 16)
     put(chains, "MERGE_AHEAD", 32)
     put(run_removal, "REMOVED_BYTES", 1_500)

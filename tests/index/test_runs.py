@@ -16,7 +16,7 @@ from stream_dedup.core.arrays import U32, U64
 from stream_dedup.core.model import DocNumber
 from stream_dedup.core.probes import WORD_SIEVE_BITS, directed, exact_plan
 from stream_dedup.index import run_files
-from stream_dedup.index.posting_lists import Blocks, Run
+from stream_dedup.index.posting_lists import ADDRESSES, FILTERED_ENTRIES, Blocks, Run
 from stream_dedup.index.query import Query
 from stream_dedup.index.run_files import RunDraft, map_run, read_header
 from stream_dedup.index.runs import Merging, RoomInMemory, blocks_in, merged_runs, sorted_run
@@ -90,6 +90,32 @@ def test_entries_are_sorted_by_block_then_document_number(case: Entries) -> None
     run = case.run(0)
     assert_equal(run, case.plain(0, case.blocks.directory_bits(len(run))))
     assert np.array_equal(blocks_in(case.blocks, case.words), plain_blocks(case.blocks, case.words))
+
+
+@examples(200)
+@given(case=entries())
+def test_a_filter_has_a_bit_of_each_block_that_has_entries(case: Entries) -> None:
+    """And no other. It is eight times as long as the run at least, up to a bit for each block."""
+    run = case.run(0)
+    assert run.filter is not None
+    size = 64 * len(run.filter)
+    bits = size.bit_length() - 1
+    assert size >= min(8 * len(run), 1 << case.blocks.bits)
+    noted = {64 * word + bit for word, value in enumerate(run.filter.tolist()) for bit in range(64) if value >> bit & 1}
+    assert noted == set((plain_blocks(case.blocks, case.words) >> (case.blocks.bits - bits)).tolist())
+    names = ("filter", "filter_shift")
+    addresses = dict(zip(ADDRESSES.names or (), run.addresses, strict=True))
+    assert [addresses[name] for name in names] == [run.filter.ctypes.data, case.blocks.bits - bits]
+
+
+def test_a_run_of_most_blocks_has_no_filter() -> None:
+    """It would say of nearly every block that it may have entries; the look-up reads the directory at once."""
+    words = np.arange(FILTERED_ENTRIES + 1, dtype=np.uint64)
+    numbers = np.arange(FILTERED_ENTRIES + 1, dtype=np.uint32)
+    assert sorted_run(Blocks(3), words[1:], numbers[1:]).filter is not None
+    large = sorted_run(Blocks(3), words, numbers)
+    assert large.filter is None
+    assert large.addresses[-2:] == (0, 0)
 
 
 @examples(500)

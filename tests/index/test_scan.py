@@ -133,6 +133,15 @@ def test_a_flood_gives_the_earliest_within_the_bucket_limit(limit: int, first: i
     assert expected == numbered(scan(query, lists, RowChunks.of(world.rows)), 2)
 
 
+@pytest.mark.parametrize(("ends", "limit"), [((40, 80), 50), ((), 200), ((40, 80), 200)])
+def test_a_list_is_limited_and_cut_as_a_whole(ends: tuple[int, ...], limit: int) -> None:
+    """Each of its parts is within the limit, and the newest run has entries that are later than the article."""
+    world, _ = flood(120)
+    query = ask(world, np.array([110]), directed(world.margins[[110]], 64), bucket_limit=limit, best=200)
+    near = scan(query, make_lists(world, 4, *ends), RowChunks.of(world.rows))
+    assert numbered(near, 1) == [[(0, at) for at in range(max(110 - limit, 0), 110)]]
+
+
 @pytest.mark.parametrize("is_directed", [True, False])
 @pytest.mark.parametrize("kind", ["array", "fetched"])
 def test_of_a_flood_the_newest_candidates_are_checked(kind: str, *, is_directed: bool) -> None:
