@@ -12,10 +12,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import float64, int32, int64, uint8, uint32
+from numba import float64, int32, int64, uint8, uint32, uint64
 
-from stream_dedup.core.arrays import F64, I32, I64, U8, U32
-from stream_dedup.core.fingerprint.dictionary_kernel import DEEP, HAN_BEGIN, WORD_VALUE_MASK, request_edge, slot_of
+from stream_dedup.core.arrays import F64, I32, I64, U8, U32, U64
+from stream_dedup.core.fingerprint.dictionary_kernel import (
+    DEEP,
+    HAN_BEGIN,
+    WORD_VALUE_MASK,
+    beginning_of,
+    longer_beginning,
+    may_begin,
+    request_edge,
+    slot_of,
+)
 from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
 
 BEGIN, END, MIDDLE, SINGLE = range(4)
@@ -25,7 +34,8 @@ _AHEAD = 6
 """Characters ahead for which edges are requested: the table of edges is larger than the level-2 cache."""
 
 DICTIONARY = several(
-    read(int64), read(int64), read(float64), float64, read(float64), read(float64, 2), read(float64, 2)
+    *(read(int64), read(int64), read(float64), float64, read(float64), read(float64, 2), read(float64, 2)),
+    *(read(uint64), read(uint64)),
 )
 """Type of ``Dictionary.arrays``."""
 ROOM = several(written(float64), written(int32), written(uint8))
@@ -39,34 +49,50 @@ def _route(run: U32, dictionary: Any, sums: F64, ends: I32) -> None:  # noqa: AN
 
     ``sums`` has one more element than there are characters.
     """
-    first, edges, logs, log_total, _, _, _ = dictionary
+    first, edges, logs, log_total, _, _, _, pairs, triples = dictionary
     sums[len(run)] = 0.0
     address = edges.ctypes.data
     for at in range(len(run) - 1, -1, -1):
         if at >= _AHEAD:
-            request_edge(edges, address, whole(run[at - _AHEAD]) - HAN_BEGIN, whole(run[at - _AHEAD + 1]) - HAN_BEGIN)
+            beginning = beginning_of(whole(run[at - _AHEAD]) - HAN_BEGIN, whole(run[at - _AHEAD + 1]) - HAN_BEGIN)
+            if may_begin(pairs, beginning):
+                request_edge(edges, address, beginning)
         character = whole(run[at]) - HAN_BEGIN
-        value, node, end = first[character], character + 1, at + 1
+        value, end = first[character], at + 1
         best, chosen = 0.0, 0
         if value:
             best, chosen = logs[value] - log_total + sums[end], end
-        while end < len(run):
-            slot = slot_of(edges, node, whole(run[end]) - HAN_BEGIN)
-            if slot < 0:
-                break
-            value, node, end = edges[slot] & WORD_VALUE_MASK, slot + DEEP, end + 1
+        beginning, slot = whole(0), whole(-1)
+        if end < len(run):
+            beginning = beginning_of(character, whole(run[end]) - HAN_BEGIN)
+            if may_begin(pairs, beginning):
+                slot = slot_of(edges, character + 1, whole(run[end]) - HAN_BEGIN)
+        if slot >= 0:
+            value, end = edges[slot] & WORD_VALUE_MASK, end + 1
             if value:
                 found = logs[value] - log_total + sums[end]
                 if chosen == 0 or found >= best:
                     best, chosen = found, end
+            deeper = end < len(run) and may_begin(triples, longer_beginning(beginning, whole(run[end]) - HAN_BEGIN))
+            while deeper and end < len(run):
+                slot = slot_of(edges, slot + DEEP, whole(run[end]) - HAN_BEGIN)
+                if slot < 0:
+                    break
+                value, end = edges[slot] & WORD_VALUE_MASK, end + 1
+                if value:
+                    found = logs[value] - log_total + sums[end]
+                    if chosen == 0 or found >= best:
+                        best, chosen = found, end
         if chosen == 0:
             best, chosen = logs[0] - log_total + sums[at + 1], at + 1
         sums[at], ends[at] = best, chosen
 
 
 @inlined
-def _is_word(run: U32, edges: I64) -> bool:
+def _is_word(run: U32, edges: I64, pairs: U64) -> bool:
     """Whether a run of more than one character is a word of the dictionary."""
+    if not may_begin(pairs, beginning_of(whole(run[0]) - HAN_BEGIN, whole(run[1]) - HAN_BEGIN)):
+        return False
     node, value = whole(run[0]) - HAN_BEGIN + 1, 0
     for at in range(1, len(run)):
         slot = slot_of(edges, node, whole(run[at]) - HAN_BEGIN)
@@ -122,7 +148,7 @@ def _viterbi(run: U32, begins: F64, steps: F64, emissions: F64, states: U8) -> N
 @inlined
 def mark_words(run: U32, dictionary: Any, room: Any, last: U8) -> None:  # noqa: ANN401 - tuples of arrays
     """Mark the last character of each word of a run of ideographs; ``last`` has as many elements."""
-    _, edges, _, _, begins, steps, emissions = dictionary
+    _, edges, _, _, begins, steps, emissions, pairs, _ = dictionary
     sums, ends, states = room
     _route(run, dictionary, sums, ends)
     at = 0
@@ -136,7 +162,7 @@ def mark_words(run: U32, dictionary: Any, room: Any, last: U8) -> None:  # noqa:
         while end < len(run) and ends[end] == end + 1:
             end += 1
         # Characters in a row that are a word together are not joined by the model either: the route left them apart.
-        if end - at == 1 or _is_word(run[at:end], edges):
+        if end - at == 1 or _is_word(run[at:end], edges, pairs):
             last[at:end] = 1
         else:
             _viterbi(run[at:end], begins, steps, emissions, states)
