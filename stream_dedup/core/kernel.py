@@ -129,6 +129,14 @@ def inlined(function: Function) -> Function:
     return cast("Function", njit(forceinline=True, **_OPTIONS)(function))
 
 
+@inlined
+def copied(elements: Any, count: int, others: Any, size: int) -> int:  # noqa: ANN401 - two arrays of one kind
+    """Copy the first elements of an array behind those of another, of which there are ``size``; return the new size."""
+    for at in range(np.uint64(count)):
+        others[np.uint64(size) + at] = elements[at]
+    return size + count
+
+
 def _instruction(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make the generated code callable from compiled functions, without the typing context."""
     return cast("Callable[..., Any]", extending.intrinsic(function))
