@@ -207,21 +207,24 @@ def shorten_repeats(points: U32, start: int, end: int, kinds: U16) -> int:
 def _first_look(points: U32, span: Any, kinds: U16) -> tuple[int, int, int, int]:  # noqa: ANN401
     """Return all traits of a text's characters, and whether it may have what the steps change.
 
-    That is: how many single characters stand behind a separator, whether a letter of a to z is beside a digit or a sign
-    that may stand for one, and how often a character is there for the third time.
+    That is: whether two single characters behind separators are close to each other, whether a letter of a to z is
+    beside a digit or a sign that may stand for one, and whether a character is there for the third time.
     """
     seen, apart, mixed, thrice = 0, 0, 0, 0
-    before, lone, last, last_but_one = 0, 0, whole(-1), whole(-1)
+    before, single, last_single, last, last_but_one = 0, 0, whole(-MAX_SEPARATOR - 2), whole(-1), whole(-1)
+    # Without branches: no order of letters and signs can be foreseen.
     for at in range(span[0], span[1]):
         point = whole(points[at])
         kind = whole(kinds[min(point, len(kinds) - 1)])
         seen |= kind
-        apart += lone & whole(kind & _WORD == 0)
-        lone = whole(kind & _APART != 0) & whole(before & _SEPARATOR != 0)
+        single &= whole(kind & _WORD == 0)
+        apart |= single & whole(at - last_single <= MAX_SEPARATOR + 1)
+        last_single = at if single else last_single
+        single = whole(kind & _APART != 0) & whole(before & _SEPARATOR != 0)
         mixed |= ((before & _LATIN != 0) & (kind & _LEET != 0)) | ((before & _LEET != 0) & (kind & _LATIN != 0))
-        thrice += whole(point == last) & whole(point == last_but_one) & whole(kind & _FIXED == 0)
+        thrice |= whole(point == last) & whole(point == last_but_one) & whole(kind & _FIXED == 0)
         before, last_but_one, last = kind, last, point
-    return seen, apart + lone, mixed, thrice
+    return seen, apart | single & whole(span[1] - last_single <= MAX_SEPARATOR + 1), mixed, thrice
 
 
 @compiled(int64, read(uint32), read(int64, 2), read(uint16), several(int64, boolean, boolean, boolean), UNDONE)
@@ -242,8 +245,8 @@ def undo_tricks(points: U32, texts: I64, kinds: U16, steps: Any, found: Any) -> 
         start, span = size, (texts[text, 0], texts[text, 1])
         seen, apart, mixed, thrice = _first_look(points, span, kinds)
         left[text] = seen & left_for != 0
-        # The first of the characters that are joined has no separator before it.
-        if (joins and apart >= MIN_APART - 1) or (looks and mixed) or (shortens and thrice):
+        # The first of the ``MIN_APART`` characters that are joined may have no separator before it.
+        if (joins and apart) or (looks and mixed) or (shortens and thrice):
             if not left[text]:
                 size, mixed = unspace(points, span, kinds, joins, done, size)
                 if looks and mixed:
