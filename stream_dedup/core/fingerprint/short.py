@@ -49,8 +49,8 @@ from stream_dedup.core.scheme import Features, FingerprintSettings
 from stream_dedup.core.text import clean
 from stream_dedup.core.text.normalise import normalise
 
-MAX_CHARACTERS = 1 << 16
-"""Most characters in a batch: the arrays of one step then fit the level-2 cache."""
+MAX_CHARACTERS = 1 << 17
+"""Most characters in a batch, as of long text."""
 
 _ADDRESS = ord(clean.TOKENS["url"])
 _NO_LIMIT = 1 << 62

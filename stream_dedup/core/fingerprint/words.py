@@ -35,8 +35,9 @@ from stream_dedup.core.text import clean
 from stream_dedup.core.text.normalise import CLOSER_LOOK, HAN_FIRST, HAN_LAST, Runs, marks, plain_points, split
 from stream_dedup.core.text.unicode14 import unassigned
 
-BATCH_CHARACTERS = 1 << 16
-"""Most characters in a batch, but for a text that is longer: the arrays of one step then fit the level-2 cache."""
+BATCH_CHARACTERS = 1 << 17
+"""Most characters in a batch, but for a text that is longer. A batch costs some 0.2 ms whatever is in it, so texts of
+1,000 characters take a fifteenth less than by half as many; by twice as many they take no less."""
 
 
 class LongTexts(NamedTuple):

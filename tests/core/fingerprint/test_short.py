@@ -263,7 +263,7 @@ def counted_at_once(units: Sequence[list[str]], seed: int, spread: int) -> list[
     quick._spread = spread
     spans = np.zeros((len(units), 2), np.int64)
     blank = Units(np.empty(0, np.uint32), none, none, spans)
-    weights, hashes, ends = quick._weighed(blank.joined(dict(enumerate(units))))
+    weights, hashes, ends, _ = quick._weighed(blank.joined(dict(enumerate(units))))
     each = [(row.tobytes(), weight) for row, weight in zip(hashes, weights.tolist(), strict=True)]
     starts = [0, *ends[:-1].tolist()]
     return [Counter(each[start:end]) for start, end in zip(starts, ends.tolist(), strict=True)]
