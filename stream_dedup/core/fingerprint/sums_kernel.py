@@ -8,17 +8,19 @@ loading and storing the numbers would take longer than adding.
 from __future__ import annotations
 
 import numpy as np
-from numba import float64, int64, uint64
+from numba import float64, int32, int64, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import F64, I64, U8, U16, U64
+from stream_dedup.core.arrays import F64, I32, I64, U8, U16, U64
 from stream_dedup.core.fingerprint.weights import Sums
-from stream_dedup.core.kernel import add_where, compiled, inlined, read, whole, written
+from stream_dedup.core.kernel import add_where, compiled, inlined, prefetch, read, whole, written
 
 WORD_BITS = 64
 MOST = (1 << 16) - 1
 """The largest number of 16 bits."""
 
+_AHEAD = 8
+"""Features ahead for which rows are requested: the table is larger than the level-2 cache."""
 _WORD_BYTES = WORD_BITS * 2
 _IN_BYTE = 7
 _ONE = np.uint64(1)
@@ -29,6 +31,13 @@ def sums_of_weights(weights: I64, hashes: U8, ends: NDArray[np.intp]) -> Sums:
     sums, squares = np.empty((len(ends), hashes.shape[1] * 8)), np.empty(len(ends), np.int64)
     words = np.ascontiguousarray(hashes).view("<u8")
     _add_each(np.ascontiguousarray(weights, np.int64), words, ends.astype(np.int64, copy=False), sums, squares)
+    return Sums(sums, squares)
+
+
+def sums_of_rows(weights: I64, rows: I32, hashes: U8, ends: I64) -> Sums:
+    """Return the same of features whose hashes are these rows of a table."""
+    sums, squares = np.empty((len(ends), hashes.shape[1] * 8)), np.empty(len(ends), np.int64)
+    _add_rows(weights, rows, hashes.view("<u8"), ends, sums, squares)
     return Sums(sums, squares)
 
 
@@ -91,5 +100,28 @@ def _add_each(weights: I64, hashes: U64, ends: I64, sums: F64, squares: I64) -> 
     start = 0
     for text in range(len(ends)):
         squares[text] = add_features(weights, hashes, (start, ends[text]), room, sums[text])
+        start = ends[text]
+    return start
+
+
+@compiled(int64, read(int64), read(int32), read(uint64, 2), read(int64), written(float64, 2), written(int64))
+def _add_rows(weights: I64, rows: I32, hashes: U64, ends: I64, sums: F64, squares: I64) -> int:
+    """Do the same with hashes that are rows of a table; return the number of features."""
+    words, address = hashes.shape[1], hashes.ctypes.data
+    bits = words * WORD_BITS
+    room = np.zeros(bits, np.uint16), np.zeros(bits, np.int64)
+    most, start = whole(0), whole(0)
+    for end in ends:
+        most, start = max(most, end - start), end
+    own = np.empty((most, words), np.uint64)
+    start = whole(0)
+    for text in range(len(ends)):
+        for at in range(start, ends[text]):
+            if at + _AHEAD < len(rows):
+                prefetch(address + bits // 8 * whole(rows[at + _AHEAD]))
+            for word in range(words):
+                own[at - start, word] = hashes[rows[at], word]
+        span = (0, ends[text] - start)
+        squares[text] = add_features(weights[start : ends[text]], own, span, room, sums[text])
         start = ends[text]
     return start

@@ -26,7 +26,7 @@ from stream_dedup.core.fingerprint.features import UNSPACED, loaded_dictionary
 from stream_dedup.core.fingerprint.reader import characters_to_sketch, key_text, stop_words, words_in
 from stream_dedup.core.fingerprint.sketcher import Letters
 from stream_dedup.core.fingerprint.spans import Spans
-from stream_dedup.core.fingerprint.sums_kernel import sums_of_weights
+from stream_dedup.core.fingerprint.sums_kernel import sums_of_rows, sums_of_weights
 from stream_dedup.core.fingerprint.vocabulary import Vocabulary
 from stream_dedup.core.fingerprint.weights import Sums, idf_of, that_count, weigh
 from stream_dedup.core.kept_tables import kept_table, only
@@ -109,9 +109,7 @@ class LongFingerprinter:
         words = words_kernel.split(points, pieces, self._kinds, cutter, (starts, sizes, found))
         numbers = self.vocabulary.numbers(points, starts[:words], sizes[:words])
         own, counts, ends = self._tally(numbers, found, len(texts))
-        vocabulary = self.vocabulary
-        weights, hashes = weigh(counts, vocabulary.idf.take(own), self._features), vocabulary.hashes.take(own, axis=0)
-        sums = sums_of_weights(*that_count(weights, hashes, ends, self._features))
+        sums = self._sums(own, counts, ends)
         each = found[:, 1].reshape(len(texts), -1)[:, : self._fields]
         letters = self._letters(texts, points, pieces, each)
         return LongTexts(each.sum(axis=1), np.diff(ends, prepend=0) > 0, sums, letters)
@@ -147,6 +145,14 @@ class LongFingerprinter:
         room = (vocabulary.counts, vocabulary.times)
         size = words_kernel.tally(numbers, found, each, last, room, (own, counts, ends))
         return own[:size], counts[:size], ends
+
+    def _sums(self, own: I32, counts: I64, ends: I64) -> Sums:
+        """Return the sums of texts, from the numbers of their words."""
+        vocabulary = self.vocabulary
+        weights = weigh(counts, vocabulary.idf.take(own), self._features)
+        if self._features.top_k is None:
+            return sums_of_rows(weights, own, vocabulary.hashes, ends)
+        return sums_of_weights(*that_count(weights, vocabulary.hashes.take(own, axis=0), ends, self._features))
 
     def _letters(self, texts: Sequence[Sequence[str]], points: U32, pieces: I64, each: I64) -> Letters:
         """Return what the sketches of the texts are made of."""
