@@ -93,9 +93,9 @@ class Dictionary(NamedTuple):
         edges = int(np.count_nonzero(self.edges)) + sum(len(word) - 1 for word, _ in words)
         base = self if 2 * edges <= len(self.edges) else _loaded(2 * edges)
         frequencies, logs = base.frequencies.copy(), np.append(base.logs, np.zeros(len(words)))
-        copies = {name: getattr(base, name).copy() for name in ("first", "edges", "pairs", "triples")}
-        made = base._replace(frequencies=frequencies, logs=logs, **copies)
-        filters = (made.pairs, made.triples)
+        made = base._replace(first=base.first.copy(), edges=base.edges.copy(), frequencies=frequencies, logs=logs)
+        filters = base.pairs.copy(), base.triples.copy()
+        made = made._replace(pairs=filters[0], triples=filters[1])
         for word, given in words:
             frequency = made.suggested_frequency(word) if given is None else given
             characters, value = _characters(word), len(frequencies)
@@ -155,8 +155,9 @@ def _loaded(slots: int) -> Dictionary:
     known, values = np.unique(frequencies[:words], return_inverse=True)
     # Python's logarithm, as jieba has it: NumPy's may differ in the last bit.
     logs = np.array([0.0, *map(math.log, known.tolist())])
-    first, edges, *filters = _trie(characters, (ends[:words], values + 1), slots)
-    return Dictionary(first, edges, logs, math.log(total), *_model(), *filters, [1, *known.tolist()], total)
+    first, edges, pairs, triples = _trie(characters, (ends[:words], values + 1), slots)
+    every = [1, *known.tolist()]
+    return Dictionary(first, edges, logs, math.log(total), *_model(), pairs, triples, every, total)
 
 
 def _trie(characters: U16, words: tuple[I64, I64], least: int) -> tuple[I64, I64, U64, U64]:

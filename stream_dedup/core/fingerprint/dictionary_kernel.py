@@ -81,7 +81,7 @@ def longer_beginning(beginning: int, character: int) -> int:
 def may_begin(filtered: U64, beginning: int) -> bool:
     """Whether a filter has the bit of a beginning: no word begins so if it does not."""
     spread = np.uint64(beginning) * SPREAD
-    return filtered[whole(spread >> _WORD_SHIFT)] >> (spread >> _BIT_SHIFT & _BIT_MASK) & _ONE != 0
+    return bool(filtered[whole(spread >> _WORD_SHIFT)] >> (spread >> _BIT_SHIFT & _BIT_MASK) & _ONE)
 
 
 @inlined

@@ -2,8 +2,8 @@
 
 Importing this file loads the compiler. A *unit* is a span of code points: a word, or one other character, whose size is
 given as 0. The grams of one text are counted in an open-addressing hash table (linear probing) by their keys (see
-``keys_kernel``); only the key of a longer number is a hash. A text goes through three loops: one makes the keys, one the
-slots, and one counts. So the second has vector instructions, and the third waits for no key.
+``keys_kernel``); only the key of a longer number is a hash. A text goes through three loops: one makes the keys, one
+the slots, and one counts. So the second has vector instructions, and the third waits for no key.
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ def _count_all(n: int, every: Any, room: Any, last: int, different: int) -> int:
 def _count_numbers(n: int, units: Any, every: Any, room: Any, state: tuple[int, int]) -> int:  # noqa: ANN401
     """Count the grams whose key is a hash, beside the others; return the number of different grams of both kinds.
 
-    ``units``: points, starts and sizes of units; ``every``: key, slot and unit of each gram; ``room``: as of the others,
-    and the units of the different grams; ``state``: the number of different grams so far, and the last slot.
+    ``units``: points, starts and sizes of units; ``every``: key, slot and unit of each gram; ``room``: as of the
+    others, and the units of the different grams; ``state``: the number of different grams so far, and the last slot.
     """
     (points, starts, sizes), (all_keys, where, all_owners), (slots, keys, counts, owners) = units, every, room
     different, last = state

@@ -44,45 +44,54 @@ Room = tuple[F64, I32, U8]
 
 
 @inlined
+def _request(run: U32, at: int, dictionary: Any) -> None:  # noqa: ANN401 - a tuple of arrays
+    """Request the edge between two characters if there may be one."""
+    _, edges, _, _, _, _, _, pairs, _ = dictionary
+    beginning = beginning_of(whole(run[at]) - HAN_BEGIN, whole(run[at + 1]) - HAN_BEGIN)
+    if may_begin(pairs, beginning):
+        request_edge(edges, edges.ctypes.data, beginning)
+
+
+@inlined
+def _second_slot(run: U32, at: int, dictionary: Any) -> int:  # noqa: ANN401 - a tuple of arrays
+    """Return the slot of the edge between a character and the next one; below 0 if there is none."""
+    _, edges, _, _, _, _, _, pairs, _ = dictionary
+    first, second = whole(run[at]) - HAN_BEGIN, whole(run[at + 1]) - HAN_BEGIN
+    return slot_of(edges, first + 1, second) if may_begin(pairs, beginning_of(first, second)) else whole(-1)
+
+
+@inlined
+def _has_third(run: U32, at: int, triples: U64) -> bool:
+    """Whether a word may begin with these three characters."""
+    first, second, third = whole(run[at]) - HAN_BEGIN, whole(run[at + 1]) - HAN_BEGIN, whole(run[at + 2]) - HAN_BEGIN
+    return may_begin(triples, longer_beginning(beginning_of(first, second), third))
+
+
+@inlined
 def _route(run: U32, dictionary: Any, sums: F64, ends: I32) -> None:  # noqa: ANN401 - a tuple of arrays
     """Fill in, for each character, the end of the word that begins there, and the logarithm of the rest's probability.
 
     ``sums`` has one more element than there are characters.
     """
-    first, edges, logs, log_total, _, _, _, pairs, triples = dictionary
+    first, edges, logs, log_total, _, _, _, _, triples = dictionary
     sums[len(run)] = 0.0
-    address = edges.ctypes.data
     for at in range(len(run) - 1, -1, -1):
         if at >= _AHEAD:
-            beginning = beginning_of(whole(run[at - _AHEAD]) - HAN_BEGIN, whole(run[at - _AHEAD + 1]) - HAN_BEGIN)
-            if may_begin(pairs, beginning):
-                request_edge(edges, address, beginning)
-        character = whole(run[at]) - HAN_BEGIN
-        value, end = first[character], at + 1
+            _request(run, at - _AHEAD, dictionary)
+        value, end = first[whole(run[at]) - HAN_BEGIN], at + 1
         best, chosen = 0.0, 0
         if value:
             best, chosen = logs[value] - log_total + sums[end], end
-        beginning, slot = whole(0), whole(-1)
-        if end < len(run):
-            beginning = beginning_of(character, whole(run[end]) - HAN_BEGIN)
-            if may_begin(pairs, beginning):
-                slot = slot_of(edges, character + 1, whole(run[end]) - HAN_BEGIN)
-        if slot >= 0:
+        slot = _second_slot(run, at, dictionary) if end < len(run) else whole(-1)
+        while slot >= 0:
             value, end = edges[slot] & WORD_VALUE_MASK, end + 1
             if value:
                 found = logs[value] - log_total + sums[end]
                 if chosen == 0 or found >= best:
                     best, chosen = found, end
-            deeper = end < len(run) and may_begin(triples, longer_beginning(beginning, whole(run[end]) - HAN_BEGIN))
-            while deeper and end < len(run):
-                slot = slot_of(edges, slot + DEEP, whole(run[end]) - HAN_BEGIN)
-                if slot < 0:
-                    break
-                value, end = edges[slot] & WORD_VALUE_MASK, end + 1
-                if value:
-                    found = logs[value] - log_total + sums[end]
-                    if chosen == 0 or found >= best:
-                        best, chosen = found, end
+            if end == len(run) or (end == at + 2 and not _has_third(run, at, triples)):
+                break
+            slot = slot_of(edges, slot + DEEP, whole(run[end]) - HAN_BEGIN)
         if chosen == 0:
             best, chosen = logs[0] - log_total + sums[at + 1], at + 1
         sums[at], ends[at] = best, chosen
