@@ -34,7 +34,7 @@ FILTER_WORDS = 1 << 15
 _SPACE, _NEWLINE, _ZERO, _NINE = map(ord, " \n09")
 _THREE_BYTES, _FOUR_BYTES = 0xE0, 0xF0
 _WORD_SHIFT, _BIT_SHIFT = np.uint64(64 - 15), np.uint64(64 - 15 - 6)
-_BIT_MASK, _ONE = np.uint64(63), np.uint64(1)
+_BIT_MASK, _LOWEST_BIT = np.uint64(63), np.uint64(1)
 _FILTERS = several(written(uint64), written(uint64))
 """Type of the filters of the beginnings of two characters, and of three."""
 
@@ -81,13 +81,13 @@ def longer_beginning(beginning: int, character: int) -> int:
 def may_begin(filtered: U64, beginning: int) -> bool:
     """Whether a filter has the bit of a beginning: no word begins so if it does not."""
     spread = np.uint64(beginning) * SPREAD
-    return bool(filtered[whole(spread >> _WORD_SHIFT)] >> (spread >> _BIT_SHIFT & _BIT_MASK) & _ONE)
+    return bool(filtered[whole(spread >> _WORD_SHIFT)] >> (spread >> _BIT_SHIFT & _BIT_MASK) & _LOWEST_BIT)
 
 
 @inlined
 def _note(filtered: U64, beginning: int) -> None:
     spread = np.uint64(beginning) * SPREAD
-    filtered[whole(spread >> _WORD_SHIFT)] |= _ONE << (spread >> _BIT_SHIFT & _BIT_MASK)
+    filtered[whole(spread >> _WORD_SHIFT)] |= _LOWEST_BIT << (spread >> _BIT_SHIFT & _BIT_MASK)
 
 
 @inlined

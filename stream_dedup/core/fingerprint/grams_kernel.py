@@ -35,7 +35,6 @@ _CHARACTER_BYTES = 4
 _DECIMAL = Kind.DECIMAL
 _EDGE, _SPACE = map(ord, "_ ")
 _POINT_MASK = (1 << KEY_BITS) - 1
-_ONE = np.uint64(1)
 _SLOTS = 4
 """Slots for each gram that a text may have: most are found in the first one."""
 _SINGLE, _PAIR, _OTHER, _TRIGRAM = 0, 1, 2, 4
@@ -113,7 +112,7 @@ def _count_all(n: int, every: Any, room: Any, last: int, different: int) -> int:
             continue
         gram = np.uint64(slots[slot])
         while gram != 0 and keys[gram] != key:
-            slot = slot + _ONE & np.uint64(last)
+            slot = slot + np.uint64(1) & np.uint64(last)
             gram = np.uint64(slots[slot])
         # Written again where it is known: a branch for new ones would be foreseen half of the time.
         is_new = whole(gram == 0)
