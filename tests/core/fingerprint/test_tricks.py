@@ -62,8 +62,11 @@ def test_every_short_text_of_few_characters(alphabet: str, size: int) -> None:
 
 @pytest.mark.parametrize("size", range(1, MAX_SEPARATOR + 2))
 def test_single_characters_are_joined_as_far_as_separators_reach(size: int) -> None:
-    """At the end of a text and in its middle, with as many signs between them as the step allows, and one more."""
-    apart = ("." * size).join("abc")
+    """At the end of a text and in its middle, with as many signs between them as the step allows, and one more.
+
+    No sign is repeated: a text with a repetition is not copied as it is, whatever else it has.
+    """
+    apart = ".-!+"[:size].join("abc")
     for text in (apart, f"好 {apart}", f"{apart} 好吧"):
         assert assert_undone(SHORT, [text]) == 0
         assert ("abc" in normalise_short(text, SHORT)) == (size <= MAX_SEPARATOR)
