@@ -149,6 +149,14 @@ def inlined(function: Function) -> Function:
     return cast("Function", _Inlined(function, targetoptions=_INLINED_OPTIONS))
 
 
+@inlined
+def copied(elements: Any, count: int, others: Any, size: int) -> int:  # noqa: ANN401 - two arrays of one kind
+    """Copy the first elements of an array behind those of another, of which there are ``size``; return the new size."""
+    for at in range(np.uint64(count)):
+        others[np.uint64(size) + at] = elements[at]
+    return size + count
+
+
 def _instruction(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make the generated code callable from compiled functions, without the typing context."""
     return cast("Callable[..., Any]", extending.intrinsic(function))
@@ -213,20 +221,32 @@ def prefetch(typing_context: Any, address: Any) -> Any:  # noqa: ANN401, ARG001
     return types.void(types.int64), generate
 
 
+def _broadcast(builder: Any, number: Any) -> Any:  # noqa: ANN401
+    """Return 64 uint16 that are all this number."""
+    numbers = ir.VectorType(ir.IntType(16), 64)
+    first = builder.insert_element(numbers(ir.Undefined), builder.trunc(number, ir.IntType(16)), ir.IntType(32)(0))
+    return builder.shuffle_vector(first, numbers(ir.Undefined), ir.VectorType(ir.IntType(32), 64)(None))
+
+
 @_instruction
-def add_where(typing_context: Any, address: Any, bits: Any, number: Any) -> Any:  # noqa: ANN401, ARG001
-    """Add a number to those of 64 uint16 at an address whose bit in a uint64 is 1; the first has the lowest bit."""
+def add_where(typing_context: Any, address: Any, bits: Any, each: Any) -> Any:  # noqa: ANN401, ARG001
+    """Add numbers to those of 64 uint16 at an address whose bit in a uint64 is 1; the first has the lowest bit.
+
+    Both are tuples: the bits of each of the numbers.
+    """
     numbers, flags = ir.VectorType(ir.IntType(16), 64), ir.VectorType(ir.IntType(1), 64)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401, ARG001
         pointer = builder.inttoptr(args[0], numbers.as_pointer())
-        first = builder.insert_element(numbers(ir.Undefined), builder.trunc(args[2], ir.IntType(16)), ir.IntType(32)(0))
-        each = builder.shuffle_vector(first, numbers(ir.Undefined), ir.VectorType(ir.IntType(32), 64)(None))
-        added = builder.select(builder.bitcast(args[1], flags), each, numbers(None))
-        builder.store(builder.add(builder.load(pointer, align=2), added), pointer, align=2)
+        total = builder.load(pointer, align=2)
+        for at in range(len(bits)):
+            added = _broadcast(builder, builder.extract_value(args[2], at))
+            chosen = builder.bitcast(builder.extract_value(args[1], at), flags)
+            total = builder.add(total, builder.select(chosen, added, numbers(None)))
+        builder.store(total, pointer, align=2)
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.uint64, types.int64), generate
+    return types.void(types.int64, bits, each), generate
 
 
 @_instruction

@@ -24,7 +24,7 @@ from tests.fuzz.pieces import ALPHABETS, BLOCKS, EMOJI, INVISIBLE, MARKS, MARKUP
 
 MOST_CHARACTERS = 1_500
 """Characters of most passages, at most."""
-LONG_CHARACTERS = 70_000
+LONG_CHARACTERS = 140_000
 """More than are read in one batch."""
 LONG_ONE_IN = 2_000
 """One text of so many is long."""

@@ -6,6 +6,8 @@ escaped, an address with @, or a character that has a simplified form: a false a
 1. Invisible characters are dropped, and what the text may have is noted.
 2. Where it has their signs, tags, targets of links, entities and addresses are replaced (``markup_kernel``).
 3. Pictures, numbers, and white space between ideographs.
+
+Most texts have nothing that the last two change: the first one sees that.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from stream_dedup.core.fingerprint.markup_kernel import (
     replace_hosts,
     replace_schemed,
 )
-from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
+from stream_dedup.core.kernel import compiled, copied, inlined, read, several, whole, written
 from stream_dedup.core.text.clean import NARROWER
 
 IS_INVISIBLE, IS_PICTURE, IS_WIDE, IS_LEFT, IS_SIGN, IS_IDEOGRAPH, BEGINS_WHITE, IS_ALNUM = (
@@ -212,6 +214,18 @@ def close_up(text: U32, end: int, traits: U16, steps: Any, cleaned: U32, start: 
     return _without_lone_spaces(cleaned, start, size, traits) if lone and rejoins and seen & IS_IDEOGRAPH else size
 
 
+@inlined
+def _is_clean(signs: int, seen: int, steps: Any) -> bool:  # noqa: ANN401 - a tuple
+    """Whether a text with these signs and traits is left as it is by the steps behind the first.
+
+    ``steps``: what stands for a picture, whether numbers are joined, and whether ideographs are.
+    """
+    picture, joins, rejoins = steps
+    if signs != 0 or seen & IS_WIDE or (seen & IS_PICTURE and picture != KEEP):
+        return False
+    return not (joins and seen & IS_DIGIT) and not (rejoins and seen & IS_IDEOGRAPH and seen & IS_WHITE)
+
+
 @compiled(int64, read(uint32), read(int64), read(uint16), _STEPS, CLEANED)
 def take_steps(points: U32, ends: I64, traits: U16, steps: Any, found: Any) -> int:  # noqa: ANN401 - tuples of arrays
     """Take the steps before NFKC; return how many code points the texts have then.
@@ -234,7 +248,9 @@ def take_steps(points: U32, ends: I64, traits: U16, steps: Any, found: Any) -> i
         start = size
         own, seen, signs = drop_invisible(points, begin, ends[row], traits, marks, text)
         left[row], addressed[row] = seen & IS_LEFT != 0, False
-        if not left[row]:
+        if not left[row] and _is_clean(signs, seen, (picture, joins, rejoins)):
+            size = copied(text, own, cleaned, size)
+        elif not left[row]:
             own, moved, replaced = replace_marked(text, other, own, traits, (marks, address, signs, seen))
             addressed[row] = replaced or seen & IS_WIDE != 0
             size = close_up(other if moved else text, own, traits, (picture, joins, rejoins, seen), cleaned, start)

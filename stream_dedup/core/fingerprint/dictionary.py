@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream_dedup.core.arrays import F64, I64, U16, U32
+from stream_dedup.core.arrays import F64, I64, U16, U32, U64
 from stream_dedup.core.fingerprint import dictionary_kernel, segment_kernel
-from stream_dedup.core.fingerprint.dictionary_kernel import HAN_BEGIN, HAN_END, MOST_SLOTS
+from stream_dedup.core.fingerprint.dictionary_kernel import FILTER_WORDS, HAN_BEGIN, HAN_END, MOST_SLOTS
 from stream_dedup.core.fingerprint.segment_kernel import Room
 from stream_dedup.core.kept_tables import TableArrays, kept_arrays
 from stream_dedup.core.scheme import content_hash, dictionary_path, model_path
@@ -56,6 +56,10 @@ class Dictionary(NamedTuple):
     """The same of each state after each state, shape (4, 4)."""
     emissions: F64
     """The same of each character in each state, shape (characters, 4)."""
+    pairs: U64
+    """Filter of the beginnings of two characters; see ``dictionary_kernel``."""
+    triples: U64
+    """Filter of the beginnings of three characters."""
     frequencies: list[int]
     total: int
     """Sum of the frequencies of all words, of other characters too."""
@@ -63,7 +67,7 @@ class Dictionary(NamedTuple):
     @property
     def arrays(self) -> tuple[Any, ...]:
         """What the kernels read, of type ``segment_kernel.DICTIONARY``."""
-        return self[:7]
+        return self[:9]
 
     def cut(self, han: str) -> list[str]:
         """Return the words of Han runs that are separated by spaces, without the spaces."""
@@ -90,6 +94,8 @@ class Dictionary(NamedTuple):
         base = self if 2 * edges <= len(self.edges) else _loaded(2 * edges)
         frequencies, logs = base.frequencies.copy(), np.append(base.logs, np.zeros(len(words)))
         made = base._replace(first=base.first.copy(), edges=base.edges.copy(), frequencies=frequencies, logs=logs)
+        filters = base.pairs.copy(), base.triples.copy()
+        made = made._replace(pairs=filters[0], triples=filters[1])
         for word, given in words:
             frequency = made.suggested_frequency(word) if given is None else given
             characters, value = _characters(word), len(frequencies)
@@ -97,7 +103,7 @@ class Dictionary(NamedTuple):
             total = made.total + frequency - (frequencies[known] if known else 0)
             logs[value] = math.log(frequency)
             frequencies.append(frequency)
-            dictionary_kernel.insert(characters, value, made.first, made.edges, len(made.edges))
+            dictionary_kernel.insert(characters, value, made.first, made.edges, filters, len(made.edges))
             made = made._replace(total=total, log_total=math.log(total))
         return made
 
@@ -149,16 +155,18 @@ def _loaded(slots: int) -> Dictionary:
     known, values = np.unique(frequencies[:words], return_inverse=True)
     # Python's logarithm, as jieba has it: NumPy's may differ in the last bit.
     logs = np.array([0.0, *map(math.log, known.tolist())])
-    first, edges = _trie(characters, ends[:words], values + 1, slots)
-    return Dictionary(first, edges, logs, math.log(total), *_model(), [1, *known.tolist()], total)
+    first, edges, pairs, triples = _trie(characters, (ends[:words], values + 1), slots)
+    every = [1, *known.tolist()]
+    return Dictionary(first, edges, logs, math.log(total), *_model(), pairs, triples, every, total)
 
 
-def _trie(characters: U16, ends: I64, values: I64, least: int) -> tuple[I64, I64]:
-    slots = LEAST_SLOTS
+def _trie(characters: U16, words: tuple[I64, I64], least: int) -> tuple[I64, I64, U64, U64]:
+    """Return the values of single characters, the edges and the filters; ``words``: the ends of words, their values."""
+    slots, pairs, triples = LEAST_SLOTS, *np.zeros((2, FILTER_WORDS), np.uint64)
     while slots <= MOST_SLOTS:
         first, edges = np.zeros(_IDEOGRAPHS, np.int64), np.zeros(slots, np.int64)
-        if slots >= least and dictionary_kernel.insert_all(characters, ends, values, first, edges) >= 0:
-            return first, edges
+        if slots >= least and dictionary_kernel.insert_all(characters, words, first, edges, (pairs, triples)) >= 0:
+            return first, edges, pairs, triples
         slots *= 2
     msg = f"the dictionaries have more than {MOST_SLOTS // 2:,} beginnings of words: name a smaller user dictionary"
     raise UserError(msg)

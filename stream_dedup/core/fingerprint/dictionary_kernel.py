@@ -5,14 +5,18 @@ longer beginning is the slot of its last edge, above ``DEEP``. An edge leads fro
 more. Edges are kept in one open-addressing hash table (linear probing), each in one number: the node that it leaves,
 the character, and the *value* of the beginning that it leads to, which is 0 if that is no word. ``first`` has the
 values of single characters. So each step of a look-up reads one cache line.
+
+Edges take more memory than the level-2 cache has, and most look-ups in a text find none. So the beginnings of two
+characters, and those of three, have a Bloom filter each, in that cache: a beginning whose bit is 0 has no edge. An edge
+is looked up only where its bit is 1, which one in eleven of the others has too.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import int64, uint8, uint16
+from numba import int64, uint8, uint16, uint64
 
-from stream_dedup.core.arrays import I64, U8, U16
+from stream_dedup.core.arrays import I64, U8, U16, U64
 from stream_dedup.core.fingerprint.hashing import SPREAD
 from stream_dedup.core.kernel import compiled, inlined, prefetch, read, several, whole, written
 
@@ -24,9 +28,15 @@ CHARACTER_BITS, WORD_VALUE_BITS = 15, 24
 """Bits of a character and of a value in an edge; 24 bits are left for a node."""
 WORD_VALUE_MASK = (1 << WORD_VALUE_BITS) - 1
 MOST_SLOTS = 1 << 23
+FILTER_WORDS = 1 << 15
+"""Words of 64 bits of a filter, which has one bit for each beginning."""
 
 _SPACE, _NEWLINE, _ZERO, _NINE = map(ord, " \n09")
 _THREE_BYTES, _FOUR_BYTES = 0xE0, 0xF0
+_WORD_SHIFT, _BIT_SHIFT = np.uint64(64 - 15), np.uint64(64 - 15 - 6)
+_BIT_MASK, _LOWEST_BIT = np.uint64(63), np.uint64(1)
+_FILTERS = several(written(uint64), written(uint64))
+"""Type of the filters of the beginnings of two characters, and of three."""
 
 
 @inlined
@@ -35,9 +45,12 @@ def _first_slot(edges: I64, key: int) -> int:
 
 
 @inlined
-def request_edge(edges: I64, address: int, first: int, second: int) -> None:
-    """Request the slot of the edge from a first character without waiting; ``address`` is that of the edges."""
-    prefetch(address + 8 * _first_slot(edges, first + 1 << CHARACTER_BITS | second))
+def request_edge(edges: I64, address: int, beginning: int) -> None:
+    """Request the slot of the edge of a beginning of two characters without waiting.
+
+    ``address`` is that of the edges.
+    """
+    prefetch(address + 8 * _first_slot(edges, beginning))
 
 
 @inlined
@@ -52,12 +65,48 @@ def slot_of(edges: I64, node: int, character: int) -> int:
     return slot - len(edges)
 
 
-@compiled(int64, read(uint16), int64, written(int64), written(int64), int64)
-def insert(word: U16, value: int, first: I64, edges: I64, free: int) -> int:
+@inlined
+def beginning_of(first: int, second: int) -> int:
+    """Return the beginning of two characters, as a number."""
+    return first + 1 << CHARACTER_BITS | second
+
+
+@inlined
+def longer_beginning(beginning: int, character: int) -> int:
+    """Return the beginning of three characters, from that of two."""
+    return beginning << CHARACTER_BITS | character
+
+
+@inlined
+def may_begin(filtered: U64, beginning: int) -> bool:
+    """Whether a filter has the bit of a beginning: no word begins so if it does not."""
+    spread = np.uint64(beginning) * SPREAD
+    return bool(filtered[whole(spread >> _WORD_SHIFT)] >> (spread >> _BIT_SHIFT & _BIT_MASK) & _LOWEST_BIT)
+
+
+@inlined
+def _note(filtered: U64, beginning: int) -> None:
+    spread = np.uint64(beginning) * SPREAD
+    filtered[whole(spread >> _WORD_SHIFT)] |= _LOWEST_BIT << (spread >> _BIT_SHIFT & _BIT_MASK)
+
+
+@inlined
+def _note_word(word: U16, filters: tuple[U64, U64]) -> None:
+    """Set the bits of the beginnings of a word."""
+    if len(word) > 1:
+        beginning = beginning_of(whole(word[0]), whole(word[1]))
+        _note(filters[0], beginning)
+        if len(word) > 2:  # noqa: PLR2004 - beginnings of three characters
+            _note(filters[1], longer_beginning(beginning, whole(word[2])))
+
+
+@compiled(int64, read(uint16), int64, written(int64), written(int64), _FILTERS, int64)
+def insert(word: U16, value: int, first: I64, edges: I64, filters: tuple[U64, U64], free: int) -> int:
     """Add a word, or give it another value; return how many of ``free`` slots are left, below 0 if there are too few.
 
     The word has the indices of its characters.
     """
+    _note_word(word, filters)
     if len(word) == 1:
         first[word[0]] = value
         return free
@@ -76,13 +125,17 @@ def insert(word: U16, value: int, first: I64, edges: I64, free: int) -> int:
     return free
 
 
-@compiled(int64, read(uint16), read(int64), read(int64), written(int64), written(int64))
-def insert_all(characters: U16, ends: I64, values: I64, first: I64, edges: I64) -> int:
-    """Add words, whose characters are joined; return how many slots are free below half of all, below 0 if too few."""
+@compiled(int64, read(uint16), several(read(int64), read(int64)), written(int64), written(int64), _FILTERS)
+def insert_all(characters: U16, words: tuple[I64, I64], first: I64, edges: I64, filters: tuple[U64, U64]) -> int:
+    """Add words, whose characters are joined; return how many slots are free below half of all, below 0 if too few.
+
+    ``words``: the end of each word, and its value.
+    """
+    ends, values = words
     free = len(edges) // 2
     start = 0
     for number in range(len(ends)):
-        free = insert(characters[start : ends[number]], values[number], first, edges, free)
+        free = insert(characters[start : ends[number]], values[number], first, edges, filters, free)
         if free < 0:
             return free
         start = ends[number]

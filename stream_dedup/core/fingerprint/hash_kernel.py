@@ -116,7 +116,7 @@ def with_character(low: np.uint64, high: np.uint64, size: int, point: int) -> tu
     if point >= 0x10000:  # noqa: PLR2004 - the ranges of UTF-8
         code, more = _tail(code, 3) | _FOUR | code >> np.uint64(18), 4
     elif point >= 0x800:  # noqa: PLR2004
-        code, more = _tail(code, 2) | _THREE | code >> np.uint64(12), 3
+        code, more = three_bytes(code), 3
     elif point >= 0x80:  # noqa: PLR2004
         code, more = _tail(code, 1) | _TWO | code >> np.uint64(6), 2
     shift = np.uint64(size) * _8
@@ -125,6 +125,12 @@ def with_character(low: np.uint64, high: np.uint64, size: int, point: int) -> tu
     if size < 8:  # noqa: PLR2004 - bytes of a number
         return low | code << shift, high | code >> _64 - shift, size + more
     return low, high | code << shift - _64, size + more
+
+
+@inlined
+def three_bytes(code: np.uint64) -> np.uint64:
+    """Return the bytes of a character that has three of them in UTF-8."""
+    return _tail(code, 2) | _THREE | code >> np.uint64(12)
 
 
 @inlined

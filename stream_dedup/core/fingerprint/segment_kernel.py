@@ -12,10 +12,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import float64, int32, int64, uint8, uint32
+from numba import float64, int32, int64, uint8, uint32, uint64
 
-from stream_dedup.core.arrays import F64, I32, I64, U8, U32
-from stream_dedup.core.fingerprint.dictionary_kernel import DEEP, HAN_BEGIN, WORD_VALUE_MASK, request_edge, slot_of
+from stream_dedup.core.arrays import F64, I32, I64, U8, U32, U64
+from stream_dedup.core.fingerprint.dictionary_kernel import (
+    DEEP,
+    HAN_BEGIN,
+    WORD_VALUE_MASK,
+    beginning_of,
+    longer_beginning,
+    may_begin,
+    request_edge,
+    slot_of,
+)
 from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
 
 BEGIN, END, MIDDLE, SINGLE = range(4)
@@ -25,7 +34,8 @@ _AHEAD = 6
 """Characters ahead for which edges are requested: the table of edges is larger than the level-2 cache."""
 
 DICTIONARY = several(
-    read(int64), read(int64), read(float64), float64, read(float64), read(float64, 2), read(float64, 2)
+    *(read(int64), read(int64), read(float64), float64, read(float64), read(float64, 2), read(float64, 2)),
+    *(read(uint64), read(uint64)),
 )
 """Type of ``Dictionary.arrays``."""
 ROOM = several(written(float64), written(int32), written(uint8))
@@ -34,39 +44,64 @@ Room = tuple[F64, I32, U8]
 
 
 @inlined
+def _request(run: U32, at: int, dictionary: Any) -> None:  # noqa: ANN401 - a tuple of arrays
+    """Request the edge between two characters if there may be one."""
+    _, edges, _, _, _, _, _, pairs, _ = dictionary
+    beginning = beginning_of(whole(run[at]) - HAN_BEGIN, whole(run[at + 1]) - HAN_BEGIN)
+    if may_begin(pairs, beginning):
+        request_edge(edges, edges.ctypes.data, beginning)
+
+
+@inlined
+def _second_slot(run: U32, at: int, dictionary: Any) -> int:  # noqa: ANN401 - a tuple of arrays
+    """Return the slot of the edge between a character and the next one; below 0 if there is none."""
+    _, edges, _, _, _, _, _, pairs, _ = dictionary
+    first, second = whole(run[at]) - HAN_BEGIN, whole(run[at + 1]) - HAN_BEGIN
+    return slot_of(edges, first + 1, second) if may_begin(pairs, beginning_of(first, second)) else whole(-1)
+
+
+@inlined
+def _has_third(run: U32, at: int, triples: U64) -> bool:
+    """Whether a word may begin with these three characters."""
+    first, second, third = whole(run[at]) - HAN_BEGIN, whole(run[at + 1]) - HAN_BEGIN, whole(run[at + 2]) - HAN_BEGIN
+    return may_begin(triples, longer_beginning(beginning_of(first, second), third))
+
+
+@inlined
 def _route(run: U32, dictionary: Any, sums: F64, ends: I32) -> None:  # noqa: ANN401 - a tuple of arrays
     """Fill in, for each character, the end of the word that begins there, and the logarithm of the rest's probability.
 
     ``sums`` has one more element than there are characters.
     """
-    first, edges, logs, log_total, _, _, _ = dictionary
+    first, edges, logs, log_total, _, _, _, _, triples = dictionary
     sums[len(run)] = 0.0
-    address = edges.ctypes.data
     for at in range(len(run) - 1, -1, -1):
         if at >= _AHEAD:
-            request_edge(edges, address, whole(run[at - _AHEAD]) - HAN_BEGIN, whole(run[at - _AHEAD + 1]) - HAN_BEGIN)
-        character = whole(run[at]) - HAN_BEGIN
-        value, node, end = first[character], character + 1, at + 1
+            _request(run, at - _AHEAD, dictionary)
+        value, end = first[whole(run[at]) - HAN_BEGIN], at + 1
         best, chosen = 0.0, 0
         if value:
             best, chosen = logs[value] - log_total + sums[end], end
-        while end < len(run):
-            slot = slot_of(edges, node, whole(run[end]) - HAN_BEGIN)
-            if slot < 0:
-                break
-            value, node, end = edges[slot] & WORD_VALUE_MASK, slot + DEEP, end + 1
+        slot = _second_slot(run, at, dictionary) if end < len(run) else whole(-1)
+        while slot >= 0:
+            value, end = edges[slot] & WORD_VALUE_MASK, end + 1
             if value:
                 found = logs[value] - log_total + sums[end]
                 if chosen == 0 or found >= best:
                     best, chosen = found, end
+            if end == len(run) or (end == at + 2 and not _has_third(run, at, triples)):
+                break
+            slot = slot_of(edges, slot + DEEP, whole(run[end]) - HAN_BEGIN)
         if chosen == 0:
             best, chosen = logs[0] - log_total + sums[at + 1], at + 1
         sums[at], ends[at] = best, chosen
 
 
 @inlined
-def _is_word(run: U32, edges: I64) -> bool:
+def _is_word(run: U32, edges: I64, pairs: U64) -> bool:
     """Whether a run of more than one character is a word of the dictionary."""
+    if not may_begin(pairs, beginning_of(whole(run[0]) - HAN_BEGIN, whole(run[1]) - HAN_BEGIN)):
+        return False
     node, value = whole(run[0]) - HAN_BEGIN + 1, 0
     for at in range(1, len(run)):
         slot = slot_of(edges, node, whole(run[at]) - HAN_BEGIN)
@@ -122,7 +157,7 @@ def _viterbi(run: U32, begins: F64, steps: F64, emissions: F64, states: U8) -> N
 @inlined
 def mark_words(run: U32, dictionary: Any, room: Any, last: U8) -> None:  # noqa: ANN401 - tuples of arrays
     """Mark the last character of each word of a run of ideographs; ``last`` has as many elements."""
-    _, edges, _, _, begins, steps, emissions = dictionary
+    _, edges, _, _, begins, steps, emissions, pairs, _ = dictionary
     sums, ends, states = room
     _route(run, dictionary, sums, ends)
     at = 0
@@ -136,7 +171,7 @@ def mark_words(run: U32, dictionary: Any, room: Any, last: U8) -> None:  # noqa:
         while end < len(run) and ends[end] == end + 1:
             end += 1
         # Characters in a row that are a word together are not joined by the model either: the route left them apart.
-        if end - at == 1 or _is_word(run[at:end], edges):
+        if end - at == 1 or _is_word(run[at:end], edges, pairs):
             last[at:end] = 1
         else:
             _viterbi(run[at:end], begins, steps, emissions, states)

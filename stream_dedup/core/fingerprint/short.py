@@ -7,7 +7,7 @@ All texts of a batch are one array of code points, and each text is a span of it
 3. A text that may have a trick of spam goes through the steps that undo tricks.
 4. ``short_kernel`` finds the units, except in texts with marks or with few letters among symbols: the definition finds
    theirs.
-5. ``grams_kernel`` counts, weighs and hashes the grams, and ``sums_kernel`` adds them up.
+5. ``grams_kernel`` counts, weighs and hashes the grams, and adds them up.
 
 What the definition makes of a text is put behind the code points of the others, and the text is a span of these then.
 A false alarm in one of these tests costs time and changes no result. The results are those of ``reader.Reader``, to
@@ -44,13 +44,13 @@ from stream_dedup.core.fingerprint.sketcher import Letters
 from stream_dedup.core.fingerprint.spans import Spans, points_of, text_of
 from stream_dedup.core.fingerprint.sums_kernel import sums_of_weights
 from stream_dedup.core.fingerprint.weights import MAX_COUNT, Sums, gram_idf, that_count, weigh
-from stream_dedup.core.model import Status
+from stream_dedup.core.model import SIGNATURE_BITS, Status
 from stream_dedup.core.scheme import Features, FingerprintSettings
 from stream_dedup.core.text import clean
 from stream_dedup.core.text.normalise import normalise
 
-MAX_CHARACTERS = 1 << 16
-"""Most characters in a batch, but for a text that is longer: the arrays of one step then fit the level-2 cache."""
+MAX_CHARACTERS = 1 << 17
+"""Most characters in a batch, as of long text, but for a text that is longer."""
 LONGEST_CHARACTERS = 1 << 20
 """Most characters of a text: it takes some 150 bytes for each of them. The definition reads what is longer."""
 
@@ -171,6 +171,10 @@ class ShortFingerprinter:
             lengths = np.fromiter(map(len, texts), np.int64, len(texts))
             dropped = (lengths - cleaned.sizes) * MOST_TIMES
             plain, others = _plain(cleaned, dropped, mixing_begin(self._settings.article_size or 0) - 1)
+            if self._settings.sketch_text == "characters":
+                # Their sketches are made of their addresses, too.
+                plain.spans[addressed] = 0
+                others += addressed
             return plain, {}, sorted({*left, *others})
         cleaned = cleaned.replaced({row: clean.before_nfkc(texts[row], self._steps) for row in left})
         kept = sorted({*left, *addressed}) if self._settings.sketch_text == "characters" else []
@@ -231,21 +235,30 @@ class ShortFingerprinter:
 
     def _sums(self, units: Units) -> Sums:
         """Return the sums of texts."""
-        return sums_of_weights(*that_count(*self._weighed(units), self._features))
+        weights, hashes, ends, made = self._weighed(units, adds=self._features.top_k is None)
+        kept = np.flatnonzero(np.diff(ends, prepend=0))
+        if len(kept):
+            more = sums_of_weights(*that_count(weights, hashes, ends[kept], self._features))
+            made.sums[kept], made.squares[kept] = more
+        return made
 
-    def _weighed(self, units: Units) -> tuple[I64, U8, I64]:
-        """Return weights and hashes of the grams of texts, and the end of each text."""
+    def _weighed(self, units: Units, *, adds: bool = False) -> tuple[I64, U8, I64, Sums]:
+        """Return weights and hashes of the grams of texts, the end of each text, and the sums of texts without grams.
+
+        ``adds``: whether the grams of a text are added up where they are hashed; otherwise all sums are 0.
+        """
         most = int(np.maximum(units.sizes, 2).sum())
         weights, hashes = np.empty(most, np.int64), np.empty((most, grams_kernel.HASH_WORDS), np.uint64)
         ends, left = np.empty(len(units.spans), np.int64), np.empty((len(units.starts), 2), np.int32)
-        seeds = (self._spread, np.uint64(self._settings.seed))
-        kinds = code_point_tables().kinds
-        grams, more = grams_kernel.count(units[:], kinds, self._weights, seeds, (weights, hashes, ends, left))
+        made = Sums(np.zeros((len(ends), SIGNATURE_BITS)), np.zeros(len(ends), np.int64))
+        seeds, how = (self._spread, np.uint64(self._settings.seed)), (self._weights, adds)
+        found = (weights, hashes, ends, left, *made)
+        grams, more = grams_kernel.count(units[:], code_point_tables().kinds, how, seeds, found)
         packed = hashes[:grams].view(np.uint8)
         for gram, unit in left[:more].tolist():
             number = text_of(units.points[units.starts[unit] :][: units.sizes[unit]])
             packed[gram] = np.frombuffer(feature_hash(f"_{number}_", self._settings.seed), np.uint8)
-        return weights[:grams], packed, ends
+        return weights[:grams], packed, ends, made
 
 
 def _plain(texts: Spans, dropped: I64, most: int) -> tuple[Spans, list[int]]:

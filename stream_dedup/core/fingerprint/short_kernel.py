@@ -10,7 +10,7 @@ from typing import Any
 
 from numba import boolean, int32, int64, uint8, uint16, uint32
 
-from stream_dedup.core.arrays import I64, U8, U16, U32
+from stream_dedup.core.arrays import I32, I64, U8, U16, U32
 from stream_dedup.core.fingerprint.form import SHORTEST_WORD
 from stream_dedup.core.fingerprint.points import Kind, Raw
 from stream_dedup.core.fingerprint.reader import SYMBOLS
@@ -83,6 +83,14 @@ def normalise(points: U32, texts: I64, tables: Any, limit: Any, found: Any) -> i
     return size
 
 
+@inlined
+def _end_word(points: U32, word: Any, starts: I32, sizes: I32, units: int, tokens: int) -> tuple[int, int]:  # noqa: ANN401
+    """Add a word to the units; return how many units and tokens there are then."""
+    starts[units], sizes[units] = word[0], word[1] - word[0]
+    is_token = word[1] - word[0] == 1 and _FIRST_TOKEN <= points[word[0]] <= _LAST_TOKEN
+    return units + 1, tokens + whole(is_token)
+
+
 @compiled(int64, read(uint32), read(int64, 2), read(uint16), FOUND_UNITS)
 def find_units(points: U32, texts: I64, kinds: U16, found: Any) -> int:  # noqa: ANN401
     """Find the units of each text; return how many there are.
@@ -92,28 +100,47 @@ def find_units(points: U32, texts: I64, kinds: U16, found: Any) -> int:  # noqa:
     starts, sizes, spans, letters, left = found
     units = 0
     for text in range(len(texts)):
-        begin, known, visible, tokens, marks = units, 0, 0, 0, False
-        within = False
+        begin, known, visible, tokens, seen, run = units, 0, 0, 0, 0, whole(-1)
         for at in range(texts[text, 0], texts[text, 1]):
             point = whole(points[at])
             kind = _kind_of(point, kinds)
             visible += point != _BLANK
-            marks = marks or kind & _MARK != 0
-            if kind & (_LETTER | _SINGLE):
-                known += 1
-                if not (within and kind & _LETTER):
-                    starts[units], sizes[units] = at, 0
-                    units += 1
-                sizes[units - 1] += kind & _LETTER != 0
-            within = kind & _LETTER != 0
-        for unit in range(begin, units):
-            tokens += sizes[unit] == 1 and _FIRST_TOKEN <= points[starts[unit]] <= _LAST_TOKEN
-        left[text] = marks or known * SYMBOLS < visible
+            seen |= kind
+            if run >= 0 and not kind & _LETTER:
+                units, tokens = _end_word(points, (run, at), starts, sizes, units, tokens)
+                run = -1
+            elif run < 0 and kind & _LETTER:
+                run = at
+            known += kind & (_LETTER | _SINGLE) != 0
+            # Where this is no unit, the next one takes its place.
+            starts[units], sizes[units] = at, 0
+            units += whole(kind & _SINGLE != 0)
+        if run >= 0:
+            units, tokens = _end_word(points, (run, texts[text, 1]), starts, sizes, units, tokens)
+        left[text] = seen & _MARK != 0 or known * SYMBOLS < visible
         if left[text]:
             units = begin
         letters[text] = known - tokens
         spans[text, 0], spans[text, 1] = begin, units
     return units
+
+
+@inlined
+def _may_have_form(points: U32, span: Any, kinds: U16, most: int) -> tuple[bool, bool]:  # noqa: ANN401
+    """Return whether a text has digits and at most so many letters, and whether it has a character beyond the tables.
+
+    Of a text with more letters the rest is not looked at.
+    """
+    letters, seen, beyond = 0, 0, False
+    for at in range(span[0], span[1]):
+        point = whole(points[at])
+        kind = _kind_of(point, kinds)
+        beyond |= point >= len(kinds) - 1
+        seen |= kind
+        letters += whole(kind & _OF_WORDS != 0) & whole(point < _FIRST_TOKEN or point > _LAST_TOKEN)
+        if letters > most:
+            return False, False
+    return seen & _DIGITS != 0, beyond
 
 
 @compiled(int64, read(uint32), read(int64, 2), read(uint16), int64, FOUND_FORMS)
@@ -126,13 +153,12 @@ def find_forms(points: U32, texts: I64, kinds: U16, most: int, found: Any) -> in
     words, digits, spans, left = found
     size, decimals = 0, 0
     for text in range(len(texts)):
-        start, first, letters, run = size, decimals, 0, 0
-        left[text] = False
-        for at in range(texts[text, 0], texts[text, 1]):
+        start, first, run = size, decimals, 0
+        may_have, left[text] = _may_have_form(points, texts[text], kinds, most)
+        end = texts[text, 1] if may_have and not left[text] else texts[text, 0]
+        for at in range(texts[text, 0], end):
             point = whole(points[at])
             kind = _kind_of(point, kinds)
-            left[text] = left[text] or point >= len(kinds) - 1
-            letters += kind & _OF_WORDS != 0 and not _FIRST_TOKEN <= point <= _LAST_TOKEN
             digits[decimals] = point
             decimals += kind & _DIGITS != 0
             if kind & _OF_WORDS and not kind & _DIGITS and not is_han(point):
@@ -149,8 +175,6 @@ def find_forms(points: U32, texts: I64, kinds: U16, most: int, found: Any) -> in
                 words[size], words[size + 1] = point, _BLANK
                 size += 2
         size -= run if run < SHORTEST_WORD else 0
-        if left[text] or letters > most or decimals == first:
-            size, decimals = start, first
         spans[text, 0], spans[text, 1], spans[text, 2], spans[text, 3] = start, size, first, decimals
     return len(texts)
 

@@ -1,7 +1,8 @@
 """Undoes tricks of spam, compiled, as ``text.spam`` defines it. Importing this file loads the compiler.
 
 Each text is a span of an array of code points of normalised text. Texts with letters or digits that only a table knows
-are left to the definition.
+are left to the definition. Most texts have no trick; a first look, which sees each character and its neighbours, says
+which texts may have one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from numba import boolean, int64, uint16, uint32
 from stream_dedup.core.arrays import I64, U16, U32
 from stream_dedup.core.fingerprint.points import Kind
 from stream_dedup.core.fingerprint.short_kernel import is_han
-from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
+from stream_dedup.core.kernel import compiled, copied, inlined, read, several, whole, written
 from stream_dedup.core.text.spam import (
     KEPT_REPEATS,
     MAX_SEPARATOR,
@@ -202,6 +203,30 @@ def shorten_repeats(points: U32, start: int, end: int, kinds: U16) -> int:
     return size
 
 
+@inlined
+def _first_look(points: U32, span: Any, kinds: U16) -> tuple[int, int, int, int]:  # noqa: ANN401
+    """Return all traits of a text's characters, and whether it may have what the steps change.
+
+    That is: whether two single characters behind separators are close to each other, whether a letter of a to z is
+    beside a digit or a sign that may stand for one, and whether a character is there for the third time.
+    """
+    seen, apart, mixed, thrice = 0, 0, 0, 0
+    before, single, last_single, last, last_but_one = 0, 0, whole(-MAX_SEPARATOR - 2), whole(-1), whole(-1)
+    # Without branches: no order of letters and signs can be foreseen.
+    for at in range(span[0], span[1]):
+        point = whole(points[at])
+        kind = whole(kinds[min(point, len(kinds) - 1)])
+        seen |= kind
+        single &= whole(kind & _WORD == 0)
+        apart |= single & whole(at - last_single <= MAX_SEPARATOR + 1)
+        last_single = at if single else last_single
+        single = whole(kind & _APART != 0) & whole(before & _SEPARATOR != 0)
+        mixed |= ((before & _LATIN != 0) & (kind & _LEET != 0)) | ((before & _LEET != 0) & (kind & _LATIN != 0))
+        thrice |= whole(point == last) & whole(point == last_but_one) & whole(kind & _FIXED == 0)
+        before, last_but_one, last = kind, last, point
+    return seen, apart | single & whole(span[1] - last_single <= MAX_SEPARATOR + 1), mixed, thrice
+
+
 @compiled(int64, read(uint32), read(int64, 2), read(uint16), several(int64, boolean, boolean, boolean), UNDONE)
 def undo_tricks(points: U32, texts: I64, kinds: U16, steps: Any, found: Any) -> int:  # noqa: ANN401
     """Take the steps that follow NFKC; return how many code points the texts have then.
@@ -217,15 +242,18 @@ def undo_tricks(points: U32, texts: I64, kinds: U16, steps: Any, found: Any) -> 
     (left_for, joins, looks, shortens), (done, spans, left) = steps, found
     size = 0
     for text in range(len(texts)):
-        start, span, seen = size, (texts[text, 0], texts[text, 1]), 0
-        for at in range(span[0], span[1]):
-            seen |= whole(kinds[min(whole(points[at]), len(kinds) - 1)])
+        start, span = size, (texts[text, 0], texts[text, 1])
+        seen, apart, mixed, thrice = _first_look(points, span, kinds)
         left[text] = seen & left_for != 0
-        if not left[text]:
-            size, mixed = unspace(points, span, kinds, joins, done, size)
-            if looks and mixed:
-                undo_lookalikes(done, (start, size), kinds)
-            if shortens:
-                size = shorten_repeats(done, start, size, kinds)
+        # The first of the ``MIN_APART`` characters that are joined may have no separator before it.
+        if (joins and apart) or (looks and mixed) or (shortens and thrice):
+            if not left[text]:
+                size, mixed = unspace(points, span, kinds, joins, done, size)
+                if looks and mixed:
+                    undo_lookalikes(done, (start, size), kinds)
+                if shortens:
+                    size = shorten_repeats(done, start, size, kinds)
+        elif not left[text]:
+            size = copied(points[span[0] : span[1]], span[1] - span[0], done, size)
         spans[text, 0], spans[text, 1] = start, size
     return size

@@ -166,6 +166,14 @@ def test_a_sketch_of_characters_keeps_what_only_the_steps_of_addresses_narrow(te
         assert_same(COMMENT.with_normalisation(join_numbers=joins, rejoin=rejoins), [f"{text} 今天的新闻内容", text])
 
 
+def test_a_short_text_with_an_address_is_deferred_where_its_sketch_has_the_address() -> None:
+    """The same where texts may be long: its characters as short text have a token in place of the address."""
+    settings = replace(ARTICLE, article_size=40, sketch_text="characters")
+    texts = ["w一〇一b.org", "儿1.cn子玩的", "今天的新闻", "www.example.com", "今天的新闻 https://example.com/1"]
+    assert_same(settings, texts)
+    assert ShortFingerprinter(settings)(texts).deferred == [0, 1, 3, 4]
+
+
 def test_rare_ideographs_are_letters_of_a_form() -> None:
     """They are beyond the tables: a text with too many of them has no form."""
     settings = replace(COMMENT, sketch=SKETCH, form=True)
@@ -285,7 +293,7 @@ def counted_at_once(units: Sequence[list[str]], seed: int, spread: int) -> list[
     quick._spread = spread
     spans = np.zeros((len(units), 2), np.int64)
     blank = Units(np.empty(0, np.uint32), none, none, spans)
-    weights, hashes, ends = quick._weighed(blank.joined(dict(enumerate(units))))
+    weights, hashes, ends, _ = quick._weighed(blank.joined(dict(enumerate(units))))
     each = [(row.tobytes(), weight) for row, weight in zip(hashes, weights.tolist(), strict=True)]
     starts = [0, *ends[:-1].tolist()]
     return [Counter(each[start:end]) for start, end in zip(starts, ends.tolist(), strict=True)]

@@ -15,6 +15,7 @@ from stream_dedup.core.fingerprint.spans import Spans
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import Normalisation
 from stream_dedup.core.text.normalise import normalise
+from stream_dedup.core.text.spam import MAX_SEPARATOR
 from tests.amount import FULL
 from tests.core.texts import MORE, SAMPLE, some_texts
 
@@ -57,6 +58,18 @@ def test_every_short_text_of_few_characters(alphabet: str, size: int) -> None:
     assert assert_undone(SHORT, texts) == 0
     for steps in (replace(SHORT, unspace=False), replace(SHORT, lookalikes=False), replace(SHORT, repeats=False)):
         assert_undone(steps, texts)
+
+
+@pytest.mark.parametrize("size", range(1, MAX_SEPARATOR + 2))
+def test_single_characters_are_joined_as_far_as_separators_reach(size: int) -> None:
+    """At the end of a text and in its middle, with as many signs between them as the step allows, and one more.
+
+    No sign is repeated: a text with a repetition is not copied as it is, whatever else it has.
+    """
+    apart = ".-!+"[:size].join("abc")
+    for text in (apart, f"好 {apart}", f"{apart} 好吧"):
+        assert assert_undone(SHORT, [text]) == 0
+        assert ("abc" in normalise_short(text, SHORT)) == (size <= MAX_SEPARATOR)
 
 
 def test_real_texts_without_tricks_are_those_of_the_definition() -> None:
