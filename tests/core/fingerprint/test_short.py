@@ -273,8 +273,8 @@ def test_a_text_longer_than_a_batch_is_read_as_by_the_definition(monkeypatch: py
     """At the bound of a batch and beyond; with tricks, tags, marks and a number of many digits far behind."""
     rng = random.Random(5)
     pieces = [text for text in (*SAMPLE, *MORE) if len(text) < 200]
-    whole = " ".join(rng.choices(pieces, k=6_000)) + "9" * 300
-    assert len(whole) > 2 * module.MAX_CHARACTERS
+    whole = " ".join(rng.choices(pieces, k=8_000)) + "9" * 300
+    assert len(whole) > module.MAX_CHARACTERS * 3 // 2
     bound = module.MAX_CHARACTERS
     texts = [whole[: bound - 1], "短", whole[:bound], whole[: bound + 1], "short", whole, "好" * (bound + 7)]
     made = Fingerprinter(COMMENT).fingerprint(texts)
