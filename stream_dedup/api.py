@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self, SupportsIndex
@@ -57,7 +57,7 @@ class _Article(NamedTuple):
 
 
 def fingerprint(text: str, profile: str | Profile = DEFAULT_PROFILE) -> int:
-    """Return the 64-bit SimHash of a text; 0 of a text without any feature.
+    """Return the 64-bit SimHash of a text; 0 of a text without any feature. Any thread.
 
     Raises:
         TypeError: ``text`` is no string.
@@ -317,7 +317,20 @@ def _profile(profile: str | Profile) -> Profile:
     return PROFILES[profile]
 
 
-@cache
+class _Fingerprinters(threading.local):
+    """The fingerprinters of one thread: compiled code of two threads in one would write beyond its tables."""
+
+    def __init__(self) -> None:
+        self.made: dict[FingerprintSettings, Fingerprinter] = {}
+
+
+_fingerprinters = _Fingerprinters()
+
+
 def _fingerprinter(settings: FingerprintSettings) -> Fingerprinter:
-    keep_tables()  # every fingerprint of the library is made by what this function returns
-    return Fingerprinter(settings)
+    """Return the fingerprinter of this thread, made at its first call."""
+    made = _fingerprinters.made
+    if settings not in made:
+        keep_tables()  # every fingerprint of the library is made by what this function returns
+        made[settings] = Fingerprinter(settings)
+    return made[settings]

@@ -218,8 +218,8 @@ class FingerprintPool:
             self._broken = error
 
 
-class _InProcess:
-    """The pool of 0 processes: makes columns in the caller's thread."""
+class _InProcess(threading.local):
+    """The pool of 0 processes: makes columns in the caller's thread, by a maker that is this thread's own."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe

@@ -159,7 +159,8 @@ class Committer:
         """Return the first batch in the queue, and leave it there; drop the batches of ended assignments."""
         if not self._queue:
             self._arrived.wait(wait_s)
-            self._arrived.clear()
+        # Also where nothing was waited for: the arrival of this batch must not end the wait for the next one.
+        self._arrived.clear()
         while self._queue:
             batch = self._queue[0]
             if self._parts.assignments.is_working(batch.polled.assignment):

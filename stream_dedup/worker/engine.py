@@ -121,6 +121,7 @@ class Engine:
         """Request topic id and number of every partition in the log, as of the log's present end."""
         request = _PartitionsRequest(self._parts.tail.request_end(), Future())
         self._requests.append(request)
+        self._wake.set()  # the tail may have answered, and the engine looked, before this request was there
         return request.answer
 
     def step(self) -> list[JudgedBatch]:

@@ -1,5 +1,7 @@
 """The public API, without Kafka."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -176,6 +178,24 @@ def test_a_fingerprint_has_64_bits() -> None:
     """Other numbers are refused, at once."""
     with Index() as index, pytest.raises(ValueError, match="must be 0 to"):
         index.add("big", 1 << 64)
+
+
+def test_threads_fingerprint_at_once() -> None:
+    """Each gets what one thread alone gets. In a process of its own: memory that two threads write ends it."""
+    script = (
+        "import random, sys\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "from stream_dedup import fingerprint\n"
+        "draw = random.Random(3)\n"
+        "texts = [' '.join(f'w{draw.randrange(10**9)}' for _ in range(400)) for _ in range(100)]\n"
+        "wanted = list(map(fingerprint, texts[:5]))\n"
+        "sys.setswitchinterval(1e-5)\n"
+        "with ThreadPoolExecutor(4) as threads:\n"
+        "    found = list(threads.map(fingerprint, texts * 4))\n"
+        "print(found == found[:100] * 4, found[:5] == wanted)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True True\n", "")
 
 
 def test_distance_counts_differing_bits() -> None:

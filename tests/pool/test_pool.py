@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
@@ -30,6 +30,16 @@ def test_columns_are_those_of_the_core(shared: FingerprintPool) -> None:
     with FingerprintPool(0) as here:
         for pool in (shared, here):
             assert same(pool.submit(RECORDS).result(), EntryMaker()(RECORDS))
+
+
+def test_each_thread_has_a_maker_of_its_own_in_a_pool_of_0_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fingerprinter is for one thread, and any thread may call a pool."""
+    makers: list[EntryMaker] = []
+    monkeypatch.setattr(EntryMaker, "__call__", lambda maker, _: makers.append(maker))
+    with FingerprintPool(0) as here, ThreadPoolExecutor(1) as threads:
+        for submit in (here.submit, lambda records: threads.submit(here.submit, records).result()) * 2:
+            submit(RECORDS)
+    assert [makers.index(maker) for maker in makers] == [0, 1, 0, 1]
 
 
 @pytest.mark.slow

@@ -148,6 +148,24 @@ def test_a_batch_leaves_with_its_offsets(world: World) -> None:
     assert (world.owner.batches, world.owner.is_working(world.assignment)) == (0, True)
 
 
+def test_a_batch_that_arrived_in_a_transaction_waits_for_the_next_one(world: World) -> None:
+    """Its own arrival does not end that wait: the two leave in one transaction."""
+    world.submit(b"one")
+    arrived = world.committer._arrived
+    waited: list[bool] = []
+
+    def wait(_seconds: float) -> bool:
+        waited.append(arrived.is_set())
+        if waited == [False]:
+            world.submit(b"two")
+        return arrived.is_set()
+
+    vars(arrived)["wait"] = wait
+    world.committer.step()
+    assert waited == [False, False]
+    assert world.sink.calls == ["begin", "send", "send", "send_offsets", "flush", "commit"]
+
+
 @pytest.mark.parametrize(
     ("step", "last"), [(Step.SENT, "abort"), (Step.OFFSETS_SENT, "abort"), (Step.COMMITTED, "commit")]
 )

@@ -1,6 +1,7 @@
 """The engine with a log in memory: which batches are appended, judged and dropped, and when."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
@@ -291,3 +292,20 @@ def test_articles_that_a_trim_has_forgotten_are_not_logged_again(
     world.steps()
     assert [offset for offsets in world.appended for offset in offsets if offset == 0] == []
     assert (world.judged, world.assignments.state) == ([], AssignmentState.IDLE)
+
+
+def test_a_request_that_is_answered_while_it_is_made_wakes_the_engine(world: World) -> None:
+    """The log's tail answers, and the engine does a round for it, before the request is among those of the engine."""
+
+    def request_end() -> Future[LogOffset]:
+        end: Future[LogOffset] = Future()
+        end.set_result(LogOffset(1))
+        world.engine._wake.set()
+        world.step()
+        return end
+
+    world.tail.request_end = request_end
+    answer = world.engine.request_logged_partitions()
+    assert world.engine._wake.is_set()
+    world.step()
+    assert answer.result(0) == frozenset()
