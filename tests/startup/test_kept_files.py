@@ -235,7 +235,8 @@ def test_programs_register_the_files(start: str) -> None:
 def test_the_python_api_registers_the_files() -> None:
     """What makes its fingerprints has registered them."""
     keep_tables_in(None)
-    api._fingerprinter.__wrapped__(PROFILES["simhash"].settings)
+    api._fingerprinters.made.clear()
+    api._fingerprinter(PROFILES["simhash"].settings)
     assert isinstance(table_store(), KeptFiles)
 
 
