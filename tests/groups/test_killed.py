@@ -30,17 +30,18 @@ FORGET_NOW_MS = TIME_MS + FORGET_KEEP_MS + 4_000
 KILLS = 40 if FULL else 5
 
 
-def run_for(path: Path, seconds: float) -> bool:
-    """Start the process, and kill it so long after it has opened the store; whether it came to its end before."""
+def run_for(path: Path, pieces: int, seconds: float) -> bool:
+    """Start the process, and kill it so long after it has stored so many pieces; whether it came to its end before."""
     reader, writer = os.pipe()
     process = forks().start("tests.groups.killed:main", [str(path), str(COUNT)], [0, writer, 2])
     os.close(writer)
     with os.fdopen(reader) as told:
         assert told.readline() == "open\n"
+        before = [told.readline() for _ in range(pieces)]
         time.sleep(seconds)
         process.kill()
         process.wait()
-        return "done\n" in told.readlines()
+        return "done\n" in before + told.readlines()
 
 
 @pytest.mark.slow
@@ -50,7 +51,7 @@ def test_50_000_outputs_in_random_order_with_kills(tmp_path: Path) -> None:
     rng = random.Random(3)
     offsets = [0]
     for _ in range(KILLS):
-        if run_for(tmp_path, rng.uniform(0, 0.4)):
+        if run_for(tmp_path, rng.randrange(20), rng.uniform(0, 0.05)):
             break
         with closing(GroupStore.open(tmp_path, LOG_ID, publishes=True)) as store:
             known = store.positions().get(OUTPUTS)
