@@ -155,7 +155,10 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_core_imports_no_clock_no_randomness_no_logging_and_no_adapter() -> None:
-    """Values in, values out: every import in the package is one of a short list."""
+    """Values in, values out: every import in the package is one of a short list.
+
+    The slots of tables have a random seed (``keys_kernel``), which changes no result.
+    """
     folder = Path(core.__path__[0])
     found = {
         (file.name, name)
