@@ -17,7 +17,7 @@ from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.errors import StreamDedupError, UnavailableError
 from stream_dedup.pool import process
 from stream_dedup.pool.driver import Driver, complete
-from stream_dedup.pool.isolation import Isolation, PoolObserver
+from stream_dedup.pool.isolation import Isolation, Make, PoolObserver
 from stream_dedup.pool.recipe import Recipe
 from stream_dedup.pool.tasks import Task, TaskQueue
 
@@ -53,7 +53,7 @@ class FingerprintPool:
         observer: PoolObserver | None = None,
     ) -> None:
         """Start the children; they load while the caller goes on."""
-        self._tasks = TaskQueue()
+        self._tasks = TaskQueue(max(processes, 1))
         self._broken: StreamDedupError | None = None
         self._closed = False
         self._processes = processes
@@ -157,18 +157,33 @@ class FingerprintPool:
             goes_on = self._do_next(driver)
 
     def _do_next(self, driver: Driver) -> bool:
-        """Do the next task; return whether the driver goes on."""
-        task = self._tasks.take()
-        if task is None:
+        """Do the next tasks; return whether the driver goes on."""
+        taken = self._tasks.take()
+        if not taken:
             return False
-        if not task.future.set_running_or_notify_cancel():
+        tasks = [task for task in taken if task.future.set_running_or_notify_cancel()]
+        if not tasks:
             return True
         if self._broken is not None:
-            task.future.set_exception(self._broken)
+            for task in tasks:
+                task.future.set_exception(self._broken)
             return True
-        make = partial(driver.columns, when_slow=partial(self._hold, driver, task))
-        complete(task.future, partial(self._columns, make, task.records))
-        return not self._release(driver, task)
+        lane = tasks[0].lane
+        make = partial(driver.columns, when_slow=partial(self._hold, driver, lane))
+        self._complete(tasks, make)
+        return not self._release(driver, lane)
+
+    def _complete(self, tasks: Sequence[Task], make: Make) -> None:
+        """Make the columns of some tasks together, and give each its own."""
+        if len(tasks) == 1:
+            complete(tasks[0].future, partial(self._columns, make, tasks[0].records))
+            return
+        of_all: Future[Columns] = Future()
+        complete(of_all, partial(self._columns, make, [record for task in tasks for record in task.records]))
+        end = 0
+        for task in tasks:
+            begin, end = end, end + len(task.records)
+            complete(task.future, partial(_rows_of, of_all, slice(begin, end)))
 
     def _columns(self, make: Callable[[Sequence[RawRecord]], Columns], records: Sequence[RawRecord]) -> Columns:
         """Return the columns; note the error before the future has it, so that whoever sees it finds the failure."""
@@ -178,7 +193,7 @@ class FingerprintPool:
             self._note_error(error)
             raise
 
-    def _hold(self, driver: Driver, task: Task) -> None:
+    def _hold(self, driver: Driver, lane: Hashable) -> None:
         """Note that a task is slow: no other of its lane begins, and another child takes the place of this one."""
         with self._changing:
             if driver.is_slow:
@@ -186,13 +201,13 @@ class FingerprintPool:
             driver.is_slow = True
             if self._quick() < self._processes and len(self._drivers) < self._most_drivers and not self._closed:
                 self._add_driver()
-        self._tasks.hold(task.lane)
+        self._tasks.hold(lane)
 
-    def _release(self, driver: Driver, task: Task) -> bool:
-        """Note that a task is done; return whether its driver is one too many."""
+    def _release(self, driver: Driver, lane: Hashable) -> bool:
+        """Note that a task of this lane is done; return whether its driver is one too many."""
         if not driver.is_slow:
             return False
-        self._tasks.release(task.lane)
+        self._tasks.release(lane)
         with self._changing:
             driver.is_slow = False
             surplus = self._quick() > self._processes
@@ -216,6 +231,10 @@ class FingerprintPool:
         """Keep the first error after which this pool cannot be used any more."""
         if isinstance(error, StreamDedupError) and self._broken is None:
             self._broken = error
+
+
+def _rows_of(columns: Future[Columns], rows: slice) -> Columns:
+    return columns.result().rows(rows)
 
 
 class _InProcess(threading.local):

@@ -61,7 +61,7 @@ entry_maker.decode = waiting
 DYING_STEP = """\
 import pathlib
 from stream_dedup.core.fingerprint import entry_maker
-read = entry_maker.decode
+read_alive = entry_maker.decode
 def dying(record, fmt):
     value = record.value or b""
     if b"segfault" in value:
@@ -73,7 +73,7 @@ def dying(record, fmt):
         if not flag.exists():
             flag.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-    return read(record, fmt)
+    return read_alive(record, fmt)
 entry_maker.decode = dying
 """
 """A step that crashes, one whose memory runs out, and one that is killed the first time: it leaves a file."""
@@ -85,18 +85,20 @@ def waiting_for(path: Path) -> RawRecord:
 
 
 class Observed:
-    """An observer that counts restarts by cause and articles by code."""
+    """An observer that counts restarts by cause, articles by code, and work."""
 
     def __init__(self) -> None:
         self.restarts: Counter[str] = Counter()
         self.poisoned: Counter[str] = Counter()
         self.worked_s = 0.0
+        self.works = 0
 
     def count_restart(self, cause: str) -> None:
         self.restarts[cause] += 1
 
     def count_work(self, seconds: float) -> None:
         self.worked_s += seconds
+        self.works += 1
 
     def count_poisoned(self, code: str) -> None:
         self.poisoned[code] += 1

@@ -1,16 +1,28 @@
 """Slow tasks and their lanes: what goes on meanwhile, and what is given back."""
 
 import weakref
+from collections import Counter
 from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.reasons import KILLED_TWICE
 from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.errors import UnavailableError
 from stream_dedup.pool import FingerprintPool, driver, process
-from stream_dedup.pool.tasks import Task, TaskQueue
-from tests.pool.children import RECORDS, WAITING_STEP, same, take_step, wait_until_gone, waiting_for
+from stream_dedup.pool.tasks import MOST_TOGETHER_BYTES, MOST_TOGETHER_RECORDS, Task, TaskQueue
+from tests.pool.children import (
+    DYING_STEP,
+    RECORDS,
+    WAITING_STEP,
+    Observed,
+    same,
+    take_step,
+    wait_until_gone,
+    waiting_for,
+)
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("light")]
@@ -43,7 +55,9 @@ def test_an_article_that_takes_long_holds_up_no_other_lane(tmp_path: Path) -> No
     """Another process takes the place of its process until it is done; what is in order behind the article waits."""
     done = tmp_path / "done"
     with FingerprintPool(1) as pool:
-        slow, behind = pool.submit([waiting_for(done)], lane="a"), pool.submit(RECORDS, lane="a")
+        slow = pool.submit([waiting_for(done)], lane="a")
+        wait_until(slow.running, LIMIT_S, "the slow article is begun")
+        behind = pool.submit(RECORDS, lane="a")
         others = [pool.submit(RECORDS, lane=lane) for lane in ("b", None, "b")]
         for other in others:
             assert same(other.result(LIMIT_S), EntryMaker()(RECORDS))
@@ -109,13 +123,90 @@ def test_tasks_begin_in_order_but_for_held_lanes() -> None:
         queue.put(task)
     queue.hold("a")
     queue.hold("a")
-    assert queue.take() is tasks["b"]
+    assert queue.take() == [tasks["b"]]
     queue.release("a")
-    assert queue.take() is tasks["c"]
+    assert queue.take() == [tasks["c"]]
     queue.release("a")
-    assert queue.take() is tasks["a"]
+    assert queue.take() == [tasks["a"]]
     queue.close()
-    assert queue.take() is None
+    assert queue.take() == []
+
+
+def test_a_late_process_takes_its_share_of_a_lane() -> None:
+    """In order, and no task without a lane with another."""
+    queue = TaskQueue(2)
+    tasks = [Task(RECORDS, Future(), lane) for lane in ("a", "b", "a", None, "a", "b", None)]
+    for task in tasks:
+        queue.put(task)
+    assert queue.take() == [tasks[at] for at in (0, 2, 4)]
+    assert queue.take() == [tasks[at] for at in (1, 5)]
+    queue.put(tasks[0])
+    assert [queue.take() for _ in range(3)] == [[tasks[3]], [tasks[6]], [tasks[0]]]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "together"),
+    [
+        ([RECORDS[0]] * (MOST_TOGETHER_RECORDS - 1), [RECORDS[0]], True),
+        ([RECORDS[0]] * MOST_TOGETHER_RECORDS, [RECORDS[0]], False),
+        ([RawRecord(b"a", bytes(MOST_TOGETHER_BYTES - 1), "t-0-0")], [RawRecord(b"b", b" ", "t-0-1")], True),
+        ([RawRecord(b"a", bytes(MOST_TOGETHER_BYTES), "t-0-0")], [RawRecord(b"b", b" ", "t-0-1")], False),
+    ],
+)
+def test_what_is_done_together_is_limited(first: list[RawRecord], second: list[RawRecord], together: bool) -> None:
+    """In records and in bytes; a task beyond the limit is done alone."""
+    queue = TaskQueue()
+    tasks = [Task(records, Future(), "a") for records in (first, second)]
+    for task in tasks:
+        queue.put(task)
+    assert queue.take() == tasks[: 1 + together]
+
+
+@pytest.mark.slow
+def test_tasks_that_are_done_together_have_their_own_columns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also where a record of one of them kills its process, and where one is cancelled before."""
+    take_step(monkeypatch, WAITING_STEP)
+    take_step(monkeypatch, DYING_STEP)
+    observed, ready = Observed(), tmp_path / "ready"
+    crashing = RawRecord(b"c", b'{"text": "segfault"}', "t-0-5")
+    with FingerprintPool(1, observer=observed) as pool:
+        begun = pool.submit([waiting_for(ready)], lane="a")
+        wait_until(begun.running, LIMIT_S, "the first article is begun")
+        parts = [RECORDS[:1], RECORDS[1:], [crashing], RECORDS]
+        futures = [pool.submit(part, lane="a") for part in parts]
+        cancelled = pool.submit(RECORDS, lane="a")
+        assert cancelled.cancel()
+        ready.touch()
+        found = [future.result(LIMIT_S) for future in futures]
+    for part, columns in zip(parts, found, strict=True):
+        if part[0] is crashing:
+            assert list(columns.reasons) == [KILLED_TWICE]
+        else:
+            assert same(columns, EntryMaker()(part))
+    assert observed.works == 2  # the first article, and all tasks behind it
+    assert observed.poisoned == Counter(killed=1)
+
+
+@pytest.mark.slow
+def test_tasks_that_fail_together_all_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A caller that waits for any of them learns why."""
+    take_step(monkeypatch, WAITING_STEP)
+    ready = tmp_path / "ready"
+    with FingerprintPool(1) as pool:
+        begun = pool.submit([waiting_for(ready)], lane="a")
+        wait_until(begun.running, LIMIT_S, "the first article is begun")
+        futures = [pool.submit(RECORDS, lane="a") for _ in range(3)]
+        monkeypatch.setattr(driver.Driver, "columns", refused)
+        ready.touch()
+        for future in futures:
+            with pytest.raises(UnavailableError, match="no process"):
+                future.result(LIMIT_S)
+
+
+def refused(*_: object, **__: object) -> None:
+    """Raise what a driver without a process raises."""
+    msg = "no process"
+    raise UnavailableError(msg)
 
 
 def test_a_queue_that_is_closed_cancels_what_comes() -> None:
