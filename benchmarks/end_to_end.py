@@ -1,7 +1,7 @@
 """A worker with each Kafka client beside a plain consumer and a copy loop; and its latency from 5 to 90 % of full load.
 
     python -m benchmarks.end_to_end [--articles N] [--plain N] [--turns T]
-    python -m benchmarks.end_to_end --sweep [--seconds S] [--full RATE] [--out FILE]
+    python -m benchmarks.end_to_end --sweep [--seconds S] [--out FILE]
     python -m benchmarks.end_to_end --picture FILE
 
 Each turn takes the same real articles through a plain consumer (``benchmarks.pipeline``) and through a worker with each
@@ -12,9 +12,9 @@ over the outputs in the meantime; the broker is not part of it. It says less abo
 second, and does not depend on what else the machine does.
 
 The sweep feeds a running worker at shares of its full load, one after the other, and takes the time from the append
-of an article to its source topic to the append of its output. Full load is the worker's median rate of the turns,
-unless ``--full`` names it; the producer works on the same machine. A copy loop with the same client is fed the same
-articles a second. The first ``WARM_UP_S`` of each share do not count.
+of an article to its source topic to the append of its output. Full load is what the worker does while the producer
+works beside it on the same machine: it is fed at its rate of the turns first, which is more than both can do. A copy
+loop with the same client is fed the same articles a second. The first ``WARM_UP_S`` of each share do not count.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from benchmarks.pipeline import (
     Bench,
     end_worker,
     plain_consumer,
+    rate_of,
     source_time,
     start_worker,
 )
@@ -57,6 +58,10 @@ COPY = "copy loop, "
 """Before the name of its client."""
 SHARES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
 WARM_UP_S = 4.0
+LIVE_S = 20.0
+"""How long a worker is fed more than it can do."""
+STARTED = 2_000
+"""Articles that a worker is through before anything is measured: its code and tables are loaded then."""
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "latency.svg"
 
 
@@ -188,16 +193,31 @@ def _ratios(taken: Sequence[Measured], others: Sequence[Measured]) -> list[float
     return sorted(one.rate / other.rate for one, other in zip(taken, others, strict=True))
 
 
+def live_rate(bootstrap: str, client: str, above: float, given: argparse.Namespace) -> float:
+    """Return the articles a second of a worker while a producer appends ``above`` a second, more than it can do."""
+    bench = Bench(bootstrap, "live", given.profile)
+    number = int(above * LIVE_S)
+    values = [as_json(at, text) for at, text in enumerate(articles(number + STARTED))]
+    with _running(bench, client, given.processes):
+        bench.feed(values[:STARTED])
+        bench.drain(STARTED)
+        begun = time.time() * 1000
+        bench.feed(values[STARTED:], above)
+        fed = time.time() * 1000
+        records = bench.drain(len(values))
+    return rate_of([one for one in records if begun + WARM_UP_S * 1000 < one.timestamp < fed])
+
+
 def sweep(bootstrap: str, name: str, full: float, given: argparse.Namespace) -> Iterator[Latency]:
     """Yield the latencies of one worker or copy loop, share by share."""
     bench = Bench(bootstrap, "sweep", given.profile)
     counts = [int(full * share * given.seconds) for share in SHARES]
-    values = (as_json(number, text) for number, text in zip(count(), articles(sum(counts) + 50), strict=False))
+    values = (as_json(at, text) for at, text in zip(count(), articles(sum(counts) + STARTED), strict=False))
     with _running(bench, name, given.processes):
-        bench.feed(list(islice(values, 50)))
-        bench.drain(50)
+        bench.feed(list(islice(values, STARTED)))
+        bench.drain(STARTED)
         spans = []
-        fed = 50
+        fed = STARTED
         for share, number in zip(SHARES, counts, strict=True):
             part = list(islice(values, number))
             began = time.time() * 1000
@@ -244,12 +264,14 @@ def main() -> None:
         return
     with find_broker(BrokerSettings()) as broker:
         clients = given.clients.split(",")
-        full = dict.fromkeys(clients, given.full)
-        if not given.full:
-            turns = take_turns(broker.bootstrap, given)
-            full = {client: median(one.rate for one in turns[client]) for client in clients}
+        turns = take_turns(broker.bootstrap, given)
         if given.sweep:
-            of_clients = [(name, full[client]) for client in clients for name in (client, COPY + client)]
+            of_clients: list[tuple[str, float]] = []
+            for client in clients:
+                alone = median(one.rate for one in turns[client])
+                full = live_rate(broker.bootstrap, client, alone, given)
+                print(f"{client}: {full:,.0f} articles/s with the producer beside it, {full / alone:.2f} of that alone")
+                of_clients += [(client, full), (COPY + client, full)]
             print("\n| client | % of full load | articles/s | p50, ms | p99, ms |\n| --- | ---: | ---: | ---: | ---: |")
             for name, rate in of_clients:
                 for one in sweep(broker.bootstrap, name, rate, given):
@@ -269,7 +291,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--clients", default=",".join(CLIENTS), help="with commas")
     parser.add_argument("--sweep", action="store_true", help="also the latency at shares of full load")
     parser.add_argument("--seconds", type=float, default=20.0, help="of each share, the warm-up included")
-    parser.add_argument("--full", type=float, default=0.0, help="full load, articles a second; 0: measured by turns")
     parser.add_argument("--out", help="file that the latencies are added to, as lines of JSON")
     parser.add_argument("--picture", help="draw the latencies of such a file")
     return parser.parse_args()
