@@ -87,7 +87,7 @@ class Bench:
 
         By librdkafka: what the producer takes of the machine is taken from what is measured on it.
         """
-        producer = Producer({"bootstrap.servers": self.config.kafka.brokers, "linger.ms": 2, "batch.size": 256 << 10})
+        producer = Producer({"bootstrap.servers": self.config.kafka.brokers, "batch.size": 256 << 10})
         begun = time.monotonic()
         for number, value in enumerate(values):
             if rate:
