@@ -10,7 +10,7 @@ client are one row. Timing a call takes a microsecond, which is in the stages th
 Without ``--rate`` the topic is filled beforehand: full load. With it the articles are fed at so many a second, and
 the table of times counts: from the append of an article to its source topic to the end of its transaction, as a mean
 over articles. What is committed before ``--warm-up`` articles is not counted. The clients take turns; figures are
-medians of the turns.
+medians of the turns. Memory is that at the end: of the main process, and of the largest fingerprinting process.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.copy_loop import CLIENTS
 from benchmarks.pipeline import Bench
+from benchmarks.processes import Memory, children_of, memory_of
 from benchmarks.texts import articles, as_json
 from benchmarks.timed_worker import CLIENT_THREADS, MOMENTS, SINK_STAGES, STAGES, run_timed
 from stream_dedup.core.profiles import DEFAULT_PROFILE
@@ -36,6 +37,7 @@ from stream_dedup.dev.broker import BrokerSettings, find_broker
 
 STOP_S = 60
 LEAST_SHOWN_US = 0.5
+MAIN, CHILD = "main process", "a fingerprinting process"
 
 
 class Taken(NamedTuple):
@@ -48,6 +50,7 @@ class Taken(NamedTuple):
     times_ms: Mapping[str, float]
     calls: Mapping[str, float]
     """Calls of a stage in a second."""
+    memory: Mapping[str, Memory]
 
 
 def take_turn(bootstrap: str, client: str, values: list[bytes], given: argparse.Namespace) -> Taken:
@@ -65,6 +68,7 @@ def take_turn(bootstrap: str, client: str, values: list[bytes], given: argparse.
             bench.drain(given.warm_up)
             bench.feed(values[given.warm_up :], given.rate)
         bench.drain(len(values))
+        memory = {MAIN: memory_of(worker.pid or 0), CHILD: max(map(memory_of, children_of(worker.pid or 0)), key=sum)}
         os.kill(worker.pid or 0, signal.SIGTERM)
         worker.join(STOP_S)
         found: dict[str, Any] = json.loads(out.read_text())
@@ -78,7 +82,7 @@ def take_turn(bootstrap: str, client: str, values: list[bytes], given: argparse.
     calls = {
         name.removeprefix("calls "): made / used["clock"] for name, made in used.items() if name.startswith("calls")
     }
-    return Taken(count / used["clock"], threads, dict(zip(MOMENTS, found["times"], strict=True)), calls)
+    return Taken(count / used["clock"], threads, dict(zip(MOMENTS, found["times"], strict=True)), calls, memory)
 
 
 def flags_of(bench: Bench, folder: Path, client: str, given: argparse.Namespace) -> dict[str, Any]:
@@ -124,6 +128,10 @@ def print_taken(taken: dict[str, list[Taken]]) -> None:
     for stage in (*STAGES, *SINK_STAGES):
         cells = [median(turn.calls.get(stage, 0.0) for turn in turns) for turns in taken.values()]
         print(f"| {stage} | {' | '.join(f'{calls:.1f}' for calls in cells)} |")
+    print(f"\n| MiB of its own, of mapped files | {' | '.join(taken)} |\n| --- |{' ---: |' * len(taken)}")
+    for part in (MAIN, CHILD):
+        mib = [(median(turn.memory[part][at] for turn in turns) for at in (0, 1)) for turns in taken.values()]
+        print(f"| {part} | {' | '.join(f'{own:.0f}, {mapped:.0f}' for own, mapped in mib)} |")
     print(f"\n| until | {' | '.join(taken)} |\n| --- |{' ---: |' * len(taken)}")
     for moment in MOMENTS:
         cells = [median(turn.times_ms[moment] for turn in turns) for turns in taken.values()]
