@@ -95,17 +95,26 @@ def _of_16(low: np.uint64, high: np.uint64, size: np.uint64, seed: np.uint64) ->
 
 
 @inlined
+def _halves(low: np.uint64, high: np.uint64, size: int, seed: np.uint64) -> tuple[np.uint64, np.uint64]:
+    length = np.uint64(size)
+    if size <= 3:  # noqa: PLR2004 - the ranges of XXH3
+        return _of_3(low, length, seed)
+    if size <= 8:  # noqa: PLR2004
+        return _of_8(low, length, seed)
+    return _of_16(low, high, length, seed)
+
+
+@inlined
+def low_half_of_bytes(low: np.uint64, high: np.uint64, size: int) -> np.uint64:
+    """Return the low half of XXH3-128 of 1 to ``MOST_HASHED_BYTES`` bytes, with seed 0."""
+    return _halves(low, high, size, np.uint64(0))[1]
+
+
+@inlined
 def hash_of_bytes(low: np.uint64, high: np.uint64, size: int, seed: np.uint64, row: U64) -> None:
     """Fill in the hash of 1 to ``MOST_HASHED_BYTES`` bytes; ``seed``: that of the scheme."""
-    length = np.uint64(size)
     for half in range(2):
-        own = (seed << _1) + np.uint64(half)
-        if size <= 3:  # noqa: PLR2004 - the ranges of XXH3
-            first, second = _of_3(low, length, own)
-        elif size <= 8:  # noqa: PLR2004
-            first, second = _of_8(low, length, own)
-        else:
-            first, second = _of_16(low, high, length, own)
+        first, second = _halves(low, high, size, (seed << _1) + np.uint64(half))
         row[2 * half], row[2 * half + 1] = swap_bytes(first), swap_bytes(second)
 
 

@@ -18,25 +18,37 @@ from stream_dedup.core.arrays import I32, U32
 from stream_dedup.core.fingerprint import words_kernel
 from stream_dedup.core.fingerprint.hashing import feature_hashes
 from stream_dedup.core.fingerprint.keys_kernel import random_seed
+from stream_dedup.core.fingerprint.learn_kernel import NOT_HASHED, NOT_WEIGHED, learn
 from stream_dedup.core.fingerprint.weigher import MAX_KNOWN_WORDS
+from stream_dedup.core.fingerprint.weights import IdeographIdf
+from stream_dedup.core.fingerprint.word_numbers import WordNumbers, packed_words
 from stream_dedup.core.fingerprint.words_kernel import ADDED, NAME_POINTS, ROWS
 from stream_dedup.core.model import SIGNATURE_BYTES
 
 _LEAST_SLOTS = 1 << 12
+NO_IDEOGRAPHS = IdeographIdf(WordNumbers(packed_words({})).arrays, NOT_WEIGHED, NOT_WEIGHED, root=False)
+"""Knows the IDF of no word."""
 
 
 class Vocabulary:
     """Hash and IDF of each known feature, by number."""
 
-    def __init__(self, idf: Callable[[str], int], seed: int, stop_words: Callable[[], Collection[str]] = tuple) -> None:
+    def __init__(
+        self,
+        idf: Callable[[str], int],
+        seed: int,
+        stop_words: Callable[[], Collection[str]] = tuple,
+        ideographs: Callable[[], IdeographIdf] = lambda: NO_IDEOGRAPHS,
+    ) -> None:
         """Start without features.
 
         Args:
             idf: returns the IDF of a feature.
             seed: of the hashes.
             stop_words: returns the features that do not count.
+            ideographs: returns the IDF of features that begin with an ideograph, equal to ``idf``, for many at once.
         """
-        self._idf, self._seed, self._stop_words = idf, seed, stop_words
+        self._idf, self._seed, self._stop_words, self._ideographs = idf, seed, stop_words, ideographs
         self._spread = random_seed()
         self._used = np.zeros(3, np.int64)
         self._learned = 0
@@ -75,7 +87,7 @@ class Vocabulary:
             self._grow(int(sizes[done]))
         added = new[: self._used[ADDED]]
         if len(added):
-            self._learn(known, _names(points, starts[added], sizes[added]))
+            self._learn(known, points, starts[added], sizes[added])
         self._learned = int(self._used[ROWS])
         return numbers
 
@@ -90,14 +102,24 @@ class Vocabulary:
         self._slots[:] = 0
         self._used[:] = self._learned = 0
 
-    def _learn(self, start: int, names: list[str]) -> None:
-        """Add what is known of the features that have the last numbers."""
-        end = start + len(names)
-        joined = np.frombuffer(feature_hashes(names, self._seed), np.uint8)
-        self.hashes[start:end] = joined.reshape(-1, SIGNATURE_BYTES)
-        self.idf[start:end] = list(map(self._idf, names))
-        stop_words = self._stop_words()
-        self.counts[start:end] = [name not in stop_words for name in names] if stop_words else True
+    def _learn(self, start: int, points: U32, starts: I32, sizes: I32) -> None:
+        """Add what is known of the features that have the last numbers, spans of code points."""
+        end = start + len(starts)
+        hashes, idf, known = self.hashes[start:end], self.idf[start:end], self._ideographs()
+        rule = np.uint64(self._seed), known.alone, known.unknown
+        left = learn(points, starts, sizes, known.table, rule, (hashes.view(np.uint64), idf))
+        made = idf >= 0
+        idf[made] = known.of(idf[made])
+        if left:
+            others = np.flatnonzero(~made)
+            names = _names(points, starts[others], sizes[others])
+            long = np.flatnonzero(idf[others] == NOT_HASHED)
+            joined = feature_hashes((names[at] for at in long.tolist()), self._seed)
+            hashes[others[long]] = np.frombuffer(joined, np.uint8).reshape(-1, SIGNATURE_BYTES)
+            idf[others] = list(map(self._idf, names))
+        self.counts[start:end] = True
+        if stop_words := self._stop_words():
+            self.counts[start:end] = [name not in stop_words for name in _names(points, starts, sizes)]
 
     def _grow(self, size: int) -> None:
         """Make room for one more feature of this size, and for as many more as there are."""

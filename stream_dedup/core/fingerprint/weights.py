@@ -34,7 +34,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,14 +86,20 @@ class IdfTable(NamedTuple):
 
 
 @cache
-def idf_table() -> IdfTable:
-    """Return the table of jieba's package, read at the first call: 270,000 words."""
+def _idf_arrays() -> TableArrays:
+    """Return the arrays of jieba's table, read at the first call: 270,000 words, their median and minimum."""
 
     def make() -> TableArrays:
         read = parse_idf(idf_path().read_bytes().decode())
         return packed_words(read.values) | {"others": np.array((read.median, read.minimum), np.int64)}
 
-    arrays = kept_arrays("idf", (content_hash(idf_path()),), make)
+    return kept_arrays("idf", (content_hash(idf_path()),), make)
+
+
+@cache
+def idf_table() -> IdfTable:
+    """Return the table of jieba's package."""
+    arrays = _idf_arrays()
     return IdfTable(WordNumbers(arrays), *arrays["others"].tolist())
 
 
@@ -121,6 +127,30 @@ def idf_of(features: Features) -> Callable[[str], int]:
     plain = _idf_of_languages if features.idf == "languages" else _idf_by_jieba
     # The root of 1024 times 1024 is 1024: the unit stays.
     return (lambda word: math.isqrt(plain(word) * IDF_UNIT)) if features.root else plain
+
+
+class IdeographIdf(NamedTuple):
+    """The IDF of words that begin with an ideograph, as ``idf_of`` has it, for many words at once."""
+
+    table: tuple[NDArray[Any], ...]
+    """The arrays of ``WordNumbers``."""
+    alone: int
+    """That of a character that is not in the table."""
+    unknown: int
+    """That of several characters that are not in the table."""
+    root: bool
+
+    def of(self, plain: I64) -> I64:
+        """Return the IDF of words of which the table, or what takes its place, says these numbers."""
+        # Exact: the root of a number below 2**50 is rounded to a whole number only where it is one.
+        return np.sqrt(plain * float(IDF_UNIT)).astype(np.int64) if self.root else plain
+
+
+def ideograph_idf(features: Features) -> IdeographIdf:
+    """Return the IDF of words of ideographs under these settings; loads the table."""
+    table = idf_table()
+    unknown = HAN_UNKNOWN if features.idf == "languages" else table.median
+    return IdeographIdf(WordNumbers(_idf_arrays()).arrays, table.minimum, unknown, features.root)
 
 
 def gram_idf(features: Features) -> tuple[int, ...]:

@@ -1,7 +1,8 @@
 """Numbers of many words as arrays, which processes share: a dictionary would take 40 MB in each of them.
 
-The words are joined as UTF-8. A word is looked up by open addressing (linear probing): a slot has the number of a word,
-from 1, and the word itself is compared. At least half of the slots are free.
+The words are joined as UTF-8. A word is looked up by open addressing (linear probing) from the low half of its XXH3-128
+on: a slot has the number of a word, from 1, and the word itself is compared. At least half of the slots are free.
+``learn_kernel`` looks words up as well.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def packed_words(numbers: Mapping[str, int]) -> TableArrays:
     mask = (1 << (2 * len(words)).bit_length()) - 1
     slots = [0] * (mask + 1)
     for number, word in enumerate(words, 1):
-        slot = xxhash.xxh3_64_intdigest(word) & mask
+        slot = xxhash.xxh3_128_intdigest(word) & mask
         while slots[slot]:
             slot = slot + 1 & mask
         slots[slot] = number
@@ -37,10 +38,10 @@ class WordNumbers(Mapping[str, int]):
 
     def __init__(self, arrays: TableArrays) -> None:
         """Hold the arrays of ``packed_words``."""
+        self.arrays = tuple(arrays[name] for name in ("slots", "text", "ends", "numbers"))
+        """Slots, text, the end of each word in it behind that of the one before, and numbers."""
         # Elements of a view are Python's numbers, and quicker than those of an array.
-        self._slots, self._text, self._ends, self._numbers = (
-            arrays[name].data for name in ("slots", "text", "ends", "numbers")
-        )
+        self._slots, self._text, self._ends, self._numbers = (one.data for one in self.arrays)
         self._mask = len(self._slots) - 1
 
     def __getitem__(self, word: str) -> int:
@@ -50,7 +51,7 @@ class WordNumbers(Mapping[str, int]):
             KeyError: there is no such word.
         """
         raw, ends = word.encode("utf-8", "surrogatepass"), self._ends
-        slot = xxhash.xxh3_64_intdigest(raw) & self._mask
+        slot = xxhash.xxh3_128_intdigest(raw) & self._mask
         while number := self._slots[slot]:
             if self._text[ends[number - 1] : ends[number]] == raw:
                 return int(self._numbers[number - 1])

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ from stream_dedup.core.fingerprint.sketcher import Letters
 from stream_dedup.core.fingerprint.spans import Spans
 from stream_dedup.core.fingerprint.sums_kernel import sums_of_rows, sums_of_weights
 from stream_dedup.core.fingerprint.vocabulary import Vocabulary
-from stream_dedup.core.fingerprint.weights import Sums, idf_of, that_count, weigh
+from stream_dedup.core.fingerprint.weights import Sums, ideograph_idf, idf_of, that_count, weigh
 from stream_dedup.core.kept_tables import kept_table, only
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text import clean
@@ -64,7 +64,9 @@ class LongFingerprinter:
         self._settings, self._steps, self._features = settings, settings.long.normalisation, settings.long.features
         self._marked = self._features.words == "marked"
         self._looked_up = not clean.changes_after_nfkc(self._steps) and self._steps.numbers == "keep"
-        self.vocabulary = Vocabulary(idf_of(self._features), settings.seed, self._stop_words)
+        self.vocabulary = Vocabulary(
+            idf_of(self._features), settings.seed, self._stop_words, partial(ideograph_idf, self._features)
+        )
         self._cleaner = Cleaner(self._steps)
         self._room = room_for()
 

@@ -4,7 +4,8 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from functools import reduce
+from functools import partial, reduce
+from itertools import product
 from operator import and_, or_
 from unittest.mock import Mock
 
@@ -17,11 +18,14 @@ from stream_dedup.core.fingerprint import keys_kernel, weigher
 from stream_dedup.core.fingerprint import vocabulary as module
 from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.fingerprint.vocabulary import Vocabulary
+from stream_dedup.core.fingerprint.weights import STOP_WORDS, IdeographIdf, ideograph_idf, idf_of, idf_table
+from stream_dedup.core.fingerprint.word_numbers import WordNumbers, packed_words
 from stream_dedup.core.scheme import Features
 
 ODD = ("", "\0", "\0\0", "\0\0\0", "\0\0\0\0", "a", "a\0", "\ud800", "\U0010ffff" * 3, "\U0010ffff" * 4, "你 好")
 # Under seed 0.
 ONE_HASH = ("\u7693\u4ff5\u4e00\u4e02", "\u9c05\u8411\U0005f778\u4e02")
+HAN = st.text("一丁七", min_size=1, max_size=5)
 NAMES = st.lists(st.sampled_from(ODD) | st.text("ab\0", max_size=6) | st.text(max_size=8), max_size=40)
 
 
@@ -48,6 +52,59 @@ def test_every_name_has_its_own_number(first: list[str], second: list[str]) -> N
     known = table()
     for names in (first, second, first + second):
         assert_known(known, names)
+
+
+@pytest.mark.parametrize("features", [Features(), Features(root=True), Features(idf="languages", root=True)])
+@pytest.mark.parametrize("seed", [0, 7])
+def test_what_is_known_of_words_is_as_defined(features: Features, seed: int) -> None:
+    """Hash and IDF of all words of jieba's table, and of others that are longer, shorter, odd, or not in it."""
+    words = list(idf_table().values)
+    names = [*words, *(word[::-1] for word in words[::7]), *(word + word for word in words[::50]), *ODD]
+    names += [
+        *map(chr, range(0x4DFE, 0x4E20)),
+        *map(chr, range(0x9FF8, 0xA002)),
+        "一" * 5,
+        "一" * 6,
+        "一\U0001f600",
+        "x一",
+    ]
+    names = list(dict.fromkeys([*names, *STOP_WORDS, "0", "2026", "一" * 40, "一a" * 5]))
+    idf = idf_of(features)
+    known = Vocabulary(idf, seed, ideographs=partial(ideograph_idf, features))
+    numbers = known.numbers_of(names).tolist()
+    assert [known.idf[number] for number in numbers] == [idf(name) for name in names]
+    assert known.hashes[numbers].tobytes() == b"".join(feature_hash(name, seed) for name in names)
+    assert known.counts[numbers].all()
+
+
+@given(st.lists(st.text("一丁的中国我们a1\ud800\U0001f600", max_size=9), max_size=30))
+def test_what_is_known_of_any_words_is_as_defined(names: list[str]) -> None:
+    """Words that begin with an ideograph and go on with anything, and stop words among them."""
+    features = Features(idf="languages", root=True)
+    idf, stop_words = idf_of(features), frozenset(names[::5])
+    known = Vocabulary(idf, 3, lambda: stop_words, partial(ideograph_idf, features))
+    numbers = known.numbers_of(names).tolist()
+    assert [known.idf[number] for number in numbers] == [idf(name) for name in names]
+    assert [known.hashes[number].tobytes() for number in numbers] == [feature_hash(name, 3) for name in names]
+    assert known.counts[numbers].tolist() == [name not in stop_words for name in names]
+
+
+@given(st.dictionaries(HAN, st.integers(0, 2**40), max_size=20), st.lists(HAN, max_size=20))
+def test_words_are_found_in_any_table(numbers: dict[str, int], others: list[str]) -> None:
+    """In small ones many words share a slot, and words begin with others."""
+    names = [*numbers, *others]
+    ideographs = IdeographIdf(WordNumbers(packed_words(numbers)).arrays, 1, 2, root=False)
+    known = Vocabulary(len, 0, ideographs=lambda: ideographs)
+    found = known.idf[known.numbers_of(names)].tolist()
+    assert found == [numbers.get(name, 1 if len(name) == 1 else 2) for name in names]
+
+
+def test_a_word_is_not_one_that_begins_with_it() -> None:
+    """Also where both have one slot, as many of these do."""
+    for word in map("".join, product("一丁七万", repeat=3)):
+        ideographs = IdeographIdf(WordNumbers(packed_words({word: 9})).arrays, 1, 2, root=False)
+        known = Vocabulary(len, 0, ideographs=partial(IdeographIdf, *ideographs))
+        assert known.idf[known.numbers_of([word[:1], word[:2], word])].tolist() == [1, 2, 9]
 
 
 def test_names_with_one_hash_have_two_numbers() -> None:
