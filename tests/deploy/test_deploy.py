@@ -132,15 +132,16 @@ def test_ports_are_of_this_machine(name: str) -> None:
     assert [port for port in SERVICES[name].get("ports", []) if not port.startswith("127.0.0.1:")] == []
 
 
-def test_image_has_the_dependencies_of_the_service() -> None:
-    """What the Dockerfile has pip install, the program's dependencies and those of the extra `serve`, is that."""
+def test_image_has_the_dependencies_of_the_service_and_of_both_clients() -> None:
+    """What the Dockerfile has pip install, the program's dependencies and those of two extras, is that."""
     root = DEPLOY.parent
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
     script = re.search(r"python3 -c '(import tomllib;.+?)'", (DEPLOY / "Dockerfile").read_text("utf-8"), re.DOTALL)
     assert script is not None
     source = script[1].replace("\\\n        ", "")
     listed = subprocess.run([sys.executable, "-c", source], cwd=root, capture_output=True, text=True, check=True)
-    assert listed.stdout.splitlines() == [*project["dependencies"], *project["optional-dependencies"]["serve"]]
+    extras = project["optional-dependencies"]
+    assert listed.stdout.splitlines() == [*project["dependencies"], *extras["serve"], *extras["confluent"]]
 
 
 def test_image_has_what_the_package_is_built_of() -> None:
