@@ -48,7 +48,7 @@ def _kind_of(point: int, kinds: U16) -> int:
     return whole(kinds[min(point, len(kinds) - 1)])
 
 
-@compiled(int64, read(uint32), read(int64, 2), TABLES, several(read(int64), int64), NORMALISED)
+@compiled(int64, read(uint32), read(int64, 2), TABLES, several(read(int64), int64), NORMALISED, makes_arrays=False)
 def normalise(points: U32, texts: I64, tables: Any, limit: Any, found: Any) -> int:  # noqa: ANN401 - tuples of arrays
     """Normalise the plain texts; return how many code points they have.
 
@@ -91,7 +91,7 @@ def _end_word(points: U32, word: Any, starts: I32, sizes: I32, units: int, token
     return units + 1, tokens + whole(is_token)
 
 
-@compiled(int64, read(uint32), read(int64, 2), read(uint16), FOUND_UNITS)
+@compiled(int64, read(uint32), read(int64, 2), read(uint16), FOUND_UNITS, makes_arrays=False)
 def find_units(points: U32, texts: I64, kinds: U16, found: Any) -> int:  # noqa: ANN401
     """Find the units of each text; return how many there are.
 
@@ -143,7 +143,7 @@ def _may_have_form(points: U32, span: Any, kinds: U16, most: int) -> tuple[bool,
     return seen & _DIGITS != 0, beyond
 
 
-@compiled(int64, read(uint32), read(int64, 2), read(uint16), int64, FOUND_FORMS)
+@compiled(int64, read(uint32), read(int64, 2), read(uint16), int64, FOUND_FORMS, makes_arrays=False)
 def find_forms(points: U32, texts: I64, kinds: U16, most: int, found: Any) -> int:  # noqa: ANN401
     """Copy of each text what may be words of grammar, separated by spaces, and its digits; return how many texts.
 
@@ -179,7 +179,7 @@ def find_forms(points: U32, texts: I64, kinds: U16, most: int, found: Any) -> in
     return len(texts)
 
 
-@compiled(int64, read(uint32), read(int64, 2), read(uint8), read(uint16), several(written(uint32), written(int64)))
+@compiled(int64, read(uint32), read(int64, 2), read(uint8), read(uint16), several(written(uint32), written(int64)), makes_arrays=False)
 def letters_of(points: U32, texts: I64, which: U8, kinds: U16, found: Any) -> int:  # noqa: ANN401
     """Copy characters of each text, as ``which`` says; return how many there are.
 

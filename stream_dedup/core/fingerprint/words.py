@@ -66,7 +66,7 @@ class LongFingerprinter:
         self._looked_up = not clean.changes_after_nfkc(self._steps) and self._steps.numbers == "keep"
         self.vocabulary = Vocabulary(idf_of(self._features), settings.seed, self._stop_words)
         self._cleaner = Cleaner(self._steps)
-        self._room = room_for()
+        self._room = room_for(words_kernel.LONGEST_STRETCH)
 
     def warm(self) -> None:
         """Load the dictionary and make the tables now, not with the first text.

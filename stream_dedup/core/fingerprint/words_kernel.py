@@ -22,7 +22,7 @@ from numba import boolean, int32, int64, uint8, uint32
 from stream_dedup.core.arrays import I32, I64, U8, U32
 from stream_dedup.core.fingerprint.features import UNSPACED_SIZE
 from stream_dedup.core.fingerprint.keys_kernel import slot_of_key, span_key
-from stream_dedup.core.fingerprint.segment_kernel import DICTIONARY, ROOM, mark_words
+from stream_dedup.core.fingerprint.segment_kernel import DICTIONARY, ROOM, add_words, find_way
 from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
 from stream_dedup.core.text.normalise import MAX_HAN_RUN
 
@@ -31,6 +31,10 @@ HAN, LETTER, MARK, NO_SPACES = 1, 2, 4, 8
 of a word behind its first character; part of a run that is written without spaces."""
 ROWS, NAME_POINTS, ADDED = 0, 1, 2
 """What ``used`` counts: numbers of the table, elements of ``names``, and the numbers that were added last."""
+
+_LEAST_STRETCH = 1 << 10
+"""Characters that are cut at once, and more up to the end of a run: their arrays fit the level-1 cache."""
+LONGEST_STRETCH = _LEAST_STRETCH + MAX_HAN_RUN
 
 WORD_SPANS = several(written(int32), written(int32), written(int64, 2))
 """Type of starts and sizes of words, and of what is known of each piece."""
@@ -57,43 +61,56 @@ def _parts(points: U32, kinds: U8, span: tuple[int, int], starts: I32, sizes: I3
     return words
 
 
-@compiled(int64, read(uint32), read(int64, 2), read(uint8), several(DICTIONARY, ROOM), WORD_SPANS)
+@inlined
+def _find_joints(points: U32, begin: int, stop: int, kinds: U8, joints: U8) -> int:
+    """Fill in the joints of a stretch of text (see ``segment_kernel``), which ends where no run does; return its end."""
+    kind, size, at = kinds[points[begin]] & HAN, 0, 0
+    while True:
+        behind = kinds[points[begin + at + 1]] & HAN if begin + at + 1 < stop else 0
+        size = size + 1 if kind else 0
+        # A longer run is cut, as ``normalise`` says.
+        is_full = size == MAX_HAN_RUN
+        joint = kind & behind & whole(not is_full)
+        joints[at] = joint
+        size = 0 if is_full else size
+        kind, at = behind, at + 1
+        if begin + at == stop or (at >= _LEAST_STRETCH and not joint):
+            return begin + at
+
+
+@compiled(int64, read(uint32), read(int64, 2), read(uint8), several(DICTIONARY, ROOM), WORD_SPANS, makes_arrays=False)
 def split(points: U32, pieces: I64, kinds: U8, cutter: Any, found: Any) -> int:  # noqa: ANN401 - tuples of arrays
     """Find the words of each piece, given by its first code point and the one after its last.
 
     Fill in starts and sizes of the words, joined, and for each piece the end of its words and the number of its
-    letters; return the number of words.
+    letters; return the number of words. ``cutter``: the dictionary, and room for ``LONGEST_STRETCH`` characters.
     """
     (dictionary, room), (starts, sizes, ends) = cutter, found
-    last = np.empty(MAX_HAN_RUN, np.uint8)
     words = 0
     for piece in range(len(pieces)):
         at, stop = pieces[piece, 0], pieces[piece, 1]
         letters = 0
         while at < stop:
-            kind, end = kinds[points[at]], at + 1
-            if kind & HAN:
-                most = min(stop, at + MAX_HAN_RUN)
-                while end < most and kinds[points[end]] & HAN:
-                    end += 1
-                letters += end - at
-                mark_words(points[at:end], dictionary, room, last)
-                start = at
-                for position in range(at, end):
-                    if last[position - at]:
-                        starts[words], sizes[words] = start, position + 1 - start
-                        words, start = words + 1, position + 1
-            elif kind & LETTER:
-                while end < stop and kinds[points[end]] & (LETTER | MARK):
-                    end += 1
-                letters += end - at
-                words = _parts(points, kinds, (at, end), starts, sizes, words)
-            at = end
+            begin = at
+            last = _find_joints(points, begin, stop, kinds, room[6])
+            find_way(points, begin, last - begin, dictionary, room)
+            while at < last:
+                kind, end = kinds[points[at]], at + 1
+                if kind & HAN:
+                    end, words = add_words(points, begin, at - begin, dictionary, room, (starts, sizes), words)
+                    end += begin
+                    letters += end - at
+                elif kind & LETTER:
+                    while end < stop and kinds[points[end]] & (LETTER | MARK):
+                        end += 1
+                    letters += end - at
+                    words = _parts(points, kinds, (at, end), starts, sizes, words)
+                at = end
         ends[piece, 0], ends[piece, 1] = words, letters
     return words
 
 
-@compiled(int64, read(uint32), read(int64, 2), read(uint8), written(uint32))
+@compiled(int64, read(uint32), read(int64, 2), read(uint8), written(uint32), makes_arrays=False)
 def letters_of(points: U32, pieces: I64, kinds: U8, letters: U32) -> int:
     """Fill in the letters of each piece, its ideographs first; return how many there are.
 
@@ -123,7 +140,7 @@ def _same_name(points: U32, start: int, size: int, names: U32, begin: int) -> bo
     return True
 
 
-@compiled(int64, read(uint32), read(int32), read(int32), int64, TABLE, several(written(int32), written(int32)))
+@compiled(int64, read(uint32), read(int32), read(int32), int64, TABLE, several(written(int32), written(int32)), makes_arrays=False)
 def find(points: U32, starts: I32, sizes: I32, done: int, table: Any, found: Any) -> int:  # noqa: ANN401
     """Fill in the numbers of the words from ``done`` on; return where the table has no room for a word, or their end.
 
@@ -157,7 +174,7 @@ def find(points: U32, starts: I32, sizes: I32, done: int, table: Any, found: Any
     return len(starts)
 
 
-@compiled(int64, read(int64, 2), int64, written(int64, 2))
+@compiled(int64, read(int64, 2), int64, written(int64, 2), makes_arrays=False)
 def move(slots: I64, seed: int, larger: I64) -> int:
     """Copy the keys to a larger array of slots, which is free."""
     for old in range(len(slots)):
@@ -173,7 +190,7 @@ TALLY = several(written(int32), written(int64), written(int64))
 """Type of the numbers of the words of texts, their counts, and the end of each text."""
 
 
-@compiled(int64, read(int32), read(int64, 2), read(int64), read(int64), several(read(boolean), written(int64)), TALLY)
+@compiled(int64, read(int32), read(int64, 2), read(int64), read(int64), several(read(boolean), written(int64)), TALLY, makes_arrays=False)
 def tally(rows: I32, pieces: I64, weights: I64, texts: I64, room: Any, found: Any) -> int:  # noqa: ANN401
     """Count the numbers of each text, whose last piece is given by ``texts``; return how many there are in all.
 
