@@ -176,6 +176,10 @@ def _hash_of_pair(key: int, seed: np.uint64, row: U64) -> None:
 @inlined
 def _hash_of_key(key: int, seed: np.uint64, row: U64) -> None:
     """Fill in the hash of a gram of up to three characters; a space joins those of a pair."""
+    if is_han(key - 1):
+        # Most of the grams of one character.
+        hash_of_bytes(three_bytes(np.uint64(key - 1)), np.uint64(0), 3, seed, row)
+        return
     low, high, size = np.uint64(0), np.uint64(0), 0
     first, second, third = (key >> 2 * KEY_BITS) - 1, (key >> KEY_BITS & _POINT_MASK) - 1, (key & _POINT_MASK) - 1
     if first >= 0:

@@ -21,10 +21,10 @@ from numba import boolean, int32, int64, uint8, uint32
 
 from stream_dedup.core.arrays import I32, I64, U8, U32
 from stream_dedup.core.fingerprint.features import UNSPACED_SIZE
-from stream_dedup.core.fingerprint.keys_kernel import slot_of_key, span_key
+from stream_dedup.core.fingerprint.keys_kernel import request_slot, slot_of_key, span_key
 from stream_dedup.core.fingerprint.segment_kernel import DICTIONARY, ROOM, add_words, find_way
 from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
-from stream_dedup.core.text.normalise import MAX_HAN_RUN
+from stream_dedup.core.text.normalise import CLOSER_LOOK, MAX_HAN_RUN
 
 HAN, LETTER, MARK, NO_SPACES = 1, 2, 4, 8
 """Traits of a character of normalised text, as bits: an ideograph that jieba knows; part of another word; a mark, part
@@ -32,6 +32,8 @@ of a word behind its first character; part of a run that is written without spac
 ROWS, NAME_POINTS, ADDED = 0, 1, 2
 """What ``used`` counts: numbers of the table, elements of ``names``, and the numbers that were added last."""
 
+_AHEAD = 12
+"""Words ahead for which slots are requested: those of many articles do not fit the level-2 cache."""
 _LEAST_STRETCH = 1 << 10
 """Characters that are cut at once, and more up to the end of a run: their arrays fit the level-1 cache."""
 LONGEST_STRETCH = _LEAST_STRETCH + MAX_HAN_RUN
@@ -40,6 +42,25 @@ WORD_SPANS = several(written(int32), written(int32), written(int64, 2))
 """Type of starts and sizes of words, and of what is known of each piece."""
 TABLE = several(written(int64, 2), written(uint32), written(int64), written(int64), int64)
 """Type of slots, names, begins (where the name of each number begins in ``names``), ``used`` and the seed."""
+
+
+@compiled(
+    *(int64, read(uint32), read(int64, 2), read(uint32), several(written(uint32), written(boolean))),
+    makes_arrays=False,
+)
+def look_up(points: U32, pieces: I64, becomes: U32, found: Any) -> int:  # noqa: ANN401 - a tuple of arrays
+    """Fill in what each code point becomes, and which pieces need a closer look; return the number of pieces.
+
+    ``becomes``: see ``normalise.plain_points``; its last code point stands for all beyond.
+    """
+    (plain, closer), last = found, len(becomes) - 1
+    for piece in range(len(pieces)):
+        needed = False
+        for at in range(np.uint64(pieces[piece, 0]), np.uint64(pieces[piece, 1])):
+            plain[at] = becomes[np.uint64(min(whole(points[at]), last))]
+            needed |= plain[at] == CLOSER_LOOK
+        closer[piece] = needed
+    return len(pieces)
 
 
 @inlined
@@ -147,7 +168,10 @@ def find(points: U32, starts: I32, sizes: I32, done: int, table: Any, found: Any
     ``found`` also gets the word of each number that is added, from ``used[ADDED]`` on.
     """
     (slots, names, begins, used, seed), (rows, new) = table, found
+    address, end = slots.ctypes.data, len(starts) - 1
     for word in range(done, len(starts)):
+        ahead = min(word + _AHEAD, end)
+        request_slot(address, span_key(points, whole(starts[ahead]), whole(sizes[ahead]), seed), seed, len(slots) - 1)
         start, size = whole(starts[word]), whole(sizes[word])
         key = span_key(points, start, size, seed)
         slot = slot_of_key(key, seed, len(slots) - 1)
