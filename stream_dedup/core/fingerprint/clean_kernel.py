@@ -1,7 +1,8 @@
 """Takes the steps before NFKC, compiled. Importing this file loads the compiler.
 
 ``text.clean`` defines these steps and their order. A text is left to the definition if it may have a character that is
-escaped, an address with @, or a character that has a simplified form: a false alarm costs time and changes no result.
+escaped, or an address with @: a false alarm costs time and changes no result. The last step, simplified characters, is
+left to the caller, who is told which texts have a character that has a simplified form.
 
 1. Invisible characters are dropped, and what the text may have is noted.
 2. Where it has their signs, tags, targets of links, entities and addresses are replaced (``markup_kernel``).
@@ -32,19 +33,19 @@ from stream_dedup.core.fingerprint.markup_kernel import (
 from stream_dedup.core.kernel import compiled, copied, inlined, read, several, whole, written
 from stream_dedup.core.text.clean import NARROWER
 
-IS_INVISIBLE, IS_PICTURE, IS_WIDE, IS_LEFT, IS_SIGN, IS_IDEOGRAPH, BEGINS_WHITE, IS_ALNUM = (
-    IS_BODY << bit for bit in range(1, 9)
+IS_INVISIBLE, IS_PICTURE, IS_WIDE, IS_LEFT, IS_SIGN, IS_IDEOGRAPH, BEGINS_WHITE, IS_ALNUM, IS_TRADITIONAL = (
+    IS_BODY << bit for bit in range(1, 10)
 )
 """More traits of a character: it is dropped first; it is a picture; a full-width one becomes that of ASCII; its text is
 left to the definition; it belongs to the signs of tags and addresses; it is an ideograph or kana; white space that
-``rejoin`` looks for; a letter or digit of ASCII."""
+``rejoin`` looks for; a letter or digit of ASCII; it has a simplified form."""
 SEEK_ESCAPED, SEEK_TAGS, SEEK_HOSTS, SEEK_NAMES = 1, 2, 4, 8
 """What is looked for, as bits: escaped characters, tags, addresses of pages, addresses and names with @."""
 KEEP = -1
 """What stands in place of a picture that stays; 0: nothing."""
-CLEANED = several(written(uint32), written(int64, 2), written(boolean), written(boolean))
-"""Type of code points, begin and end of each text, which texts are left to the definition, and which the steps of
-addresses changed."""
+CLEANED = several(written(uint32), written(int64, 2), *(written(boolean),) * 3)
+"""Type of code points, begin and end of each text, which texts are left to the definition, which the steps of addresses
+changed, and which had a character with a simplified form."""
 _STEPS = several(int64, int64, int64, boolean, boolean)
 _TAG, _TARGET, _ENTITY, _SCHEME, _HOST, _NAME = (1 << bit for bit in range(6))
 
@@ -238,7 +239,7 @@ def take_steps(points: U32, ends: I64, traits: U16, steps: Any, found: Any) -> i
             ideographs rejoined.
         found: see ``CLEANED``; a text that is left has no code points.
     """
-    (marks, address, picture, joins, rejoins), (cleaned, spans, left, addressed) = steps, found
+    (marks, address, picture, joins, rejoins), (cleaned, spans, left, addressed, traditional) = steps, found
     longest, begin = 0, 0
     for end in ends:
         longest, begin = max(longest, end - begin), end
@@ -248,6 +249,7 @@ def take_steps(points: U32, ends: I64, traits: U16, steps: Any, found: Any) -> i
         start = size
         own, seen, signs = drop_invisible(points, begin, ends[row], traits, marks, text)
         left[row], addressed[row] = seen & IS_LEFT != 0, False
+        traditional[row] = not left[row] and seen & IS_TRADITIONAL != 0
         if not left[row] and _is_clean(signs, seen, (picture, joins, rejoins)):
             size = copied(text, own, cleaned, size)
         elif not left[row]:

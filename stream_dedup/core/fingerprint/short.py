@@ -165,7 +165,7 @@ class ShortFingerprinter:
 
         Of some texts there is one more behind these, with its addresses kept: the dictionary has its row.
         """
-        cleaned, left, addressed = self._cleaner.most(texts)
+        cleaned, left, addressed, simplified = self._cleaner.most(texts)
         if self._settings.has_long:
             # Characters that short text drops count in long text: such a text could be long.
             lengths = np.fromiter(map(len, texts), np.int64, len(texts))
@@ -175,7 +175,8 @@ class ShortFingerprinter:
                 # Their sketches are made of their addresses, too.
                 plain.spans[addressed] = 0
                 others += addressed
-            return plain, {}, sorted({*left, *others})
+            # So do those that a simplified form has less of.
+            return plain, {}, sorted({*left, *others, *simplified})
         cleaned = cleaned.replaced({row: clean.before_nfkc(texts[row], self._steps) for row in left})
         kept = sorted({*left, *addressed}) if self._settings.sketch_text == "characters" else []
         if kept:

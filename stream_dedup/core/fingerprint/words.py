@@ -32,7 +32,7 @@ from stream_dedup.core.fingerprint.weights import Sums, idf_of, that_count, weig
 from stream_dedup.core.kept_tables import kept_table, only
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text import clean
-from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST, Runs, marks, plain_points, split
+from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST, Runs, marks, plain_points, words_apart
 from stream_dedup.core.text.unicode14 import unassigned
 
 BATCH_CHARACTERS = 1 << 17
@@ -130,7 +130,7 @@ class LongFingerprinter:
         points, left = np.empty_like(cleaned.points), np.empty(len(pieces), np.bool_)
         words_kernel.look_up(*cleaned, plain_points(marked=self._marked), (points, left))
         closer = np.flatnonzero(left).tolist()
-        others = {row: _text_of(split(cleaned.text(row), marked=self._marked)) for row in closer}
+        others = {row: words_apart(cleaned.text(row), marked=self._marked) for row in closer}
         return Spans(points, cleaned.spans).replaced(others)
 
     def _tally(self, numbers: I32, found: I64, texts: int) -> tuple[I32, I64, I64]:
