@@ -125,19 +125,20 @@ def drop_invisible(points: U32, begin: int, end: int, traits: U16, marks: int, d
     definition has the trait IS_LEFT.
     """
     size, seen, signs, before, last = 0, 0, 0, whole(-1), len(traits) - 1
-    for at in range(begin, end):
+    # Indices without a sign: else each one is asked whether it counts from the end.
+    for at in range(np.uint64(begin), np.uint64(end)):
         point = whole(points[at])
-        trait = whole(traits[min(point, last)])
+        trait = whole(traits[np.uint64(min(point, last))])
         seen |= trait
         if trait & IS_INVISIBLE:
             continue
-        done[size] = point
+        done[np.uint64(size)] = point
         size += 1
         if trait & IS_WIDE:
             point -= NARROWER
         if trait & IS_SIGN:
             signs |= _signs_of(before, point)
-            if point == _AND and marks & SEEK_ESCAPED and _may_be_escaped(points, at, end, traits):
+            if point == _AND and marks & SEEK_ESCAPED and _may_be_escaped(points, whole(at), end, traits):
                 seen |= IS_LEFT
         before = point
     if marks & SEEK_NAMES and signs & _NAME:
@@ -194,9 +195,9 @@ def close_up(text: U32, end: int, traits: U16, steps: Any, cleaned: U32, start: 
     """
     (picture, joins, rejoins, seen), last = steps, len(traits) - 1
     size, before, lone = start, 0, False
-    for at in range(end):
+    for at in range(np.uint64(end)):
         point = whole(text[at])
-        trait = whole(traits[min(point, last)])
+        trait = whole(traits[np.uint64(min(point, last))])
         if trait & IS_PICTURE and picture != KEEP:
             if picture == 0:
                 continue
@@ -208,7 +209,7 @@ def close_up(text: U32, end: int, traits: U16, steps: Any, cleaned: U32, start: 
         else:
             if rejoins and trait & IS_IDEOGRAPH and before & IS_WHITE:
                 size = _without_white(cleaned, start, size, traits)
-            cleaned[size] = point
+            cleaned[np.uint64(size)] = point
             size += 1
         before = trait
     # Lone letters are joined beside ideographs only.

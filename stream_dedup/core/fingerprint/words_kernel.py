@@ -87,12 +87,12 @@ def _find_joints(points: U32, begin: int, stop: int, kinds: U8, joints: U8) -> i
     """Fill in the joints of a stretch of text (see ``segment_kernel``), which ends where no run does; return its end."""
     kind, size, at = kinds[points[begin]] & HAN, 0, 0
     while True:
-        behind = kinds[points[begin + at + 1]] & HAN if begin + at + 1 < stop else 0
+        behind = kinds[np.uint64(points[np.uint64(begin + at + 1)])] & HAN if begin + at + 1 < stop else 0
         size = size + 1 if kind else 0
         # A longer run is cut, as ``normalise`` says.
         is_full = size == MAX_HAN_RUN
         joint = kind & behind & whole(not is_full)
-        joints[at] = joint
+        joints[np.uint64(at)] = joint
         size = 0 if is_full else size
         kind, at = behind, at + 1
         if begin + at == stop or (at >= _LEAST_STRETCH and not joint):
