@@ -44,12 +44,10 @@ _TAKEN = (int, np.integer, types.Type)
 _WORD = ir.IntType(64)
 # Nobody calls these functions from C: without a wrapper for that there is less to compile and to load.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-# Such a function counts no references to its arrays, whoever calls it has one: counting would take longer than a word.
+# Such a function counts no references to its arrays: its caller has one, and counting takes longer than most words.
 _UNCOUNTED: dict[str, Any] = {"_nrt": False}
-_INLINED_OPTIONS = {
-    **(_OPTIONS | _UNCOUNTED),
-    **{"nopython": True, "boundscheck": None, "forceinline": True, "no_cpython_wrapper": True},
-}
+_ALONE: dict[str, Any] = {"nopython": True, "boundscheck": None, "forceinline": True, "no_cpython_wrapper": True}
+_INLINED_OPTIONS = _OPTIONS | _UNCOUNTED | _ALONE
 
 
 def read(kind: Any, dimensions: int = 1) -> Any:  # noqa: ANN401 - numba's types are untyped

@@ -131,7 +131,9 @@ def insert(word: U16, value: int, first: I64, edges: I64, filters: tuple[U64, U6
     return free
 
 
-@compiled(int64, read(uint16), several(read(int64), read(int64)), written(int64), written(int64), _FILTERS, makes_arrays=False)
+@compiled(
+    int64, read(uint16), several(read(int64), read(int64)), written(int64), written(int64), _FILTERS, makes_arrays=False
+)
 def insert_all(characters: U16, words: tuple[I64, I64], first: I64, edges: I64, filters: tuple[U64, U64]) -> int:
     """Add words, whose characters are joined; return how many slots are free below half of all, below 0 if too few.
 

@@ -169,13 +169,13 @@ def _viterbi(run: U32, begins: F64, steps: F64, emissions: F64, states: U8) -> N
 
     ``states`` first has, for each character, one bit for each state: which of the two states before it is the better.
     """
-    character = whole(run[0]) - HAN_BEGIN
+    character = np.uint64(whole(run[0]) - HAN_BEGIN)
     begin = begins[BEGIN] + emissions[character, BEGIN]
     end = begins[END] + emissions[character, END]
     middle = begins[MIDDLE] + emissions[character, MIDDLE]
     single = begins[SINGLE] + emissions[character, SINGLE]
-    for at in range(1, len(run)):
-        character = whole(run[at]) - HAN_BEGIN
+    for at in range(np.uint64(1), np.uint64(len(run))):
+        character = np.uint64(whole(run[at]) - HAN_BEGIN)
         emission = emissions[character, BEGIN]
         begin_end, begin_single = end + steps[END, BEGIN] + emission, single + steps[SINGLE, BEGIN] + emission
         emission = emissions[character, END]
@@ -191,17 +191,26 @@ def _viterbi(run: U32, begins: F64, steps: F64, emissions: F64, states: U8) -> N
         later |= whole(middle_middle >= middle_begin) << MIDDLE | whole(single_single >= single_end) << SINGLE
         states[at] = later
     state = SINGLE if single >= end else END
-    for at in range(len(run) - 1, 0, -1):
-        later = whole(states[at]) >> state & 1
-        states[at] = state
-        # Before a begin or a single character is an end or, if that is better, a single character, and before an end or a
-        # middle a begin or a middle: each is two states behind the other.
+    for back in range(1, len(run)):
+        last = np.uint64(len(run) - back)
+        later = whole(states[last]) >> state & 1
+        states[last] = state
+        # Before a begin or a single character is an end or a single character, before others a begin or a middle: the
+        # later of the two is two states behind the other.
         state = whole((state == BEGIN) | (state == SINGLE)) + 2 * later
     states[0] = state
 
 
 @inlined
-def add_words(points: U32, begin: int, at: int, dictionary: Any, room: Any, words: Any, size: int) -> tuple[int, int]:  # noqa: ANN401
+def add_words(  # noqa: PLR0913, PLR0917 - compiled: no names
+    points: U32,
+    begin: int,
+    at: int,
+    dictionary: Any,  # noqa: ANN401
+    room: Any,  # noqa: ANN401
+    words: Any,  # noqa: ANN401
+    size: int,
+) -> tuple[int, int]:
     """Add the word that begins at a character of a stretch, or the words that single characters in a row are made of.
 
     Return the end of what was cut, and the number of words; ``words``: their starts, from the beginning of the array of

@@ -28,7 +28,7 @@ from stream_dedup.core.arrays import I32, I64, U8, U32
 from stream_dedup.core.fingerprint import grams_kernel, short_kernel, tricks_kernel
 from stream_dedup.core.fingerprint.cleaning import Cleaner
 from stream_dedup.core.fingerprint.features import is_word
-from stream_dedup.core.fingerprint.form import MOST_LETTERS, Form, form_from, form_of
+from stream_dedup.core.fingerprint.form import MOST_LETTERS, Form, form_from_text, form_of
 from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.fingerprint.keys_kernel import random_seed
 from stream_dedup.core.fingerprint.mixing import mixing_begin
@@ -315,7 +315,7 @@ def _forms(normalised: Spans, rows: NDArray[np.intp]) -> dict[int, Form]:
     found = (words, digits, spans, left)
     short_kernel.find_forms(normalised.points, own, code_point_tables().kinds, MOST_LETTERS, found)
     forms = {row: form_of(normalised.text(row)) for row in rows[left].tolist()}
-    for at in np.flatnonzero(spans[:, 0] < spans[:, 1]).tolist():
-        begin, end, first, last = spans[at].tolist()
-        forms[int(rows[at])] = form_from(text_of(words[begin:end]).split(), text_of(digits[first:last]))
+    for row, (begin, end, first, last) in zip(rows.tolist(), spans.tolist(), strict=True):
+        if begin < end:
+            forms[row] = form_from_text(text_of(words[begin:end]), text_of(digits[first:last]))
     return forms

@@ -180,7 +180,15 @@ def find_forms(points: U32, texts: I64, kinds: U16, most: int, found: Any) -> in
     return len(texts)
 
 
-@compiled(int64, read(uint32), read(int64, 2), read(uint8), read(uint16), several(written(uint32), written(int64)), makes_arrays=False)
+@compiled(
+    int64,
+    read(uint32),
+    read(int64, 2),
+    read(uint8),
+    read(uint16),
+    several(written(uint32), written(int64)),
+    makes_arrays=False,
+)
 def letters_of(points: U32, texts: I64, which: U8, kinds: U16, found: Any) -> int:  # noqa: ANN401
     """Copy characters of each text, as ``which`` says; return how many there are.
 

@@ -228,7 +228,15 @@ def _first_look(points: U32, span: Any, kinds: U16) -> tuple[int, int, int, int]
     return seen, apart | single & whole(span[1] - last_single <= MAX_SEPARATOR + 1), mixed, thrice
 
 
-@compiled(int64, read(uint32), read(int64, 2), read(uint16), several(int64, boolean, boolean, boolean), UNDONE, makes_arrays=False)
+@compiled(
+    int64,
+    read(uint32),
+    read(int64, 2),
+    read(uint16),
+    several(int64, boolean, boolean, boolean),
+    UNDONE,
+    makes_arrays=False,
+)
 def undo_tricks(points: U32, texts: I64, kinds: U16, steps: Any, found: Any) -> int:  # noqa: ANN401
     """Take the steps that follow NFKC; return how many code points the texts have then.
 

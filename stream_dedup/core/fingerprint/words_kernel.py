@@ -32,7 +32,7 @@ of a word behind its first character; part of a run that is written without spac
 ROWS, NAME_POINTS, ADDED = 0, 1, 2
 """What ``used`` counts: numbers of the table, elements of ``names``, and the numbers that were added last."""
 
-_AHEAD = 12
+_AHEAD = 10
 """Words ahead for which slots are requested: those of many articles do not fit the level-2 cache."""
 _LEAST_STRETCH = 1 << 10
 """Characters that are cut at once, and more up to the end of a run: their arrays fit the level-1 cache."""
@@ -84,7 +84,7 @@ def _parts(points: U32, kinds: U8, span: tuple[int, int], starts: I32, sizes: I3
 
 @inlined
 def _find_joints(points: U32, begin: int, stop: int, kinds: U8, joints: U8) -> int:
-    """Fill in the joints of a stretch of text (see ``segment_kernel``), which ends where no run does; return its end."""
+    """Fill in the joints of a stretch of text (see ``segment_kernel``), which ends where a run does; return its end."""
     kind, size, at = kinds[points[begin]] & HAN, 0, 0
     while True:
         behind = kinds[np.uint64(points[np.uint64(begin + at + 1)])] & HAN if begin + at + 1 < stop else 0
@@ -140,13 +140,13 @@ def letters_of(points: U32, pieces: I64, kinds: U8, letters: U32) -> int:
     size = 0
     for piece in range(len(pieces)):
         begin, stop = pieces[piece, 0], pieces[piece, 1]
-        for at in range(begin, stop):
-            letters[size] = points[at]
-            size += whole(kinds[points[at]] & HAN)
+        for at in range(np.uint64(begin), np.uint64(stop)):
+            letters[np.uint64(size)] = points[at]
+            size += whole(kinds[np.uint64(points[at])] & HAN)
         within = False
-        for at in range(begin, stop):
-            within = kinds[points[at]] & (LETTER | MARK if within else LETTER) != 0
-            letters[size] = points[at]
+        for at in range(np.uint64(begin), np.uint64(stop)):
+            within = kinds[np.uint64(points[at])] & (LETTER | MARK if within else LETTER) != 0
+            letters[np.uint64(size)] = points[at]
             size += whole(within)
     return size
 
@@ -161,7 +161,16 @@ def _same_name(points: U32, start: int, size: int, names: U32, begin: int) -> bo
     return True
 
 
-@compiled(int64, read(uint32), read(int32), read(int32), int64, TABLE, several(written(int32), written(int32)), makes_arrays=False)
+@compiled(
+    int64,
+    read(uint32),
+    read(int32),
+    read(int32),
+    int64,
+    TABLE,
+    several(written(int32), written(int32)),
+    makes_arrays=False,
+)
 def find(points: U32, starts: I32, sizes: I32, done: int, table: Any, found: Any) -> int:  # noqa: ANN401
     """Fill in the numbers of the words from ``done`` on; return where the table has no room for a word, or their end.
 
@@ -214,7 +223,16 @@ TALLY = several(written(int32), written(int64), written(int64))
 """Type of the numbers of the words of texts, their counts, and the end of each text."""
 
 
-@compiled(int64, read(int32), read(int64, 2), read(int64), read(int64), several(read(boolean), written(int64)), TALLY, makes_arrays=False)
+@compiled(
+    int64,
+    read(int32),
+    read(int64, 2),
+    read(int64),
+    read(int64),
+    several(read(boolean), written(int64)),
+    TALLY,
+    makes_arrays=False,
+)
 def tally(rows: I32, pieces: I64, weights: I64, texts: I64, room: Any, found: Any) -> int:  # noqa: ANN401
     """Count the numbers of each text, whose last piece is given by ``texts``; return how many there are in all.
 
@@ -226,17 +244,19 @@ def tally(rows: I32, pieces: I64, weights: I64, texts: I64, room: Any, found: An
     for text in range(len(texts)):
         begin = size
         while piece < texts[text]:
+            weight = weights[piece]
             while word < pieces[piece, 0]:
-                row = rows[word]
+                row = np.uint64(rows[np.uint64(word)])
                 if count[row]:
-                    if times[row] == 0:
-                        own[size] = row
-                        size += 1
-                    times[row] += weights[piece]
+                    # Where it is known, the next one takes its place.
+                    own[np.uint64(size)] = row
+                    size += whole(times[row] == 0)
+                    times[row] += weight
                 word += 1
             piece += 1
-        for at in range(begin, size):
-            counts[at] = times[own[at]]
-            times[own[at]] = 0
+        for at in range(np.uint64(begin), np.uint64(size)):
+            row = np.uint64(own[at])
+            counts[at] = times[row]
+            times[row] = 0
         ends[text] = size
     return size
