@@ -171,12 +171,14 @@ class ShortFingerprinter:
             lengths = np.fromiter(map(len, texts), np.int64, len(texts))
             dropped = (lengths - cleaned.sizes) * MOST_TIMES
             plain, others = _plain(cleaned, dropped, mixing_begin(self._settings.article_size or 0) - 1)
+            # A simplified form may have other characters, in number too.
+            others += simplified
             if self._settings.sketch_text == "characters":
                 # Their sketches are made of their addresses, too.
-                plain.spans[addressed] = 0
                 others += addressed
-            # So do those that a simplified form has less of.
-            return plain, {}, sorted({*left, *others, *simplified})
+            # A text that is deferred has nothing here.
+            plain.spans[others] = 0
+            return plain, {}, sorted({*left, *others})
         cleaned = cleaned.replaced({row: clean.before_nfkc(texts[row], self._steps) for row in left})
         kept = sorted({*left, *addressed}) if self._settings.sketch_text == "characters" else []
         if kept:
