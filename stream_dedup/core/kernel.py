@@ -68,7 +68,8 @@ def several(*kinds: Any) -> Any:  # noqa: ANN401
 def compiled(result: Any, *arguments: Any, makes_arrays: bool = True) -> Callable[[Function], Function]:  # noqa: ANN401
     """Return a decorator that compiles a function for these types.
 
-    A function that makes no arrays, says so, and counts no references.
+    ``makes_arrays``: whether it makes arrays by itself. References are counted only then, and numba refuses a function
+    that makes one and does not say so.
     """
     signature = result(*arguments)
     options = _OPTIONS if makes_arrays else _OPTIONS | _UNCOUNTED
@@ -150,6 +151,8 @@ class _Inlined(CPUDispatcher):
 
 def inlined(function: Function) -> Function:
     """Compile a small function that is inlined into the compiled functions that call it.
+
+    It neither makes nor returns arrays: no references are counted.
 
     Left to itself LLVM calls those that are used more than once, which costs more than they do where they take arrays.
     """
