@@ -36,6 +36,8 @@ _AHEAD = 10
 """Words ahead for which slots are requested: those of many articles do not fit the level-2 cache."""
 _LEAST_STRETCH = 1 << 10
 """Characters that are cut at once, and more up to the end of a run: their arrays fit the level-1 cache."""
+_MOST_BETWEEN = 8
+"""Other characters between two runs that are cut at once: text without ideographs is not cut."""
 LONGEST_STRETCH = _LEAST_STRETCH + MAX_HAN_RUN
 
 WORD_SPANS = several(written(int32), written(int32), written(int64, 2))
@@ -85,7 +87,7 @@ def _parts(points: U32, kinds: U8, span: tuple[int, int], starts: I32, sizes: I3
 @inlined
 def _find_joints(points: U32, begin: int, stop: int, kinds: U8, joints: U8) -> int:
     """Fill in the joints of a stretch of text (see ``segment_kernel``), which ends where a run does; return its end."""
-    kind, size, at = kinds[points[begin]] & HAN, 0, 0
+    kind, size, at, gap = kinds[points[begin]] & HAN, 0, 0, 0
     while True:
         behind = kinds[np.uint64(points[np.uint64(begin + at + 1)])] & HAN if begin + at + 1 < stop else 0
         size = size + 1 if kind else 0
@@ -94,8 +96,9 @@ def _find_joints(points: U32, begin: int, stop: int, kinds: U8, joints: U8) -> i
         joint = kind & behind & whole(not is_full)
         joints[np.uint64(at)] = joint
         size = 0 if is_full else size
+        gap = 0 if kind else gap + 1
         kind, at = behind, at + 1
-        if begin + at == stop or (at >= _LEAST_STRETCH and not joint):
+        if begin + at == stop or (not joint and (at >= _LEAST_STRETCH or gap >= _MOST_BETWEEN)):
             return begin + at
 
 
@@ -112,9 +115,13 @@ def split(points: U32, pieces: I64, kinds: U8, cutter: Any, found: Any) -> int: 
         at, stop = pieces[piece, 0], pieces[piece, 1]
         letters = 0
         while at < stop:
-            begin = at
-            last = _find_joints(points, begin, stop, kinds, room[6])
-            find_way(points, begin, last - begin, dictionary, room)
+            begin, last = at, at + 1
+            if kinds[points[at]] & (HAN | LETTER) == 0:
+                at += 1
+                continue
+            if kinds[points[at]] & HAN:
+                last = _find_joints(points, begin, stop, kinds, room[6])
+                find_way(points, begin, last - begin, dictionary, room)
             while at < last:
                 kind, end = kinds[points[at]], at + 1
                 if kind & HAN:

@@ -148,9 +148,9 @@ def test_letters_are_given_of_texts_of_enough_letters() -> None:
 def test_words_apart_are_those_of_the_definition(text: str) -> None:
     """Of any text, with marks and without."""
     for marked in (False, True):
-        assert split_normalised(words_apart(text, marked=marked), marked=marked) == split_normalised(
-            normalise(text), marked=marked
-        )
+        for one in (text, f"国\uf900人é{text}"):
+            expected = split_normalised(normalise(one), marked=marked)
+            assert split_normalised(words_apart(one, marked=marked), marked=marked) == expected
 
 
 def test_texts_between_short_and_long_are_the_definition() -> None:
