@@ -44,7 +44,10 @@ _TAKEN = (int, np.integer, types.Type)
 _WORD = ir.IntType(64)
 # Nobody calls these functions from C: without a wrapper for that there is less to compile and to load.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-_INLINED_OPTIONS = _OPTIONS | {"nopython": True, "boundscheck": None, "forceinline": True, "no_cpython_wrapper": True}
+# Such a function counts no references to its arrays: its caller has one, and counting takes longer than most words.
+_UNCOUNTED: dict[str, Any] = {"_nrt": False}
+_ALONE: dict[str, Any] = {"nopython": True, "boundscheck": None, "forceinline": True, "no_cpython_wrapper": True}
+_INLINED_OPTIONS = _OPTIONS | _UNCOUNTED | _ALONE
 
 
 def read(kind: Any, dimensions: int = 1) -> Any:  # noqa: ANN401 - numba's types are untyped
@@ -62,28 +65,33 @@ def several(*kinds: Any) -> Any:  # noqa: ANN401
     return types.Tuple(kinds)  # type: ignore[no-untyped-call]
 
 
-def compiled(result: Any, *arguments: Any) -> Callable[[Function], Function]:  # noqa: ANN401
-    """Return a decorator that compiles a function for these types."""
+def compiled(result: Any, *arguments: Any, makes_arrays: bool = True) -> Callable[[Function], Function]:  # noqa: ANN401
+    """Return a decorator that compiles a function for these types.
+
+    ``makes_arrays``: whether it makes arrays by itself. References are counted only then, and numba refuses a function
+    that makes one and does not say so.
+    """
     signature = result(*arguments)
+    options = _OPTIONS if makes_arrays else _OPTIONS | _UNCOUNTED
 
     def decorate(function: Function) -> Function:
         function.__qualname__ += f"_{_taken_over(function)}"
         try:
-            return cast("Function", _kept(function, signature))
+            return cast("Function", _kept(function, signature, options))
         except Exception as error:  # noqa: BLE001 - no folder to keep code in, or damage in a folder that is read-only
             not_kept.append(_reason(error))
-            return cast("Function", njit([signature], **_OPTIONS)(function))
+            return cast("Function", njit([signature], **options)(function))
 
     return decorate
 
 
-def _kept(function: Callable[..., Any], signature: Any) -> Dispatcher:  # noqa: ANN401
+def _kept(function: Callable[..., Any], signature: Any, options: Mapping[str, Any]) -> Dispatcher:  # noqa: ANN401
     """Load the machine code of a function, or compile it and keep it; note why it could not be kept.
 
     Code that is kept but cannot be read was cut short, by a power failure for example. It is written anew: numba
     itself would fail on it at every start.
     """
-    made, kept = njit(**_OPTIONS)(function), KeptCode(function)
+    made, kept = njit(**options)(function), KeptCode(function)
     made._cache = kept  # noqa: SLF001 - numba has no way to name another cache
     with kept.turn:
         try:
@@ -143,6 +151,8 @@ class _Inlined(CPUDispatcher):
 
 def inlined(function: Function) -> Function:
     """Compile a small function that is inlined into the compiled functions that call it.
+
+    It neither makes nor returns arrays: no references are counted.
 
     Left to itself LLVM calls those that are used more than once, which costs more than they do where they take arrays.
     """

@@ -4,10 +4,15 @@ import importlib
 import linecache
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from numba import int64, njit
+from numba.core.errors import NumbaError
 
 from stream_dedup.core import kernel
+from stream_dedup.core.fingerprint import short_kernel, tricks_kernel, words_kernel
 
 INNER = "from stream_dedup.core.kernel import inlined\nSTEP = {step}\n@inlined\ndef inner(x): return x {sign} STEP\n"
 MIDDLE = (
@@ -49,3 +54,26 @@ def test_an_inlined_function_refuses_python(folder: Path) -> None:
     name_with(folder, 1, "+")
     with pytest.raises(TypeError, match="inner is called by compiled functions only"):
         importlib.import_module("inner_kernel").inner(1)
+
+
+@pytest.mark.parametrize(
+    "function", [words_kernel.split, words_kernel.find, short_kernel.find_units, tricks_kernel.undo_tricks]
+)
+def test_a_kernel_that_makes_no_arrays_counts_no_references(function: Any) -> None:  # noqa: ANN401
+    """Neither do the functions that are inlined: each word would be counted for each array that it is read from."""
+    made = njit(function.nopython_signatures, **kernel._OPTIONS, **kernel._UNCOUNTED)(function.py_func)
+    (code,) = made.inspect_llvm().values()
+    assert "NRT_incref" not in code
+    inlined: Any = words_kernel._parts
+    assert (function.targetoptions["_nrt"], inlined.targetoptions["_nrt"]) == (False, False)
+
+
+def test_a_function_that_makes_arrays_must_not_say_that_it_makes_none() -> None:
+    """Numba refuses it, in the folder of code and without one."""
+    with pytest.raises(NumbaError):
+        kernel.compiled(int64, int64, makes_arrays=False)(_sum_of_zeros)
+    assert kernel.compiled(int64, int64)(_sum_of_zeros)(3) == 0
+
+
+def _sum_of_zeros(count: int) -> int:
+    return int(np.zeros(count, np.int64).sum())

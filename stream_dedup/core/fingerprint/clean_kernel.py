@@ -1,7 +1,8 @@
 """Takes the steps before NFKC, compiled. Importing this file loads the compiler.
 
 ``text.clean`` defines these steps and their order. A text is left to the definition if it may have a character that is
-escaped, an address with @, or a character that has a simplified form: a false alarm costs time and changes no result.
+escaped, or an address with @: a false alarm costs time and changes no result. The last step, simplified characters, is
+left to the caller, who is told which texts have a character that has a simplified form.
 
 1. Invisible characters are dropped, and what the text may have is noted.
 2. Where it has their signs, tags, targets of links, entities and addresses are replaced (``markup_kernel``).
@@ -32,19 +33,19 @@ from stream_dedup.core.fingerprint.markup_kernel import (
 from stream_dedup.core.kernel import compiled, copied, inlined, read, several, whole, written
 from stream_dedup.core.text.clean import NARROWER
 
-IS_INVISIBLE, IS_PICTURE, IS_WIDE, IS_LEFT, IS_SIGN, IS_IDEOGRAPH, BEGINS_WHITE, IS_ALNUM = (
-    IS_BODY << bit for bit in range(1, 9)
+IS_INVISIBLE, IS_PICTURE, IS_WIDE, IS_LEFT, IS_SIGN, IS_IDEOGRAPH, BEGINS_WHITE, IS_ALNUM, IS_TRADITIONAL = (
+    IS_BODY << bit for bit in range(1, 10)
 )
 """More traits of a character: it is dropped first; it is a picture; a full-width one becomes that of ASCII; its text is
 left to the definition; it belongs to the signs of tags and addresses; it is an ideograph or kana; white space that
-``rejoin`` looks for; a letter or digit of ASCII."""
+``rejoin`` looks for; a letter or digit of ASCII; it has a simplified form."""
 SEEK_ESCAPED, SEEK_TAGS, SEEK_HOSTS, SEEK_NAMES = 1, 2, 4, 8
 """What is looked for, as bits: escaped characters, tags, addresses of pages, addresses and names with @."""
 KEEP = -1
 """What stands in place of a picture that stays; 0: nothing."""
-CLEANED = several(written(uint32), written(int64, 2), written(boolean), written(boolean))
-"""Type of code points, begin and end of each text, which texts are left to the definition, and which the steps of
-addresses changed."""
+CLEANED = several(written(uint32), written(int64, 2), *(written(boolean),) * 3)
+"""Type of code points, begin and end of each text, which texts are left to the definition, which the steps of addresses
+changed, and which had a character with a simplified form."""
 _STEPS = several(int64, int64, int64, boolean, boolean)
 _TAG, _TARGET, _ENTITY, _SCHEME, _HOST, _NAME = (1 << bit for bit in range(6))
 
@@ -124,19 +125,20 @@ def drop_invisible(points: U32, begin: int, end: int, traits: U16, marks: int, d
     definition has the trait IS_LEFT.
     """
     size, seen, signs, before, last = 0, 0, 0, whole(-1), len(traits) - 1
-    for at in range(begin, end):
+    # Indices without a sign: else each one is asked whether it counts from the end.
+    for at in range(np.uint64(begin), np.uint64(end)):
         point = whole(points[at])
-        trait = whole(traits[min(point, last)])
+        trait = whole(traits[np.uint64(min(point, last))])
         seen |= trait
         if trait & IS_INVISIBLE:
             continue
-        done[size] = point
+        done[np.uint64(size)] = point
         size += 1
         if trait & IS_WIDE:
             point -= NARROWER
         if trait & IS_SIGN:
             signs |= _signs_of(before, point)
-            if point == _AND and marks & SEEK_ESCAPED and _may_be_escaped(points, at, end, traits):
+            if point == _AND and marks & SEEK_ESCAPED and _may_be_escaped(points, whole(at), end, traits):
                 seen |= IS_LEFT
         before = point
     if marks & SEEK_NAMES and signs & _NAME:
@@ -193,9 +195,9 @@ def close_up(text: U32, end: int, traits: U16, steps: Any, cleaned: U32, start: 
     """
     (picture, joins, rejoins, seen), last = steps, len(traits) - 1
     size, before, lone = start, 0, False
-    for at in range(end):
+    for at in range(np.uint64(end)):
         point = whole(text[at])
-        trait = whole(traits[min(point, last)])
+        trait = whole(traits[np.uint64(min(point, last))])
         if trait & IS_PICTURE and picture != KEEP:
             if picture == 0:
                 continue
@@ -207,7 +209,7 @@ def close_up(text: U32, end: int, traits: U16, steps: Any, cleaned: U32, start: 
         else:
             if rejoins and trait & IS_IDEOGRAPH and before & IS_WHITE:
                 size = _without_white(cleaned, start, size, traits)
-            cleaned[size] = point
+            cleaned[np.uint64(size)] = point
             size += 1
         before = trait
     # Lone letters are joined beside ideographs only.
@@ -238,7 +240,7 @@ def take_steps(points: U32, ends: I64, traits: U16, steps: Any, found: Any) -> i
             ideographs rejoined.
         found: see ``CLEANED``; a text that is left has no code points.
     """
-    (marks, address, picture, joins, rejoins), (cleaned, spans, left, addressed) = steps, found
+    (marks, address, picture, joins, rejoins), (cleaned, spans, left, addressed, traditional) = steps, found
     longest, begin = 0, 0
     for end in ends:
         longest, begin = max(longest, end - begin), end
@@ -248,6 +250,7 @@ def take_steps(points: U32, ends: I64, traits: U16, steps: Any, found: Any) -> i
         start = size
         own, seen, signs = drop_invisible(points, begin, ends[row], traits, marks, text)
         left[row], addressed[row] = seen & IS_LEFT != 0, False
+        traditional[row] = not left[row] and seen & IS_TRADITIONAL != 0
         if not left[row] and _is_clean(signs, seen, (picture, joins, rejoins)):
             size = copied(text, own, cleaned, size)
         elif not left[row]:

@@ -16,10 +16,8 @@ from stream_dedup.core.fingerprint.spans import Spans, points_of
 from stream_dedup.core.kept_tables import kept_table, only
 from stream_dedup.core.scheme import Normalisation
 from stream_dedup.core.text import clean
-from stream_dedup.core.text.simplify import simplifiable
+from stream_dedup.core.text.simplify import simplifiable, simplify
 
-_SIMPLIFIABLE = clean_kernel.IS_ALNUM << 1
-"""Trait of a character that has a simplified form: under that step its text is left to the definition."""
 _HALVES = (0xD800, 0xDFFF)
 """Half surrogates, which some steps join to characters."""
 
@@ -32,6 +30,8 @@ class MostCleaned(NamedTuple):
     """Rows of those that are left to the definition; they are empty here."""
     addressed: list[int]
     """Rows of the others that the steps of addresses changed: an address was replaced, or a full-width character."""
+    simplified: list[int]
+    """Rows of the others that simplified characters may have changed."""
 
 
 class Cleaner:
@@ -74,13 +74,15 @@ class Cleaner:
     def most(self, texts: Sequence[str]) -> MostCleaned:
         """Return the same without the texts that only the definition knows."""
         if self._idle:
-            return MostCleaned(Spans.of(texts), [], [])
+            return MostCleaned(Spans.of(texts), [], [], [])
         points, lengths = points_of(texts)
-        spans, left, addressed = np.empty((len(texts), 2), np.int64), *np.empty((2, len(texts)), np.bool_)
-        found = (np.empty(len(points), np.uint32), spans, left, addressed)
+        spans, notes = np.empty((len(texts), 2), np.int64), np.empty((3, len(texts)), np.bool_)
+        found = (np.empty(len(points), np.uint32), spans, *notes)
         size = clean_kernel.take_steps(points, np.cumsum(lengths), _traits(self._steps), self._taken, found)
-        rows, others = (np.flatnonzero(each).tolist() for each in (left, addressed))
-        return MostCleaned(Spans(found[0][:size], spans), rows, others)
+        left, addressed, traditional = (np.flatnonzero(each).tolist() for each in notes)
+        cleaned = Spans(found[0][:size], spans)
+        cleaned = cleaned.replaced({row: simplify(cleaned.text(row)) for row in traditional})
+        return MostCleaned(cleaned, left, addressed, traditional)
 
 
 @cache
@@ -90,10 +92,9 @@ def _traits(steps: Normalisation) -> U16:
     given = {
         clean_kernel.IS_INVISIBLE: steps.invisible,
         clean_kernel.IS_WIDE: (steps.urls, steps.emails, steps.users) != ("keep", "keep", "keep"),
-        _SIMPLIFIABLE: steps.simplify,
+        clean_kernel.IS_TRADITIONAL: steps.simplify,
     }
     traits = every & np.uint16(~sum(trait for trait, holds in given.items() if not holds) & 0xFFFF)
-    traits |= np.where(traits & _SIMPLIFIABLE, clean_kernel.IS_LEFT, 0).astype(np.uint16)
     traits.setflags(write=False)
     return traits
 
@@ -125,6 +126,6 @@ def _every_trait() -> U16:
             traits[run.start() : run.end()] |= np.uint16(trait)
     narrow = np.array(clean.NARROWED)
     traits[narrow] |= clean_kernel.IS_WIDE | traits[narrow - clean.NARROWER] & clean_kernel.IS_SIGN
-    traits[[point for point in simplifiable() if point < SIZE]] |= np.uint16(_SIMPLIFIABLE)
+    traits[[point for point in simplifiable() if point < SIZE]] |= np.uint16(clean_kernel.IS_TRADITIONAL)
     traits[-1] |= np.uint16(clean_kernel.IS_LEFT)
     return traits

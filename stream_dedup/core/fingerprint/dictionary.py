@@ -23,7 +23,6 @@ from stream_dedup.core.fingerprint.dictionary_kernel import FILTER_WORDS, HAN_BE
 from stream_dedup.core.fingerprint.segment_kernel import Room
 from stream_dedup.core.kept_tables import TableArrays, kept_arrays
 from stream_dedup.core.scheme import content_hash, dictionary_path, model_path
-from stream_dedup.core.text.normalise import MAX_HAN_RUN
 from stream_dedup.errors import UserError
 
 LEAST_SLOTS = 1 << 20
@@ -71,12 +70,12 @@ class Dictionary(NamedTuple):
 
     def cut(self, han: str) -> list[str]:
         """Return the words of Han runs that are separated by spaces, without the spaces."""
-        return [word for run in han.split() for word in self._words(run, segment_kernel.mark_words_of)]
+        return [word for run in han.split() for word in self._words(run, segment_kernel.cut)]
 
     def suggested_frequency(self, word: str) -> int:
         """Return the least frequency by which a word is not cut, or its own if that is higher."""
         log = 0.0
-        for part in self._words(word, segment_kernel.mark_words_of_dictionary):
+        for part in self._words(word, segment_kernel.cut_by_dictionary):
             log = log + math.log(self.frequency(part)) - self.log_total
         return max(int(math.exp(log + self.log_total)) + 1, self.frequency(word))
 
@@ -107,16 +106,19 @@ class Dictionary(NamedTuple):
             made = made._replace(total=total, log_total=math.log(total))
         return made
 
-    def _words(self, run: str, mark: Callable[..., int]) -> list[str]:
-        last = np.empty(len(run), np.uint8)
-        mark(_points(run), self.arrays, room_for(len(run)), last)
-        ends = (np.flatnonzero(last) + 1).tolist()
-        return [run[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    def _words(self, run: str, cut: Callable[..., int]) -> list[str]:
+        starts, sizes = np.empty(len(run), np.int32), np.empty(len(run), np.int32)
+        words = cut(_points(run), self.arrays, room_for(len(run)), (starts, sizes))
+        spans = zip(starts[:words].tolist(), sizes[:words].tolist(), strict=True)
+        return [run[start : start + size] for start, size in spans]
 
 
-def room_for(longest: int = MAX_HAN_RUN) -> Room:
-    """Return the arrays that cutting a run of so many characters needs."""
-    return np.empty(longest + 1), np.empty(longest, np.int32), np.empty(longest, np.uint8)
+def room_for(longest: int) -> Room:
+    """Return the arrays that cutting a stretch of so many characters needs."""
+    size = longest + 2
+    (sums, of_two), (ends, beginnings, longer, slots) = np.empty((2, size)), np.empty((4, size), np.int32)
+    joints, states = np.empty((2, size), np.uint8)
+    return sums, of_two, ends, beginnings, longer, slots, joints, states
 
 
 @cache

@@ -54,6 +54,12 @@ def request_edge(edges: I64, address: int, beginning: int) -> None:
 
 
 @inlined
+def request_longer_edge(edges: I64, address: int, node: int, character: int) -> None:
+    """Request the slot of the edge from any node without waiting."""
+    prefetch(address + 8 * _first_slot(edges, node << CHARACTER_BITS | character))
+
+
+@inlined
 def slot_of(edges: I64, node: int, character: int) -> int:
     """Return the slot of an edge, or of the free slot where it belongs, less ``len(edges)``."""
     key = node << CHARACTER_BITS | character
@@ -100,7 +106,7 @@ def _note_word(word: U16, filters: tuple[U64, U64]) -> None:
             _note(filters[1], longer_beginning(beginning, whole(word[2])))
 
 
-@compiled(int64, read(uint16), int64, written(int64), written(int64), _FILTERS, int64)
+@compiled(int64, read(uint16), int64, written(int64), written(int64), _FILTERS, int64, makes_arrays=False)
 def insert(word: U16, value: int, first: I64, edges: I64, filters: tuple[U64, U64], free: int) -> int:
     """Add a word, or give it another value; return how many of ``free`` slots are left, below 0 if there are too few.
 
@@ -125,7 +131,9 @@ def insert(word: U16, value: int, first: I64, edges: I64, filters: tuple[U64, U6
     return free
 
 
-@compiled(int64, read(uint16), several(read(int64), read(int64)), written(int64), written(int64), _FILTERS)
+@compiled(
+    int64, read(uint16), several(read(int64), read(int64)), written(int64), written(int64), _FILTERS, makes_arrays=False
+)
 def insert_all(characters: U16, words: tuple[I64, I64], first: I64, edges: I64, filters: tuple[U64, U64]) -> int:
     """Add words, whose characters are joined; return how many slots are free below half of all, below 0 if too few.
 
@@ -142,7 +150,7 @@ def insert_all(characters: U16, words: tuple[I64, I64], first: I64, edges: I64, 
     return free
 
 
-@compiled(int64, read(uint16), read(int64), read(int64))
+@compiled(int64, read(uint16), read(int64), read(int64), makes_arrays=False)
 def value_of(word: U16, first: I64, edges: I64) -> int:
     """Return the value of a word; 0 if it is not in the dictionary."""
     value, node = first[word[0]], whole(word[0]) + 1

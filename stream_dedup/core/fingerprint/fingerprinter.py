@@ -122,7 +122,7 @@ class Fingerprinter:
             return None
         from stream_dedup.core.fingerprint.words import LongFingerprinter  # noqa: PLC0415 - loads the compiler
 
-        return LongFingerprinter(self._settings)
+        return LongFingerprinter(self._settings, self._reader.surely_long)
 
     @property
     def settings(self) -> FingerprintSettings:

@@ -92,6 +92,14 @@ def form_from(words: Iterable[str], numbers: str) -> Form:
     return Form(" ".join(frame), numbers) if len(frame) >= LEAST_FRAME else NO_FORM
 
 
+def form_from_text(words: str, numbers: str) -> Form:
+    """Return the same from words with a space behind each, of which those of one character are of ``GRAMMAR``."""
+    # Most Chinese texts have no other words.
+    if not words[1::2].isspace():
+        return form_from(words.split(), numbers)
+    return Form(words[:-1], numbers) if len(words) >= 2 * LEAST_FRAME else NO_FORM
+
+
 def packed(forms: Iterable[Form], seed: int) -> U8:
     """Return a row of ``FORM_BYTES`` for each form: the hash of its frame, then that of its numbers.
 

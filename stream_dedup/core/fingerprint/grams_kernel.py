@@ -101,7 +101,7 @@ def _count_all(n: int, every: Any, room: Any, last: int, different: int) -> int:
         n: grams.
         every: key and slot of each.
         room: slots up to ``last``, and key and count of each different gram, numbered from 1 on; the counts of new ones
-            are 0.
+            are 0. The key of number 0 is overwritten.
         last: slot of the table.
         different: how many there are so far.
     """
@@ -111,7 +111,9 @@ def _count_all(n: int, every: Any, room: Any, last: int, different: int) -> int:
         if key < 0:
             continue
         gram = np.uint64(slots[slot])
-        while gram != 0 and keys[gram] != key:
+        # A free slot ends the search as the key does: whether a gram is new cannot be foreseen.
+        keys[0] = key
+        while keys[gram] != key:
             slot = slot + np.uint64(1) & np.uint64(last)
             gram = np.uint64(slots[slot])
         # Written again where it is known: a branch for new ones would be foreseen half of the time.
@@ -174,6 +176,10 @@ def _hash_of_pair(key: int, seed: np.uint64, row: U64) -> None:
 @inlined
 def _hash_of_key(key: int, seed: np.uint64, row: U64) -> None:
     """Fill in the hash of a gram of up to three characters; a space joins those of a pair."""
+    if is_han(key - 1):
+        # Most of the grams of one character.
+        hash_of_bytes(three_bytes(np.uint64(key - 1)), np.uint64(0), 3, seed, row)
+        return
     low, high, size = np.uint64(0), np.uint64(0), 0
     first, second, third = (key >> 2 * KEY_BITS) - 1, (key >> KEY_BITS & _POINT_MASK) - 1, (key & _POINT_MASK) - 1
     if first >= 0:

@@ -6,12 +6,18 @@ leaves as single characters in a row is cut by a hidden Markov model: each chara
 (M) of a word, or a word of one character (S), and the most probable sequence of these is taken (Viterbi).
 
 Numbers are added in jieba's order, so that sums and ties are jieba's to the last bit.
+
+Which beginnings are in the dictionary cannot be foreseen, and neither can lengths of words. So a stretch of text with
+many runs goes through three loops: the first one notes without branches where a word of two characters may begin, the
+second one looks these up, and the third one finds the way, whose choice between one character and two has no branch. A
+*joint* says for each character whether the next one belongs to the same run.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import float64, int32, int64, uint8, uint32, uint64
 
 from stream_dedup.core.arrays import F64, I32, I64, U8, U32, U64
@@ -23,6 +29,7 @@ from stream_dedup.core.fingerprint.dictionary_kernel import (
     longer_beginning,
     may_begin,
     request_edge,
+    request_longer_edge,
     slot_of,
 )
 from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
@@ -30,71 +37,116 @@ from stream_dedup.core.kernel import compiled, inlined, read, several, whole, wr
 BEGIN, END, MIDDLE, SINGLE = range(4)
 """States, in the order in which jieba prefers the later of two that are equally probable."""
 STATES = 4
-_AHEAD = 6
-"""Characters ahead for which edges are requested: the table of edges is larger than the level-2 cache."""
+_AHEAD = 12
+"""Beginnings ahead for which edges are requested: the table of edges is larger than the level-2 cache."""
+_NO_WORD = -np.inf
+"""Logarithm of the probability of two characters that are no word."""
 
 DICTIONARY = several(
     *(read(int64), read(int64), read(float64), float64, read(float64), read(float64, 2), read(float64, 2)),
     *(read(uint64), read(uint64)),
 )
 """Type of ``Dictionary.arrays``."""
-ROOM = several(written(float64), written(int32), written(uint8))
-"""Type of the arrays that cutting needs: one more element than the longest run has characters, and as many, twice."""
-Room = tuple[F64, I32, U8]
+ROOM = several(
+    *(written(float64), written(float64), written(int32), written(int32), written(int32), written(int32)),
+    *(written(uint8), written(uint8)),
+)
+"""Type of the arrays that cutting needs: each has two more elements than the longest stretch has characters."""
+Room = tuple[F64, F64, I32, I32, I32, I32, U8, U8]
 
 
 @inlined
-def _request(run: U32, at: int, dictionary: Any) -> None:  # noqa: ANN401 - a tuple of arrays
-    """Request the edge between two characters if there may be one."""
-    _, edges, _, _, _, _, _, pairs, _ = dictionary
-    beginning = beginning_of(whole(run[at]) - HAN_BEGIN, whole(run[at + 1]) - HAN_BEGIN)
-    if may_begin(pairs, beginning):
-        request_edge(edges, edges.ctypes.data, beginning)
+def _find_beginnings(points: U32, begin: int, size: int, dictionary: Any, room: Any) -> int:  # noqa: ANN401
+    """Note the characters with which words of two or more may begin; return how many there are."""
+    _, _, _, _, _, _, _, pairs, _ = dictionary
+    _, of_two, _, beginnings, _, _, joints, _ = room
+    count, character = 0, whole(points[np.uint64(begin)]) - HAN_BEGIN
+    for at in range(np.uint64(size - 1)):
+        behind = whole(points[np.uint64(begin) + at + np.uint64(1)]) - HAN_BEGIN
+        of_two[at] = _NO_WORD
+        # Where none begins, the next one takes its place.
+        beginnings[np.uint64(count)] = at
+        count += whole(joints[at]) & whole(may_begin(pairs, beginning_of(character, behind)))
+        character = behind
+    of_two[size - 1] = _NO_WORD
+    return count
 
 
 @inlined
-def _second_slot(run: U32, at: int, dictionary: Any) -> int:  # noqa: ANN401 - a tuple of arrays
-    """Return the slot of the edge between a character and the next one; below 0 if there is none."""
-    _, edges, _, _, _, _, _, pairs, _ = dictionary
-    first, second = whole(run[at]) - HAN_BEGIN, whole(run[at + 1]) - HAN_BEGIN
-    return slot_of(edges, first + 1, second) if may_begin(pairs, beginning_of(first, second)) else whole(-1)
+def _look_up(points: U32, begin: int, count: int, dictionary: Any, room: Any) -> int:  # noqa: ANN401
+    """Fill in the probabilities of words of two characters; return how many beginnings may have longer words."""
+    _, edges, logs, log_total, _, _, _, _, triples = dictionary
+    _, of_two, _, beginnings, longer, slots, joints, _ = room
+    found, address, run = 0, edges.ctypes.data, np.uint64(begin)
+    for number in range(np.uint64(count)):
+        ahead = run + np.uint64(beginnings[min(number + np.uint64(_AHEAD), np.uint64(count - 1))])
+        first, second = whole(points[ahead]) - HAN_BEGIN, whole(points[ahead + np.uint64(1)]) - HAN_BEGIN
+        request_edge(edges, address, beginning_of(first, second))
+        at = np.uint64(beginnings[number])
+        first, second = whole(points[run + at]) - HAN_BEGIN, whole(points[run + at + np.uint64(1)]) - HAN_BEGIN
+        slot = slot_of(edges, first + 1, second)
+        if slot < 0:
+            continue
+        value = edges[np.uint64(slot)] & WORD_VALUE_MASK
+        of_two[at] = logs[np.uint64(value)] - log_total if value else _NO_WORD
+        if joints[at + np.uint64(1)]:
+            third = whole(points[run + at + np.uint64(2)]) - HAN_BEGIN
+            longer[found], slots[found] = at, slot
+            if may_begin(triples, longer_beginning(beginning_of(first, second), third)):
+                request_longer_edge(edges, address, slot + DEEP, third)
+                found += 1
+    return found
 
 
 @inlined
-def _has_third(run: U32, at: int, triples: U64) -> bool:
-    """Whether a word may begin with these three characters."""
-    first, second, third = whole(run[at]) - HAN_BEGIN, whole(run[at + 1]) - HAN_BEGIN, whole(run[at + 2]) - HAN_BEGIN
-    return may_begin(triples, longer_beginning(beginning_of(first, second), third))
-
-
-@inlined
-def _route(run: U32, dictionary: Any, sums: F64, ends: I32) -> None:  # noqa: ANN401 - a tuple of arrays
-    """Fill in, for each character, the end of the word that begins there, and the logarithm of the rest's probability.
-
-    ``sums`` has one more element than there are characters.
-    """
-    first, edges, logs, log_total, _, _, _, _, triples = dictionary
-    sums[len(run)] = 0.0
-    for at in range(len(run) - 1, -1, -1):
-        if at >= _AHEAD:
-            _request(run, at - _AHEAD, dictionary)
-        value, end = first[whole(run[at]) - HAN_BEGIN], at + 1
-        best, chosen = 0.0, 0
+def _longest(points: U32, begin: int, at: int, slot: int, dictionary: Any, room: Any) -> tuple[float, int]:  # noqa: ANN401
+    """Return the best way on from a character by a word of three or more, and the end of this word; 0 if none."""
+    _, edges, logs, log_total, _, _, _, _, _ = dictionary
+    sums, _, _, _, _, _, joints, _ = room
+    best, chosen, end = _NO_WORD, 0, at + 2
+    while joints[end - 1]:
+        slot = slot_of(edges, slot + DEEP, whole(points[begin + end]) - HAN_BEGIN)
+        if slot < 0:
+            break
+        value, end = edges[slot] & WORD_VALUE_MASK, end + 1
         if value:
-            best, chosen = logs[value] - log_total + sums[end], end
-        slot = _second_slot(run, at, dictionary) if end < len(run) else whole(-1)
-        while slot >= 0:
-            value, end = edges[slot] & WORD_VALUE_MASK, end + 1
-            if value:
-                found = logs[value] - log_total + sums[end]
-                if chosen == 0 or found >= best:
-                    best, chosen = found, end
-            if end == len(run) or (end == at + 2 and not _has_third(run, at, triples)):
-                break
-            slot = slot_of(edges, slot + DEEP, whole(run[end]) - HAN_BEGIN)
-        if chosen == 0:
-            best, chosen = logs[0] - log_total + sums[at + 1], at + 1
-        sums[at], ends[at] = best, chosen
+            found = logs[value] - log_total + sums[end]
+            if found >= best:
+                best, chosen = found, end
+    return best, chosen
+
+
+@inlined
+def find_way(points: U32, begin: int, size: int, dictionary: Any, room: Any) -> None:  # noqa: ANN401
+    """Fill in, for each character of a stretch of text with these joints, the end of the word that begins there.
+
+    The last character of a stretch is the last one of its run. Where a character is no ideograph, the end means
+    nothing.
+    """
+    first, _, logs, log_total, _, _, _, _, _ = dictionary
+    sums, of_two, ends, _, longer, slots, joints, _ = room
+    number = _look_up(points, begin, _find_beginnings(points, begin, size, dictionary, room), dictionary, room) - 1
+    last = whole(len(first)) - 1
+    # The sums behind a word of one character and of two, which are 0 at the end of a run.
+    behind_one, behind_two = 0.0, 0.0
+    sums[size] = 0.0
+    for back in range(1, size + 1):
+        at = np.uint64(size - back)
+        value = first[np.uint64(min(max(whole(points[np.uint64(begin) + at]) - HAN_BEGIN, 0), last))]
+        best = logs[np.uint64(value)] - log_total + behind_one if value else _NO_WORD
+        two = of_two[at] + behind_two
+        end = whole(at) + 1 + whole(two >= best)
+        best = max(two, best)
+        if number >= 0 and longer[number] == whole(at):
+            more, end_of_longer = _longest(points, begin, whole(at), whole(slots[number]), dictionary, room)
+            if end_of_longer and more >= best:
+                best, end = more, end_of_longer
+            number -= 1
+        if best == _NO_WORD:
+            best, end = logs[0] - log_total + behind_one, whole(at) + 1
+        ends[at] = end
+        behind_two, behind_one = behind_one, best if back < size and joints[at - np.uint64(1)] else 0.0
+        sums[at] = behind_one
 
 
 @inlined
@@ -117,13 +169,13 @@ def _viterbi(run: U32, begins: F64, steps: F64, emissions: F64, states: U8) -> N
 
     ``states`` first has, for each character, one bit for each state: which of the two states before it is the better.
     """
-    character = whole(run[0]) - HAN_BEGIN
+    character = np.uint64(whole(run[0]) - HAN_BEGIN)
     begin = begins[BEGIN] + emissions[character, BEGIN]
     end = begins[END] + emissions[character, END]
     middle = begins[MIDDLE] + emissions[character, MIDDLE]
     single = begins[SINGLE] + emissions[character, SINGLE]
-    for at in range(1, len(run)):
-        character = whole(run[at]) - HAN_BEGIN
+    for at in range(np.uint64(1), np.uint64(len(run))):
+        character = np.uint64(whole(run[at]) - HAN_BEGIN)
         emission = emissions[character, BEGIN]
         begin_end, begin_single = end + steps[END, BEGIN] + emission, single + steps[SINGLE, BEGIN] + emission
         emission = emissions[character, END]
@@ -132,69 +184,89 @@ def _viterbi(run: U32, begins: F64, steps: F64, emissions: F64, states: U8) -> N
         middle_begin, middle_middle = begin + steps[BEGIN, MIDDLE] + emission, middle + steps[MIDDLE, MIDDLE] + emission
         emission = emissions[character, SINGLE]
         single_end, single_single = end + steps[END, SINGLE] + emission, single + steps[SINGLE, SINGLE] + emission
-        later = 0
-        begin, end, middle, single = begin_end, end_begin, middle_begin, single_end
-        if begin_single >= begin:
-            begin, later = begin_single, later | 1 << BEGIN
-        if end_middle >= end:
-            end, later = end_middle, later | 1 << END
-        if middle_middle >= middle:
-            middle, later = middle_middle, later | 1 << MIDDLE
-        if single_single >= single:
-            single, later = single_single, later | 1 << SINGLE
+        # Without branches: which of two is the better cannot be foreseen. Sums are never NaN.
+        begin, end = max(begin_single, begin_end), max(end_middle, end_begin)
+        middle, single = max(middle_middle, middle_begin), max(single_single, single_end)
+        later = whole(begin_single >= begin_end) << BEGIN | whole(end_middle >= end_begin) << END
+        later |= whole(middle_middle >= middle_begin) << MIDDLE | whole(single_single >= single_end) << SINGLE
         states[at] = later
     state = SINGLE if single >= end else END
-    for at in range(len(run) - 1, 0, -1):
-        later = states[at] >> state & 1
-        states[at] = state
-        if state in {BEGIN, SINGLE}:  # noqa: SIM108 - one choice at a time
-            state = SINGLE if later else END
-        else:
-            state = MIDDLE if later else BEGIN
+    for back in range(1, len(run)):
+        last = np.uint64(len(run) - back)
+        later = whole(states[last]) >> state & 1
+        states[last] = state
+        # Before a begin or a single character is an end or a single character, before others a begin or a middle: the
+        # later of the two is two states behind the other.
+        state = whole((state == BEGIN) | (state == SINGLE)) + 2 * later
     states[0] = state
 
 
 @inlined
-def mark_words(run: U32, dictionary: Any, room: Any, last: U8) -> None:  # noqa: ANN401 - tuples of arrays
-    """Mark the last character of each word of a run of ideographs; ``last`` has as many elements."""
+def add_words(  # noqa: PLR0913, PLR0917 - compiled: no names
+    points: U32,
+    begin: int,
+    at: int,
+    dictionary: Any,  # noqa: ANN401
+    room: Any,  # noqa: ANN401
+    words: Any,  # noqa: ANN401
+    size: int,
+) -> tuple[int, int]:
+    """Add the word that begins at a character of a stretch, or the words that single characters in a row are made of.
+
+    Return the end of what was cut, and the number of words; ``words``: their starts, from the beginning of the array of
+    code points on, and sizes.
+    """
     _, edges, _, _, begins, steps, emissions, pairs, _ = dictionary
-    sums, ends, states = room
-    _route(run, dictionary, sums, ends)
-    at = 0
-    while at < len(run):
-        end = whole(ends[at])
-        if end - at > 1:
-            last[at : end - 1] = 0
-            last[end - 1] = 1
-            at = end
-            continue
-        while end < len(run) and ends[end] == end + 1:
+    (_, _, ends, _, _, _, joints, states), (starts, sizes) = room, words
+    end = whole(ends[at])
+    if end - at == 1:
+        while joints[end - 1] and ends[end] == end + 1:
             end += 1
-        # Characters in a row that are a word together are not joined by the model either: the route left them apart.
-        if end - at == 1 or _is_word(run[at:end], edges, pairs):
-            last[at:end] = 1
-        else:
-            _viterbi(run[at:end], begins, steps, emissions, states)
-            for number in range(end - at):
-                last[at + number] = states[number] == END or states[number] == SINGLE
-        at = end
+    run = points[begin + at : begin + end]
+    # Characters in a row that are a word together are not joined by the model either: the route left them apart.
+    if end - at == 1 or ends[at] != at + 1:
+        starts[size], sizes[size] = begin + at, end - at
+        return end, size + 1
+    if _is_word(run, edges, pairs):
+        for number in range(end - at):
+            starts[size], sizes[size] = begin + at + number, 1
+            size += 1
+        return end, size
+    _viterbi(run, begins, steps, emissions, states)
+    start = at
+    for number in range(at, end):
+        starts[size], sizes[size] = begin + start, number + 1 - start
+        is_last = states[number - at] == END or states[number - at] == SINGLE
+        size += whole(is_last)
+        start = number + 1 if is_last else start
+    return end, size
 
 
-@compiled(int64, read(uint32), DICTIONARY, ROOM, written(uint8))
-def mark_words_of(run: U32, dictionary: Any, room: Any, last: U8) -> int:  # noqa: ANN401
-    """Do the same for one run, called from Python."""
-    mark_words(run, dictionary, room, last)
-    return len(run)
+_WORDS = several(written(int32), written(int32))
 
 
-@compiled(int64, read(uint32), DICTIONARY, ROOM, written(uint8))
-def mark_words_of_dictionary(run: U32, dictionary: Any, room: Any, last: U8) -> int:  # noqa: ANN401
-    """Do the same without the model: what the dictionary does not join stays apart."""
-    sums, ends, _ = room
-    _route(run, dictionary, sums, ends)
-    last[:] = 0
-    at = 0
+@compiled(int64, read(uint32), DICTIONARY, ROOM, _WORDS, makes_arrays=False)
+def cut(run: U32, dictionary: Any, room: Any, words: Any) -> int:  # noqa: ANN401 - tuples of arrays
+    """Fill in starts and sizes of the words of one run, which has a character at least; return how many there are."""
+    joints = room[6]
+    joints[: len(run)] = 1
+    joints[len(run) - 1] = 0
+    find_way(run, 0, len(run), dictionary, room)
+    at, size = 0, 0
     while at < len(run):
-        at = whole(ends[at])
-        last[at - 1] = 1
-    return len(run)
+        at, size = add_words(run, 0, at, dictionary, room, words, size)
+    return size
+
+
+@compiled(int64, read(uint32), DICTIONARY, ROOM, _WORDS, makes_arrays=False)
+def cut_by_dictionary(run: U32, dictionary: Any, room: Any, words: Any) -> int:  # noqa: ANN401
+    """Do the same without the model: what the dictionary does not join stays apart."""
+    (_, _, ends, _, _, _, joints, _), (starts, sizes) = room, words
+    joints[: len(run)] = 1
+    joints[len(run) - 1] = 0
+    find_way(run, 0, len(run), dictionary, room)
+    at, size = 0, 0
+    while at < len(run):
+        starts[size], sizes[size] = at, ends[at] - at
+        at, size = whole(ends[at]), size + 1
+    return size

@@ -28,7 +28,7 @@ from stream_dedup.core.arrays import I32, I64, U8, U32
 from stream_dedup.core.fingerprint import grams_kernel, short_kernel, tricks_kernel
 from stream_dedup.core.fingerprint.cleaning import Cleaner
 from stream_dedup.core.fingerprint.features import is_word
-from stream_dedup.core.fingerprint.form import MOST_LETTERS, Form, form_from, form_of
+from stream_dedup.core.fingerprint.form import MOST_LETTERS, Form, form_from_text, form_of
 from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.fingerprint.keys_kernel import random_seed
 from stream_dedup.core.fingerprint.mixing import mixing_begin
@@ -165,16 +165,19 @@ class ShortFingerprinter:
 
         Of some texts there is one more behind these, with its addresses kept: the dictionary has its row.
         """
-        cleaned, left, addressed = self._cleaner.most(texts)
+        cleaned, left, addressed, simplified = self._cleaner.most(texts)
         if self._settings.has_long:
             # Characters that short text drops count in long text: such a text could be long.
             lengths = np.fromiter(map(len, texts), np.int64, len(texts))
             dropped = (lengths - cleaned.sizes) * MOST_TIMES
             plain, others = _plain(cleaned, dropped, mixing_begin(self._settings.article_size or 0) - 1)
+            # A simplified form may have other characters, in number too.
+            others += simplified
             if self._settings.sketch_text == "characters":
                 # Their sketches are made of their addresses, too.
-                plain.spans[addressed] = 0
                 others += addressed
+            # A text that is deferred has nothing here.
+            plain.spans[others] = 0
             return plain, {}, sorted({*left, *others})
         cleaned = cleaned.replaced({row: clean.before_nfkc(texts[row], self._steps) for row in left})
         kept = sorted({*left, *addressed}) if self._settings.sketch_text == "characters" else []
@@ -314,7 +317,7 @@ def _forms(normalised: Spans, rows: NDArray[np.intp]) -> dict[int, Form]:
     found = (words, digits, spans, left)
     short_kernel.find_forms(normalised.points, own, code_point_tables().kinds, MOST_LETTERS, found)
     forms = {row: form_of(normalised.text(row)) for row in rows[left].tolist()}
-    for at in np.flatnonzero(spans[:, 0] < spans[:, 1]).tolist():
-        begin, end, first, last = spans[at].tolist()
-        forms[int(rows[at])] = form_from(text_of(words[begin:end]).split(), text_of(digits[first:last]))
+    for row, (begin, end, first, last) in zip(rows.tolist(), spans.tolist(), strict=True):
+        if begin < end:
+            forms[row] = form_from_text(text_of(words[begin:end]), text_of(digits[first:last]))
     return forms

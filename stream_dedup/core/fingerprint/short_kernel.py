@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import boolean, int32, int64, uint8, uint16, uint32
 
 from stream_dedup.core.arrays import I32, I64, U8, U16, U32
@@ -45,10 +46,10 @@ def is_han(point: int) -> bool:
 
 @inlined
 def _kind_of(point: int, kinds: U16) -> int:
-    return whole(kinds[min(point, len(kinds) - 1)])
+    return whole(kinds[np.uint64(min(point, len(kinds) - 1))])
 
 
-@compiled(int64, read(uint32), read(int64, 2), TABLES, several(read(int64), int64), NORMALISED)
+@compiled(int64, read(uint32), read(int64, 2), TABLES, several(read(int64), int64), NORMALISED, makes_arrays=False)
 def normalise(points: U32, texts: I64, tables: Any, limit: Any, found: Any) -> int:  # noqa: ANN401 - tuples of arrays
     """Normalise the plain texts; return how many code points they have.
 
@@ -64,15 +65,15 @@ def normalise(points: U32, texts: I64, tables: Any, limit: Any, found: Any) -> i
     size = 0
     for text in range(len(texts)):
         start, characters, look = size, dropped[text], False
-        for at in range(texts[text, 0], texts[text, 1]):
-            point = min(whole(points[at]), len(traits) - 1)
+        for at in range(np.uint64(texts[text, 0]), np.uint64(texts[text, 1])):
+            point = np.uint64(min(whole(points[at]), len(traits) - 1))
             each = whole(times[point])
             characters += each
-            look = look or traits[point] & _CLOSER != 0
-            point = whole(becomes[point])
+            look |= traits[point] & _CLOSER != 0
+            become = whole(becomes[point])
             for _ in range(each):
-                if point != _BLANK or (size > start and normalised[size - 1] != _BLANK):
-                    normalised[size] = point
+                if become != _BLANK or (size > start and normalised[np.uint64(size - 1)] != _BLANK):
+                    normalised[np.uint64(size)] = become
                     size += 1
         left[text] = look or characters > most
         if left[text]:
@@ -91,7 +92,7 @@ def _end_word(points: U32, word: Any, starts: I32, sizes: I32, units: int, token
     return units + 1, tokens + whole(is_token)
 
 
-@compiled(int64, read(uint32), read(int64, 2), read(uint16), FOUND_UNITS)
+@compiled(int64, read(uint32), read(int64, 2), read(uint16), FOUND_UNITS, makes_arrays=False)
 def find_units(points: U32, texts: I64, kinds: U16, found: Any) -> int:  # noqa: ANN401
     """Find the units of each text; return how many there are.
 
@@ -101,8 +102,8 @@ def find_units(points: U32, texts: I64, kinds: U16, found: Any) -> int:  # noqa:
     units = 0
     for text in range(len(texts)):
         begin, known, visible, tokens, seen, run = units, 0, 0, 0, 0, whole(-1)
-        for at in range(texts[text, 0], texts[text, 1]):
-            point = whole(points[at])
+        for index in range(np.uint64(texts[text, 0]), np.uint64(texts[text, 1])):
+            at, point = whole(index), whole(points[index])
             kind = _kind_of(point, kinds)
             visible += point != _BLANK
             seen |= kind
@@ -113,7 +114,7 @@ def find_units(points: U32, texts: I64, kinds: U16, found: Any) -> int:  # noqa:
                 run = at
             known += kind & (_LETTER | _SINGLE) != 0
             # Where this is no unit, the next one takes its place.
-            starts[units], sizes[units] = at, 0
+            starts[np.uint64(units)], sizes[np.uint64(units)] = at, 0
             units += whole(kind & _SINGLE != 0)
         if run >= 0:
             units, tokens = _end_word(points, (run, texts[text, 1]), starts, sizes, units, tokens)
@@ -143,7 +144,7 @@ def _may_have_form(points: U32, span: Any, kinds: U16, most: int) -> tuple[bool,
     return seen & _DIGITS != 0, beyond
 
 
-@compiled(int64, read(uint32), read(int64, 2), read(uint16), int64, FOUND_FORMS)
+@compiled(int64, read(uint32), read(int64, 2), read(uint16), int64, FOUND_FORMS, makes_arrays=False)
 def find_forms(points: U32, texts: I64, kinds: U16, most: int, found: Any) -> int:  # noqa: ANN401
     """Copy of each text what may be words of grammar, separated by spaces, and its digits; return how many texts.
 
@@ -179,7 +180,15 @@ def find_forms(points: U32, texts: I64, kinds: U16, most: int, found: Any) -> in
     return len(texts)
 
 
-@compiled(int64, read(uint32), read(int64, 2), read(uint8), read(uint16), several(written(uint32), written(int64)))
+@compiled(
+    int64,
+    read(uint32),
+    read(int64, 2),
+    read(uint8),
+    read(uint16),
+    several(written(uint32), written(int64)),
+    makes_arrays=False,
+)
 def letters_of(points: U32, texts: I64, which: U8, kinds: U16, found: Any) -> int:  # noqa: ANN401
     """Copy characters of each text, as ``which`` says; return how many there are.
 
@@ -190,12 +199,12 @@ def letters_of(points: U32, texts: I64, which: U8, kinds: U16, found: Any) -> in
     for text in range(len(texts)):
         start, begin, end = size, texts[text, 0], texts[text, 1]
         if which[text] == LETTERS_FIRST:
-            for at in range(begin, end):
-                letters[size] = points[at]
-                size += is_han(whole(points[at]))
-        for at in range(begin, end):
+            for at in range(np.uint64(begin), np.uint64(end)):
+                letters[np.uint64(size)] = points[at]
+                size += whole(is_han(whole(points[at])))
+        for at in range(np.uint64(begin), np.uint64(end)):
             point = whole(points[at])
-            letters[size] = point
+            letters[np.uint64(size)] = point
             wanted = which[text] == ALL or (which[text] == VISIBLE and point != _BLANK)
             if which[text] == LETTERS or (which[text] == LETTERS_FIRST and not is_han(point)):
                 wanted = _kind_of(point, kinds) & (_LETTER | _SINGLE) != 0

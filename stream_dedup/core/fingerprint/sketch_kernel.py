@@ -46,8 +46,8 @@ def _values_of(hashes: U32, orders: I64, room: tuple[U32, U8], values: U8) -> No
     bins = len(values)
     minima, full = room
     minima[:bins] = _EMPTY
-    for at in range(len(hashes)):
-        slot = (whole(hashes[at]) >> 16) * bins >> 16
+    for at in range(np.uint64(len(hashes))):
+        slot = np.uint64((whole(hashes[at]) >> 16) * bins >> 16)
         minima[slot] = min(minima[slot], hashes[at])
     _fill(minima[:bins], full, orders)
     for number in range(bins):

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U32
 
@@ -29,14 +28,6 @@ class Spans(NamedTuple):
     def sizes(self) -> I64:
         """Characters of each text."""
         return self.spans[:, 1] - self.spans[:, 0]
-
-    def rows_of(self, positions: NDArray[np.intp]) -> list[int]:
-        """Return the rows of the texts that these elements of ``points`` belong to, each once."""
-        # Not the empty ones: they may end where another one does.
-        own = np.flatnonzero(self.sizes)
-        order = own[np.argsort(self.spans[own, 1])]
-        rows: list[int] = np.unique(order[np.searchsorted(self.spans[order, 1], positions, side="right")]).tolist()
-        return rows
 
     def first(self, n: int) -> Spans:
         """Return the first n texts."""

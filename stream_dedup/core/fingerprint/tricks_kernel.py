@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import boolean, int64, uint16, uint32
 
 from stream_dedup.core.arrays import I64, U16, U32
@@ -213,9 +214,9 @@ def _first_look(points: U32, span: Any, kinds: U16) -> tuple[int, int, int, int]
     seen, apart, mixed, thrice = 0, 0, 0, 0
     before, single, last_single, last, last_but_one = 0, 0, whole(-MAX_SEPARATOR - 2), whole(-1), whole(-1)
     # Without branches: no order of letters and signs can be foreseen.
-    for at in range(span[0], span[1]):
-        point = whole(points[at])
-        kind = whole(kinds[min(point, len(kinds) - 1)])
+    for index in range(np.uint64(span[0]), np.uint64(span[1])):
+        at, point = whole(index), whole(points[index])
+        kind = whole(kinds[np.uint64(min(point, len(kinds) - 1))])
         seen |= kind
         single &= whole(kind & _WORD == 0)
         apart |= single & whole(at - last_single <= MAX_SEPARATOR + 1)
@@ -227,7 +228,15 @@ def _first_look(points: U32, span: Any, kinds: U16) -> tuple[int, int, int, int]
     return seen, apart | single & whole(span[1] - last_single <= MAX_SEPARATOR + 1), mixed, thrice
 
 
-@compiled(int64, read(uint32), read(int64, 2), read(uint16), several(int64, boolean, boolean, boolean), UNDONE)
+@compiled(
+    int64,
+    read(uint32),
+    read(int64, 2),
+    read(uint16),
+    several(int64, boolean, boolean, boolean),
+    UNDONE,
+    makes_arrays=False,
+)
 def undo_tricks(points: U32, texts: I64, kinds: U16, steps: Any, found: Any) -> int:  # noqa: ANN401
     """Take the steps that follow NFKC; return how many code points the texts have then.
 

@@ -32,7 +32,7 @@ from stream_dedup.core.fingerprint.weights import Sums, ideograph_idf, idf_of, t
 from stream_dedup.core.kept_tables import kept_table, only
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text import clean
-from stream_dedup.core.text.normalise import CLOSER_LOOK, HAN_FIRST, HAN_LAST, Runs, marks, plain_points, split
+from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST, Runs, marks, plain_points, words_apart
 from stream_dedup.core.text.unicode14 import unassigned
 
 BATCH_CHARACTERS = 1 << 17
@@ -49,7 +49,7 @@ class LongTexts(NamedTuple):
     """Whether each text has words that count."""
     sums: Sums
     letters: Letters
-    """What the sketches are made of; nothing if the scheme has none."""
+    """What the sketches are made of; nothing of shorter texts than ``LongFingerprinter`` was asked for."""
 
     def where(self, keep: Bools) -> LongTexts:
         """Return some of the texts."""
@@ -59,16 +59,17 @@ class LongTexts(NamedTuple):
 class LongFingerprinter:
     """Computes sizes and sums of long texts under one scheme."""
 
-    def __init__(self, settings: FingerprintSettings) -> None:
-        """Load nothing yet."""
+    def __init__(self, settings: FingerprintSettings, least_sketched: int = 0) -> None:
+        """Load nothing yet. ``least_sketched``: letters from which on sketches are made of what is read here."""
         self._settings, self._steps, self._features = settings, settings.long.normalisation, settings.long.features
+        self._least_sketched = least_sketched
         self._marked = self._features.words == "marked"
         self._looked_up = not clean.changes_after_nfkc(self._steps) and self._steps.numbers == "keep"
         self.vocabulary = Vocabulary(
             idf_of(self._features), settings.seed, self._stop_words, partial(ideograph_idf, self._features)
         )
         self._cleaner = Cleaner(self._steps)
-        self._room = room_for()
+        self._room = room_for(words_kernel.LONGEST_STRETCH)
 
     def warm(self) -> None:
         """Load the dictionary and make the tables now, not with the first text.
@@ -128,13 +129,11 @@ class LongFingerprinter:
         if not self._looked_up:
             return Spans.of(pieces)
         cleaned = self._cleaner(pieces)
-        points = plain_points(marked=self._marked).take(cleaned.points, mode="clip")
-        closer = np.flatnonzero(points == CLOSER_LOOK)
-        found = Spans(points, cleaned.spans)
-        if len(closer):
-            rows = cleaned.rows_of(closer)
-            found = found.replaced({row: _text_of(split(cleaned.text(row), marked=self._marked)) for row in rows})
-        return found
+        points, left = np.empty_like(cleaned.points), np.empty(len(pieces), np.bool_)
+        words_kernel.look_up(*cleaned, plain_points(marked=self._marked), (points, left))
+        closer = np.flatnonzero(left).tolist()
+        others = {row: words_apart(cleaned.text(row), marked=self._marked) for row in closer}
+        return Spans(points, cleaned.spans).replaced(others)
 
     def _tally(self, numbers: I32, found: I64, texts: int) -> tuple[I32, I64, I64]:
         """Return the numbers of the words of each text, their counts, and the end of each text."""
@@ -158,16 +157,21 @@ class LongFingerprinter:
 
     def _letters(self, texts: Sequence[Sequence[str]], points: U32, pieces: I64, each: I64) -> Letters:
         """Return what the sketches of the texts are made of."""
-        if not self._settings.sketch:
-            return Letters(np.empty(0, np.uint32), np.zeros(len(texts), np.int64))
+        lengths = each.sum(axis=1)
+        lengths[lengths < self._least_sketched if self._settings.sketch else slice(None)] = 0
+        sketched = np.flatnonzero(lengths)
+        if not len(sketched):
+            return Letters(np.empty(0, np.uint32), lengths)
         if self._settings.sketch_text == "characters":
             steps = self._settings.short.normalisation
-            strings = ["".join(characters_to_sketch(field, steps) for field in fields) for fields in texts]
+            strings = [""] * len(texts)
+            for row in sketched.tolist():
+                strings[row] = "".join(characters_to_sketch(field, steps) for field in texts[row])
             return Letters.of(strings)
-        own = np.ascontiguousarray(pieces.reshape(len(texts), -1, 2)[:, : self._fields].reshape(-1, 2))
-        letters = np.empty(int(each.sum()) + 1, np.uint32)
+        own = np.ascontiguousarray(pieces.reshape(len(texts), -1, 2)[sketched, : self._fields].reshape(-1, 2))
+        letters = np.empty(int(lengths.sum()) + 1, np.uint32)
         size = words_kernel.letters_of(points, own, self._kinds, letters)
-        return Letters(letters[:size], each.sum(axis=1))
+        return Letters(letters[:size], lengths)
 
     @property
     def _kinds(self) -> U8:

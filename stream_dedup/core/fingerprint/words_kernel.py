@@ -21,10 +21,10 @@ from numba import boolean, int32, int64, uint8, uint32
 
 from stream_dedup.core.arrays import I32, I64, U8, U32
 from stream_dedup.core.fingerprint.features import UNSPACED_SIZE
-from stream_dedup.core.fingerprint.keys_kernel import slot_of_key, span_key
-from stream_dedup.core.fingerprint.segment_kernel import DICTIONARY, ROOM, mark_words
+from stream_dedup.core.fingerprint.keys_kernel import request_slot, slot_of_key, span_key
+from stream_dedup.core.fingerprint.segment_kernel import DICTIONARY, ROOM, add_words, find_way
 from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
-from stream_dedup.core.text.normalise import MAX_HAN_RUN
+from stream_dedup.core.text.normalise import CLOSER_LOOK, MAX_HAN_RUN
 
 HAN, LETTER, MARK, NO_SPACES = 1, 2, 4, 8
 """Traits of a character of normalised text, as bits: an ideograph that jieba knows; part of another word; a mark, part
@@ -32,10 +32,37 @@ of a word behind its first character; part of a run that is written without spac
 ROWS, NAME_POINTS, ADDED = 0, 1, 2
 """What ``used`` counts: numbers of the table, elements of ``names``, and the numbers that were added last."""
 
+_AHEAD = 10
+"""Words ahead for which slots are requested: those of many articles do not fit the level-2 cache."""
+_LEAST_STRETCH = 1 << 10
+"""Characters that are cut at once, and more up to the end of a run: their arrays fit the level-1 cache."""
+_MOST_BETWEEN = 8
+"""Other characters between two runs that are cut at once: text without ideographs is not cut."""
+LONGEST_STRETCH = _LEAST_STRETCH + MAX_HAN_RUN
+
 WORD_SPANS = several(written(int32), written(int32), written(int64, 2))
 """Type of starts and sizes of words, and of what is known of each piece."""
 TABLE = several(written(int64, 2), written(uint32), written(int64), written(int64), int64)
 """Type of slots, names, begins (where the name of each number begins in ``names``), ``used`` and the seed."""
+
+
+@compiled(
+    *(int64, read(uint32), read(int64, 2), read(uint32), several(written(uint32), written(boolean))),
+    makes_arrays=False,
+)
+def look_up(points: U32, pieces: I64, becomes: U32, found: Any) -> int:  # noqa: ANN401 - a tuple of arrays
+    """Fill in what each code point becomes, and which pieces need a closer look; return the number of pieces.
+
+    ``becomes``: see ``normalise.plain_points``; its last code point stands for all beyond.
+    """
+    (plain, closer), last = found, len(becomes) - 1
+    for piece in range(len(pieces)):
+        needed = False
+        for at in range(np.uint64(pieces[piece, 0]), np.uint64(pieces[piece, 1])):
+            plain[at] = becomes[np.uint64(min(whole(points[at]), last))]
+            needed |= plain[at] == CLOSER_LOOK
+        closer[piece] = needed
+    return len(pieces)
 
 
 @inlined
@@ -57,43 +84,61 @@ def _parts(points: U32, kinds: U8, span: tuple[int, int], starts: I32, sizes: I3
     return words
 
 
-@compiled(int64, read(uint32), read(int64, 2), read(uint8), several(DICTIONARY, ROOM), WORD_SPANS)
+@inlined
+def _find_joints(points: U32, begin: int, stop: int, kinds: U8, joints: U8) -> int:
+    """Fill in the joints of a stretch of text (see ``segment_kernel``), which ends where a run does; return its end."""
+    kind, size, at, gap = kinds[points[begin]] & HAN, 0, 0, 0
+    while True:
+        behind = kinds[np.uint64(points[np.uint64(begin + at + 1)])] & HAN if begin + at + 1 < stop else 0
+        size = size + 1 if kind else 0
+        # A longer run is cut, as ``normalise`` says.
+        is_full = size == MAX_HAN_RUN
+        joint = kind & behind & whole(not is_full)
+        joints[np.uint64(at)] = joint
+        size = 0 if is_full else size
+        gap = 0 if kind else gap + 1
+        kind, at = behind, at + 1
+        if begin + at == stop or (not joint and (at >= _LEAST_STRETCH or gap >= _MOST_BETWEEN)):
+            return begin + at
+
+
+@compiled(int64, read(uint32), read(int64, 2), read(uint8), several(DICTIONARY, ROOM), WORD_SPANS, makes_arrays=False)
 def split(points: U32, pieces: I64, kinds: U8, cutter: Any, found: Any) -> int:  # noqa: ANN401 - tuples of arrays
     """Find the words of each piece, given by its first code point and the one after its last.
 
     Fill in starts and sizes of the words, joined, and for each piece the end of its words and the number of its
-    letters; return the number of words.
+    letters; return the number of words. ``cutter``: the dictionary, and room for ``LONGEST_STRETCH`` characters.
     """
     (dictionary, room), (starts, sizes, ends) = cutter, found
-    last = np.empty(MAX_HAN_RUN, np.uint8)
     words = 0
     for piece in range(len(pieces)):
         at, stop = pieces[piece, 0], pieces[piece, 1]
         letters = 0
         while at < stop:
-            kind, end = kinds[points[at]], at + 1
-            if kind & HAN:
-                most = min(stop, at + MAX_HAN_RUN)
-                while end < most and kinds[points[end]] & HAN:
-                    end += 1
-                letters += end - at
-                mark_words(points[at:end], dictionary, room, last)
-                start = at
-                for position in range(at, end):
-                    if last[position - at]:
-                        starts[words], sizes[words] = start, position + 1 - start
-                        words, start = words + 1, position + 1
-            elif kind & LETTER:
-                while end < stop and kinds[points[end]] & (LETTER | MARK):
-                    end += 1
-                letters += end - at
-                words = _parts(points, kinds, (at, end), starts, sizes, words)
-            at = end
+            begin, last = at, at + 1
+            if kinds[points[at]] & (HAN | LETTER) == 0:
+                at += 1
+                continue
+            if kinds[points[at]] & HAN:
+                last = _find_joints(points, begin, stop, kinds, room[6])
+                find_way(points, begin, last - begin, dictionary, room)
+            while at < last:
+                kind, end = kinds[points[at]], at + 1
+                if kind & HAN:
+                    end, words = add_words(points, begin, at - begin, dictionary, room, (starts, sizes), words)
+                    end += begin
+                    letters += end - at
+                elif kind & LETTER:
+                    while end < stop and kinds[points[end]] & (LETTER | MARK):
+                        end += 1
+                    letters += end - at
+                    words = _parts(points, kinds, (at, end), starts, sizes, words)
+                at = end
         ends[piece, 0], ends[piece, 1] = words, letters
     return words
 
 
-@compiled(int64, read(uint32), read(int64, 2), read(uint8), written(uint32))
+@compiled(int64, read(uint32), read(int64, 2), read(uint8), written(uint32), makes_arrays=False)
 def letters_of(points: U32, pieces: I64, kinds: U8, letters: U32) -> int:
     """Fill in the letters of each piece, its ideographs first; return how many there are.
 
@@ -102,13 +147,13 @@ def letters_of(points: U32, pieces: I64, kinds: U8, letters: U32) -> int:
     size = 0
     for piece in range(len(pieces)):
         begin, stop = pieces[piece, 0], pieces[piece, 1]
-        for at in range(begin, stop):
-            letters[size] = points[at]
-            size += whole(kinds[points[at]] & HAN)
+        for at in range(np.uint64(begin), np.uint64(stop)):
+            letters[np.uint64(size)] = points[at]
+            size += whole(kinds[np.uint64(points[at])] & HAN)
         within = False
-        for at in range(begin, stop):
-            within = kinds[points[at]] & (LETTER | MARK if within else LETTER) != 0
-            letters[size] = points[at]
+        for at in range(np.uint64(begin), np.uint64(stop)):
+            within = kinds[np.uint64(points[at])] & (LETTER | MARK if within else LETTER) != 0
+            letters[np.uint64(size)] = points[at]
             size += whole(within)
     return size
 
@@ -123,14 +168,26 @@ def _same_name(points: U32, start: int, size: int, names: U32, begin: int) -> bo
     return True
 
 
-@compiled(int64, read(uint32), read(int32), read(int32), int64, TABLE, several(written(int32), written(int32)))
+@compiled(
+    int64,
+    read(uint32),
+    read(int32),
+    read(int32),
+    int64,
+    TABLE,
+    several(written(int32), written(int32)),
+    makes_arrays=False,
+)
 def find(points: U32, starts: I32, sizes: I32, done: int, table: Any, found: Any) -> int:  # noqa: ANN401
     """Fill in the numbers of the words from ``done`` on; return where the table has no room for a word, or their end.
 
     ``found`` also gets the word of each number that is added, from ``used[ADDED]`` on.
     """
     (slots, names, begins, used, seed), (rows, new) = table, found
+    address, end = slots.ctypes.data, len(starts) - 1
     for word in range(done, len(starts)):
+        ahead = min(word + _AHEAD, end)
+        request_slot(address, span_key(points, whole(starts[ahead]), whole(sizes[ahead]), seed), seed, len(slots) - 1)
         start, size = whole(starts[word]), whole(sizes[word])
         key = span_key(points, start, size, seed)
         slot = slot_of_key(key, seed, len(slots) - 1)
@@ -157,7 +214,7 @@ def find(points: U32, starts: I32, sizes: I32, done: int, table: Any, found: Any
     return len(starts)
 
 
-@compiled(int64, read(int64, 2), int64, written(int64, 2))
+@compiled(int64, read(int64, 2), int64, written(int64, 2), makes_arrays=False)
 def move(slots: I64, seed: int, larger: I64) -> int:
     """Copy the keys to a larger array of slots, which is free."""
     for old in range(len(slots)):
@@ -173,7 +230,16 @@ TALLY = several(written(int32), written(int64), written(int64))
 """Type of the numbers of the words of texts, their counts, and the end of each text."""
 
 
-@compiled(int64, read(int32), read(int64, 2), read(int64), read(int64), several(read(boolean), written(int64)), TALLY)
+@compiled(
+    int64,
+    read(int32),
+    read(int64, 2),
+    read(int64),
+    read(int64),
+    several(read(boolean), written(int64)),
+    TALLY,
+    makes_arrays=False,
+)
 def tally(rows: I32, pieces: I64, weights: I64, texts: I64, room: Any, found: Any) -> int:  # noqa: ANN401
     """Count the numbers of each text, whose last piece is given by ``texts``; return how many there are in all.
 
@@ -185,17 +251,19 @@ def tally(rows: I32, pieces: I64, weights: I64, texts: I64, room: Any, found: An
     for text in range(len(texts)):
         begin = size
         while piece < texts[text]:
+            weight = weights[piece]
             while word < pieces[piece, 0]:
-                row = rows[word]
+                row = np.uint64(rows[np.uint64(word)])
                 if count[row]:
-                    if times[row] == 0:
-                        own[size] = row
-                        size += 1
-                    times[row] += weights[piece]
+                    # Where it is known, the next one takes its place.
+                    own[np.uint64(size)] = row
+                    size += whole(times[row] == 0)
+                    times[row] += weight
                 word += 1
             piece += 1
-        for at in range(begin, size):
-            counts[at] = times[own[at]]
-            times[own[at]] = 0
+        for at in range(np.uint64(begin), np.uint64(size)):
+            row = np.uint64(own[at])
+            counts[at] = times[row]
+            times[row] = 0
         ends[text] = size
     return size

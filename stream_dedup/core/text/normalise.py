@@ -101,6 +101,17 @@ def split(text: str, *, marked: bool = False) -> Runs:
     return Runs(_bounded(_han_text(units, kinds == _HAN)), words)
 
 
+def words_apart(text: str, *, marked: bool = False) -> str:
+    """Return a text with the words of ``split`` whose other characters are those of normalised text.
+
+    Whoever finds words in normalised text need not have them found here.
+    """
+    units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2")
+    kinds = (_marked_unit_kinds() if marked else _unit_kinds()).take(units)
+    rest = normalise(_without_han(units, kinds))
+    return normalise(text) if _HAN_RUNS.search(rest) else f"{_han_text(units, kinds == _HAN)} {rest}"
+
+
 def split_normalised(text: str, *, marked: bool = False) -> Runs:
     """Split text that is normalised already. This is the definition of ``split``."""
     return Runs(_bounded(" ".join(_HAN_RUNS.findall(text))), other_words(text, marked=marked))

@@ -134,3 +134,13 @@ def test_real_texts_are_those_of_the_definition() -> None:
     texts = [*SAMPLE, *MORE, *some_texts(500)]
     for steps in (LONG, SHORT, ALL):
         assert assert_clean(steps, texts) < len(texts) // 4
+
+
+def test_texts_with_traditional_characters_are_not_left() -> None:
+    """The other steps are taken as for any text; those that a step drops cost a conversion, and change nothing."""
+    texts = ["今天的新聞", "今天的新闻", "看著<b>著作</b> 1 。見 www.書.com/x", "<書 a.cn", "&amp;書", "\U00020000書"]
+    for steps in (LONG, SHORT, ALL):
+        most = Cleaner(steps).most(texts)
+        assert_clean(steps, texts)
+        assert (most.simplified, most.left) == ([0, 2, 3], [4, 5])
+    assert Cleaner(replace(LONG, simplify=False)).most(texts).simplified == []

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from stream_dedup.core.fingerprint.features import read_lines
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Text
-from stream_dedup.core.fingerprint.form import GRAMMAR, MOST_LETTERS, NO_FORM, Form, form_of, packed
+from stream_dedup.core.fingerprint.form import (
+    GRAMMAR,
+    MOST_LETTERS,
+    NO_FORM,
+    Form,
+    form_from,
+    form_from_text,
+    form_of,
+    packed,
+)
 from stream_dedup.core.model import FORM_BYTES
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings, dictionary_path
@@ -224,3 +233,11 @@ def test_chinese_grammar_has_frequent_words_that_names_hardly_have() -> None:
             names.update(dict.fromkeys(word, int(frequency)))
     assert {one for one in GRAMMAR if words[one] < 3000 or names[one] * 50 > words[one]} == set()
     assert {one for one in GRAMMAR if simplify(one) != one} == set()
+
+
+@given(st.lists(st.sampled_from(("的", "到", "请", "the", "and", "zzz", "你")), max_size=5), st.booleans())
+def test_words_with_spaces_behind_them_make_the_form_of_the_words(words: list[str], ends: bool) -> None:
+    """Of grammar or not, with a space at the end or without one behind a longer word."""
+    text = "".join(f"{word} " for word in words)
+    text = text if ends or not words or len(words[-1]) == 1 else text[:-1]
+    assert form_from_text(text, "17") == form_from(words, "17")

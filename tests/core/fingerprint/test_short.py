@@ -174,6 +174,14 @@ def test_a_short_text_with_an_address_is_deferred_where_its_sketch_has_the_addre
     assert ShortFingerprinter(settings)(texts).deferred == [0, 1, 3, 4]
 
 
+def test_a_short_text_with_traditional_characters_is_deferred_once() -> None:
+    """Where texts may be long; also an exact text with an address, for which there is another reason."""
+    texts = ["今天的新闻", "體a.coma.com", "今天的新聞", "\U000e0137"]
+    assert_same(ARTICLE, texts)
+    assert ShortFingerprinter(ARTICLE)(texts).deferred == [1, 2, 3]
+    assert ShortFingerprinter(COMMENT)(texts[::2]).deferred == []
+
+
 def test_rare_ideographs_are_letters_of_a_form() -> None:
     """They are beyond the tables: a text with too many of them has no form."""
     settings = replace(COMMENT, sketch=SKETCH, form=True)

@@ -15,10 +15,12 @@ from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.fingerprint.reader import Reader, size_of, words_in
 from stream_dedup.core.fingerprint.sketcher import Sketcher
 from stream_dedup.core.fingerprint.words import LongFingerprinter
+from stream_dedup.core.fingerprint.words_kernel import LONGEST_STRETCH
 from stream_dedup.core.model import Status
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings
-from stream_dedup.core.text.normalise import MAX_HAN_RUN
+from stream_dedup.core.text.normalise import MAX_HAN_RUN, normalise, split_normalised, words_apart
+from tests.core.fingerprint.test_dictionary import traps
 from tests.core.fingerprint.test_short import PIECES
 from tests.core.texts import MORE, SAMPLE, STORY, some_texts
 
@@ -109,6 +111,46 @@ def test_long_runs_are_cut_where_the_definition_cuts_them() -> None:
     """A run of ideographs is cut after ``MAX_HAN_RUN`` of them, through words."""
     for before in ("", "江", "大桥"):
         assert_same(LONG, [before + "南京市长江大桥" * (2 * MAX_HAN_RUN // 7)])
+
+
+def test_runs_beside_others_are_cut_as_alone() -> None:
+    """Where ways are equally probable, the last bit of a sum decides: what follows a run is none of its sums."""
+    runs = [run for run in traps(4_000) if run]
+    assert_same(LONG, ["，".join(runs[start : start + 40]) for start in range(0, len(runs), 40)])
+
+
+@pytest.mark.parametrize("run", ["南京市长江大桥", "研究生命起源", "international", "ภาษาไทย", "é", "大"])
+def test_what_is_cut_at_once_ends_with_a_run(run: str) -> None:
+    """A word is whole wherever it begins, and so are the next ones, in long runs and in short ones, at the end too."""
+    stretch = LONGEST_STRETCH - MAX_HAN_RUN
+    for start in range(stretch - len(run) - 1, stretch + 2):
+        assert_same(
+            LONG, ["，" * start + run, "，" * start + f"{run} {run}，" * 3, "大桥" * (start // 2) + f"，{run}" * 3]
+        )
+    assert_same(LONG, [run * (size // len(run)) + f" {run}" for size in (MAX_HAN_RUN, LONGEST_STRETCH)])
+
+
+def test_letters_are_given_of_texts_of_enough_letters() -> None:
+    """Nothing of shorter texts, whose sketches are made of what is read as short text."""
+    texts = [(STORY * 2,), ("图书馆 reopens",), ("图书馆开放",), ("",)]
+    for settings in (LONG, replace(LONG, sketch_text="characters")):
+        every, some = LongFingerprinter(settings)(texts), LongFingerprinter(settings, 10)(texts)
+        kept = every.sizes >= 10
+        assert every.sizes[1] == 10
+        assert kept.tolist() == [True, True, False, False]
+        assert np.array_equal(some.letters.points, every.letters.where(kept).points)
+        assert some.letters.lengths.tolist() == (every.letters.lengths * kept).tolist()
+    unsketched = LongFingerprinter(replace(LONG, sketch=()))(texts).letters
+    assert (len(unsketched.points), unsketched.lengths.tolist()) == (0, [0] * 4)
+
+
+@given(MIXED)
+def test_words_apart_are_those_of_the_definition(text: str) -> None:
+    """Of any text, with marks and without."""
+    for marked in (False, True):
+        for one in (text, f"国\uf900人é{text}"):
+            expected = split_normalised(normalise(one), marked=marked)
+            assert split_normalised(words_apart(one, marked=marked), marked=marked) == expected
 
 
 def test_texts_between_short_and_long_are_the_definition() -> None:
