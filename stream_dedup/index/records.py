@@ -6,17 +6,16 @@ Recent records are kept decoded, up to RECENT_BYTES.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import xxhash
-from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import I64, U64
+from stream_dedup.core.arrays import I64, U64, Bools
 from stream_dedup.core.entry import Batch, LogRecord, decode
-from stream_dedup.core.model import ROW_BITS, LogOffset, signed
+from stream_dedup.core.model import ROW_BITS, DocNumber, LogOffset, signed
 from stream_dedup.core.probes import sketch_words, words
 from stream_dedup.errors import CorruptError, RefusedError
 from stream_dedup.index import layout
@@ -40,7 +39,7 @@ class StoredRecord:
         return self.batch.fingerprints
 
     @cached_property
-    def numbered(self) -> NDArray[np.bool_]:
+    def numbered(self) -> Bools:
         """Which entries have a document number: the signed originals."""
         which = signed(self.batch.statuses)
         return which if self.head.originals is None else which & self.head.originals
@@ -55,18 +54,39 @@ class StoredRecord:
         """The log record as it was applied."""
         return LogRecord(self.offset, self.head.times, self.batch, self.raw)
 
-    def table_rows(self) -> RowArray:
-        """Return the rows of the entries that have a document number."""
-        rows = np.flatnonzero(self.numbered)
-        whole = np.empty(len(rows), row_type(self.batch.widths.sketch_bytes))
-        whole["signature"] = words(self.batch.signatures)[rows]
-        whole["group"] = self.batch.groups[rows]
-        whole["id_hash"] = id_hashes(self.batch)[rows]
-        whole["position"] = rows + (self.offset << ROW_BITS)
-        whole["time"] = self.head.times_of(rows)
-        if self.batch.widths.sketch_bytes:
-            whole["sketch"] = sketch_words(self.batch.sketches[rows])
-        return whole
+
+def numbered_records(
+    records: Sequence[tuple[LogRecord, Batch]], originals: Sequence[Bools | None], first: DocNumber
+) -> list[StoredRecord]:
+    """Return consecutive log batches with document numbers for their signed originals, from ``first`` on.
+
+    ``originals`` names those of each batch (None: all its entries).
+    """
+    numbered = []
+    for (record, batch), mask in zip(records, originals, strict=True):
+        row = StoredRecord(record.offset, batch, Head(len(batch), record.time, mask, first), record.raw)
+        numbered.append(row)
+        first = DocNumber(first + int(np.count_nonzero(row.numbered)))
+    return numbered
+
+
+def table_rows(records: Sequence[StoredRecord]) -> RowArray:
+    """Return the rows of the entries that have a document number, of one or more log records of one scheme."""
+    batches = [record.batch for record in records]
+    entries = [np.flatnonzero(record.numbered) for record in records]
+    sizes = np.cumsum([0, *map(len, batches)])
+    chosen = np.concatenate([rows + start for rows, start in zip(entries, sizes.tolist(), strict=False)])
+    sketch_bytes = batches[0].widths.sketch_bytes
+    whole = np.empty(len(chosen), row_type(sketch_bytes))
+    whole["signature"] = words(np.concatenate([batch.signatures for batch in batches]))[chosen]
+    whole["group"] = np.concatenate([batch.groups for batch in batches])[chosen]
+    whole["id_hash"] = np.concatenate([id_hashes(batch) for batch in batches])[chosen]
+    placed = list(zip(records, entries, strict=True))
+    whole["position"] = np.concatenate([rows + (record.offset << ROW_BITS) for record, rows in placed])
+    whole["time"] = np.concatenate([record.head.times_of(rows) for record, rows in placed])
+    if sketch_bytes:
+        whole["sketch"] = sketch_words(np.concatenate([batch.sketches for batch in batches]))[chosen]
+    return whole
 
 
 def id_hash(text: str) -> int:

@@ -43,6 +43,10 @@ FLUSH_RECORD_ENTRIES = 32
 """Entries that a log record counts for at least: a slow stream has few in each, and a record of one entry takes
 0.3 ms to apply again, as much as some 100 entries of a large one."""
 
+JOINT_ENTRIES = 4_096
+"""Most entries of the log batches that are written together: of more the write is none of the cost, and they would only
+be held twice."""
+
 YOUNG_ENTRIES = 4_096
 """Newest entries, sorted anew when they are looked up; merged into the others in memory when there are more (2 ms)."""
 
