@@ -41,8 +41,7 @@ class StoredRecord:
     @cached_property
     def numbered(self) -> Bools:
         """Which entries have a document number: the signed originals."""
-        which = signed(self.batch.statuses)
-        return which if self.head.originals is None else which & self.head.originals
+        return _numbered([self.batch], [self.head.originals])
 
     @cached_property
     def doc_numbers(self) -> I64:
@@ -62,31 +61,43 @@ def numbered_records(
 
     ``originals`` names those of each batch (None: all its entries).
     """
-    numbered = []
-    for (record, batch), mask in zip(records, originals, strict=True):
-        row = StoredRecord(record.offset, batch, Head(len(batch), record.time, mask, first), record.raw)
-        numbered.append(row)
-        first = DocNumber(first + int(np.count_nonzero(row.numbered)))
-    return numbered
+    batches = [batch for _, batch in records]
+    before = np.concatenate(([0], np.cumsum(_numbered(batches, originals))))
+    starts = np.cumsum([0, *map(len, batches[:-1])])
+    numbers = (first + before[starts]).tolist()
+    return [
+        StoredRecord(record.offset, batch, Head(len(batch), record.time, mask, number), record.raw)
+        for (record, batch), mask, number in zip(records, originals, numbers, strict=True)
+    ]
 
 
 def table_rows(records: Sequence[StoredRecord]) -> RowArray:
     """Return the rows of the entries that have a document number, of one or more log records of one scheme."""
     batches = [record.batch for record in records]
-    entries = [np.flatnonzero(record.numbered) for record in records]
-    sizes = np.cumsum([0, *map(len, batches)])
-    chosen = np.concatenate([rows + start for rows, start in zip(entries, sizes.tolist(), strict=False)])
+    sizes = np.array([len(batch) for batch in batches])
+    chosen = np.flatnonzero(_numbered(batches, [record.head.originals for record in records]))
+    record_starts = np.repeat(np.cumsum(sizes) - sizes, sizes)[chosen]
+    log_positions = np.repeat(np.array([record.offset << ROW_BITS for record in records]), sizes)[chosen]
+    times = np.concatenate([np.broadcast_to(record.head.times, len(record.batch)) for record in records])
     sketch_bytes = batches[0].widths.sketch_bytes
     whole = np.empty(len(chosen), row_type(sketch_bytes))
     whole["signature"] = words(np.concatenate([batch.signatures for batch in batches]))[chosen]
     whole["group"] = np.concatenate([batch.groups for batch in batches])[chosen]
-    whole["id_hash"] = np.concatenate([id_hashes(batch) for batch in batches])[chosen]
-    placed = list(zip(records, entries, strict=True))
-    whole["position"] = np.concatenate([rows + (record.offset << ROW_BITS) for record, rows in placed])
-    whole["time"] = np.concatenate([record.head.times_of(rows) for record, rows in placed])
+    whole["id_hash"] = id_hashes(batches)[chosen]
+    whole["position"] = log_positions + (chosen - record_starts)
+    whole["time"] = times[chosen]
     if sketch_bytes:
         whole["sketch"] = sketch_words(np.concatenate([batch.sketches for batch in batches]))[chosen]
     return whole
+
+
+def _numbered(batches: Sequence[Batch], originals: Sequence[Bools | None]) -> Bools:
+    """Return which entries of all batches, one after the other, are signed originals."""
+    which = signed(np.concatenate([batch.statuses for batch in batches]))
+    if any(mask is not None for mask in originals):
+        masks = zip(batches, originals, strict=True)
+        which &= np.concatenate([np.ones(len(batch), np.bool_) if mask is None else mask for batch, mask in masks])
+    return which
 
 
 def id_hash(text: str) -> int:
@@ -94,12 +105,13 @@ def id_hash(text: str) -> int:
     return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"))
 
 
-def id_hashes(batch: Batch) -> U64:
-    """Return the ``id_hash`` of each entry's article id."""
-    ends = batch.ids.ends.tolist()
-    raw = batch.ids.joined
-    hashes = (xxhash.xxh3_64_intdigest(raw[start:end]) for start, end in zip([0, *ends], ends, strict=False))
-    return np.fromiter(hashes, np.uint64, len(ends))
+def id_hashes(batches: Sequence[Batch]) -> U64:
+    """Return the ``id_hash`` of the article id of each entry, of all batches one after the other."""
+    hashes: list[int] = []
+    for batch in batches:
+        ends, raw = batch.ids.ends.tolist(), batch.ids.joined
+        hashes += [xxhash.xxh3_64_intdigest(raw[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
+    return np.array(hashes, np.uint64)
 
 
 class StoredRecords:
