@@ -1,7 +1,7 @@
 """The rows, by document number: what a verdict needs of every signed original, 64 bytes and its sketch.
 
 On disk rows are in chunks (see ``layout``), written in the same batch as their log record; the unfinished last chunk is
-written again with each batch. Rows are also in memory if the image has room for them.
+written again with each write of rows. Rows are also in memory if the image has room for them.
 """
 
 from __future__ import annotations

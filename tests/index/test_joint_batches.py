@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from stream_dedup.audit.reference import plain_log
-from stream_dedup.core.entry import LogRecord
+from stream_dedup.core.entry import Basis, Forgotten, LogRecord, Trim
+from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.errors import RefusedError
 from stream_dedup.index import IndexSettings, LogIndex, joint_batches, row_column
 from stream_dedup.index.layout import IDENTITY
 from stream_dedup.index.store import Store, WriteBatch
 from tests.amount import sampled
 from tests.index.checks import build, check_standing, covered_positions
-from tests.logs import START_TIME, batch_record, entries_batch, entry_of, record, rules_record, trim_record
+from tests.logs import START_TIME, TOPIC, batch_record, entries_batch, entry_of, record, rules_record, trim_record
 from tests.random_logs import random_log
 
 pytestmark = pytest.mark.usefixtures("small_limits")
@@ -181,6 +182,23 @@ def test_every_other_record_has_a_write_of_its_own(tmp_path: Path, monkeypatch: 
     assert write_sizes(monkeypatch, index, records) == [4, 5, 8, 9, 12, 13, 14, 17, 17]
     assert index.verify() == []
     index.close()
+
+
+def test_articles_that_are_forgotten_do_not_share_a_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trim has forgotten more of a partition than the index has of it: what comes late is never an article."""
+    basis = Basis(1, LogOffset(4), (Forgotten(TOPIC, 0, SourceOffset(100)),))
+    records = [
+        rules_record(0, window_ms=10),
+        *[new_batch(at, 10 * at) for at in range(1, 4)],
+        rules_record(4, window_ms=10),
+        record(5, START_TIME + 90, Trim(LogOffset(4), START_TIME + 80, basis)),
+        *[new_batch(at, 10 * at) for at in (8, 9, 11, 12, 13)],
+    ]
+    expected = stored_one_by_one(tmp_path / "single", records)
+    with build(open_index(tmp_path / "joint"), records[:-5]) as index:
+        assert index.forgotten_before(TOPIC, 0) == 100
+        assert write_sizes(monkeypatch, index, records[-5:]) == [9, 10, 14]
+        assert stored_in(index) == expected[14]
 
 
 def test_a_write_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
