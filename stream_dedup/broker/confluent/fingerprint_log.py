@@ -3,8 +3,8 @@
 * The reports of appends wait in the client until somebody asks: whoever asks whether an append is done collects them.
 * A seek is another assignment of the one partition: it starts again a partition whose position was gone, too.
 * The end of the partition is an event. With it the position moves over gaps.
-* The client fetches in a thread of its own, every record of a slow log as soon as it is there. A follower that takes many
-  records at once stops it until the next poll: with twenty articles a record, two thirds of what following took.
+* The client fetches in a thread of its own, every record of a slow log as soon as it is there. A pause stops it until
+  the next poll, so that a follower takes many records at once: fetching one by one took more than all else.
 """
 
 from __future__ import annotations
