@@ -80,9 +80,9 @@ def opened_log(config: Config, topic: LogTopic, log_id: bytes, say: Say) -> Iter
         first, end = waiting.bounds()
         start = max(index.next_offset, first)
         for records in waiting.read(start, end):
-            index.apply(records)
-            if records:
-                say(Activity.reading(records[-1].offset + 1 - start, end - start))
+            for record in records:
+                index.apply([record])
+                say(Activity.reading(record.offset + 1 - start, end - start))
         port.seek(max(index.next_offset, first))
         yield ServedLog(index, port, str(index.log_id))
 
