@@ -131,6 +131,11 @@ class Batch(Columns):
     seeded: bool = False
     """Whether its articles were published before they were logged, and leave no output."""
 
+    @property
+    def source(self) -> tuple[bytes, int]:
+        """The source partition: topic id and number."""
+        return self.topic_id, self.partition
+
     def id(self, row: int) -> str:
         """Return the article id of one entry."""
         return self.ids[row]

@@ -2,36 +2,41 @@
 
 Every method keeps this order: first the atomic write, then the same change in memory. After an error between the two
 they may differ, so the index refuses every further change.
+
+Consecutive batches of new articles (``joint_batches``) share one write: a write costs as much as applying some dozens
+of articles. Every other record has a write of its own, because it changes how the records after it are applied, or
+depends on what is stored of those before it. What is stored at the end is the same.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import xxhash
 
 from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
 from stream_dedup.core.logged_scheme import Scheme
-from stream_dedup.core.model import BLOCK_BITS, DocNumber, LogOffset, Widths
+from stream_dedup.core.model import BLOCK_BITS, DocNumber, LogOffset, SourceRange, Widths
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index.history import History, Mark
+from stream_dedup.index.joint_batches import joint_batches, new_of
 from stream_dedup.index.layout import (
     IDENTITY,
     IDENTITY_BYTES,
     STORED_LISTS,
-    Head,
     RowArray,
     offset_key,
     row_type,
     withdrawn_key,
 )
 from stream_dedup.index.posting_lists import Blocks
-from stream_dedup.index.records import StoredRecord, StoredRecords
+from stream_dedup.index.records import StoredRecord, StoredRecords, numbered_records, table_rows
 from stream_dedup.index.row_column import RowColumn
 from stream_dedup.index.run_folder import RunFolder
 from stream_dedup.index.segments import Coverage, Uncovered
@@ -92,9 +97,11 @@ class Applied:
         self.state.log_id = log_id
         self.in_doubt(self._write)
 
-    def apply(self, record: LogRecord) -> None:
-        """Apply the next log record."""
-        self.in_doubt(lambda: self._dispatch(record))
+    def apply(self, records: Sequence[LogRecord]) -> None:
+        """Apply the next log records, in order. Where this raises, a prefix of them is applied."""
+        left = deque(records)
+        while left:
+            self.in_doubt(lambda: self._apply_next(left))
 
     def purge(self) -> None:
         """Let the records that trims deleted leave the disk."""
@@ -133,6 +140,16 @@ class Applied:
         self.unflushed = 0
         self.store.flush(wait=wait)
         self.tables.note_flush(durable=wait)
+
+    def _apply_next(self, left: deque[LogRecord]) -> None:
+        """Apply and remove the first record, and with it the batches that share its write."""
+        together = joint_batches(left, self.coverage, self._widths, self.state.next_offset, self.tables.rows)
+        if len(together) > 1 and self.history.current is not None:
+            self._apply_batches(together, [new_of(batch) for _, batch in together], [])
+            for _ in together:
+                left.popleft()
+        else:
+            self._dispatch(left.popleft())
 
     def _dispatch(self, record: LogRecord) -> None:
         if record.offset < self.state.next_offset:
@@ -191,31 +208,43 @@ class Applied:
             msg = f"log record {record.offset} is of {batch.widths}, the log's scheme has {self._widths}"
             raise RefusedError(msg)
         uncovered = self.coverage.uncovered(batch)
-        row = StoredRecord(
-            record.offset, batch, Head(len(batch), record.time, uncovered.mask, self.state.next_doc_number), record.raw
-        )
-        numbered = row.table_rows()
-        voided = self._voided_by(uncovered)
-        self._advance(record)
-        self.state.newest = max(self.state.newest or 0, row.head.time_range[1])
-        self.state.next_doc_number = DocNumber(self.state.next_doc_number + len(numbered))
-        if uncovered.ranges:
-            self.state.articles += row.head.original_count
-        # 1. One atomic write: the record, its rows and source ranges, void rules records, the applied position.
-        self._write(lambda writes: self._put_batch(writes, row, numbered, uncovered, voided))
+        self._apply_batches([(record, batch)], [uncovered], self._voided_by(uncovered))
+
+    def _apply_batches(
+        self, together: Sequence[tuple[LogRecord, Batch]], uncovered: Sequence[Uncovered], voided: list[Mark]
+    ) -> None:
+        """Apply consecutive batches, one or more, none of which covers a source offset of another."""
+        stored = numbered_records(together, [each.mask for each in uncovered], self.state.next_doc_number)
+        # Of a batch that was logged before, every entry, nothing is stored.
+        written = [(row, each.ranges) for row, each in zip(stored, uncovered, strict=True) if each.ranges]
+        rows = table_rows(stored)
+        self._advance(together[-1][0])
+        self.state.newest = max(self.state.newest or 0, *(row.head.time_range[1] for row in stored))
+        self.state.next_doc_number = DocNumber(self.state.next_doc_number + len(rows))
+        self.state.articles += sum(row.head.original_count for row, _ in written)
+        # 1. One atomic write: the records, their rows and source ranges, void rules records, the applied position.
+        self._write(lambda writes: self._put_batches(writes, written, rows, voided))
         # 2. The same in memory.
         self.history.replace_marks(voided)
-        self.coverage.add_ranges(batch, uncovered.ranges)
-        if uncovered.ranges:
-            self._keep_in_memory(row, numbered)
+        for row, ranges in written:
+            self.coverage.add_ranges(row.batch, ranges)
+            self.rows.keep_decoded(row)
+            self.unflushed += max(len(row.batch), FLUSH_RECORD_ENTRIES)
+        if len(rows):
+            self.tables.append_entries(rows)
 
-    def _put_batch(
-        self, writes: WriteBatch, row: StoredRecord, numbered: RowArray, uncovered: Uncovered, voided: list[Mark]
+    def _put_batches(
+        self,
+        writes: WriteBatch,
+        written: list[tuple[StoredRecord, list[SourceRange]]],
+        rows: RowArray,
+        voided: list[Mark],
     ) -> None:
-        if uncovered.ranges:
+        for row, ranges in written:
             self.rows.write_record(writes, row.record, row.head)
-            self.tables.rows.write_rows(writes, numbered)
-            self.coverage.write_ranges(writes, row.batch, row.offset, uncovered.ranges, row.head)
+            self.coverage.write_ranges(writes, row.batch, row.offset, ranges, row.head)
+        if len(rows):
+            self.tables.rows.write_rows(writes, rows)
         for mark in voided:
             mark.write(writes)
 
@@ -228,12 +257,6 @@ class Applied:
         known_at = [] if uncovered.repeats is None else [uncovered.repeats]
         known_at += [self.state.complete_trim] * uncovered.late
         return self.history.void_after(min(known_at)) if known_at else []
-
-    def _keep_in_memory(self, row: StoredRecord, numbered: RowArray) -> None:
-        self.rows.keep_decoded(row)
-        self.unflushed += max(len(row.batch), FLUSH_RECORD_ENTRIES)
-        if len(numbered):
-            self.tables.append_entries(numbered)
 
     def _apply_rules(self, record: LogRecord, rules: Rules) -> None:
         current = self.history.current

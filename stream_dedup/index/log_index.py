@@ -1,7 +1,8 @@
 """The index of one log: a cache that can be deleted and built again from the log.
 
 Records are applied in log order, each in one atomic write: the record, its rows and source ranges, its changes of the
-rules and trims, and the applied position. Its keys then join the entries in memory, which are merged into the stored
+rules and trims, and the applied position. Batches of new articles that are applied together and follow each other share
+one write. Their keys then join the entries in memory, which are merged into the stored
 posting lists in steps. If the process is killed RocksDB keeps a prefix of these writes: every record up to the applied
 position is there, and entries that were not merged are read into memory again.
 
@@ -168,13 +169,12 @@ class LogIndex:
         self._applied.begin(log_id)
 
     def apply(self, records: Sequence[LogRecord]) -> None:
-        """Apply records in log order. Each is applied whole, or it is not and this raises.
+        """Apply records in log order. Each is applied whole, or it is not and this raises: a prefix of them is then.
 
         Not durable on return: see ``flush``.
         """
         applied = self._applied
-        for record in records:
-            applied.apply(record)
+        applied.apply(records)
         if applied.state.purge is not None:
             applied.purge()
         if applied.unflushed >= applied.settings.flush_entries and not applied.store.is_flushing:

@@ -6,17 +6,16 @@ Recent records are kept decoded, up to RECENT_BYTES.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import xxhash
-from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import I64, U64
+from stream_dedup.core.arrays import I64, U64, Bools
 from stream_dedup.core.entry import Batch, LogRecord, decode
-from stream_dedup.core.model import ROW_BITS, LogOffset, signed
+from stream_dedup.core.model import ROW_BITS, DocNumber, LogOffset, signed
 from stream_dedup.core.probes import sketch_words, words
 from stream_dedup.errors import CorruptError, RefusedError
 from stream_dedup.index import layout
@@ -40,10 +39,9 @@ class StoredRecord:
         return self.batch.fingerprints
 
     @cached_property
-    def numbered(self) -> NDArray[np.bool_]:
+    def numbered(self) -> Bools:
         """Which entries have a document number: the signed originals."""
-        which = signed(self.batch.statuses)
-        return which if self.head.originals is None else which & self.head.originals
+        return _numbered([self.batch], [self.head.originals])
 
     @cached_property
     def doc_numbers(self) -> I64:
@@ -55,18 +53,51 @@ class StoredRecord:
         """The log record as it was applied."""
         return LogRecord(self.offset, self.head.times, self.batch, self.raw)
 
-    def table_rows(self) -> RowArray:
-        """Return the rows of the entries that have a document number."""
-        rows = np.flatnonzero(self.numbered)
-        whole = np.empty(len(rows), row_type(self.batch.widths.sketch_bytes))
-        whole["signature"] = words(self.batch.signatures)[rows]
-        whole["group"] = self.batch.groups[rows]
-        whole["id_hash"] = id_hashes(self.batch)[rows]
-        whole["position"] = rows + (self.offset << ROW_BITS)
-        whole["time"] = self.head.times_of(rows)
-        if self.batch.widths.sketch_bytes:
-            whole["sketch"] = sketch_words(self.batch.sketches[rows])
-        return whole
+
+def numbered_records(
+    records: Sequence[tuple[LogRecord, Batch]], originals: Sequence[Bools | None], first: DocNumber
+) -> list[StoredRecord]:
+    """Return consecutive log batches with document numbers for their signed originals, from ``first`` on.
+
+    ``originals`` names those of each batch (None: all its entries).
+    """
+    batches = [batch for _, batch in records]
+    before = np.concatenate(([0], np.cumsum(_numbered(batches, originals))))
+    starts = np.cumsum([0, *map(len, batches[:-1])])
+    numbers = (first + before[starts]).tolist()
+    return [
+        StoredRecord(record.offset, batch, Head(len(batch), record.time, mask, number), record.raw)
+        for (record, batch), mask, number in zip(records, originals, numbers, strict=True)
+    ]
+
+
+def table_rows(records: Sequence[StoredRecord]) -> RowArray:
+    """Return the rows of the entries that have a document number, of one or more log records of one scheme."""
+    batches = [record.batch for record in records]
+    sizes = np.array([len(batch) for batch in batches])
+    chosen = np.flatnonzero(_numbered(batches, [record.head.originals for record in records]))
+    record_starts = np.repeat(np.cumsum(sizes) - sizes, sizes)[chosen]
+    log_positions = np.repeat(np.array([record.offset << ROW_BITS for record in records]), sizes)[chosen]
+    times = np.concatenate([np.broadcast_to(record.head.times, len(record.batch)) for record in records])
+    sketch_bytes = batches[0].widths.sketch_bytes
+    whole = np.empty(len(chosen), row_type(sketch_bytes))
+    whole["signature"] = words(np.concatenate([batch.signatures for batch in batches]))[chosen]
+    whole["group"] = np.concatenate([batch.groups for batch in batches])[chosen]
+    whole["id_hash"] = id_hashes(batches)[chosen]
+    whole["position"] = log_positions + (chosen - record_starts)
+    whole["time"] = times[chosen]
+    if sketch_bytes:
+        whole["sketch"] = sketch_words(np.concatenate([batch.sketches for batch in batches]))[chosen]
+    return whole
+
+
+def _numbered(batches: Sequence[Batch], originals: Sequence[Bools | None]) -> Bools:
+    """Return which entries of all batches, one after the other, are signed originals."""
+    which = signed(np.concatenate([batch.statuses for batch in batches]))
+    if any(mask is not None for mask in originals):
+        masks = zip(batches, originals, strict=True)
+        which &= np.concatenate([np.ones(len(batch), np.bool_) if mask is None else mask for batch, mask in masks])
+    return which
 
 
 def id_hash(text: str) -> int:
@@ -74,12 +105,13 @@ def id_hash(text: str) -> int:
     return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"))
 
 
-def id_hashes(batch: Batch) -> U64:
-    """Return the ``id_hash`` of each entry's article id."""
-    ends = batch.ids.ends.tolist()
-    raw = batch.ids.joined
-    hashes = (xxhash.xxh3_64_intdigest(raw[start:end]) for start, end in zip([0, *ends], ends, strict=False))
-    return np.fromiter(hashes, np.uint64, len(ends))
+def id_hashes(batches: Sequence[Batch]) -> U64:
+    """Return the ``id_hash`` of the article id of each entry, of all batches one after the other."""
+    hashes: list[int] = []
+    for batch in batches:
+        ends, raw = batch.ids.ends.tolist(), batch.ids.joined
+        hashes += [xxhash.xxh3_64_intdigest(raw[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
+    return np.array(hashes, np.uint64)
 
 
 class StoredRecords:

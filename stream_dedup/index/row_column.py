@@ -1,7 +1,7 @@
 """The rows, by document number: what a verdict needs of every signed original, 64 bytes and its sketch.
 
 On disk rows are in chunks (see ``layout``), written in the same batch as their log record; the unfinished last chunk is
-written again with each batch. Rows are also in memory if the image has room for them.
+written again with each write of rows. Rows are also in memory if the image has room for them.
 """
 
 from __future__ import annotations
@@ -44,13 +44,18 @@ class RowColumn:
         """Bytes of the rows in memory."""
         return 0 if self.held is None else self.held.bytes
 
+    @property
+    def numbers_left(self) -> int:
+        """Number of document numbers that no row has."""
+        return MAX_DOC_NUMBERS - self.after
+
     def write_rows(self, writes: WriteBatch, rows: RowArray) -> None:
         """Add the next rows to a batch of writes; call ``rows_written`` once it is written.
 
         Raises:
             RefusedError: there are no more document numbers.
         """
-        if self.after + len(rows) > MAX_DOC_NUMBERS:
+        if len(rows) > self.numbers_left:
             msg = (
                 f"the index {self._store.name} has numbered {self.after} articles, and numbers at most "
                 f"{MAX_DOC_NUMBERS}. Where match.window has trimmed the log, rebuild it: stream-dedup index rebuild "

@@ -77,6 +77,10 @@ class Coverage:
         """Every partition with the last of its offsets that is covered or forgotten."""
         return {where: SourceOffset(before - 1) for where, before in self.forgotten.items()} | self.last
 
+    def end_of(self, where: SourceKey) -> SourceOffset:
+        """Return the source offset of a partition from which on none is covered or forgotten."""
+        return SourceOffset(max(self.last.get(where, _NO_OFFSET) + 1, self.forgotten.get(where, 0)))
+
     def overlapping(self, where: SourceKey, first: SourceOffset, last: SourceOffset) -> list[Segment]:
         """Return the ranges that have an offset from ``first`` to ``last``, in order."""
         if first > self.last.get(where, _NO_OFFSET):
@@ -90,7 +94,7 @@ class Coverage:
 
     def uncovered(self, batch: Batch) -> Uncovered:
         """Return the part of a new batch that no earlier batch covers."""
-        where, last = (batch.topic_id, batch.partition), batch.offset(-1)
+        where, last = batch.source, batch.offset(-1)
         forgotten = self.forgotten.get(where, SourceOffset(0))
         first = max(batch.offset(0), forgotten)
         late = first > batch.offset(0)
@@ -124,7 +128,7 @@ class Coverage:
     def add_ranges(self, batch: Batch, ranges: list[SourceRange]) -> None:
         """Count ranges of a batch that were written."""
         if ranges:
-            where = (batch.topic_id, batch.partition)
+            where = batch.source
             self.last[where] = max(self.last.get(where, _NO_OFFSET), ranges[-1][1])
 
     def listed_by(self, trim: Trim) -> dict[SourceKey, SourceOffset]:

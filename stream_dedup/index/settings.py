@@ -43,6 +43,10 @@ FLUSH_RECORD_ENTRIES = 32
 """Entries that a log record counts for at least: a slow stream has few in each, and a record of one entry takes
 0.3 ms to apply again, as much as some 100 entries of a large one."""
 
+JOINT_ENTRIES = 4_096
+"""Most entries of log batches that share a write: half a MB of log. From some hundred entries on the write is a small
+part of the cost."""
+
 YOUNG_ENTRIES = 4_096
 """Newest entries, sorted anew when they are looked up; merged into the others in memory when there are more (2 ms)."""
 
@@ -50,7 +54,7 @@ RECENT_ENTRIES = 256
 """Newest of these that are sorted apart from the others: so a small batch has few to sort."""
 
 ROW_CHUNK = 64
-"""Rows of one stored chunk: 4 KiB; an unfinished one is written again with each batch."""
+"""Rows of one stored chunk: 4 KiB; an unfinished one is written again with each write of rows."""
 
 IMAGE_CHUNK_BITS = 16
 """Rows of one array in memory, as a power of two: 4 MiB without sketches."""

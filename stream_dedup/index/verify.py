@@ -19,7 +19,7 @@ from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.layout import RowArray
 from stream_dedup.index.posting_lists import Run
-from stream_dedup.index.records import StoredRecord, StoredRecords
+from stream_dedup.index.records import StoredRecord, StoredRecords, table_rows
 from stream_dedup.index.runs import blocks_in
 from stream_dedup.index.segments import Coverage, SourceKey
 from stream_dedup.index.tables import Tables, keys_of
@@ -55,7 +55,7 @@ def _steps(applied: Applied) -> Iterator[tuple[int, list[str]]]:
     expected = _Sums(tables)
     articles, doc_number = 0, state.first_doc_number
     for row in rows.scan(state.low_watermark):
-        numbered = row.table_rows()
+        numbered = table_rows([row])
         yield row.offset - state.low_watermark, list(_check_rows(row, numbered, doc_number, tables))
         expected.add_rows(numbered, doc_number)
         articles += row.head.original_count

@@ -33,8 +33,8 @@ class Append(Protocol):
 class FingerprintLog(Protocol):
     """The log topic of one group: one partition, one total order, append time set by the broker.
 
-    Three threads use it: one reads (``poll``, ``seek``, ``bounds``, ``high_water``), one appends (``append``,
-    ``renew``), one cuts (``cut``); they may be different ones.
+    Three threads use it: one reads (``poll``, ``pause``, ``seek``, ``bounds``, ``high_water``), one appends
+    (``append``, ``renew``), one cuts (``cut``); they may be different ones.
     """
 
     def bounds(self) -> tuple[LogOffset, LogOffset]:
@@ -58,6 +58,9 @@ class FingerprintLog(Protocol):
             RefusedByBrokerError: this client may not read the log.
             StreamDedupError: a record cannot be decoded, or its time was not set by the broker.
         """
+
+    def pause(self) -> None:
+        """Fetch nothing until the next ``poll``, which goes on at the same position. Does not block."""
 
     def position(self) -> LogOffset:
         """Return the offset of the next record that ``poll`` looks for; it moves over gaps, too."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
@@ -18,10 +19,12 @@ log = logging.getLogger(__name__)
 _KINDS = {Batch: "batch", Rules: "rules", Trim: "trim", Withdrawal: "withdrawal"}
 
 
-def note_applied(records: Iterable[LogRecord], in_force: Rules | None, metrics: Metrics) -> None:
+def note_applied(records: Sequence[LogRecord], in_force: Rules | None, metrics: Metrics) -> None:
     """Count consecutive log records, and log each change of rules; ``in_force`` are the rules before them."""
+    counts = Counter(_KINDS[type(record.payload)] for record in records)
+    for kind, count in counts.items():
+        metrics.log_records.labels(kind).inc(count)
     for record in records:
-        metrics.log_records.labels(_KINDS[type(record.payload)]).inc()
         if isinstance(record.payload, Rules) and record.payload.takes_force_after(in_force):
             _log_change(record, in_force, record.payload)
             in_force = record.payload

@@ -4,8 +4,8 @@ The engine therefore never waits for the broker: it is woken by new records, by 
 look-ups. The queue is bounded: while it is full, the thread waits.
 
 A worker that has no batch in flight only follows the others: no verdict waits for what it reads. Then the thread pauses
-after each poll that has read the log to its end, so that the next one returns many records: a poll costs as much as
-applying some dozens of articles. A batch of its own ends the pause at once.
+after each poll that has read the log to its end, and the client with it, so that the next one returns many records: a
+poll costs as much as applying some dozens of articles. A batch of its own ends the pause at once.
 """
 
 from __future__ import annotations
@@ -107,6 +107,8 @@ class LogTail:
 
     def _pause(self, position: int) -> None:
         if position >= self.high_water and not self._is_wanted():
+            with log_errors(self._topic):
+                self._log.pause()
             self._wanted.wait(FOLLOW_PAUSE_S)
         self._wanted.clear()
 

@@ -45,6 +45,27 @@ def test_records_reach_the_log_in_the_order_of_the_calls_and_are_read_in_it(worl
     assert [record.offset for record in found] == offsets == sorted(offsets)
 
 
+def test_reading_goes_on_after_a_pause_with_every_record_once(world: World, group: Group) -> None:
+    """Records appended before, during and between pauses; also before the first poll, and where it is paused twice."""
+    log = group.member().log
+    append_all(log, [1, 2])
+    log.seek(LogOffset(0))
+    log.pause()
+    found = read(world, log, 2)
+    for number in range(3, 24, 2):
+        log.pause()
+        append_all(log, [number])
+        log.pause()
+        found += log.poll(0.0) if number % 4 == 1 else []
+        log.pause()
+        append_all(log, [number + 1])
+        found += read(world, log, number + 1 - len(found))
+    assert revisions(found) == list(range(1, 25))
+    log.pause()
+    log.seek(found[5].offset)
+    assert revisions(read(world, log, 19)) == list(range(6, 25))
+
+
 def test_the_time_of_a_record_is_the_brokers_at_the_append(world: World, group: Group) -> None:
     log = group.member().log
     before = world.time_ms()

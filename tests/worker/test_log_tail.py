@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from queue import Empty, SimpleQueue
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -185,7 +186,7 @@ class Waits:
     """A clock whose events note for how long they are waited for, and do not wait."""
 
     def __init__(self) -> None:
-        self.waited: list[float] = []
+        self.waited: list[float | str] = []
 
     def event(self) -> SimpleNamespace:
         return SimpleNamespace(
@@ -193,8 +194,8 @@ class Waits:
         )
 
 
-def read_on(*, is_wanted: bool, behind: bool) -> list[float]:
-    """Return the waits of a tail that reads two records and is then stopped; 0 where a wait is ended."""
+def read_on(*, is_wanted: bool, behind: bool) -> list[float | str]:
+    """Return the pauses of the log and the waits of a tail that reads two records and is then stopped."""
     clock = Waits()
     tails: list[LogTail] = []
 
@@ -205,7 +206,8 @@ def read_on(*, is_wanted: bool, behind: bool) -> list[float]:
         return []
 
     reads = [polled(0)]
-    log = SimpleNamespace(poll=poll, high_water=lambda: 100 if behind else 2)
+    pause = partial(clock.waited.append, "pause")
+    log = SimpleNamespace(poll=poll, pause=pause, high_water=lambda: 100 if behind else 2)
     tail = LogTail(cast("Any", log), cast("Any", clock), lambda: None, "log", is_wanted=lambda: is_wanted)
     tails.append(tail)
     tail.run()
@@ -214,7 +216,7 @@ def read_on(*, is_wanted: bool, behind: bool) -> list[float]:
 
 def test_the_log_is_read_in_large_parts_while_nothing_waits_for_it() -> None:
     """A worker with a batch in flight, and one that is behind, read on at once."""
-    assert read_on(is_wanted=False, behind=False) == [FOLLOW_PAUSE_S]
+    assert read_on(is_wanted=False, behind=False) == ["pause", FOLLOW_PAUSE_S]
     assert read_on(is_wanted=True, behind=False) == []
     assert read_on(is_wanted=False, behind=True) == []
 

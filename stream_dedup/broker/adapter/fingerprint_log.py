@@ -152,6 +152,9 @@ class KafkaLog:
             for one in polled.get(self._partition, ())
         ]
 
+    def pause(self) -> None:
+        """Nothing is to be done: this client fetches only while it is polled."""
+
     def position(self) -> LogOffset:
         """Return the offset of the next record that ``poll`` looks for."""
         with port_errors():
