@@ -28,7 +28,7 @@ from stream_dedup.core.kernel import (
     several,
     written,
 )
-from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, FRAME_MASK, SKETCH_WORD_VALUES
+from stream_dedup.core.model import BLOCKS_PER_WORD, FRAME_MASK, SKETCH_WORD_VALUES
 from stream_dedup.index.layout import ROW, ROW_BYTES
 from stream_dedup.index.list_kernel import HALF, LISTS_ROOM, WORD, Record, Records, find_lists, narrow, table_of
 from stream_dedup.index.posting_lists import ADDRESSES
@@ -40,6 +40,7 @@ from stream_dedup.index.scan_records import (
     NO_BOUND,
     WAITING,
 )
+from stream_dedup.index.sieve_kernel import LANES, last_of, passing
 
 AHEAD = 8
 """Posting lists whose keys are prefetched before they are compared."""
@@ -71,15 +72,6 @@ def _prefetch(spans: Records, part: int, count: int) -> None:
         for at in range(0, min(size, AHEAD_LINES * LINE), LINE):
             prefetch(keys + at)
         prefetch(keys + min(size, AHEAD_LINES * LINE) - WORD)
-
-
-@inlined
-def _least(keys: int, entries: int, mine: np.uint64, once: np.uint64) -> int:
-    """How many bits of a mask differ at least between a key and those of a part of a list."""
-    least = FINGERPRINT_BITS
-    for entry in range(entries):
-        least = min(least, popcount((load_word(keys + entry * WORD) ^ mine) & once))
-    return least
 
 
 @compiled(
@@ -121,20 +113,23 @@ def collect(  # noqa: PLR0913, PLR0917 - compiled: no records of arrays
             narrow(span, directory, block_bits, article.before)
             keys, doc_numbers, mine = span.keys, span.doc_numbers, key[word]
             once, twice = sure[word, 0], sure[word, 1]
-            left = span.entries - cursor.entry
-            compared = left if _least(keys, left, mine, once) <= sieve else 0  # few parts have an entry that passes
-            for entry in range(compared - 1, -1, -1):
-                differing = load_word(keys + entry * WORD) ^ mine
-                counted = popcount(differing & once)
-                if counted <= sieve and counted + popcount(differing & twice) <= sieve:  # few come to the second half
+            left = end = span.entries - cursor.entry
+            while end:
+                first = max(end - LANES, 0)
+                lanes = passing(keys + first * WORD, end - first, mine, once, twice, sieve)
+                while lanes:
+                    entry = first + last_of(lanes)
                     if waits == most:
                         cursor.candidates += left - 1 - entry
                         cursor.span, cursor.entry = part, span.entries - 1 - entry
                         return waits
                     one = waiting[waits]
-                    one.article, one.rank, one.at = number, popcount(differing), doc_numbers + entry * HALF
+                    one.article, one.at = number, doc_numbers + entry * HALF
+                    one.rank = popcount(load_word(keys + entry * WORD) ^ mine)
                     prefetch(doc_numbers + entry * HALF)
                     waits += 1
+                    lanes ^= np.uint64(1) << np.uint64(entry - first)
+                end = first
             cursor.candidates += left
             cursor.entry = 0
         cursor.span, cursor.entry = 0, 0
