@@ -1,4 +1,4 @@
-"""The sieve over several keys at once, compared with the same for each key."""
+"""Several keys compared at once: the same as key by key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 from numba import int64, uint64
 
 from stream_dedup.core.kernel import compiled
-from stream_dedup.index.sieve_kernel import LANES, last_of, passing
+from stream_dedup.core.model import BLOCK_BITS, BLOCK_WIDTHS, BLOCKS_PER_WORD
+from stream_dedup.core.probes import block_of
+from stream_dedup.index.sieve_kernel import LANES, few_below, last_of, passing
 
 KEY_BYTES = 8
 NOBODY = 0
@@ -20,6 +22,11 @@ NOBODY = 0
 @compiled(uint64, int64, int64, uint64, uint64, uint64, int64)
 def passing_keys(address: int, count: int, mine: np.uint64, once: np.uint64, twice: np.uint64, most: int) -> np.uint64:
     return passing(address, count, mine, once, twice, most)
+
+
+@compiled(int64, int64, int64, int64, int64, int64)
+def keys_below(keys: int, entries: int, block: int, rotation: int, block_bits: int) -> int:
+    return few_below(keys, entries, block, rotation, block_bits)
 
 
 @compiled(int64, uint64)
@@ -68,6 +75,21 @@ def test_reads_no_key_behind_the_last() -> None:
             assert passing_keys(at, count, np.uint64(0), np.uint64(1), np.uint64(0), 0) == (1 << count) - 1
         assert not libc.mprotect(ctypes.c_void_p(end), mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_WRITE)
         del begin
+
+
+@pytest.mark.parametrize("block_bits", BLOCK_WIDTHS)
+@pytest.mark.parametrize("table", range(BLOCKS_PER_WORD))
+def test_counts_lower_blocks(table: int, block_bits: int) -> None:
+    """Of keys sorted by their blocks, which may go round at the end of a key, for each block and its neighbours."""
+    seed = np.random.default_rng(table)
+    for entries in range(LANES + 1):
+        keys = seed.integers(0, 1 << 64, LANES, np.uint64)
+        numbers = block_of(keys, table, block_bits).astype(np.int64)
+        order = np.argsort(numbers[:entries])
+        keys[:entries] = keys[order]
+        for block in {*range(3), *(numbers + 1), *numbers, *(numbers - 1)}:
+            found = keys_below(keys.ctypes.data, entries, block, table * BLOCK_BITS, block_bits)
+            assert found == (numbers[:entries] < block).sum(), (entries, block)
 
 
 @pytest.mark.parametrize("lane", range(64))
