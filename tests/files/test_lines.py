@@ -241,3 +241,10 @@ def test_base64_is_capped() -> None:
 def test_what_a_record_with_a_text_is(line: bytes, has: bool) -> None:
     """A JSON object whose text field is a string."""
     assert has_text(line, InputFormat()) is has
+
+
+@pytest.mark.parametrize("name", [b"dedup", b"\\u0064edup"])
+def test_a_verdict_replaces_an_earlier_one(name: bytes) -> None:
+    """Whether the name of the earlier one is escaped or not."""
+    line = with_verdict(b'{"%b":1,"text":"x"}' % name, Judgement(Verdict.UNIQUE), 0xAB)
+    assert line == b'{"text":"x","dedup":{"verdict":"unique","fingerprint":"00000000000000ab"}}\n'
