@@ -18,10 +18,9 @@ from stream_dedup.core.probes import directed, exact_plan, sure_masks
 from stream_dedup.index.layout import ROW, RowArray, row_type
 from stream_dedup.index.posting_lists import Blocks, PostingLists, Run
 from stream_dedup.index.row_chunks import RowChunks
-from stream_dedup.index.scan import FETCH_ROWS, NOTED_GROUPS, WAITING_ROWS, scan, warm
+from stream_dedup.index.scan import FETCH_ROWS, WAITING_ROWS, scan, warm
 from stream_dedup.index.scan_kernel import LEAST_AT_ONCE
 from stream_dedup.index.scan_records import WAITING
-from stream_dedup.index.sieve_kernel import LANES
 from tests.amount import FULL, examples
 from tests.index.scan_cases import (
     Case,
@@ -202,19 +201,6 @@ def test_candidates_that_cannot_be_among_the_best_any_more_are_counted_too(*, is
     assert numbered(scan(query, lists, world.rows), 1) == [[(0, near + at) for at in range(8)]]
     everything = replace(query, candidates=None)
     assert numbered(scan(everything, lists, world.rows), 1)[0][0] == (0, equal)
-
-
-def test_a_list_with_more_groups_than_are_noted_at_once_is_compared_to_its_end() -> None:
-    """One entry of ``LANES`` passes: the groups that are noted are full before the candidates that wait are."""
-    size = 4 * NOTED_GROUPS * LANES
-    world, _ = flood(size)
-    apart = np.where(np.arange(size) % LANES == 0, np.uint64(0), np.uint64(0xFFFF))
-    world.rows["signature"][:, 0] ^= apart
-    world.keys[:, 0] ^= apart
-    article = np.array([size - LANES])
-    query = ask(world, article, exact_plan(3)[:, :1], directed=False, bucket_limit=10**6)
-    near = scan(query, make_lists(world, 4, size // 2, size - 100), world.rows)
-    assert numbered(near, 1) == [[(0, LANES * at) for at in range(8)]]
 
 
 def test_the_bound_goes_on_in_the_next_posting_list() -> None:

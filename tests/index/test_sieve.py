@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from numba import int64, uint64
 
 from stream_dedup.core.kernel import compiled
 from stream_dedup.core.model import BLOCK_BITS, BLOCK_WIDTHS, BLOCKS_PER_WORD
-from stream_dedup.core.probes import block_of
+from stream_dedup.core.probes import block_of, exact_plan
+from stream_dedup.index.scan import NOTED_GROUPS, scan
 from stream_dedup.index.sieve_kernel import LANES, few_below, last_of, passing
+from tests.index.scan_cases import World, ask, make_lists, make_world, numbered
 
 KEY_BYTES = 8
 NOBODY = 0
@@ -97,3 +100,16 @@ def test_last_lane_is_the_highest_bit(lane: int) -> None:
     """Whatever bits are below it."""
     for below in (0, (1 << lane) - 1, 0x5555_5555_5555_5555 & ((1 << lane) - 1)):
         assert last_lane(np.uint64(1 << lane | below)) == lane
+
+
+def test_a_list_with_more_groups_than_are_noted_at_once_is_compared_to_its_end() -> None:
+    """One entry of ``LANES`` passes: the groups that are noted are full before the candidates that wait are."""
+    size = 4 * NOTED_GROUPS * LANES
+    one = make_world(np.random.default_rng(2), 1, 4, 0)
+    world = World(*(np.repeat(column, size, 0) for column in (one.signatures, one.margins, one.rows, one.keys)))
+    apart = np.where(np.arange(size) % LANES == 0, np.uint64(0), np.uint64(0xFFFF))
+    world.rows["signature"][:, 0] ^= apart
+    world.keys[:, 0] ^= apart
+    query = ask(world, np.array([size - LANES]), exact_plan(3)[:, :1], directed=False, bucket_limit=size)
+    near = scan(replace(query, reach=np.array([3])), make_lists(world, 4, size // 2, size - 100), world.rows)
+    assert numbered(near, 1) == [[(0, LANES * at) for at in range(8)]]
