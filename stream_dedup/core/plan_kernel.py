@@ -112,6 +112,8 @@ def _list_table(bits: I64, table: int, most: int, bound: int, nodes: I64, shorte
     nodes[0] = shorter[0] = table << len(bits) << SIZE_BITS
     count, short = 1, 1
     for bit in range(len(bits)):
+        if shorter[0] + bits[bit] >= beyond:
+            continue  # alone too expensive
         for before in range(short):
             node = shorter[before] + bits[bit]
             kept = whole(node < beyond)  # added: a branch would often be foreseen wrongly

@@ -37,6 +37,7 @@ from stream_dedup.core.reasons import NO_TIME, TOO_LONG
 from stream_dedup.core.text.decode import RawRecord, parse_object
 from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import (
+    LONE_BATCH_LINES,
     MAX_LINE_BYTES,
     STDIN,
     CutLine,
@@ -144,7 +145,9 @@ def filter_files(
         stack.callback(pool.close)
         call = _Call(_Log(index, config, clock), outputs, tally, options, config)
         limit = LOOK_AHEAD * max(1, processes)
-        for lines, columns in _fingerprinted(read_batches(options.inputs, tally.progress), pool, limit, outputs):
+        most_lines = None if processes else LONE_BATCH_LINES
+        batches = read_batches(options.inputs, tally.progress, most_lines=most_lines)
+        for lines, columns in _fingerprinted(batches, pool, limit, outputs):
             call.answer(lines, columns)
             report(tally)
         outputs.finish(written)

@@ -38,13 +38,15 @@ SIMILARITY_DECIMALS = 4
 _PLAIN = b'"dedup"'
 _ESCAPED = b"\\u00"
 """The beginning of an escaped ASCII letter: only a line with one can contain the name of the member escaped."""
+_BACKSLASH = b"\\"
+"""Looked for first: a single byte is found, or not, in a tenth of the time."""
 _JSON_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]')
 _OPEN, _CLOSE, _END_OF_MEMBER = (b"{", b"["), (b"}", b"]"), (b",", b"}")
 
 
 def with_verdict(line: bytes, judgement: Judgement, fingerprint: int) -> bytes:
     """Return the output line of a record with a text."""
-    if _PLAIN in line or _ESCAPED in line:
+    if _PLAIN in line or (_BACKSLASH in line and _ESCAPED in line):
         line = without_member(line)
     if judgement.verdict is Verdict.UNIQUE and judgement.match is None and not judgement.copies:
         return b'%b,"dedup":{"verdict":"unique","fingerprint":"%016x"}}\n' % (line[:-1], fingerprint)

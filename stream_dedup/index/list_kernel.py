@@ -22,6 +22,7 @@ from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD
 from stream_dedup.index.posting_lists import ADDRESSES
 from stream_dedup.index.run_kernel import block_of
 from stream_dedup.index.scan_records import ARTICLE, PART_BLOCK_BITS, PART_RUN_BITS, PART_TABLE_BITS, SPAN
+from stream_dedup.index.sieve_kernel import LANES, few_below
 
 FEW = 16
 """Entries of a part of a list that are compared even where they may be later than the article."""
@@ -42,6 +43,8 @@ Records = NDArray[Any]
 @inlined
 def _below(keys: int, entries: int, block: int, rotation: int, block_bits: int) -> int:
     """How many of some entries, sorted by block, have a lower one."""
+    if entries <= LANES:
+        return few_below(keys, entries, block, rotation, block_bits)
     low, high = 0, entries
     while low < high:
         middle = (low + high) // 2

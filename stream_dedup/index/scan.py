@@ -31,6 +31,7 @@ from stream_dedup.index.scan_records import (
     CURSOR,
     DISTANCE_SHIFT,
     DOC_NUMBER,
+    GROUP,
     NO_BOUND,
     NO_RANK,
     SPAN,
@@ -44,6 +45,9 @@ FETCH_ROWS = 1 << 14
 WAITING_ROWS = 1024
 """Candidates collected at once, and checked at once where their rows are in memory. With a bound they are checked at
 once in any case, so that the bound is known."""
+
+NOTED_GROUPS = 256
+"""Groups of keys with candidates that are noted at once, before any of their document numbers is read: 8 KiB."""
 
 NEVER = -(1 << 62)
 """Log time before every other: nothing has expired."""
@@ -133,7 +137,8 @@ class _Scan:
         self._directed = query.directed
         self._withdrawn = np.ascontiguousarray(query.withdrawn)
         parts = query.plan.shape[1] * lists.runs + 1  # one more: a part that is not kept is overwritten
-        self._room = (np.empty(len(lists.tables), np.int64), np.empty(parts, np.int64), np.empty(parts, SPAN))
+        found = (np.empty(len(lists.tables), np.int64), np.empty(parts, np.int64), np.empty(parts, SPAN))
+        self._room = (found, np.empty(NOTED_GROUPS + 1, GROUP))  # one more for the same reason
         few = isinstance(rows, RowChunks) or query.candidates is not None
         self._waiting = np.empty(WAITING_ROWS if few else FETCH_ROWS, WAITING)
         self._cursor = np.zeros(1, CURSOR)

@@ -26,9 +26,10 @@ from stream_dedup.core.kernel import (
     read,
     record_at,
     several,
+    whole,
     written,
 )
-from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, FRAME_MASK, SKETCH_WORD_VALUES
+from stream_dedup.core.model import BLOCKS_PER_WORD, FRAME_MASK, SKETCH_WORD_VALUES
 from stream_dedup.index.layout import ROW, ROW_BYTES
 from stream_dedup.index.list_kernel import HALF, LISTS_ROOM, WORD, Record, Records, find_lists, narrow, table_of
 from stream_dedup.index.posting_lists import ADDRESSES
@@ -37,9 +38,12 @@ from stream_dedup.index.scan_records import (
     CURSOR,
     DISTANCE_SHIFT,
     DOC_NUMBER,
+    GROUP,
     NO_BOUND,
+    SPAN,
     WAITING,
 )
+from stream_dedup.index.sieve_kernel import LANES, last_of, passing
 
 AHEAD = 8
 """Posting lists whose keys are prefetched before they are compared."""
@@ -56,6 +60,8 @@ _LOWEST_BITS = np.uint64(0x1111_1111_1111_1111)
 """The lowest bit of each value of a sketch."""
 
 _ARTICLE, _WAITING, _CURSOR, _ADDRESSES = map(from_dtype, (ARTICLE, WAITING, CURSOR, ADDRESSES))
+_SPAN, _GROUP = map(from_dtype, (SPAN, GROUP))
+_ROOM = several(LISTS_ROOM, written(_GROUP))
 _ROW = from_dtype(ROW)
 _row_at = record_at(_ROW)
 
@@ -64,22 +70,48 @@ Arrays = tuple[Any, ...]
 
 
 @inlined
-def _prefetch(spans: Records, part: int, count: int) -> None:
+def _prefetch(spans: Records, part: int) -> None:
     """Prefetch the first keys of a part of a list."""
-    if part < count:
+    if part < len(spans):
         keys, size = spans[part].keys, spans[part].entries * WORD
         for at in range(0, min(size, AHEAD_LINES * LINE), LINE):
             prefetch(keys + at)
         prefetch(keys + min(size, AHEAD_LINES * LINE) - WORD)
 
 
-@inlined
-def _least(keys: int, entries: int, mine: np.uint64, once: np.uint64) -> int:
-    """How many bits of a mask differ at least between a key and those of a part of a list."""
-    least = FINGERPRINT_BITS
-    for entry in range(entries):
-        least = min(least, popcount((load_word(keys + entry * WORD) ^ mine) & once))
-    return least
+@compiled(int64, _ARTICLE, written(_SPAN), read(_ADDRESSES, 2), int64, _CURSOR, written(_GROUP))
+def _sieve_keys(
+    article: Record, spans: Records, directory: Records, block_bits: int, cursor: Record, groups: Records
+) -> int:
+    """Compare the keys from the cursor on, until as many groups as there is room for have entries that pass.
+
+    Returns how many they are. Whether a group is kept is no branch: it would wait for the group's keys, and all that
+    comes after it as well.
+    """
+    key, sure, sieve = article.keys, article.sure, article.sieve
+    part, entry, compared, kept = cursor.span, cursor.entry, cursor.candidates, 0
+    for ahead in range(part, part + AHEAD):
+        _prefetch(spans, ahead)
+    while part < len(spans) and kept < len(groups) - 1:
+        _prefetch(spans, part + AHEAD)
+        span, word = spans[part], table_of(spans[part].part) // BLOCKS_PER_WORD
+        narrow(span, directory, block_bits, article.before)
+        keys, entries, mine = span.keys, span.entries, key[word]
+        once, twice = sure[word, 0], sure[word, 1]
+        while entry < entries and kept < len(groups) - 1:
+            end = entries - entry
+            first = max(end - LANES, 0)
+            lanes = passing(keys + first * WORD, end - first, mine, once, twice, sieve)
+            group = groups[kept]
+            group.lanes, group.part, group.entry, group.compared = lanes, part, entry, compared
+            kept += whole(lanes != np.uint64(0))
+            entry += end - first
+            compared += end - first
+        if entry == entries:
+            part += 1
+            entry = 0
+    cursor.span, cursor.entry, cursor.candidates = part, entry, compared
+    return kept
 
 
 @compiled(
@@ -88,7 +120,7 @@ def _least(keys: int, entries: int, mine: np.uint64, once: np.uint64) -> int:
     read(uint32, 2),
     read(_ADDRESSES, 2),
     int64,
-    LISTS_ROOM,
+    _ROOM,
     written(_CURSOR),
     written(_WAITING),
 )
@@ -106,37 +138,32 @@ def collect(  # noqa: PLR0913, PLR0917 - compiled: no records of arrays
     It stops where ``waiting`` is full, or has as many candidates of an article as there is room for, but not for fewer
     than ``LEAST_AT_ONCE``: to go on, the lists are found anew. An article without room is done.
     """
-    waits, cursor, spans = 0, cursors[0], room[2]
+    waits, cursor, (lists, groups) = 0, cursors[0], room
     while cursor.article < len(articles):
         number = cursor.article
         article, lookups = articles[number], plan[min(number, len(plan) - 1)]
-        key, sure, sieve = article.keys, article.sure, article.sieve
-        count = find_lists(article, lookups, directory, block_bits, room) if article.room else 0
-        begin, most = cursor.span, min(waits + max(article.room, LEAST_AT_ONCE), len(waiting))
-        for part in range(begin, begin + AHEAD):
-            _prefetch(spans, part, count)
-        for part in range(begin, count):
-            _prefetch(spans, part + AHEAD, count)
-            span, word = spans[part], table_of(spans[part].part) // BLOCKS_PER_WORD
-            narrow(span, directory, block_bits, article.before)
-            keys, doc_numbers, mine = span.keys, span.doc_numbers, key[word]
-            once, twice = sure[word, 0], sure[word, 1]
-            left = span.entries - cursor.entry
-            compared = left if _least(keys, left, mine, once) <= sieve else 0  # few parts have an entry that passes
-            for entry in range(compared - 1, -1, -1):
-                differing = load_word(keys + entry * WORD) ^ mine
-                counted = popcount(differing & once)
-                if counted <= sieve and counted + popcount(differing & twice) <= sieve:  # few come to the second half
+        key = article.keys
+        count = find_lists(article, lookups, directory, block_bits, lists) if article.room else 0
+        spans, most = lists[2][:count], min(waits + max(article.room, LEAST_AT_ONCE), len(waiting))
+        while cursor.span < count:
+            for at in range(_sieve_keys(article, spans, directory, block_bits, cursor, groups)):
+                group, lanes = groups[at], groups[at].lanes
+                span, mine = spans[group.part], key[table_of(spans[group.part].part) // BLOCKS_PER_WORD]
+                end = span.entries - group.entry
+                first = max(end - LANES, 0)
+                while lanes:
+                    entry = first + last_of(lanes)
                     if waits == most:
-                        cursor.candidates += left - 1 - entry
-                        cursor.span, cursor.entry = part, span.entries - 1 - entry
+                        newer = end - 1 - entry
+                        cursor.span, cursor.entry = group.part, group.entry + newer
+                        cursor.candidates = group.compared + newer
                         return waits
                     one = waiting[waits]
-                    one.article, one.rank, one.at = number, popcount(differing), doc_numbers + entry * HALF
-                    prefetch(doc_numbers + entry * HALF)
+                    one.article, one.at = number, span.doc_numbers + entry * HALF
+                    one.rank = popcount(load_word(span.keys + entry * WORD) ^ mine)
+                    prefetch(span.doc_numbers + entry * HALF)
                     waits += 1
-            cursor.candidates += left
-            cursor.entry = 0
+                    lanes ^= np.uint64(1) << np.uint64(entry - first)
         cursor.span, cursor.entry = 0, 0
         cursor.lists += len(lookups)
         cursor.article += 1
@@ -277,7 +304,7 @@ def check(waiting: Records, articles: Records, withdrawn: I64, directed: bool, s
 
 
 _ASKED = several(written(_ARTICLE), read(uint32, 2), read(_ADDRESSES, 2), int64, read(int64, 2))
-_SCRATCH = several(LISTS_ROOM, written(_CURSOR), written(_WAITING), written(int64), written(int64, 2))
+_SCRATCH = several(_ROOM, written(_CURSOR), written(_WAITING), written(int64), written(int64, 2))
 _HELD = several(read(int64), int64, int64, int64)
 
 
@@ -286,7 +313,7 @@ def scan_held(asked: Arrays, scratch: Arrays, held: Arrays, low_watermark: int, 
     """All steps by turns, where rows are held in memory, until every posting list was compared.
 
     ``asked`` are the articles, plan, directory, bits of a block and withdrawn entries; ``scratch`` the room of
-    the lists, the cursor, ``waiting``, ``seen`` and ``best``; ``held`` what ``locate`` takes of the rows.
+    the lists and groups, the cursor, ``waiting``, ``seen`` and ``best``; ``held`` what ``locate`` takes of the rows.
     """
     articles, plan, directory, block_bits, withdrawn = asked
     room, cursors, waiting, seen, best = scratch

@@ -51,6 +51,9 @@ SPAN = np.dtype([("keys", "<i8"), ("doc_numbers", "<i8"), ("entries", "<i8"), ("
 ``part`` the number of the look-up in the plan, the table, the run, and the block, each in so many bits. Where a bucket
 has several lists, it is the whole bucket until it is compared."""
 PART_TABLE_BITS, PART_RUN_BITS, PART_BLOCK_BITS = 4, 16, 24
+GROUP = np.dtype([("lanes", "<u8"), ("part", "<i8"), ("entry", "<i8"), ("compared", "<i8")], align=True)
+"""Keys of a part of a posting list that were compared at once, some of which pass the sieve: those in ``lanes``, the
+number of the part among the spans, how many newer entries of it were compared before, and how many of all articles."""
 WAITING = np.dtype([("article", "<i8"), ("rank", "<i8"), ("at", "<i8")], align=True)
 """A candidate that passed the sieve. Step 1 leaves the distance of the words in ``rank`` and the address of its number
 in ``at``; step 2 its rank and its document number; then ``at`` is the address of its row."""

@@ -11,6 +11,7 @@ import pytest
 
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.load import load_config
+from stream_dedup.files.inputs import LINE_BATCH_LINES, LONE_BATCH_LINES
 from stream_dedup.index import LogIndex
 from tests.files.filtering import EDITED, OTHER, STORY, Filter, PipedFilter, record, write
 
@@ -23,6 +24,16 @@ def test_a_kept_index_knows_earlier_calls(tmp_path: Path, call: Filter) -> None:
     assert call.verdicts("--index", index, source) == ["unique", "unique"]
     again = call("--index", index, source)
     assert [out["dedup"]["match"]["id"] for out in again] == ["a", "b"]
+
+
+def test_one_process_alone_logs_more_lines_at_once(tmp_path: Path, call: Filter) -> None:
+    """The rules are the first log record, and each batch of lines is one."""
+    lines = [record(number, f"{number} {number}") for number in range(LONE_BATCH_LINES + 1)]
+    for processes, batches in ((0, 2), (1, -(-len(lines) // LINE_BATCH_LINES))):
+        index = tmp_path / f"index-{processes}"
+        call("--processes", processes, "--index", index, write(tmp_path / "a", *lines))
+        with LogIndex.read(index, scheme=None) as kept:
+            assert kept.next_offset == 1 + batches
 
 
 def test_without_an_index_nothing_is_kept(tmp_path: Path, call: Filter) -> None:

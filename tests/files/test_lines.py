@@ -85,6 +85,14 @@ def test_batches_are_bounded_and_numbered(tmp_path: Path) -> None:
     ]
 
 
+def test_batches_may_have_more_lines(tmp_path: Path) -> None:
+    """The caller says how many lines a batch has at most."""
+    path = tmp_path / "a"
+    path.write_bytes(b"x\n" * (LINE_BATCH_LINES + 3))
+    batches = read_batches([str(path)], Progress(), most_lines=LINE_BATCH_LINES + 2)
+    assert [len(batch.lines) for batch in batches if batch is not None] == [LINE_BATCH_LINES + 2, 1]
+
+
 def test_a_batch_has_lines_of_one_input(tmp_path: Path) -> None:
     """Two inputs are two sources, in order, each counted from its first line."""
     (tmp_path / "a").write_bytes(b"1\n2\n")
@@ -233,3 +241,10 @@ def test_base64_is_capped() -> None:
 def test_what_a_record_with_a_text_is(line: bytes, has: bool) -> None:
     """A JSON object whose text field is a string."""
     assert has_text(line, InputFormat()) is has
+
+
+@pytest.mark.parametrize("name", [b"dedup", b"\\u0064edup"])
+def test_a_verdict_replaces_an_earlier_one(name: bytes) -> None:
+    """Whether the name of the earlier one is escaped or not."""
+    line = with_verdict(b'{"%b":1,"text":"x"}' % name, Judgement(Verdict.UNIQUE), 0xAB)
+    assert line == b'{"text":"x","dedup":{"verdict":"unique","fingerprint":"00000000000000ab"}}\n'
