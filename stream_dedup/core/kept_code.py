@@ -51,11 +51,14 @@ class KeptCode(FunctionCache):
         self._file = function.__code__.co_filename
         self.turn = ExitStack()
         """Holds off other processes while this one compiles the function; closed when the code is kept."""
+        self._has_turn = False
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401
         """Return the compiled function if its code is kept, else None: it is this process's turn to compile it."""
         found, store = self._loaded(sig, target_context), table_store()
-        if found is None and store is not None:
+        # Once: a function that cannot be compiled is tried again, and would wait for itself.
+        if found is None and store is not None and not self._has_turn:
+            self._has_turn = True
             self.turn.enter_context(store.alone(self._file))
             found = self._loaded(sig, target_context)
         return found
