@@ -179,7 +179,7 @@ class FingerprintPool:
             complete(tasks[0].future, partial(self._columns, make, tasks[0].records))
             return
         of_all: Future[Columns] = Future()
-        complete(of_all, partial(self._columns, make, [record for task in tasks for record in task.records]))
+        complete(of_all, lambda: self._columns(make, [record for task in tasks for record in task.records]))
         end = 0
         for task in tasks:
             begin, end = end, end + len(task.records)

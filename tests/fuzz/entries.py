@@ -59,6 +59,7 @@ OTHER_WAYS: dict[str, FingerprintSettings] = {
     ),
     "comments, other grams": replace(_COMMENT, form=True, seed=2**32 - 1, short=_TF),
     "heaviest words": _CLASSIC.with_features(top_k=5),
+    "words with the weights of grams": _CLASSIC.with_features(kind="chars"),
     "words of HTML": replace(_WORDS, markup="html"),
     "words of the profile simhash, steps against spam": _CLASSIC.with_normalisation(
         unspace=True, lookalikes=True, repeats=True, emails="drop", numbers="drop"

@@ -30,6 +30,7 @@ FIELDS = replace(LONG, fields=(("title", 3), ("body", 1)), key_sentences=2)
 OTHERS = (
     CLASSIC,
     CLASSIC.with_features(top_k=3),
+    CLASSIC.with_features(kind="chars"),
     replace(CLASSIC, long=LONG.long),
     LONG.with_normalisation(numbers="token", emails="drop", unspace=True, lookalikes=True, repeats=True),
     LONG.with_normalisation(numbers="drop"),
