@@ -151,9 +151,10 @@ def test_tasks_of_a_held_lane_are_in_no_share() -> None:
     for task in (*slow, *quick):
         queue.put(task)
     queue.hold("a")
-    assert [queue.take() for _ in range(3)] == [quick[:2], quick[2:3], quick[3:]]
+    assert queue.take() == quick[:2]
+    assert queue.take() == quick[2:3]
     queue.release("a")
-    assert queue.take() == slow[:2]
+    assert queue.take() == slow[:3]
 
 
 @pytest.mark.parametrize(
