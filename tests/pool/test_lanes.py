@@ -144,6 +144,19 @@ def test_a_late_process_takes_its_share_of_a_lane() -> None:
     assert [queue.take() for _ in range(3)] == [[tasks[3]], [tasks[6]], [tasks[0]]]
 
 
+def test_tasks_of_a_held_lane_are_in_no_share() -> None:
+    """Else one process took all that is left, and the others had nothing to do while the lane is held."""
+    queue = TaskQueue(2)
+    slow, quick = ([Task(RECORDS, Future(), lane) for _ in range(4)] for lane in ("a", "b"))
+    for task in (*slow, *quick):
+        queue.put(task)
+    queue.hold("a")
+    assert queue.take() == quick[:2]
+    assert queue.take() == quick[2:3]
+    queue.release("a")
+    assert queue.take() == slow[:3]
+
+
 @pytest.mark.parametrize(
     ("first", "second", "together"),
     [
