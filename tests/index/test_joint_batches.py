@@ -107,7 +107,7 @@ def test_a_call_that_ends_beside_any_write_leaves_the_index_of_a_prefix(
             assert stored_in(index) == expected[records[-1].offset + 1]
             assert index.verify() == []
     assert positions == sorted(positions)
-    assert len(set(positions)) > 2  # several writes, whatever the log
+    assert len(set(positions)) > 1
 
 
 def _end_at(patch: pytest.MonkeyPatch, writes: int, *, written: bool) -> None:
