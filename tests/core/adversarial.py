@@ -84,7 +84,9 @@ _WORDS = (
 
 TEXTS: dict[str, Family] = {
     **{repr(piece): repeated(piece) for piece in (*_CHARACTERS, *_ADDRESSES, *_MARKUP, *_SPAM, *_UNICODE, *_WORDS)},
-    # A text with half a surrogate is left to the definition.
+    # A text with such a character is converted beside the compiled steps; one with half a surrogate is left to the
+    # definition.
+    **{f"\u9ad4 {piece!r}": repeated(piece, before="\u9ad4") for piece in (*_CHARACTERS, *_ADDRESSES, *_MARKUP)},
     **{f"half, {piece!r}": repeated(piece, before="\ud83d") for piece in (*_CHARACTERS, *_ADDRESSES, *_MARKUP)},
     "an address that never ends": repeated("a", before="a@"),
     "a host that never ends": repeated("a.", before="www."),

@@ -29,6 +29,8 @@ SAMPLE = {"every step", "HTML", "records"}
 """The ways of a run that is not full."""
 FOUND = {
     "'/'",
+    "\u9ad4 '/'",
+    "\u9ad4 '_.cn/'",
     "half, '/'",
     "half, '_.cn/'",
     "'_.cn/'",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from stream_dedup.audit.reference import plain_log
-from stream_dedup.core.entry import Basis, Forgotten, LogRecord, Trim
+from stream_dedup.core.entry import Basis, Batch, Forgotten, LogRecord, Trim
 from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.errors import RefusedError
 from stream_dedup.index import IndexSettings, LogIndex, joint_batches, row_column
@@ -107,7 +107,10 @@ def test_a_call_that_ends_beside_any_write_leaves_the_index_of_a_prefix(
             assert stored_in(index) == expected[records[-1].offset + 1]
             assert index.verify() == []
     assert positions == sorted(positions)
-    assert len(set(positions)) > 1
+    # A record that is no batch has a write of its own; a log of few such records may have few writes in all.
+    alone = {record.offset + 1 for record in records if not isinstance(record.payload, Batch)}
+    assert alone <= set(positions)
+    assert len(set(positions)) > min(5, len(alone))
 
 
 def _end_at(patch: pytest.MonkeyPatch, writes: int, *, written: bool) -> None:
