@@ -51,7 +51,7 @@ class Kind:
     LETTER = 2
     """Part of a word."""
     MARK = 4
-    """A mark, or a character beyond the tables: the regular expression finds the units."""
+    """A mark, with which a word goes on; or a character beyond the tables."""
     FIXED = 8
     """Repetitions are not shortened: digits, white space, _."""
     APART = 16

@@ -5,8 +5,8 @@ All texts of a batch are one array of code points, and each text is a span of it
 1. The steps before NFKC are taken by ``cleaning``.
 2. A text of plain characters (``points``) is normalised by ``short_kernel``; others are normalised by the definition.
 3. A text that may have a trick of spam goes through the steps that undo tricks.
-4. ``short_kernel`` finds the units, except in texts with marks or with few letters among symbols: the definition finds
-   theirs.
+4. ``short_kernel`` finds the units, except in texts with rare ideographs or with few letters among symbols: the
+   definition finds theirs.
 5. ``grams_kernel`` counts, weighs and hashes the grams, and adds them up.
 
 What the definition makes of a text is put behind the code points of the others, and the text is a span of these then.

@@ -31,7 +31,7 @@ VISIBLE, LETTERS_FIRST, LETTERS, ALL = range(4)
 """Which characters of a text are copied: all but spaces, its letters with the ideographs first, its letters, or all."""
 
 _CLOSER = Raw.CLOSER
-_LETTER, _SINGLE, _MARK = Kind.LETTER, Kind.SINGLE, Kind.MARK
+_LETTER, _SINGLE, _IN_WORD = Kind.LETTER, Kind.SINGLE, Kind.LETTER | Kind.MARK
 _OF_WORDS, _DIGITS, _GRAMMAR = Kind.WORD, Kind.DECIMAL, Kind.GRAMMAR
 _FIRST_HAN, _LAST_HAN = ord(HAN_FIRST), ord(HAN_LAST)
 _BLANK = ord(" ")
@@ -96,29 +96,30 @@ def _end_word(points: U32, word: Any, starts: I32, sizes: I32, units: int, token
 def find_units(points: U32, texts: I64, kinds: U16, found: Any) -> int:  # noqa: ANN401
     """Find the units of each text; return how many there are.
 
-    A text with marks, or with so many symbols that these may count, is left, without units.
+    A word goes on with marks. A text with a character beyond the table, or with so many symbols that these may count,
+    is left, without units.
     """
     starts, sizes, spans, letters, left = found
-    units = 0
+    units, last = 0, len(kinds) - 1
     for text in range(len(texts)):
-        begin, known, visible, tokens, seen, run = units, 0, 0, 0, 0, whole(-1)
+        begin, known, visible, tokens, beyond, run = units, 0, 0, 0, False, whole(-1)
         for index in range(np.uint64(texts[text, 0]), np.uint64(texts[text, 1])):
             at, point = whole(index), whole(points[index])
-            kind = _kind_of(point, kinds)
+            kind = whole(kinds[np.uint64(min(point, last))])
             visible += point != _BLANK
-            seen |= kind
-            if run >= 0 and not kind & _LETTER:
+            beyond |= point >= last
+            if run >= 0 and not kind & _IN_WORD:
                 units, tokens = _end_word(points, (run, at), starts, sizes, units, tokens)
                 run = -1
             elif run < 0 and kind & _LETTER:
                 run = at
-            known += kind & (_LETTER | _SINGLE) != 0
+            known += whole(run >= 0) | whole(kind & _SINGLE != 0)
             # Where this is no unit, the next one takes its place.
             starts[np.uint64(units)], sizes[np.uint64(units)] = at, 0
-            units += whole(kind & _SINGLE != 0)
+            units += whole(kind & _SINGLE != 0) & whole(run < 0)
         if run >= 0:
             units, tokens = _end_word(points, (run, texts[text, 1]), starts, sizes, units, tokens)
-        left[text] = seen & _MARK != 0 or known * SYMBOLS < visible
+        left[text] = beyond or known * SYMBOLS < visible
         if left[text]:
             units = begin
         letters[text] = known - tokens
@@ -202,12 +203,16 @@ def letters_of(points: U32, texts: I64, which: U8, kinds: U16, found: Any) -> in
             for at in range(np.uint64(begin), np.uint64(end)):
                 letters[np.uint64(size)] = points[at]
                 size += whole(is_han(whole(points[at])))
+        in_word = whole(False)  # noqa: FBT003 - a number, as kinds are
         for at in range(np.uint64(begin), np.uint64(end)):
             point = whole(points[at])
             letters[np.uint64(size)] = point
-            wanted = which[text] == ALL or (which[text] == VISIBLE and point != _BLANK)
-            if which[text] == LETTERS or (which[text] == LETTERS_FIRST and not is_han(point)):
-                wanted = _kind_of(point, kinds) & (_LETTER | _SINGLE) != 0
+            wanted = whole(which[text] == ALL or (which[text] == VISIBLE and point != _BLANK))
+            if which[text] == LETTERS or which[text] == LETTERS_FIRST:
+                kind = _kind_of(point, kinds)
+                in_word = whole(kind & _LETTER != 0) | (in_word & whole(kind & _IN_WORD != 0))
+                wanted = in_word | whole(kind & _SINGLE != 0)
+                wanted &= whole(which[text] == LETTERS or not is_han(point))
             size += wanted
         sizes[text] = size - start
     return size

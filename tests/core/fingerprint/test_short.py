@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -127,6 +128,15 @@ def test_a_batch_gives_the_entries_of_the_definition_under_other_settings(
 ) -> None:
     """The same holds with steps that no profile has, and where text may be long."""
     assert_same(settings, [text[:25] for text in texts])
+
+
+@pytest.mark.parametrize("settings", [COMMENT, replace(COMMENT, sketch_text="letters", exact="letters", exact_size=4)])
+def test_words_go_on_with_marks(settings: FingerprintSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every order of letters, marks (Thai ones, too), ideographs, signs and spaces, alone and in a text."""
+    orders = list(map("".join, product("q\u0301\u0e01\u0e31好; ", repeat=4)))
+    assert_same_counts(settings, orders)
+    monkeypatch.setattr(module, "units_that_count", None)
+    assert_same_counts(settings, [f"我们都在讨论{order}新闻内容" for order in orders])
 
 
 def test_every_beginning_of_an_address_is_seen() -> None:
