@@ -10,14 +10,15 @@ import pytest
 
 from stream_dedup.dev.broker import BrokerSettings, DevBroker
 from stream_dedup.dev.broker.settings import SMALL_HEAP_MIB
-from stream_dedup.ports import ArticleSource, Partition, PortError, SourceChangedError
+from stream_dedup.ports import ArticleSource, Partition, PortError, SourceChangedError, SourceRecord
 from tests.conftest import found_broker
 from tests.contract.kafka_world import CLIENTS, KafkaWorld
 from tests.contract.members import join, read, start_at, values
 from tests.contract.world import World
 
-GROUP = "group"
-AT = Partition("articles", 0)
+
+def partition_of(client: str) -> Partition:
+    return Partition(f"articles-{client}", 0)
 
 
 @pytest.fixture
@@ -33,11 +34,12 @@ def broker(data: Path) -> Iterator[DevBroker]:
 
 
 def lose_records(broker: DevBroker, data: Path) -> None:
-    """Kill the broker, remove the partition's records, as a disk does, and start it again."""
+    """Kill the broker, remove the records of all articles, as a disk does, and start it again."""
     broker.kill()
-    for path in (data / str(AT)).iterdir():
-        if path.name != "partition.metadata":
-            path.unlink()
+    for client in CLIENTS:
+        for path in (data / str(partition_of(client))).iterdir():
+            if path.name != "partition.metadata":
+                path.unlink()
     broker.start()
 
 
@@ -50,31 +52,42 @@ def outcome(world: World, source: ArticleSource) -> PortError | list[bytes | Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("client", CLIENTS)
-def test_a_source_that_was_truncated_and_filled_again_between_runs_is_noticed(
-    broker: DevBroker, data: Path, client: str
-) -> None:
-    """The committed offset exists again, with other records before it. Without the epoch it would be read from."""
-    with ExitStack() as stack:
-        world = KafkaWorld(broker.bootstrap, stack, client=client)
-        topic_id = world.make_topic(AT.topic)
-        world.make_log(GROUP)
-        world.write(AT, [b"0", b"1", b"2"])
-        first = world.ports(GROUP, f"{GROUP}-first").source
-        join(world, first, [AT])
-        first.begin(AT, start_at(0, topic_id))
-        last = read(world, first, 3)[-1]
-        first.commit_start(AT, start_at(last.offset + 1, topic_id, last.leader_epoch))
+def test_a_source_that_was_truncated_and_filled_again_between_runs_is_noticed(broker: DevBroker, data: Path) -> None:
+    """By each client: the committed offset exists again, with other records before it, and only the epoch shows it."""
+    found = {client: commit_after_three(broker, client) for client in CLIENTS}
     lose_records(broker, data)
+    for client, (topic_id, last) in found.items():
+        notice(broker, client, topic_id, last)
+
+
+def commit_after_three(broker: DevBroker, client: str) -> tuple[bytes, SourceRecord]:
+    """Write three records to the client's topic, read and commit them; return the topic's id and the last one."""
+    at = partition_of(client)
     with ExitStack() as stack:
         world = KafkaWorld(broker.bootstrap, stack, client=client)
-        world.write(AT, [b"other"] * 5)
-        second = world.ports(GROUP, f"{GROUP}-second").source
-        join(world, second, [AT])
-        committed = second.committed(AT)
+        topic_id = world.make_topic(at.topic)
+        world.make_log(client)
+        world.write(at, [b"0", b"1", b"2"])
+        first = world.ports(client, f"{client}-first").source
+        join(world, first, [at])
+        first.begin(at, start_at(0, topic_id))
+        last = read(world, first, 3)[-1]
+        first.commit_start(at, start_at(last.offset + 1, topic_id, last.leader_epoch))
+    return topic_id, last
+
+
+def notice(broker: DevBroker, client: str, topic_id: bytes, last: SourceRecord) -> None:
+    """Fill the topic with others, and read on: it is an error, and from the offset alone it would not be."""
+    at = partition_of(client)
+    with ExitStack() as stack:
+        world = KafkaWorld(broker.bootstrap, stack, client=client)
+        world.write(at, [b"other"] * 5)
+        second = world.ports(client, f"{client}-second").source
+        join(world, second, [at])
+        committed = second.committed(at)
         assert committed == start_at(3, topic_id, last.leader_epoch)
-        second.begin(AT, committed)
+        second.begin(at, committed)
         assert isinstance(outcome(world, second), SourceChangedError)
         second.hold()
-        second.begin(AT, start_at(3, topic_id))
+        second.begin(at, start_at(3, topic_id))
         assert outcome(world, second) == [b"other"] * 2
