@@ -27,8 +27,8 @@ from stream_dedup.core.fingerprint.reader import characters_to_sketch, key_text,
 from stream_dedup.core.fingerprint.sketcher import Letters
 from stream_dedup.core.fingerprint.spans import Spans
 from stream_dedup.core.fingerprint.sums_kernel import sums_of_rows, sums_of_weights
-from stream_dedup.core.fingerprint.vocabulary import NO_IDEOGRAPHS, Vocabulary
-from stream_dedup.core.fingerprint.weights import Sums, ideograph_idf, idf_of, that_count, weigh
+from stream_dedup.core.fingerprint.vocabulary import NO_WORD_IDF, Vocabulary
+from stream_dedup.core.fingerprint.weights import Sums, idf_of, that_count, weigh, word_idf
 from stream_dedup.core.kept_tables import kept_table, only
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text import clean
@@ -66,8 +66,8 @@ class LongFingerprinter:
         self._marked = self._features.words == "marked"
         self._looked_up = not clean.changes_after_nfkc(self._steps) and self._steps.numbers == "keep"
         # The weights of grams are no IDF.
-        ideographs = partial(ideograph_idf, self._features) if self._features.kind == "words" else lambda: NO_IDEOGRAPHS
-        self.vocabulary = Vocabulary(idf_of(self._features), settings.seed, self._stop_words, ideographs)
+        words = partial(word_idf, self._features) if self._features.kind == "words" else lambda: NO_WORD_IDF
+        self.vocabulary = Vocabulary(idf_of(self._features), settings.seed, self._stop_words, words)
         self._cleaner = Cleaner(self._steps)
         self._room = room_for(words_kernel.LONGEST_STRETCH)
 
