@@ -127,19 +127,15 @@ class ShortFingerprinter:
 
     def batches(self, texts: Sequence[str], deferred: list[int]) -> Iterator[list[int]]:
         """Divide the texts into batches of rows; append the rows of texts that are too long to ``deferred``."""
-        rows: list[int] = []
-        size = 0
-        for row, text in enumerate(texts):
-            if len(text) > self._longest:
-                deferred.append(row)
-                continue
-            if rows and size + len(text) > MAX_CHARACTERS:
-                yield rows
-                rows, size = [], 0
-            rows.append(row)
-            size += len(text)
-        if rows:
-            yield rows
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        deferred += np.flatnonzero(lengths > self._longest).tolist()
+        rows = np.flatnonzero(lengths <= self._longest)
+        ends = np.cumsum(lengths[rows])
+        start = size = 0
+        while start < len(rows):
+            stop = max(start + 1, int(np.searchsorted(ends, size + MAX_CHARACTERS, side="right")))
+            yield rows[start:stop].tolist()
+            start, size = stop, int(ends[stop - 1])
 
     def __call__(self, texts: Sequence[str]) -> ShortTexts:
         """Read the texts of a batch."""

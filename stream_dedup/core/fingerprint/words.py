@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -68,6 +69,7 @@ class LongFingerprinter:
         # The weights of grams are no IDF.
         words = partial(word_idf, self._features) if self._features.kind == "words" else lambda: NO_WORD_IDF
         self.vocabulary = Vocabulary(idf_of(self._features), settings.seed, self._stop_words, words)
+        self._has_pieces = bool(settings.key_sentences) or not self._looked_up
         self._cleaner = Cleaner(self._steps)
         self._room = room_for(words_kernel.LONGEST_STRETCH)
 
@@ -87,15 +89,13 @@ class LongFingerprinter:
     @staticmethod
     def batches(texts: Sequence[Sequence[str]]) -> Iterator[slice]:
         """Divide texts, given by their fields, into batches of consecutive ones."""
+        lengths = np.fromiter(map(len, chain.from_iterable(texts)), np.int64)
+        ends = np.cumsum(lengths.reshape(len(texts), -1).sum(axis=1))
         start = size = 0
-        for row, fields in enumerate(texts):
-            own = sum(map(len, fields))
-            if row > start and size + own > BATCH_CHARACTERS:
-                yield slice(start, row)
-                start, size = row, 0
-            size += own
-        if start < len(texts):
-            yield slice(start, len(texts))
+        while start < len(texts):
+            stop = max(start + 1, int(np.searchsorted(ends, size + BATCH_CHARACTERS, side="right")))
+            yield slice(start, stop)
+            start, size = stop, int(ends[stop - 1])
 
     def __call__(self, texts: Sequence[Sequence[str]]) -> LongTexts:
         """Read texts, given by their fields as plain text."""
@@ -105,7 +105,7 @@ class LongFingerprinter:
     def _read(self, texts: Sequence[Sequence[str]]) -> LongTexts:
         """Read one batch."""
         self.vocabulary.make_room()
-        names = [name for fields in texts for name in self._pieces(fields)]
+        names = list(chain.from_iterable(map(self._pieces, texts) if self._has_pieces else texts))
         points, pieces = self._points(names)
         starts, sizes, found = np.empty(len(points), np.int32), np.empty(len(points), np.int32), np.empty_like(pieces)
         cutter = (self._dictionary().arrays, self._room)
