@@ -335,10 +335,10 @@ def _short_fingerprinter(settings: FingerprintSettings) -> ShortFingerprinter | 
 
 def _mixed(long: Sums, short: Sums, shares: I64) -> Sums:
     """Return the sums of texts that have features of both kinds; ``shares``: those of the short text's features."""
-    parts = [(sums, factors(own, sums.squares)) for sums, own in ((long, WHOLE - shares), (short, shares))]
+    of_long, of_short = factors(WHOLE - shares, long.squares), factors(shares, short.squares)
     return Sums(
-        sum(sums.sums * factors[:, np.newaxis] for sums, factors in parts),
-        sum(sums.squares * factors * factors for sums, factors in parts),
+        long.sums * of_long[:, np.newaxis] + short.sums * of_short[:, np.newaxis],
+        long.squares * of_long * of_long + short.squares * of_short * of_short,
     )
 
 

@@ -1,7 +1,7 @@
 """Hashes of new features and IDF of most words, compiled. Importing this file loads the compiler.
 
 ``hashing`` and ``weights`` define both. What is not made here is left to them: features of more than
-``MOST_HASHED_BYTES`` bytes, and the IDF of features that neither begin with an ideograph nor are ASCII.
+``hash_kernel.MOST_HASHED_BYTES`` bytes, and the IDF of features that neither begin with an ideograph nor are ASCII.
 
 The table of IDF takes more memory than the caches have, and each step of a look-up reads another part of it. So words
 go through each step in blocks: what the next step reads is requested for all of them.
@@ -12,15 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import boolean, int32, int64, uint8, uint32, uint64
+from numba import boolean, int32, int64, uint32, uint64
 
 from stream_dedup.core.arrays import I32, I64, U32
-from stream_dedup.core.fingerprint.hash_kernel import (
-    MOST_HASHED_BYTES,
-    hash_of_bytes,
-    low_half_of_bytes,
-    with_character,
-)
+from stream_dedup.core.fingerprint.hash_kernel import hash_of_bytes
+from stream_dedup.core.fingerprint.lookup_kernel import WORDS, first_slot, number_of, packed_bytes
 from stream_dedup.core.kernel import compiled, inlined, prefetch, read, several, whole, written
 from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST
 
@@ -36,35 +32,6 @@ _8 = np.uint64(8)
 
 
 @inlined
-def _is_at(text: Any, begin: int, low: np.uint64, high: np.uint64, size: int) -> bool:  # noqa: ANN401 - an array
-    """Return whether these bytes are in the text there."""
-    for at in range(size):
-        word, byte = (low, at) if at < 8 else (high, at - 8)  # noqa: PLR2004 - bytes of a number
-        if np.uint64(text[begin + at]) != word >> np.uint64(byte) * _8 & _BYTE:
-            return False
-    return True
-
-
-@inlined
-def _slot(table: Any, low: np.uint64, high: np.uint64, size: int) -> int:  # noqa: ANN401 - four arrays
-    """Return the slot of a word (``word_numbers``) from which on it is looked for."""
-    return whole(low_half_of_bytes(low, high, size) & np.uint64(len(table[0]) - 1))
-
-
-@inlined
-def _number(table: Any, slot: int, low: np.uint64, high: np.uint64, size: int) -> int:  # noqa: ANN401
-    """Return the number of a word that is looked for from this slot on, -1 if there is none."""
-    slots, text, ends, numbers = table
-    while slots[slot] != 0:
-        word = whole(slots[slot]) - 1
-        begin = whole(ends[word])
-        if whole(ends[word + 1]) - begin == size and _is_at(text, begin, low, high, size):
-            return whole(numbers[word])
-        slot = slot + 1 & len(slots) - 1
-    return whole(-1)
-
-
-@inlined
 def _are_digits(low: np.uint64, high: np.uint64, size: int) -> bool:
     """Whether all bytes are digits of ASCII."""
     for at in range(size):
@@ -72,16 +39,6 @@ def _are_digits(low: np.uint64, high: np.uint64, size: int) -> bool:
         if not _ZERO <= whole(word >> np.uint64(byte) * _8 & _BYTE) <= _NINE:
             return False
     return True
-
-
-@inlined
-def _packed(points: U32, start: int, size: int) -> tuple[np.uint64, np.uint64, int]:
-    """Return the bytes of a feature, and how many it has; 0 if they are not hashed here."""
-    low, high, done, at = np.uint64(0), np.uint64(0), whole(0), start
-    while at < start + size and done < MOST_HASHED_BYTES:
-        low, high, done = with_character(low, high, done, whole(points[at]))
-        at += 1
-    return low, high, done if at == start + size and done <= MOST_HASHED_BYTES else whole(0)
 
 
 @inlined
@@ -109,19 +66,16 @@ def _idf_of(found: Any, slot: int, size: int, tables: Any, rule: Any) -> int:  #
     (low, high, length), (table, listed, others), (_, alone, unknown, _) = found, tables, rule
     number = whole(NOT_WEIGHED)
     if slot >= 0:
-        number = _number(table, slot, low, high, length)
+        number = number_of(table, slot, low, high, length)
         if number < 0 and length > size:
-            return alone if size == 1 else unknown
+            return whole(alone if size == 1 else unknown)
     if number < 0 and length == size and others.shape[1] > 0:
         digits = _are_digits(low, high, length)
         if not digits:
-            number = _number(listed, _slot(listed, low, high, length), low, high, length)
+            number = number_of(listed, first_slot(listed, low, high, length), low, high, length)
         if number < 0:
             number = whole(others[whole(digits), min(size, others.shape[1] - 1)])
     return number
-
-
-_WORDS = several(read(uint32), read(uint8), read(uint32), read(int64))
 
 
 @compiled(
@@ -129,7 +83,7 @@ _WORDS = several(read(uint32), read(uint8), read(uint32), read(int64))
     read(uint32),
     read(int32),
     read(int32),
-    several(_WORDS, _WORDS, read(int64, 2)),
+    several(WORDS, WORDS, read(int64, 2)),
     several(uint64, int64, int64, boolean),
     several(written(uint64, 2), written(int64)),
 )
@@ -151,13 +105,13 @@ def learn(points: U32, starts: I32, sizes: I32, tables: Any, rule: Any, found: A
         count = min(_BLOCK, len(starts) - begin)
         for at in range(count):
             start, size = whole(starts[begin + at]), whole(sizes[begin + at])
-            low, high, length = _packed(points, start, size)
+            low, high, length = packed_bytes(points, start, size)
             halves[at, 0], halves[at, 1], lengths[at], slots[at] = low, high, length, -1
             if length == 0:
                 continue
             hash_of_bytes(low, high, length, seed, hashes[begin + at])
             if _FIRST <= whole(points[start]) <= _LAST or (in_table and length == size):
-                slots[at] = _slot(table, low, high, length)
+                slots[at] = first_slot(table, low, high, length)
                 prefetch(address + 4 * slots[at])
         _request_words(table, slots, count)
         for at in range(count):
