@@ -139,9 +139,9 @@ class ShortFingerprinter:
             yield rows[start:stop].tolist()
             start, size = stop, int(ends[stop - 1])
 
-    def __call__(self, texts: Sequence[str]) -> ShortTexts:
-        """Read the texts of a batch."""
-        normalised, kept, deferred = self._normalised(texts)
+    def __call__(self, texts: Sequence[str], simplified: dict[str, str] | None = None) -> ShortTexts:
+        """Read the texts of a batch; ``simplified``: see ``Cleaner.most``."""
+        normalised, kept, deferred = self._normalised(texts, simplified)
         every = self._without_tricks(normalised)
         done = every.first(len(texts))
         units, letters, defined = _units_of(done)
@@ -158,12 +158,14 @@ class ShortFingerprinter:
             _forms(normalised, short) if self._settings.form else {},
         )
 
-    def _normalised(self, texts: Sequence[str]) -> tuple[Spans, dict[int, int], list[int]]:
+    def _normalised(
+        self, texts: Sequence[str], known: dict[str, str] | None
+    ) -> tuple[Spans, dict[int, int], list[int]]:
         """Return the texts up to NFKC, and the rows that are deferred.
 
         Of some texts there is one more behind these, with its addresses kept: the dictionary has its row.
         """
-        cleaned, left, addressed, simplified = self._cleaner.most(texts)
+        cleaned, left, addressed, simplified = self._cleaner.most(texts, known)
         if self._settings.has_long:
             # Characters that short text drops count in long text: such a text could be long.
             lengths = np.fromiter(map(len, texts), np.int64, len(texts))

@@ -97,16 +97,17 @@ class LongFingerprinter:
             yield slice(start, stop)
             start, size = stop, int(ends[stop - 1])
 
-    def __call__(self, texts: Sequence[Sequence[str]]) -> LongTexts:
-        """Read texts, given by their fields as plain text."""
-        sizes, featured, sums, letters = zip(*(self._read(texts[batch]) for batch in self.batches(texts)), strict=True)
+    def __call__(self, texts: Sequence[Sequence[str]], simplified: dict[str, str] | None = None) -> LongTexts:
+        """Read texts, given by their fields as plain text; ``simplified``: see ``Cleaner.most``."""
+        read = (self._read(texts[batch], simplified) for batch in self.batches(texts))
+        sizes, featured, sums, letters = zip(*read, strict=True)
         return LongTexts(np.concatenate(sizes), np.concatenate(featured), Sums.joined(sums), Letters.joined(letters))
 
-    def _read(self, texts: Sequence[Sequence[str]]) -> LongTexts:
+    def _read(self, texts: Sequence[Sequence[str]], simplified: dict[str, str] | None) -> LongTexts:
         """Read one batch."""
         self.vocabulary.make_room()
         names = list(chain.from_iterable(map(self._pieces, texts) if self._has_pieces else texts))
-        points, pieces = self._points(names)
+        points, pieces = self._points(names, simplified)
         starts, sizes, found = np.empty(len(points), np.int32), np.empty(len(points), np.int32), np.empty_like(pieces)
         cutter = (self._dictionary().arrays, self._room)
         words = words_kernel.split(points, pieces, self._kinds, cutter, (starts, sizes, found))
@@ -124,11 +125,11 @@ class LongFingerprinter:
             return [*fields, *key]
         return [_text_of(words_in(one, self._settings.long)) for one in (*fields, *key)]
 
-    def _points(self, pieces: list[str]) -> Spans:
+    def _points(self, pieces: list[str], simplified: dict[str, str] | None) -> Spans:
         """Return the normalised code points of all pieces."""
         if not self._looked_up:
             return Spans.of(pieces)
-        cleaned = self._cleaner(pieces)
+        cleaned = self._cleaner(pieces, simplified)
         points, left = np.empty_like(cleaned.points), np.empty(len(pieces), np.bool_)
         words_kernel.look_up(*cleaned, plain_points(marked=self._marked), (points, left))
         closer = np.flatnonzero(left).tolist()
