@@ -179,22 +179,13 @@ def replace_marked(text: U32, other: U32, size: int, traits: U16, steps: Any) ->
 
 
 @inlined
-def _put(cleaned: U32, start: int, size: int, point: int, traits: U16, joins: bool) -> int:  # noqa: FBT001
-    """Add a letter or digit of ASCII to a text, without the sign before it that joins numbers; return its new end."""
-    if joins and size > start + 1 and traits[point] & IS_DIGIT and _is_joint(whole(cleaned[size - 1])):
-        size -= whole(traits[min(whole(cleaned[size - 2]), len(traits) - 1)] & IS_DIGIT != 0)
-    cleaned[size] = point
-    return size + 1
-
-
-@inlined
 def close_up(text: U32, end: int, traits: U16, steps: Any, cleaned: U32, start: int) -> int:  # noqa: ANN401
     """Add a text to others, without its pictures, signs in numbers and needless white space; return the new end.
 
     ``steps``: what stands for a picture, whether numbers are joined, whether ideographs are, and the text's traits.
     """
     (picture, joins, rejoins, seen), last = steps, len(traits) - 1
-    size, before, lone = start, 0, False
+    size, before, lone, last_point = start, 0, False, whole(-1)
     for at in range(np.uint64(end)):
         point = whole(text[at])
         trait = whole(traits[np.uint64(min(point, last))])
@@ -202,16 +193,15 @@ def close_up(text: U32, end: int, traits: U16, steps: Any, cleaned: U32, start: 
             if picture == 0:
                 continue
             point, trait = picture, 0
-        if trait & IS_ALNUM:
-            behind = size > start + 1 and cleaned[size - 1] == _SPACE
-            lone = lone or (behind and traits[min(whole(cleaned[size - 2]), last)] & IS_ALNUM != 0)
-            size = _put(cleaned, start, size, point, traits, joins)
-        else:
-            if rejoins and trait & IS_IDEOGRAPH and before & IS_WHITE:
-                size = _without_white(cleaned, start, size, traits)
-            cleaned[np.uint64(size)] = point
-            size += 1
-        before = trait
+        if trait & IS_ALNUM and size > start + 1:
+            if last_point == _SPACE:
+                lone = lone or traits[min(whole(cleaned[size - 2]), last)] & IS_ALNUM != 0
+            elif joins and trait & IS_DIGIT and _is_joint(last_point):
+                size -= whole(traits[min(whole(cleaned[size - 2]), last)] & IS_DIGIT != 0)
+        elif rejoins and trait & IS_IDEOGRAPH and before & IS_WHITE:
+            size = _without_white(cleaned, start, size, traits)
+        cleaned[np.uint64(size)] = point
+        size, before, last_point = size + 1, trait, point
     # Lone letters are joined beside ideographs only.
     return _without_lone_spaces(cleaned, start, size, traits) if lone and rejoins and seen & IS_IDEOGRAPH else size
 

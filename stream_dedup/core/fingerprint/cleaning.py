@@ -66,13 +66,17 @@ class Cleaner:
         if not self._idle:
             _traits(self._steps)
 
-    def __call__(self, texts: Sequence[str]) -> Spans:
-        """Return the texts after the steps before NFKC."""
-        found = self.most(texts)
+    def __call__(self, texts: Sequence[str], simplified: dict[str, str] | None = None) -> Spans:
+        """Return the texts after the steps before NFKC; ``simplified``: see ``most``."""
+        found = self.most(texts, simplified)
         return found.texts.replaced({row: clean.before_nfkc(texts[row], self._steps) for row in found.left})
 
-    def most(self, texts: Sequence[str]) -> MostCleaned:
-        """Return the same without the texts that only the definition knows."""
+    def most(self, texts: Sequence[str], simplified: dict[str, str] | None = None) -> MostCleaned:
+        """Return the same without the texts that only the definition knows.
+
+        ``simplified``: simplified forms by text. Those that are missing are added, so two cleaners that get the same
+        dictionary convert a text once if their other steps leave the same of it, as they mostly do.
+        """
         if self._idle:
             return MostCleaned(Spans.of(texts), [], [], [])
         points, lengths = points_of(texts)
@@ -81,8 +85,17 @@ class Cleaner:
         size = clean_kernel.take_steps(points, np.cumsum(lengths), _traits(self._steps), self._taken, found)
         left, addressed, traditional = (np.flatnonzero(each).tolist() for each in notes)
         cleaned = Spans(found[0][:size], spans)
-        cleaned = cleaned.replaced({row: simplify(cleaned.text(row)) for row in traditional})
+        known = {} if simplified is None else simplified
+        cleaned = cleaned.replaced({row: _simplified(cleaned.text(row), known) for row in traditional})
         return MostCleaned(cleaned, left, addressed, traditional)
+
+
+def _simplified(text: str, known: dict[str, str]) -> str:
+    """Return the text in simplified characters, from the known ones if it is among them."""
+    found = known.get(text)
+    if found is None:
+        found = known[text] = simplify(text)
+    return found
 
 
 @cache

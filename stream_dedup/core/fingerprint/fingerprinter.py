@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,9 +20,9 @@ from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.fingerprint import simhash
-from stream_dedup.core.fingerprint.form import NO_FORM, Form, form_of, packed
+from stream_dedup.core.fingerprint.form import Form, form_of, packed
 from stream_dedup.core.fingerprint.hashing import feature_hash
-from stream_dedup.core.fingerprint.mixing import WHOLE, factor
+from stream_dedup.core.fingerprint.mixing import WHOLE, factor, factors, shares_of_short
 from stream_dedup.core.fingerprint.reader import Counted, Reader
 from stream_dedup.core.fingerprint.sketcher import Letters, Sketcher
 from stream_dedup.core.fingerprint.weigher import Feature, Weigher
@@ -38,7 +37,7 @@ from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.clean import TOKEN_NAMES
 
 if TYPE_CHECKING:
-    from stream_dedup.core.fingerprint.short import ShortFingerprinter, ShortTexts
+    from stream_dedup.core.fingerprint.short import ShortFingerprinter
     from stream_dedup.core.fingerprint.words import LongFingerprinter, LongTexts
 
 CHUNK_TEXTS = 256
@@ -98,7 +97,7 @@ class Fingerprinter:
     def __init__(self, settings: FingerprintSettings | None = None) -> None:
         """Load nothing yet: tables are loaded by ``warm`` or with the first text."""
         self._settings = settings or FingerprintSettings()
-        self._reader = Reader(self._settings)
+        self._reader, self._any_html = Reader(self._settings), any(self._settings.html)
         self._sketcher = Sketcher(self._settings.sketch, self._settings.seed)
         self._weighers = {
             Status.LONG: Weigher(self._settings.long.features, self._settings.seed),
@@ -196,15 +195,14 @@ class Fingerprinter:
             own = [counted[row] for row in featured]
             long = self._weighers[Status.LONG].sums([one.long for one in own])
             short = self._weighers[Status.SHORT].sums([one.short for one in own])
-            self._fill(made, featured, _mixed(long, short, [one.share for one in own]))
-            self._fill_sketches(
-                made, featured, Letters.of([one.sketched for one in own]), [form_of(one.formed) for one in own]
-            )
+            self._fill(made, featured, _mixed(long, short, np.array([one.share for one in own])))
+            forms = {row: form_of(counted[row].formed) for row in featured} if self._settings.form else {}
+            self._fill_sketches(made, featured, Letters.of([one.sketched for one in own]), forms)
 
     def _read_quickly(self, quick: ShortFingerprinter, texts: Sequence[Text], made: Fingerprints) -> list[int]:
         """Fill in the rows that the batch reader of short text can read; return the deferred rows."""
         deferred: list[int] = []
-        plain = [_fields(text)[0] for text in texts]
+        plain = [text if isinstance(text, str) else text[0] for text in texts]
         for rows in quick.batches(plain, deferred):
             found = quick([plain[row] for row in rows])
             made.statuses[rows] = found.statuses
@@ -213,50 +211,67 @@ class Fingerprinter:
             own = np.array(rows)[short]
             self._fill(made, own, found.sums)
             self._fill_exact(made, {rows[at]: text for at, text in found.exact.items()})
-            self._fill_sketches(made, own, found.letters, _forms_of(found, short))
+            self._fill_sketches(made, own, found.letters, {rows[at]: form for at, form in found.forms.items()})
         return deferred
 
     def _read_long(
         self, long: LongFingerprinter, texts: Sequence[Text], rows: Sequence[int], made: Fingerprints
     ) -> list[int]:
         """Fill in the rows of texts that are long, all or in part; return those that the definition has to read."""
-        fields, every = [self._reader.plain(_fields(texts[row])) for row in rows], np.array(rows)
-        found = long(fields)
+        every = np.array(rows)
+        given = map(texts.__getitem__, rows)
+        fields: list[Sequence[str]] = [(text,) if isinstance(text, str) else text for text in given]
+        simplified: dict[str, str] = {}
+        found = long(list(map(self._reader.plain, fields)) if self._any_html else fields, simplified)
         surely = found.sizes >= self._reader.surely_long
         certain, others = surely & found.featured, every[~surely]
         made.statuses[every[surely]] = Status.FEATURELESS
         made.statuses[every[certain]] = Status.LONG
         self._fill(made, every[certain], found.sums.where(certain))
-        self._fill_sketches(made, every[certain], found.letters.where(certain), [NO_FORM] * int(certain.sum()))
+        self._fill_sketches(made, every[certain], found.letters.where(certain), {})
         if len(others) and self._beside is not None:
-            plain = list(compress((one for one, *_ in fields), ~surely))
-            others = others[self._read_between(self._beside, plain, others, found.where(~surely), made)]
+            plain = [fields[at][0] for at in np.flatnonzero(~surely).tolist()]
+            parts = found.where(~surely), simplified
+            others = others[self._read_between(self._beside, plain, others, parts, made)]
         left: list[int] = others.tolist()
         return left
 
     def _read_between(
-        self, beside: ShortFingerprinter, plain: Sequence[str], rows: Numbers, long: LongTexts, made: Fingerprints
+        self,
+        beside: ShortFingerprinter,
+        plain: Sequence[str],
+        rows: Numbers,
+        parts: tuple[LongTexts, dict[str, str]],
+        made: Fingerprints,
     ) -> list[int]:
-        """Fill in the rows of texts between short and long; return which texts the definition has to read."""
+        """Fill in the rows of texts between short and long; return which texts the definition has to read.
+
+        ``parts``: what they are as long text, and simplified texts (see ``Cleaner.most``).
+        """
+        long, simplified = parts
         left: list[int] = []
-        shares = np.array(list(map(self._reader.share_of, long.sizes.tolist(), long.featured.tolist())))
-        is_long = (shares < WHOLE) & (long.sizes >= (self._settings.article_size or 0))
+        article_size = self._settings.article_size or 0
+        shares = np.where(long.featured, shares_of_short(long.sizes, article_size), WHOLE)
+        is_long = (shares < WHOLE) & (long.sizes >= article_size)
         statuses = np.where(is_long, Status.LONG, Status.SHORT)
         for batch in map(np.array, beside.batches(plain, left)):
-            short = beside([plain[at] for at in batch.tolist()])
+            short = beside([plain[at] for at in batch.tolist()] if len(batch) < len(plain) else plain, simplified)
             is_short = short.statuses == Status.SHORT
             mixed = is_short & (shares[batch] > 0)
             left += batch[~mixed].tolist()
             own = batch[mixed]
             made.statuses[rows[own]] = statuses[own]
             kept = mixed[is_short]
-            sums = _mixed(long.sums.where(own), short.sums.where(kept), shares[own].tolist())
+            sums = _mixed(long.sums.where(own), short.sums.where(kept), shares[own])
             self._fill(made, rows[own], sums)
             letters = short.letters.where(kept) if self._settings.sketch else short.letters
-            self._fill_sketches(made, rows[own], letters, _forms_of(short, np.flatnonzero(mixed)))
+            forms = {int(rows[batch[at]]): form for at, form in short.forms.items() if mixed[at]}
+            self._fill_sketches(made, rows[own], letters, forms)
         return left
 
     def _fill(self, made: Fingerprints, rows: Sequence[int] | Numbers, sums: Sums) -> None:
+        if not len(rows):
+            return
         made.signatures[rows] = simhash.reduce(sums.sums)
         margins = simhash.margins(sums.sums[:, : self._settings.tables * BLOCK_BITS], sums.squares)
         made.margins[rows] = simhash.pack_margins(margins)
@@ -267,15 +282,15 @@ class Fingerprinter:
             made.margins[row] = 0xFF
 
     def _fill_sketches(
-        self, made: Fingerprints, rows: Sequence[int] | Numbers, sketched: Letters, forms: list[Form]
+        self, made: Fingerprints, rows: Sequence[int] | Numbers, sketched: Letters, forms: Mapping[int, Form]
     ) -> None:
-        """Fill in the sketches of these rows, which end with the forms."""
+        """Fill in the sketches of these rows, which end with the forms; ``forms``: by row, of those that have one."""
         size = self._sketcher.size
         if not (size and len(rows)):
             return
         made.sketches[rows, :size] = self._sketcher.of_points(*sketched)
-        if self._settings.form:
-            made.sketches[rows, size:] = packed(forms, self._settings.seed)
+        if forms:
+            made.sketches[list(forms), size:] = packed(forms.values(), self._settings.seed)
 
     def _blank(self, n: int) -> Fingerprints:
         return Fingerprints(
@@ -299,10 +314,9 @@ class Fingerprinter:
         margins = np.full(width, simhash.MAX_MARGIN, np.uint8) if status is Status.EXACT else margins
         signature = simhash.reduce(sums).tobytes()
         named = tuple(replace(one, name=_readable(one.name)) for one in features)
-        made, form = self._blank(1), NO_FORM
+        made, form = self._blank(1), form_of(counted.formed if status in _BY_FEATURES else "")
         if status in _BY_FEATURES:
-            form = form_of(counted.formed)
-            self._fill_sketches(made, [0], Letters.of([counted.sketched]), [form])
+            self._fill_sketches(made, [0], Letters.of([counted.sketched]), {0: form} if self._settings.form else {})
         whole, sketch = sums.astype(np.int64), made.sketches[0].tobytes()
         return Explained(status, _readable(compared), named, whole, signature, margins, sketch, *form)
 
@@ -330,20 +344,12 @@ def _short_fingerprinter(settings: FingerprintSettings) -> ShortFingerprinter | 
     return ShortFingerprinter(settings)
 
 
-def _forms_of(found: ShortTexts, rows: Numbers) -> list[Form]:
-    """Return the forms of these texts."""
-    return [found.forms.get(row, NO_FORM) for row in rows.tolist()]
-
-
-def _mixed(long: Sums, short: Sums, shares: Sequence[int]) -> Sums:
+def _mixed(long: Sums, short: Sums, shares: I64) -> Sums:
     """Return the sums of texts that have features of both kinds; ``shares``: those of the short text's features."""
-    parts = [
-        (sums, np.array([_factor(share, square) for share, square in zip(own, sums.squares.tolist(), strict=True)]))
-        for sums, own in ((long, [WHOLE - share for share in shares]), (short, shares))
-    ]
+    of_long, of_short = factors(WHOLE - shares, long.squares), factors(shares, short.squares)
     return Sums(
-        sum(sums.sums * factors[:, np.newaxis] for sums, factors in parts),
-        sum(sums.squares * factors * factors for sums, factors in parts),
+        long.sums * of_long[:, np.newaxis] + short.sums * of_short[:, np.newaxis],
+        long.squares * of_long * of_long + short.squares * of_short * of_short,
     )
 
 

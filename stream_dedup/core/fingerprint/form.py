@@ -25,13 +25,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
+from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import U8
 from stream_dedup.core.fingerprint.weights import STOP_WORDS, common_words
+from stream_dedup.core.fingerprint.word_numbers import WordNumbers, packed_words
 from stream_dedup.core.model import FORM_BYTES
 from stream_dedup.core.text.clean import TOKENS
 
@@ -92,14 +94,6 @@ def form_from(words: Iterable[str], numbers: str) -> Form:
     return Form(" ".join(frame), numbers) if len(frame) >= LEAST_FRAME else NO_FORM
 
 
-def form_from_text(words: str, numbers: str) -> Form:
-    """Return the same from words with a space behind each, of which those of one character are of ``GRAMMAR``."""
-    # Most Chinese texts have no other words.
-    if not words[1::2].isspace():
-        return form_from(words.split(), numbers)
-    return Form(words[:-1], numbers) if len(words) >= 2 * LEAST_FRAME else NO_FORM
-
-
 def packed(forms: Iterable[Form], seed: int) -> U8:
     """Return a row of ``FORM_BYTES`` for each form: the hash of its frame, then that of its numbers.
 
@@ -116,6 +110,13 @@ def _has_more_letters(normalised: str) -> bool:
 
 def _hash(part: str, seed: int) -> int:
     return (xxhash.xxh3_64_intdigest(part.encode(), seed) & _LOW or 1) if part else 0
+
+
+@cache
+def grammar_arrays() -> tuple[NDArray[Any], ...]:
+    """Return the words of grammar of more than one character, as arrays of ``WordNumbers``."""
+    words = sorted(word for word in _words_of_grammar() if len(word) >= SHORTEST_WORD)
+    return WordNumbers(packed_words(dict.fromkeys(words, 0))).arrays
 
 
 @cache

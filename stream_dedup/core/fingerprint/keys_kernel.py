@@ -16,7 +16,7 @@ from numba import int64, uint32
 
 from stream_dedup.core.arrays import U32
 from stream_dedup.core.fingerprint.hashing import SPREAD
-from stream_dedup.core.kernel import compiled, inlined, prefetch, read, whole
+from stream_dedup.core.kernel import compiled, inlined, read, whole
 
 KEY_POINTS, KEY_BITS = 3, 21
 """Code points in a key that is no hash, and bits of each."""
@@ -24,7 +24,6 @@ KEY_POINTS, KEY_BITS = 3, 21
 _MIX = np.uint64(0xFF51AFD7ED558CCD)
 _HALF = np.uint64(32)
 _SEED_BYTES = 8
-_PAIR_BYTES = 16
 
 
 def random_seed() -> int:
@@ -74,9 +73,3 @@ def slot_of_key(key: int, seed: int, last: int) -> int:
     mixed = (np.uint64(key) ^ np.uint64(seed)) * _MIX
     mixed = (mixed ^ mixed >> _HALF) * SPREAD
     return whole(mixed >> _HALF) & last
-
-
-@inlined
-def request_slot(address: int, key: int, seed: int, last: int) -> None:
-    """Request the slot of a key without waiting, of a table at this address whose slots are two numbers each."""
-    prefetch(address + _PAIR_BYTES * slot_of_key(key, seed, last))

@@ -7,6 +7,8 @@ Importing this file loads the compiler.
 
 from __future__ import annotations
 
+import numpy as np
+
 from stream_dedup.core.arrays import U16, U32
 from stream_dedup.core.kernel import inlined, whole
 from stream_dedup.core.text.clean import (
@@ -50,10 +52,10 @@ def _lower(point: int) -> int:
 @inlined
 def _copied(points: U32, begin: int, end: int, done: U32, size: int) -> int:
     """Copy a part of a text; return the new size of the copy."""
-    for at in range(begin, end):
-        done[size] = points[at]
-        size += 1
-    return size
+    count = max(end - begin, 0)
+    for at in range(np.uint64(count)):
+        done[np.uint64(size) + at] = points[np.uint64(begin) + at]
+    return size + count
 
 
 @inlined
@@ -76,17 +78,17 @@ def _link_end(points: U32, start: int, end: int, traits: U16) -> int:
 @inlined
 def drop_targets(points: U32, end: int, traits: U16, done: U32) -> int:
     """Replace the targets of links by a space; return the size of the result."""
-    size, at = 0, 0
+    size, kept, at = 0, 0, 0
     while at < end:
-        behind = whole(-1)
-        if points[at] == _TARGET and _at(points, at + 1, end) == _OPEN:
-            behind = _link_end(points, at + 2, end, traits)
-        done[size] = points[at]
-        size, at = size + 1, at + 1
+        at += 1
+        if points[np.uint64(at - 1)] != _TARGET or _at(points, at, end) != _OPEN:
+            continue
+        behind = _link_end(points, at + 1, end, traits)
         if behind >= 0:
+            size = _copied(points, kept, at, done, size)
             done[size] = _SPACE
-            size, at = size + 1, behind
-    return size
+            size, kept, at = size + 1, behind, behind
+    return _copied(points, kept, end, done, size)
 
 
 @inlined
@@ -122,7 +124,7 @@ def drop_tags(points: U32, end: int, traits: U16, done: U32) -> int:
     """Replace tags and comments by spaces; return the size of the result."""
     size, kept, at = 0, 0, 0
     while at < end:
-        if points[at] != _LESS:
+        if points[np.uint64(at)] != _LESS:
             at += 1
             continue
         behind = _tag_end(points, at, end, traits)
@@ -169,8 +171,9 @@ def drop_entities(points: U32, end: int, traits: U16, done: U32) -> int:
     """Replace entities by spaces; return the size of the result."""
     size, at = 0, 0
     while at < end:
-        behind = _entity_end(points, at, end, traits) if points[at] == _AND else whole(-1)
-        done[size] = points[at] if behind < 0 else _SPACE
+        point = points[np.uint64(at)]
+        behind = _entity_end(points, at, end, traits) if point == _AND else whole(-1)
+        done[np.uint64(size)] = point if behind < 0 else _SPACE
         size, at = size + 1, at + 1 if behind < 0 else behind
     return size
 
@@ -210,7 +213,7 @@ def replace_schemed(points: U32, end: int, traits: U16, done: U32, token: int) -
     """
     size, kept, at = 0, 0, 0
     while at < end:
-        if points[at] != _SLASH or _at(points, at + 1, end) != _SLASH:
+        if points[np.uint64(at)] != _SLASH or _at(points, at + 1, end) != _SLASH:
             at += 1
             continue
         begin = _scheme_begin(points, at, traits) if at >= kept else at
@@ -306,8 +309,9 @@ def replace_hosts(points: U32, end: int, traits: U16, done: U32, token: int) -> 
     Return the size of the result, and whether there were any.
     """
     size, kept = 0, 0
-    for at in range(end):
-        if points[at] != _DOT or at < kept:
+    for index in range(np.uint64(end)):
+        at = whole(index)
+        if points[index] != _DOT or at < kept:
             continue
         if not (_is_top_domain(points, at + 1, end, traits) or _is_behind_www(points, at, traits)):
             continue

@@ -17,6 +17,10 @@ from __future__ import annotations
 import math
 from functools import cache
 
+import numpy as np
+
+from stream_dedup.core.arrays import I64
+
 WHOLE = 1024
 FACTOR_BITS = 20
 """A weight vector is multiplied by its share times this power of 2, over its length. Sums stay below 2**53."""
@@ -41,9 +45,33 @@ def share_of_short(size: int, article_size: int) -> int:
     return _shares(begin)[size - begin] if size < mixing_end(article_size) else 0
 
 
+def shares_of_short(sizes: I64, article_size: int) -> I64:
+    """Return the same of texts of these sizes."""
+    begin = mixing_begin(article_size)
+    table = _share_table(begin)
+    shares: I64 = table[np.clip(sizes - begin, 0, len(table) - 1)]
+    return shares
+
+
 def factor(share: int, square: int) -> int:
     """Return what weights are multiplied by so that their vector, of this squared length, has this share."""
     return (share << FACTOR_BITS) // math.isqrt(square)
+
+
+def factors(shares: I64, squares: I64) -> I64:
+    """Return the same of several vectors: 1 for a share of ``WHOLE``, 0 for none, whatever the length is then."""
+    wide = np.maximum(squares, 1).astype(np.uint64)
+    roots = np.sqrt(wide.astype(np.float64)).astype(np.uint64)
+    # A square of more than 53 bits was rounded: its root may be 1 too large or too small.
+    roots -= roots * roots > wide
+    roots += (roots + 1) ** 2 <= wide
+    return np.where(shares == WHOLE, 1, (shares << FACTOR_BITS) // roots.astype(np.int64))
+
+
+@cache
+def _share_table(begin: int) -> I64:
+    """Return the share for each size from ``begin`` to the end; the last one is that of all sizes beyond, too."""
+    return np.array([*_shares(begin), 0], np.int64)
 
 
 @cache

@@ -137,13 +137,6 @@ class Reader:
             return list(texts)
         return [markup.text_of(one) if html else one for one, html in zip(texts, self._settings.html, strict=True)]
 
-    def share_of(self, size: int, featured: bool) -> int:  # noqa: FBT001 - as the columns of a batch have it
-        """Return the share of the short text's features in a text of this size, in letters, that has some.
-
-        ``featured``: whether it has features as long text.
-        """
-        return share_of_short(size, self._article_size) if featured else WHOLE
-
     def compared(self, texts: Sequence[str], status: Status) -> str:
         """Return the normalised text; of short text only what counts, separated by spaces."""
         fields = self.plain(texts)

@@ -28,7 +28,7 @@ from stream_dedup.core.arrays import I32, I64, U8, U32
 from stream_dedup.core.fingerprint import grams_kernel, short_kernel, tricks_kernel
 from stream_dedup.core.fingerprint.cleaning import Cleaner
 from stream_dedup.core.fingerprint.features import is_word
-from stream_dedup.core.fingerprint.form import MOST_LETTERS, Form, form_from_text, form_of
+from stream_dedup.core.fingerprint.form import MOST_LETTERS, Form, form_of, grammar_arrays
 from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.fingerprint.keys_kernel import random_seed
 from stream_dedup.core.fingerprint.mixing import mixing_begin
@@ -124,26 +124,24 @@ class ShortFingerprinter:
         if self._settings.sketch_text == "characters":
             self._keeper.warm()
         code_point_tables()
+        if self._settings.form:
+            grammar_arrays()
 
     def batches(self, texts: Sequence[str], deferred: list[int]) -> Iterator[list[int]]:
         """Divide the texts into batches of rows; append the rows of texts that are too long to ``deferred``."""
-        rows: list[int] = []
-        size = 0
-        for row, text in enumerate(texts):
-            if len(text) > self._longest:
-                deferred.append(row)
-                continue
-            if rows and size + len(text) > MAX_CHARACTERS:
-                yield rows
-                rows, size = [], 0
-            rows.append(row)
-            size += len(text)
-        if rows:
-            yield rows
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        deferred += np.flatnonzero(lengths > self._longest).tolist()
+        rows = np.flatnonzero(lengths <= self._longest)
+        ends = np.cumsum(lengths[rows])
+        start = size = 0
+        while start < len(rows):
+            stop = max(start + 1, int(np.searchsorted(ends, size + MAX_CHARACTERS, side="right")))
+            yield rows[start:stop].tolist()
+            start, size = stop, int(ends[stop - 1])
 
-    def __call__(self, texts: Sequence[str]) -> ShortTexts:
-        """Read the texts of a batch."""
-        normalised, kept, deferred = self._normalised(texts)
+    def __call__(self, texts: Sequence[str], simplified: dict[str, str] | None = None) -> ShortTexts:
+        """Read the texts of a batch; ``simplified``: see ``Cleaner.most``."""
+        normalised, kept, deferred = self._normalised(texts, simplified)
         every = self._without_tricks(normalised)
         done = every.first(len(texts))
         units, letters, defined = _units_of(done)
@@ -160,12 +158,14 @@ class ShortFingerprinter:
             _forms(normalised, short) if self._settings.form else {},
         )
 
-    def _normalised(self, texts: Sequence[str]) -> tuple[Spans, dict[int, int], list[int]]:
+    def _normalised(
+        self, texts: Sequence[str], known: dict[str, str] | None
+    ) -> tuple[Spans, dict[int, int], list[int]]:
         """Return the texts up to NFKC, and the rows that are deferred.
 
         Of some texts there is one more behind these, with its addresses kept: the dictionary has its row.
         """
-        cleaned, left, addressed, simplified = self._cleaner.most(texts)
+        cleaned, left, addressed, simplified = self._cleaner.most(texts, known)
         if self._settings.has_long:
             # Characters that short text drops count in long text: such a text could be long.
             lengths = np.fromiter(map(len, texts), np.int64, len(texts))
@@ -315,9 +315,11 @@ def _forms(normalised: Spans, rows: NDArray[np.intp]) -> dict[int, Form]:
     words, digits = np.empty(2 * characters + 1, np.uint32), np.empty(characters + 1, np.uint32)
     spans, left = np.empty((len(rows), 4), np.int64), np.empty(len(rows), np.bool_)
     found = (words, digits, spans, left)
-    short_kernel.find_forms(normalised.points, own, code_point_tables().kinds, MOST_LETTERS, found)
+    kinds, grammar = code_point_tables().kinds, grammar_arrays()
+    size = short_kernel.find_forms(normalised.points, own, kinds, grammar, MOST_LETTERS, found)
     forms = {row: form_of(normalised.text(row)) for row in rows[left].tolist()}
-    for row, (begin, end, first, last) in zip(rows.tolist(), spans.tolist(), strict=True):
-        if begin < end:
-            forms[row] = form_from_text(text_of(words[begin:end]), text_of(digits[first:last]))
+    frames, numbers = text_of(words[:size]), text_of(digits[: spans[-1, 3]] if len(rows) else digits[:0])
+    with_form = np.flatnonzero(spans[:, 0] < spans[:, 1])
+    for row, (begin, end, first, last) in zip(rows[with_form].tolist(), spans[with_form].tolist(), strict=True):
+        forms[row] = Form(frames[begin : end - 1], numbers[first:last])
     return forms

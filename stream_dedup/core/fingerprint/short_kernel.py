@@ -12,7 +12,8 @@ import numpy as np
 from numba import boolean, int32, int64, uint8, uint16, uint32
 
 from stream_dedup.core.arrays import I32, I64, U8, U16, U32
-from stream_dedup.core.fingerprint.form import SHORTEST_WORD
+from stream_dedup.core.fingerprint.form import LEAST_FRAME, SHORTEST_WORD
+from stream_dedup.core.fingerprint.lookup_kernel import WORDS, first_slot, number_of, packed_bytes
 from stream_dedup.core.fingerprint.points import Kind, Raw
 from stream_dedup.core.fingerprint.reader import SYMBOLS
 from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
@@ -145,17 +146,32 @@ def _may_have_form(points: U32, span: Any, kinds: U16, most: int) -> tuple[bool,
     return seen & _DIGITS != 0, beyond
 
 
-@compiled(int64, read(uint32), read(int64, 2), read(uint16), int64, FOUND_FORMS, makes_arrays=False)
-def find_forms(points: U32, texts: I64, kinds: U16, most: int, found: Any) -> int:  # noqa: ANN401
-    """Copy of each text what may be words of grammar, separated by spaces, and its digits; return how many texts.
+@inlined
+def _end_of_word(words: U32, size: int, run: int, grammar: Any, known: int) -> tuple[int, int]:  # noqa: ANN401
+    """Put a space behind the last ``run`` letters if they are a word of grammar, and drop them if not.
 
-    Nothing of a text without digits, with more than ``most`` letters, or with a character beyond the tables, which is
-    left to the definition. ``found`` has room for twice as many words and as many digits as there are characters.
+    Return how many code points and how many words there are then.
+    """
+    if run >= SHORTEST_WORD:
+        low, high, length = packed_bytes(words, size - run, run)
+        if length and number_of(grammar, first_slot(grammar, low, high, length), low, high, length) >= 0:
+            words[size] = _BLANK
+            return size + 1, known + 1
+    return size - run, known
+
+
+@compiled(int64, read(uint32), read(int64, 2), read(uint16), WORDS, int64, FOUND_FORMS, makes_arrays=False)
+def find_forms(points: U32, texts: I64, kinds: U16, grammar: Any, most: int, found: Any) -> int:  # noqa: ANN401
+    """Copy the words of grammar of each text, a space behind each, and its digits; return the size of all words.
+
+    Nothing of a text without digits, with more than ``most`` letters, with fewer than ``LEAST_FRAME`` of these words,
+    or with a character beyond the tables, which is left to the definition. ``grammar``: the arrays of the words of more
+    than one character. ``found`` has room for twice as many words and as many digits as there are characters.
     """
     words, digits, spans, left = found
     size, decimals = 0, 0
     for text in range(len(texts)):
-        start, first, run = size, decimals, 0
+        start, first, run, known = size, decimals, 0, 0
         may_have, left[text] = _may_have_form(points, texts[text], kinds, most)
         end = texts[text, 1] if may_have and not left[text] else texts[text, 0]
         for at in range(texts[text, 0], end):
@@ -167,18 +183,45 @@ def find_forms(points: U32, texts: I64, kinds: U16, most: int, found: Any) -> in
                 words[size] = point
                 size, run = size + 1, run + 1
                 continue
-            if run >= SHORTEST_WORD:
-                words[size] = _BLANK
-                size += 1
-            elif run:
-                size -= run
+            size, known = _end_of_word(words, size, run, grammar, known)
             run = 0
             if kind & _GRAMMAR:
                 words[size], words[size + 1] = point, _BLANK
-                size += 2
-        size -= run if run < SHORTEST_WORD else 0
+                size, known = size + 2, known + 1
+        size, known = _end_of_word(words, size, run, grammar, known)
+        if known < LEAST_FRAME:
+            size, decimals = start, first
         spans[text, 0], spans[text, 1], spans[text, 2], spans[text, 3] = start, size, first, decimals
-    return len(texts)
+    return size
+
+
+@inlined
+def _is_in_word(kind: int, before: int) -> int:
+    """Whether a character of this kind is part of a word, behind one that is, or is not."""
+    return whole(kind & _LETTER != 0) | (before & whole(kind & _IN_WORD != 0))
+
+
+@inlined
+def _copy_letters_first(points: U32, span: Any, kinds: U16, letters: U32, size: int) -> int:  # noqa: ANN401
+    """Copy the letters of a text, its ideographs first; return the new end."""
+    others, in_word = 0, 0
+    for at in range(np.uint64(span[0]), np.uint64(span[1])):
+        point = whole(points[at])
+        kind, han = _kind_of(point, kinds), whole(is_han(point))
+        letters[np.uint64(size)] = point
+        size += han
+        in_word = _is_in_word(kind, in_word)
+        others += (in_word | whole(kind & _SINGLE != 0)) & (1 - han)
+    # Most texts have few others, and many have none.
+    at, in_word = whole(span[0]), 0
+    while others:
+        point = whole(points[np.uint64(at)])
+        kind = _kind_of(point, kinds)
+        in_word = _is_in_word(kind, in_word)
+        wanted = (in_word | whole(kind & _SINGLE != 0)) & whole(not is_han(point))
+        letters[np.uint64(size)] = point
+        size, others, at = size + wanted, others - wanted, at + 1
+    return size
 
 
 @compiled(
@@ -200,19 +243,17 @@ def letters_of(points: U32, texts: I64, which: U8, kinds: U16, found: Any) -> in
     for text in range(len(texts)):
         start, begin, end = size, texts[text, 0], texts[text, 1]
         if which[text] == LETTERS_FIRST:
+            size = _copy_letters_first(points, (begin, end), kinds, letters, size)
+        else:
+            in_word = 0
             for at in range(np.uint64(begin), np.uint64(end)):
-                letters[np.uint64(size)] = points[at]
-                size += whole(is_han(whole(points[at])))
-        in_word = whole(False)  # noqa: FBT003 - a number, as kinds are
-        for at in range(np.uint64(begin), np.uint64(end)):
-            point = whole(points[at])
-            letters[np.uint64(size)] = point
-            wanted = whole(which[text] == ALL or (which[text] == VISIBLE and point != _BLANK))
-            if which[text] == LETTERS or which[text] == LETTERS_FIRST:
-                kind = _kind_of(point, kinds)
-                in_word = whole(kind & _LETTER != 0) | (in_word & whole(kind & _IN_WORD != 0))
-                wanted = in_word | whole(kind & _SINGLE != 0)
-                wanted &= whole(which[text] == LETTERS or not is_han(point))
-            size += wanted
+                point = whole(points[at])
+                letters[np.uint64(size)] = point
+                wanted = whole(which[text] == ALL or (which[text] == VISIBLE and point != _BLANK))
+                if which[text] == LETTERS:
+                    kind = _kind_of(point, kinds)
+                    in_word = _is_in_word(kind, in_word)
+                    wanted = in_word | whole(kind & _SINGLE != 0)
+                size += wanted
         sizes[text] = size - start
     return size

@@ -1,8 +1,8 @@
 """Undoes tricks of spam, compiled, as ``text.spam`` defines it. Importing this file loads the compiler.
 
 Each text is a span of an array of code points of normalised text. Texts with letters or digits that only a table knows
-are left to the definition. Most texts have no trick; a first look, which sees each character and its neighbours, says
-which texts may have one.
+are left to the definition. Most texts have no trick; a first look says which texts may have one. It notes the traits of
+all characters, and then looks at these and their neighbours in loops of vector instructions.
 """
 
 from __future__ import annotations
@@ -205,27 +205,63 @@ def shorten_repeats(points: U32, start: int, end: int, kinds: U16) -> int:
 
 
 @inlined
-def _first_look(points: U32, span: Any, kinds: U16) -> tuple[int, int, int, int]:  # noqa: ANN401
-    """Return all traits of a text's characters, and whether it may have what the steps change.
+def _kinds_of(points: U32, span: Any, kinds: U16, room: U16) -> int:  # noqa: ANN401
+    """Fill in the traits of each character of a text, from index 1 on, with none at both ends; return all traits."""
+    seen, begin, last = 0, np.uint64(span[0]), len(kinds) - 1
+    for at in range(np.uint64(span[1] - span[0])):
+        kind = kinds[np.uint64(min(whole(points[begin + at]), last))]
+        room[np.uint64(1) + at] = kind
+        seen |= whole(kind)
+    room[0], room[span[1] - span[0] + 1] = 0, 0
+    return seen
 
-    That is: whether two single characters behind separators are close to each other, whether a letter of a to z is
-    beside a digit or a sign that may stand for one, and whether a character is there for the third time.
-    """
-    seen, apart, mixed, thrice = 0, 0, 0, 0
-    before, single, last_single, last, last_but_one = 0, 0, whole(-MAX_SEPARATOR - 2), whole(-1), whole(-1)
-    # Without branches: no order of letters and signs can be foreseen.
-    for index in range(np.uint64(span[0]), np.uint64(span[1])):
-        at, point = whole(index), whole(points[index])
-        kind = whole(kinds[np.uint64(min(point, len(kinds) - 1))])
-        seen |= kind
-        single &= whole(kind & _WORD == 0)
-        apart |= single & whole(at - last_single <= MAX_SEPARATOR + 1)
-        last_single = at if single else last_single
-        single = whole(kind & _APART != 0) & whole(before & _SEPARATOR != 0)
-        mixed |= ((before & _LATIN != 0) & (kind & _LEET != 0)) | ((before & _LEET != 0) & (kind & _LATIN != 0))
-        thrice |= whole(point == last) & whole(point == last_but_one) & whole(kind & _FIXED == 0)
-        before, last_but_one, last = kind, last, point
-    return seen, apart | single & whole(span[1] - last_single <= MAX_SEPARATOR + 1), mixed, thrice
+
+@inlined
+def _has_mixed(room: U16, size: int) -> bool:
+    """Whether a letter of a to z is beside a digit or a sign that may stand for one."""
+    found = False
+    for at in range(np.uint64(size)):
+        kind, behind = whole(room[at]), whole(room[at + np.uint64(1)])
+        found |= (kind & _LATIN != 0) & (behind & _LEET != 0)
+        found |= (kind & _LEET != 0) & (behind & _LATIN != 0)
+    return found
+
+
+@inlined
+def _has_thrice(points: U32, span: Any, room: U16) -> bool:  # noqa: ANN401
+    """Whether a character is there for the third time in a row, and is none that may be."""
+    found, begin, number = False, np.uint64(span[0]), np.uint64(max(span[1] - span[0] - 2, 0))
+    for at in range(number):
+        first, second, third = points[begin + at], points[begin + at + np.uint64(1)], points[begin + at + np.uint64(2)]
+        found |= (first == second) & (second == third)
+    if found:
+        for at in range(number):
+            same = points[begin + at] == points[begin + at + np.uint64(1)] == points[begin + at + np.uint64(2)]
+            if same and not room[at + np.uint64(1)] & _FIXED:
+                return True
+    return False
+
+
+@inlined
+def _singles(room: U16, size: int) -> int:
+    """Return the number of single characters with a separator before them."""
+    count = 0
+    for at in range(np.uint64(size)):
+        before, kind, behind = whole(room[at]), whole(room[at + np.uint64(1)]), whole(room[at + np.uint64(2)])
+        count += whole((before & _SEPARATOR != 0) & (kind & _APART != 0) & (behind & _WORD == 0))
+    return count
+
+
+@inlined
+def _has_apart(room: U16, size: int) -> bool:
+    """Whether two single characters behind separators are close to each other."""
+    last = whole(-MAX_SEPARATOR - 2)
+    for at in range(size):
+        if room[at] & _SEPARATOR and room[at + 1] & _APART and not room[at + 2] & _WORD:
+            if at - last <= MAX_SEPARATOR + 1:
+                return True
+            last = at
+    return False
 
 
 @compiled(
@@ -235,7 +271,6 @@ def _first_look(points: U32, span: Any, kinds: U16) -> tuple[int, int, int, int]
     read(uint16),
     several(int64, boolean, boolean, boolean),
     UNDONE,
-    makes_arrays=False,
 )
 def undo_tricks(points: U32, texts: I64, kinds: U16, steps: Any, found: Any) -> int:  # noqa: ANN401
     """Take the steps that follow NFKC; return how many code points the texts have then.
@@ -249,13 +284,18 @@ def undo_tricks(points: U32, texts: I64, kinds: U16, steps: Any, found: Any) -> 
         found: see ``UNDONE``; a text that is left has no code points.
     """
     (left_for, joins, looks, shortens), (done, spans, left) = steps, found
-    size = 0
+    size, longest = 0, 0
     for text in range(len(texts)):
-        start, span = size, (texts[text, 0], texts[text, 1])
-        seen, apart, mixed, thrice = _first_look(points, span, kinds)
+        longest = max(longest, texts[text, 1] - texts[text, 0])
+    room = np.empty(longest + 2, np.uint16)
+    for text in range(len(texts)):
+        start, span, own = size, (texts[text, 0], texts[text, 1]), texts[text, 1] - texts[text, 0]
+        seen = _kinds_of(points, span, kinds, room)
         left[text] = seen & left_for != 0
         # The first of the ``MIN_APART`` characters that are joined may have no separator before it.
-        if (joins and apart) or (looks and mixed) or (shortens and thrice):
+        apart = joins and _singles(room, own) > 1 and _has_apart(room, own)
+        mixed = looks and seen & _LATIN and seen & _LEET and _has_mixed(room, own)
+        if apart or mixed or (shortens and _has_thrice(points, span, room)):
             if not left[text]:
                 size, mixed = unspace(points, span, kinds, joins, done, size)
                 if looks and mixed:

@@ -20,13 +20,12 @@ from stream_dedup.core.fingerprint.hashing import feature_hashes
 from stream_dedup.core.fingerprint.keys_kernel import random_seed
 from stream_dedup.core.fingerprint.learn_kernel import NOT_HASHED, NOT_WEIGHED, learn
 from stream_dedup.core.fingerprint.weigher import MAX_KNOWN_WORDS
-from stream_dedup.core.fingerprint.weights import IdeographIdf
-from stream_dedup.core.fingerprint.word_numbers import WordNumbers, packed_words
+from stream_dedup.core.fingerprint.weights import NO_WORDS, WordIdf
 from stream_dedup.core.fingerprint.words_kernel import ADDED, NAME_POINTS, ROWS
 from stream_dedup.core.model import SIGNATURE_BYTES
 
 _LEAST_SLOTS = 1 << 12
-NO_IDEOGRAPHS = IdeographIdf(WordNumbers(packed_words({})).arrays, NOT_WEIGHED, NOT_WEIGHED, root=False)
+NO_WORD_IDF = WordIdf(NO_WORDS, NOT_WEIGHED, NOT_WEIGHED, root=False)
 """Knows the IDF of no word."""
 
 
@@ -38,7 +37,7 @@ class Vocabulary:
         idf: Callable[[str], int],
         seed: int,
         stop_words: Callable[[], Collection[str]] = tuple,
-        ideographs: Callable[[], IdeographIdf] = lambda: NO_IDEOGRAPHS,
+        words: Callable[[], WordIdf] = lambda: NO_WORD_IDF,
     ) -> None:
         """Start without features.
 
@@ -46,9 +45,10 @@ class Vocabulary:
             idf: returns the IDF of a feature.
             seed: of the hashes.
             stop_words: returns the features that do not count.
-            ideographs: returns the IDF of features that begin with an ideograph, equal to ``idf``, for many at once.
+            words: returns the IDF of features that begin with an ideograph or are ASCII, equal to ``idf``, for many at
+                once.
         """
-        self._idf, self._seed, self._stop_words, self._ideographs = idf, seed, stop_words, ideographs
+        self._idf, self._seed, self._stop_words, self._words = idf, seed, stop_words, words
         self._spread = random_seed()
         self._used = np.zeros(3, np.int64)
         self._learned = 0
@@ -105,9 +105,10 @@ class Vocabulary:
     def _learn(self, start: int, points: U32, starts: I32, sizes: I32) -> None:
         """Add what is known of the features that have the last numbers, spans of code points."""
         end = start + len(starts)
-        hashes, idf, known = self.hashes[start:end], self.idf[start:end], self._ideographs()
-        rule = np.uint64(self._seed), known.alone, known.unknown
-        left = learn(points, starts, sizes, known.table, rule, (hashes.view(np.uint64), idf))
+        hashes, idf, known = self.hashes[start:end], self.idf[start:end], self._words()
+        rule = np.uint64(self._seed), known.alone, known.unknown, known.in_table
+        tables = known.table, known.listed, known.others
+        left = learn(points, starts, sizes, tables, rule, (hashes.view(np.uint64), idf))
         made = idf >= 0
         idf[made] = known.of(idf[made])
         if left:

@@ -47,6 +47,10 @@ from stream_dedup.core.kept_tables import TableArrays, kept_arrays, kept_table, 
 from stream_dedup.core.scheme import Features, common_words_path, content_hash, idf_path
 from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST
 
+Arrays = tuple[NDArray[Any], ...]
+NO_WORDS: Arrays = WordNumbers(packed_words({})).arrays
+"""The arrays of a table without words."""
+
 MAX_COUNT = 65_535
 """Counts above this are taken as this: they are spam of one word, and squares of weights stay within 63 bits."""
 IDF_UNIT = 1024
@@ -129,28 +133,52 @@ def idf_of(features: Features) -> Callable[[str], int]:
     return (lambda word: math.isqrt(plain(word) * IDF_UNIT)) if features.root else plain
 
 
-class IdeographIdf(NamedTuple):
-    """The IDF of words that begin with an ideograph, as ``idf_of`` has it, for many words at once."""
+class WordIdf(NamedTuple):
+    """The IDF of words of ideographs and of ASCII, as ``idf_of`` has it, for many words at once."""
 
-    table: tuple[NDArray[Any], ...]
+    table: Arrays
     """The arrays of ``WordNumbers``."""
     alone: int
-    """That of a character that is not in the table."""
+    """That of an ideograph that is not in the table."""
     unknown: int
-    """That of several characters that are not in the table."""
+    """That of a word that begins with an ideograph and is not in the table."""
     root: bool
+    listed: Arrays = NO_WORDS
+    """The arrays of the words of ASCII with an IDF of their own. Words of digits are not looked up here."""
+    others: I64 = np.empty((2, 0), np.int64)
+    """Of the other words of ASCII that of each size, the last one of all longer ones too: of words, and of digits.
+    Empty where nothing is known of such words."""
+    in_table: bool = False
+    """Whether words of ASCII are looked up in the table first."""
 
     def of(self, plain: I64) -> I64:
-        """Return the IDF of words of which the table, or what takes its place, says these numbers."""
+        """Return the IDF of words of which the tables, or what takes their place, say these numbers."""
         # Exact: the root of a number below 2**50 is rounded to a whole number only where it is one.
         return np.sqrt(plain * float(IDF_UNIT)).astype(np.int64) if self.root else plain
 
 
-def ideograph_idf(features: Features) -> IdeographIdf:
-    """Return the IDF of words of ideographs under these settings; loads the table."""
-    table = idf_table()
-    unknown = HAN_UNKNOWN if features.idf == "languages" else table.median
-    return IdeographIdf(WordNumbers(_idf_arrays()).arrays, table.minimum, unknown, features.root)
+def word_idf(features: Features) -> WordIdf:
+    """Return the IDF of words under these settings; loads the tables."""
+    table, arrays = idf_table(), WordNumbers(_idf_arrays()).arrays
+    if features.idf == "languages":
+        return WordIdf(arrays, table.minimum, HAN_UNKNOWN, features.root, _listed_words(), _by_size())
+    listed = WordNumbers(packed_words(dict.fromkeys(sorted(STOP_WORDS), table.minimum))).arrays
+    others = np.array([[table.minimum, table.minimum, table.median]] * 2, np.int64)
+    return WordIdf(arrays, table.minimum, table.median, features.root, listed, others, in_table=True)
+
+
+@cache
+def _listed_words() -> Arrays:
+    """Return the arrays of the words whose IDF is not that of their length."""
+    given = dict.fromkeys(filter(str.isascii, common_words()), COMMON) | dict.fromkeys(STOP_WORDS, NOISE)
+    return WordNumbers(packed_words(dict(sorted(given.items())))).arrays
+
+
+def _by_size() -> I64:
+    """Return the IDF of words of each size, and of digits."""
+    sizes = np.arange(LENGTH_CEILING + 1)
+    words = np.minimum(LENGTH_FLOOR + sizes, LENGTH_CEILING) * IDF_UNIT
+    return np.stack((words, np.where(sizes <= 1, DIGIT, NUMBER))).astype(np.int64)
 
 
 def gram_idf(features: Features) -> tuple[int, ...]:

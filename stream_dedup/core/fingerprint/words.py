@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -27,8 +28,8 @@ from stream_dedup.core.fingerprint.reader import characters_to_sketch, key_text,
 from stream_dedup.core.fingerprint.sketcher import Letters
 from stream_dedup.core.fingerprint.spans import Spans
 from stream_dedup.core.fingerprint.sums_kernel import sums_of_rows, sums_of_weights
-from stream_dedup.core.fingerprint.vocabulary import NO_IDEOGRAPHS, Vocabulary
-from stream_dedup.core.fingerprint.weights import Sums, ideograph_idf, idf_of, that_count, weigh
+from stream_dedup.core.fingerprint.vocabulary import NO_WORD_IDF, Vocabulary
+from stream_dedup.core.fingerprint.weights import Sums, idf_of, that_count, weigh, word_idf
 from stream_dedup.core.kept_tables import kept_table, only
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text import clean
@@ -66,8 +67,9 @@ class LongFingerprinter:
         self._marked = self._features.words == "marked"
         self._looked_up = not clean.changes_after_nfkc(self._steps) and self._steps.numbers == "keep"
         # The weights of grams are no IDF.
-        ideographs = partial(ideograph_idf, self._features) if self._features.kind == "words" else lambda: NO_IDEOGRAPHS
-        self.vocabulary = Vocabulary(idf_of(self._features), settings.seed, self._stop_words, ideographs)
+        words = partial(word_idf, self._features) if self._features.kind == "words" else lambda: NO_WORD_IDF
+        self.vocabulary = Vocabulary(idf_of(self._features), settings.seed, self._stop_words, words)
+        self._has_pieces = bool(settings.key_sentences) or not self._looked_up
         self._cleaner = Cleaner(self._steps)
         self._room = room_for(words_kernel.LONGEST_STRETCH)
 
@@ -87,26 +89,25 @@ class LongFingerprinter:
     @staticmethod
     def batches(texts: Sequence[Sequence[str]]) -> Iterator[slice]:
         """Divide texts, given by their fields, into batches of consecutive ones."""
+        lengths = np.fromiter(map(len, chain.from_iterable(texts)), np.int64)
+        ends = np.cumsum(lengths.reshape(len(texts), -1).sum(axis=1))
         start = size = 0
-        for row, fields in enumerate(texts):
-            own = sum(map(len, fields))
-            if row > start and size + own > BATCH_CHARACTERS:
-                yield slice(start, row)
-                start, size = row, 0
-            size += own
-        if start < len(texts):
-            yield slice(start, len(texts))
+        while start < len(texts):
+            stop = max(start + 1, int(np.searchsorted(ends, size + BATCH_CHARACTERS, side="right")))
+            yield slice(start, stop)
+            start, size = stop, int(ends[stop - 1])
 
-    def __call__(self, texts: Sequence[Sequence[str]]) -> LongTexts:
-        """Read texts, given by their fields as plain text."""
-        sizes, featured, sums, letters = zip(*(self._read(texts[batch]) for batch in self.batches(texts)), strict=True)
+    def __call__(self, texts: Sequence[Sequence[str]], simplified: dict[str, str] | None = None) -> LongTexts:
+        """Read texts, given by their fields as plain text; ``simplified``: see ``Cleaner.most``."""
+        read = (self._read(texts[batch], simplified) for batch in self.batches(texts))
+        sizes, featured, sums, letters = zip(*read, strict=True)
         return LongTexts(np.concatenate(sizes), np.concatenate(featured), Sums.joined(sums), Letters.joined(letters))
 
-    def _read(self, texts: Sequence[Sequence[str]]) -> LongTexts:
+    def _read(self, texts: Sequence[Sequence[str]], simplified: dict[str, str] | None) -> LongTexts:
         """Read one batch."""
         self.vocabulary.make_room()
-        names = [name for fields in texts for name in self._pieces(fields)]
-        points, pieces = self._points(names)
+        names = list(chain.from_iterable(map(self._pieces, texts) if self._has_pieces else texts))
+        points, pieces = self._points(names, simplified)
         starts, sizes, found = np.empty(len(points), np.int32), np.empty(len(points), np.int32), np.empty_like(pieces)
         cutter = (self._dictionary().arrays, self._room)
         words = words_kernel.split(points, pieces, self._kinds, cutter, (starts, sizes, found))
@@ -124,11 +125,11 @@ class LongFingerprinter:
             return [*fields, *key]
         return [_text_of(words_in(one, self._settings.long)) for one in (*fields, *key)]
 
-    def _points(self, pieces: list[str]) -> Spans:
+    def _points(self, pieces: list[str], simplified: dict[str, str] | None) -> Spans:
         """Return the normalised code points of all pieces."""
         if not self._looked_up:
             return Spans.of(pieces)
-        cleaned = self._cleaner(pieces)
+        cleaned = self._cleaner(pieces, simplified)
         points, left = np.empty_like(cleaned.points), np.empty(len(pieces), np.bool_)
         words_kernel.look_up(*cleaned, plain_points(marked=self._marked), (points, left))
         closer = np.flatnonzero(left).tolist()

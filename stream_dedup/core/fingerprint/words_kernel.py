@@ -21,9 +21,9 @@ from numba import boolean, int32, int64, uint8, uint32
 
 from stream_dedup.core.arrays import I32, I64, U8, U32
 from stream_dedup.core.fingerprint.features import UNSPACED_SIZE
-from stream_dedup.core.fingerprint.keys_kernel import request_slot, slot_of_key, span_key
+from stream_dedup.core.fingerprint.keys_kernel import slot_of_key, span_key
 from stream_dedup.core.fingerprint.segment_kernel import DICTIONARY, ROOM, add_words, find_way
-from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
+from stream_dedup.core.kernel import compiled, inlined, prefetch, read, several, whole, written
 from stream_dedup.core.text.normalise import CLOSER_LOOK, MAX_HAN_RUN
 
 HAN, LETTER, MARK, NO_SPACES = 1, 2, 4, 8
@@ -32,8 +32,9 @@ of a word behind its first character; part of a run that is written without spac
 ROWS, NAME_POINTS, ADDED = 0, 1, 2
 """What ``used`` counts: numbers of the table, elements of ``names``, and the numbers that were added last."""
 
-_AHEAD = 10
-"""Words ahead for which slots are requested: those of many articles do not fit the level-2 cache."""
+_BLOCK_WORDS = 32
+"""Words whose slots are requested together: those of many articles do not fit the level-2 cache."""
+_PAIR_BYTES, _POINT_BYTES = 16, 4
 _LEAST_STRETCH = 1 << 10
 """Characters that are cut at once, and more up to the end of a run: their arrays fit the level-1 cache."""
 _MOST_BETWEEN = 8
@@ -168,6 +169,15 @@ def _same_name(points: U32, start: int, size: int, names: U32, begin: int) -> bo
     return True
 
 
+@inlined
+def _request_names(keys: I64, where: I64, count: int, table: Any) -> None:  # noqa: ANN401
+    """Request the names of words whose keys are hashes, where these keys are in their first slots."""
+    slots, names, begins = table
+    for at in range(count):
+        if keys[at] < 0 and slots[where[at], 0] == keys[at]:
+            prefetch(names.ctypes.data + _POINT_BYTES * begins[slots[where[at], 1]])
+
+
 @compiled(
     int64,
     read(uint32),
@@ -176,41 +186,44 @@ def _same_name(points: U32, start: int, size: int, names: U32, begin: int) -> bo
     int64,
     TABLE,
     several(written(int32), written(int32)),
-    makes_arrays=False,
 )
 def find(points: U32, starts: I32, sizes: I32, done: int, table: Any, found: Any) -> int:  # noqa: ANN401
     """Fill in the numbers of the words from ``done`` on; return where the table has no room for a word, or their end.
 
     ``found`` also gets the word of each number that is added, from ``used[ADDED]`` on.
     """
-    (slots, names, begins, used, seed), (rows, new) = table, found
-    address, end = slots.ctypes.data, len(starts) - 1
-    for word in range(done, len(starts)):
-        ahead = min(word + _AHEAD, end)
-        request_slot(address, span_key(points, whole(starts[ahead]), whole(sizes[ahead]), seed), seed, len(slots) - 1)
-        start, size = whole(starts[word]), whole(sizes[word])
-        key = span_key(points, start, size, seed)
-        slot = slot_of_key(key, seed, len(slots) - 1)
-        while slots[slot, 0] != 0:
-            row = slots[slot, 1]
-            if slots[slot, 0] == key and (key > 0 or _same_name(points, start, size, names, begins[row])):
-                break
-            slot = (slot + 1) & (len(slots) - 1)
-        if slots[slot, 0] == 0:
-            row = used[ROWS]
-            if 2 * row >= len(slots) or row >= len(begins) or used[NAME_POINTS] + size >= len(names):
-                return word
-            if key < 0:
-                begins[row] = used[NAME_POINTS]
-                names[used[NAME_POINTS]] = size
-                for at in range(size):
-                    names[used[NAME_POINTS] + 1 + at] = points[start + at]
-                used[NAME_POINTS] += size + 1
-            slots[slot, 0], slots[slot, 1] = key, row
-            new[used[ADDED]] = word
-            used[ADDED] += 1
-            used[ROWS] += 1
-        rows[word] = slots[slot, 1]
+    (slots, names, begins, used, seed), (rows, new), last = table, found, len(table[0]) - 1
+    keys, where = np.empty(_BLOCK_WORDS, np.int64), np.empty(_BLOCK_WORDS, np.int64)
+    for first in range(done, len(starts), _BLOCK_WORDS):
+        count = min(_BLOCK_WORDS, len(starts) - first)
+        for at in range(count):
+            keys[at] = span_key(points, whole(starts[first + at]), whole(sizes[first + at]), seed)
+            where[at] = slot_of_key(keys[at], seed, last)
+            prefetch(slots.ctypes.data + _PAIR_BYTES * where[at])
+        _request_names(keys, where, count, (slots, names, begins))
+        for at in range(count):
+            word, key, slot = first + at, keys[at], where[at]
+            start, size = whole(starts[word]), whole(sizes[word])
+            while slots[slot, 0] != 0:
+                row = slots[slot, 1]
+                if slots[slot, 0] == key and (key > 0 or _same_name(points, start, size, names, begins[row])):
+                    break
+                slot = (slot + 1) & last
+            if slots[slot, 0] == 0:
+                row = used[ROWS]
+                if 2 * row >= len(slots) or row >= len(begins) or used[NAME_POINTS] + size >= len(names):
+                    return word
+                if key < 0:
+                    begins[row] = used[NAME_POINTS]
+                    names[used[NAME_POINTS]] = size
+                    for letter in range(size):
+                        names[used[NAME_POINTS] + 1 + letter] = points[start + letter]
+                    used[NAME_POINTS] += size + 1
+                slots[slot, 0], slots[slot, 1] = key, row
+                new[used[ADDED]] = word
+                used[ADDED] += 1
+                used[ROWS] += 1
+            rows[word] = slots[slot, 1]
     return len(starts)
 
 

@@ -17,11 +17,11 @@ from stream_dedup.core.fingerprint.form import (
     MOST_LETTERS,
     NO_FORM,
     Form,
-    form_from,
-    form_from_text,
+    _words_of_grammar,
     form_of,
     packed,
 )
+from stream_dedup.core.fingerprint.hash_kernel import MOST_HASHED_BYTES
 from stream_dedup.core.model import FORM_BYTES
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings, dictionary_path
@@ -235,9 +235,10 @@ def test_chinese_grammar_has_frequent_words_that_names_hardly_have() -> None:
     assert {one for one in GRAMMAR if simplify(one) != one} == set()
 
 
-@given(st.lists(st.sampled_from(("的", "到", "请", "the", "and", "zzz", "你")), max_size=5), st.booleans())
-def test_words_with_spaces_behind_them_make_the_form_of_the_words(words: list[str], ends: bool) -> None:
-    """Of grammar or not, with a space at the end or without one behind a longer word."""
-    text = "".join(f"{word} " for word in words)
-    text = text if ends or not words or len(words[-1]) == 1 else text[:-1]
-    assert form_from_text(text, "17") == form_from(words, "17")
+def test_each_word_of_grammar_is_found_in_a_batch() -> None:
+    """Alone and at both ends of a text, and no word that a word of grammar begins, ends or is a part of."""
+    words = sorted(_words_of_grammar())
+    texts = [text for word in words for text in (f"{word} 7 {word}", f"7x{word} {word}x the {word}7{word[:-1]} {word}")]
+    for text, made in zip(texts, forms(texts), strict=True):
+        assert (text, made) == (text, packed([form_of(normalise(text))], 0).tobytes())
+    assert max(len(word.encode()) for word in words) <= MOST_HASHED_BYTES

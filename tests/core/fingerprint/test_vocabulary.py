@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from stream_dedup.core.fingerprint import keys_kernel, weigher
 from stream_dedup.core.fingerprint import vocabulary as module
+from stream_dedup.core.fingerprint.hash_kernel import MOST_HASHED_BYTES
 from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.fingerprint.vocabulary import Vocabulary
-from stream_dedup.core.fingerprint.weights import STOP_WORDS, IdeographIdf, ideograph_idf, idf_of, idf_table
+from stream_dedup.core.fingerprint.weights import STOP_WORDS, WordIdf, common_words, idf_of, idf_table, word_idf
 from stream_dedup.core.fingerprint.word_numbers import WordNumbers, packed_words
 from stream_dedup.core.scheme import Features
 
@@ -72,31 +73,42 @@ def test_what_is_known_of_words_is_as_defined(features: Features, seed: int, eac
     ]
     names = list(dict.fromkeys([*names, *STOP_WORDS, "0", "2026", "一" * 40, "一a" * 5]))
     idf = idf_of(features)
-    known = Vocabulary(idf, seed, ideographs=partial(ideograph_idf, features))
+    known = Vocabulary(idf, seed, words=partial(word_idf, features))
     numbers = known.numbers_of(names).tolist()
     assert [known.idf[number] for number in numbers] == [idf(name) for name in names]
     assert known.hashes[numbers].tobytes() == b"".join(feature_hash(name, seed) for name in names)
     assert known.counts[numbers].all()
 
 
-@given(st.lists(st.text("一丁的中国我们a1\ud800\U0001f600", max_size=9), max_size=30))
+@given(st.lists(st.text("一丁的中国我们aof12\ud800\U0001f600", max_size=9), max_size=30))
 def test_what_is_known_of_any_words_is_as_defined(names: list[str]) -> None:
     """Words that begin with an ideograph and go on with anything, and stop words among them."""
     features = Features(idf="languages", root=True)
     idf, stop_words = idf_of(features), frozenset(names[::5])
-    known = Vocabulary(idf, 3, lambda: stop_words, partial(ideograph_idf, features))
+    known = Vocabulary(idf, 3, lambda: stop_words, partial(word_idf, features))
     numbers = known.numbers_of(names).tolist()
     assert [known.idf[number] for number in numbers] == [idf(name) for name in names]
     assert [known.hashes[number].tobytes() for number in numbers] == [feature_hash(name, 3) for name in names]
     assert known.counts[numbers].tolist() == [name not in stop_words for name in names]
 
 
+@pytest.mark.parametrize("features", [Features(), Features(idf="languages"), Features(idf="languages", root=True)])
+def test_the_definition_is_not_asked_for_short_words_of_ascii(features: Features) -> None:
+    """Words, stop words and common ones, digits, both together, and signs: of every size up to 16 bytes."""
+    words = [word for word in (*STOP_WORDS, *common_words(), *idf_table().values) if word.isascii()]
+    made = ["z" * size + digits for size in range(15) for digits in ("", "0", "9" * (16 - size))]
+    names = list(dict.fromkeys([*words, *made, *"azAZ059/:@ \0\x7f", "12", "2026", "0x9", "9/", "//", "3:0"]))
+    names = [name for name in names if 0 < len(name) <= MOST_HASHED_BYTES]
+    known = Vocabulary(Mock(side_effect=AssertionError), 5, words=partial(word_idf, features))
+    assert known.idf[known.numbers_of(names)].tolist() == list(map(idf_of(features), names))
+
+
 @given(st.dictionaries(HAN, st.integers(0, 2**40), max_size=20), st.lists(HAN, max_size=20))
 def test_words_are_found_in_any_table(numbers: dict[str, int], others: list[str]) -> None:
     """In small ones many words share a slot, and words begin with others."""
     names = [*numbers, *others]
-    ideographs = IdeographIdf(WordNumbers(packed_words(numbers)).arrays, 1, 2, root=False)
-    known = Vocabulary(len, 0, ideographs=lambda: ideographs)
+    words = WordIdf(WordNumbers(packed_words(numbers)).arrays, 1, 2, root=False)
+    known = Vocabulary(len, 0, words=lambda: words)
     found = known.idf[known.numbers_of(names)].tolist()
     assert found == [numbers.get(name, 1 if len(name) == 1 else 2) for name in names]
 
@@ -104,8 +116,8 @@ def test_words_are_found_in_any_table(numbers: dict[str, int], others: list[str]
 def test_a_word_is_not_one_that_begins_with_it() -> None:
     """Also where both have one slot, as many of these do."""
     for word in map("".join, product("一丁七万", repeat=3)):
-        ideographs = IdeographIdf(WordNumbers(packed_words({word: 9})).arrays, 1, 2, root=False)
-        known = Vocabulary(len, 0, ideographs=partial(IdeographIdf, *ideographs))
+        words = WordIdf(WordNumbers(packed_words({word: 9})).arrays, 1, 2, root=False)
+        known = Vocabulary(len, 0, words=partial(WordIdf, *words))
         assert known.idf[known.numbers_of([word[:1], word[:2], word])].tolist() == [1, 2, 9]
 
 
