@@ -52,7 +52,7 @@ from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import CorruptError
 
 _STORED: Final = "stored"
-_LAST_STATUS: Final = max(Status)
+LAST_STATUS: Final = max(Status)
 _LAST_KIND_BEFORE_4: Final = 8
 _ENTRY: Final = struct.Struct("<BH")
 """Kind and width of a column."""
@@ -222,6 +222,24 @@ def names_of(kind: type[Columns]) -> tuple[str, ...]:
     return tuple(_stored(kind))
 
 
+def kinds_of(kind: type[Columns]) -> dict[str, int]:
+    """Return the number that names each column in a log record, including those that a subclass adds."""
+    return {name: one.kind for name, one in _stored(kind).items()}
+
+
+def widths_of(kind: type[Columns]) -> dict[str, tuple[int, ...]]:
+    """Return the widths that each column may have, the least one first."""
+    return {name: one.widths for name, one in _stored(kind).items()}
+
+
+def numbers_of(kind: type[Columns], n: int, stored: Mapping[str, U8]) -> dict[str, Any]:
+    """Return the numbers of each column, those of n entries, from their bytes; the memory is the same."""
+    return {
+        name: stored[name].view(one.dtype).reshape(one.shape(n, len(stored[name]) // n))
+        for name, one in _stored(kind).items()
+    }
+
+
 def _table(reader: ByteReader, of: type[Columns]) -> tuple[tuple[str, int], ...]:
     """Read the names and widths of the columns that are there.
 
@@ -268,7 +286,7 @@ def _completed(found: dict[str, Any], n: int, of: type[Columns]) -> dict[str, An
         made[name] = column = found[name] if name in found else one.blank(n)
         if one.is_texts and name in found:
             column.check(name)
-    if (greatest := made["statuses"].max()) > _LAST_STATUS:
+    if (greatest := made["statuses"].max()) > LAST_STATUS:
         msg = f"log batch with an entry of unknown status {greatest}"
         raise CorruptError(msg)
     return made
