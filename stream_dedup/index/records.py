@@ -17,6 +17,7 @@ from stream_dedup.core.arrays import I64, U64, Bools
 from stream_dedup.core.entry import Batch, LogRecord, decode
 from stream_dedup.core.model import ROW_BITS, DocNumber, LogOffset, signed
 from stream_dedup.core.probes import sketch_words, words
+from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import CorruptError, RefusedError
 from stream_dedup.index import layout
 from stream_dedup.index.layout import Head, RowArray, row_type
@@ -78,17 +79,24 @@ def table_rows(records: Sequence[StoredRecord]) -> RowArray:
     chosen = np.flatnonzero(_numbered(batches, [record.head.originals for record in records]))
     record_starts = np.repeat(np.cumsum(sizes) - sizes, sizes)[chosen]
     log_positions = np.repeat(np.array([record.offset << ROW_BITS for record in records]), sizes)[chosen]
-    times = np.concatenate([np.broadcast_to(record.head.times, len(record.batch)) for record in records])
     sketch_bytes = batches[0].widths.sketch_bytes
     whole = np.empty(len(chosen), row_type(sketch_bytes))
     whole["signature"] = words(np.concatenate([batch.signatures for batch in batches]))[chosen]
     whole["group"] = np.concatenate([batch.groups for batch in batches])[chosen]
     whole["id_hash"] = id_hashes(batches)[chosen]
     whole["position"] = log_positions + (chosen - record_starts)
-    whole["time"] = times[chosen]
+    whole["time"] = _times(records, sizes)[chosen]
     if sketch_bytes:
         whole["sketch"] = sketch_words(np.concatenate([batch.sketches for batch in batches]))[chosen]
     return whole
+
+
+def _times(records: Sequence[StoredRecord], sizes: I64) -> I64:
+    """Return the log time of each entry of all records, one after the other; ``sizes`` has the entries of each."""
+    times = [record.head.times for record in records]
+    if all(isinstance(time, int) for time in times):
+        return np.repeat(np.array(times, np.int64), sizes)
+    return np.concatenate([np.broadcast_to(time, size) for time, size in zip(times, sizes.tolist(), strict=True)])
 
 
 def _numbered(batches: Sequence[Batch], originals: Sequence[Bools | None]) -> Bools:
@@ -107,10 +115,9 @@ def id_hash(text: str) -> int:
 
 def id_hashes(batches: Sequence[Batch]) -> U64:
     """Return the ``id_hash`` of the article id of each entry, of all batches one after the other."""
-    hashes: list[int] = []
-    for batch in batches:
-        ends, raw = batch.ids.ends.tolist(), batch.ids.joined
-        hashes += [xxhash.xxh3_64_intdigest(raw[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
+    texts = Texts.concat([batch.ids for batch in batches])
+    ends, raw = texts.ends.tolist(), texts.joined
+    hashes = [xxhash.xxh3_64_intdigest(raw[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
     return np.array(hashes, np.uint64)
 
 
