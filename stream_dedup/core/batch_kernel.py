@@ -84,7 +84,7 @@ def _are_known(raw: U8, at: int, entries: int) -> bool:
 
 @inlined
 def _text_bytes(raw: U8, at: int, entries: int, end: int) -> int:
-    """Return the bytes of the texts behind their ends; -1 where they would pass ``end``, or one ends before it begins."""
+    """Return the bytes of the texts behind their ends; -1 where one ends before it begins, or after ``end``."""
     before = whole(0)
     falling = False
     for row in range(entries):
@@ -99,7 +99,7 @@ def _are_ascii(raw: U8, at: int, size: int) -> bool:
     every = np.uint8(0)
     for byte in range(size):
         every |= raw[at + byte]
-    return every < _NOT_ASCII
+    return bool(every < _NOT_ASCII)
 
 
 @compiled(boolean, read(uint8), int64, int64, read(int64, 2), read(int64), written(_PLACE), int64, makes_arrays=False)
@@ -107,13 +107,16 @@ def _note(raw: U8, start: int, end: int, allowed: I64, widths: I64, places: Plac
     """Note where the columns of a batch are; return whether it is plain."""
     found = places[number]
     at = start + HEAD_BYTES
-    if end < at or raw[start] != WITH_COLUMNS or (raw[start + KIND_AT] != KIND_BATCH and raw[start + KIND_AT] != KIND_SEEDED):
+    if end < at or raw[start] != WITH_COLUMNS:
+        return False
+    kind = whole(raw[start + KIND_AT])
+    if kind != KIND_BATCH and kind != KIND_SEEDED:  # noqa: PLR1714 - compiled
         return False
     found.read_to = _number(raw, start + READ_TO_AT, 8)
     found.partition = _number(raw, start + PARTITION_AT, 4)
     entries = _number(raw, start + ENTRIES_AT, 4)
     found.name_bytes = _number(raw, start + NAME_BYTES_AT, 2)
-    if found.read_to < NOT_READ or (found.read_to == NOT_READ and raw[start + KIND_AT] == KIND_SEEDED):
+    if found.read_to < NOT_READ or (found.read_to == NOT_READ and kind == KIND_SEEDED):
         return False
     if found.partition > _MOST_PARTITION or entries < 1 or entries > MAX_ROWS or at + found.name_bytes + 1 > end:
         return False
@@ -126,7 +129,7 @@ def _note(raw: U8, start: int, end: int, allowed: I64, widths: I64, places: Plac
     for kind in range(KINDS):
         found.at[kind] = -1
         found.widths[kind] = allowed[kind, 0]
-    before = whole(0)
+    before = id_bytes = reason_bytes = whole(0)
     for column in range(columns):
         kind, width = whole(raw[table + _ENTRY * column]), _number(raw, table + _ENTRY * column + 1, 2)
         if kind <= before or kind >= KINDS or not _is_allowed(allowed, kind, width):
@@ -136,22 +139,25 @@ def _note(raw: U8, start: int, end: int, allowed: I64, widths: I64, places: Plac
         at += entries * width
         if at > end:
             return False
-        if kind in (IDS, REASONS):  # noqa: PLR6201 - compiled
+        if kind in (IDS, REASONS):
             size = _text_bytes(raw, found.at[kind], entries, end)
             if size < 0:
                 return False
             found.is_ascii &= whole(_are_ascii(raw, at, size))
             if kind == IDS:
-                found.id_bytes = size
+                id_bytes = size
             else:
-                found.reason_bytes = size
+                reason_bytes = size
             at += size
     for kind in range(1, KINDS):
         if widths[0] and found.widths[kind] != widths[kind]:
             return False
-    if at != end or not _are_rising(raw, found.at[OFFSETS], entries) or not _are_known(raw, found.at[STATUSES], entries):
+    if at != end or not _are_rising(raw, found.at[OFFSETS], entries):
         return False
-    found.entries = entries
+    if not _are_known(raw, found.at[STATUSES], entries):
+        return False
+    # Last: of a value that is not plain nothing is counted.
+    found.entries, found.id_bytes, found.reason_bytes = entries, id_bytes, reason_bytes
     return True
 
 

@@ -145,6 +145,10 @@ class Columns:
         """Return the entries of these rows."""
         return replace(self, **{name: _rows_of(getattr(self, name), rows) for name in names_of(type(self))})
 
+    def copied(self) -> Self:
+        """Return the same entries in memory of their own."""
+        return replace(self, **{name: _copy_of(getattr(self, name)) for name in names_of(type(self))})
+
     def rejected(self, reasons: Mapping[int, str]) -> Self:
         """Return these entries with some rows rejected: their checksums and ids stay, all else is blank."""
         rows = list(reasons)
@@ -310,6 +314,10 @@ def _stored(kind: type[Columns]) -> Mapping[str, _Stored]:
 
 def _joined(columns: Sequence[Any]) -> Any:  # noqa: ANN401 - arrays or texts
     return Texts.concat(columns) if isinstance(columns[0], Texts) else np.concatenate(columns)
+
+
+def _copy_of(column: Any) -> Any:  # noqa: ANN401 - an array or texts
+    return Texts(column.ends.copy(), column.joined) if isinstance(column, Texts) else column.copy()
 
 
 def _rows_of(column: Any, rows: slice | I64) -> Any:  # noqa: ANN401 - an array or texts

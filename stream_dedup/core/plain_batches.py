@@ -1,8 +1,8 @@
 """Decodes the batches of many log records together: their columns are joined, and each batch is a part of these.
 
 To decode a record by itself takes as long as to apply some dozens of articles, however few it has, and busy workers
-append records of a few. ``entry.decode`` is the definition. It decodes every value that is not plain (``batch_kernel``):
-one of another kind or of an earlier format, and one that is damaged, of which it says what is wrong.
+append records of a few. ``entry.decode`` is the definition. It decodes every value that is not plain (see
+``batch_kernel``): one of another kind or an earlier format, and one that is damaged, of which it says what is wrong.
 
 The batches of one call share their memory, which is free when the last of them is.
 """
@@ -35,26 +35,38 @@ _ALIGNMENT = 8
 """Each column begins at a multiple of so many bytes, the size of the largest number."""
 
 
-def load_batch_kernel() -> ModuleType:
-    """Compile the kernel of the batches, or load its kept machine code, so that no record waits for it."""
+_kernel: ModuleType | None = None
+"""The compiled functions, once they are loaded."""
+
+
+def load_batch_kernel() -> None:
+    """Compile the kernel of the batches, or load its kept machine code: from now on there are plain batches."""
+    global _kernel  # noqa: PLW0603 - loaded once for the process
     from stream_dedup.core import batch_kernel  # noqa: PLC0415 - loads the compiler
 
-    return batch_kernel
+    _kernel = batch_kernel
 
 
 def decode_plain(raws: Sequence[bytes]) -> list[Batch | None]:
-    """Return the batch of each record value, None of a value that ``entry.decode`` is to decode."""
-    if len(raws) < LEAST_TOGETHER:
+    """Return the batch of each record value, None of a value that ``entry.decode`` is to decode.
+
+    That is every value until ``load_batch_kernel`` is called: a command that only reads the rules of a log does not
+    wait for the compiler.
+    """
+    if _kernel is None or len(raws) < LEAST_TOGETHER:
         return [None] * len(raws)
     raw, widths, places = np.frombuffer(b"".join(raws), np.uint8), np.zeros(KINDS, np.int64), np.zeros(len(raws), PLACE)
-    load_batch_kernel().find_columns(raw, np.cumsum([*map(len, raws)]), _allowed_widths(), widths, places)
+    _kernel.find_columns(raw, np.cumsum([*map(len, raws)]), _allowed_widths(), widths, places)
     if not widths[0]:
         return [None] * len(raws)
-    columns, ids, reasons = _joined(raw, widths, places)
+    columns, ids, reasons = _joined(_kernel, raw, widths, places)
     found: list[Batch | None] = []
     row = id_at = reason_at = 0
     for value, place in zip(raws, places[_OF_BATCH].tolist(), strict=True):
         entries, read_to, partition, name_bytes, is_ascii, id_bytes, reason_bytes = place
+        if not entries:
+            found.append(None)
+            continue
         rows = slice(row, row + entries)
         made = {name: column[rows] for name, column in columns.items()}
         made["ids"] = Texts(made["ids"], ids[id_at : id_at + id_bytes])
@@ -64,29 +76,25 @@ def decode_plain(raws: Sequence[bytes]) -> list[Batch | None]:
             if not is_ascii:
                 made["ids"].check("ids")
                 made["reasons"].check("reasons")
-            batch = Batch(
-                topic_id=value[TOPIC_ID],
-                topic=_topic(value[HEAD_BYTES : HEAD_BYTES + name_bytes]),
-                partition=partition,
-                read_to=None if read_to == NOT_READ else LogOffset(read_to),
-                seeded=value[KIND_AT] == KIND_SEEDED,
-                **made,
-            )
+            topic = _topic(value[HEAD_BYTES : HEAD_BYTES + name_bytes])
         except (CorruptError, UnicodeDecodeError):
             found.append(None)
-        else:
-            found.append(batch if entries else None)
+            continue
+        known = None if read_to == NOT_READ else LogOffset(read_to)
+        seeded = value[KIND_AT] == KIND_SEEDED
+        batch = Batch(topic_id=value[TOPIC_ID], topic=topic, partition=partition, read_to=known, seeded=seeded, **made)
+        found.append(batch)
     return found
 
 
-def _joined(raw: U8, widths: I64, places: NDArray[np.void]) -> tuple[dict[str, Any], bytes, bytes]:
+def _joined(kernel: ModuleType, raw: U8, widths: I64, places: NDArray[np.void]) -> tuple[dict[str, Any], bytes, bytes]:
     """Return the numbers of each column of all plain batches, one after the other, and the joined ids and reasons."""
     entries = int(places["entries"].sum())
     sizes = [*(entries * widths[1:]).tolist(), int(places["id_bytes"].sum()), int(places["reason_bytes"].sum())]
     ends = list(accumulate(sizes, _end_of, initial=0))
     begins = [end - size for size, end in zip(sizes, ends[1:], strict=True)]
     stored = np.zeros(ends[-1], np.uint8)
-    load_batch_kernel().join_columns(raw, places, widths, np.array([0, *begins]), stored)
+    kernel.join_columns(raw, places, widths, np.array([0, *begins]), stored)
     stored.setflags(write=False)
     *parts, ids, reasons = [stored[begin : begin + size] for begin, size in zip(begins, sizes, strict=True)]
     columns = numbers_of(Batch, entries, {name: parts[kind - 1] for name, kind in kinds_of(Batch).items()})
@@ -100,7 +108,7 @@ def _end_of(before: int, size: int) -> int:
 
 @cache
 def _allowed_widths() -> I64:
-    """Return the widths that each kind of column may have, the least one first and in place of those that it has not."""
+    """Return the widths that each kind of column may have, the least one first, and again where it has fewer."""
     kinds, widths = kinds_of(Batch), widths_of(Batch)
     allowed = np.zeros((KINDS, max(map(len, widths.values()))), np.int64)
     for name, kind in kinds.items():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -33,6 +33,8 @@ class StoredRecord:
     batch: Batch
     head: Head
     raw: bytes
+    is_alone: bool = False
+    """Whether the columns of its batch share no memory with those of others (``plain_batches``)."""
 
     @cached_property
     def fingerprints(self) -> U64:
@@ -152,6 +154,9 @@ class StoredRecords:
         """Return one record; RefusedError where it is not stored."""
         row = self._recent.get(offset)
         if row is not None:
+            if not row.is_alone:
+                # It may stay longer than the batches that it was decoded with, whose memory it would keep.
+                self._recent[offset] = row = replace(row, batch=row.batch.copied(), is_alone=True)
             self._recent.move_to_end(offset)
             return row
         raw, head = self._store.get([layout.offset_key(b"E", offset), layout.offset_key(b"R", offset)])
@@ -204,7 +209,7 @@ class StoredRecords:
         if not isinstance(batch, Batch) or len(batch) != known.entries:
             reason = f"log record {offset} does not fit its head"
             raise self._store.corrupt(reason)
-        return StoredRecord(offset, batch, known, raw)
+        return StoredRecord(offset, batch, known, raw, is_alone=True)
 
     def _decode_head(self, raw: bytes) -> Head:
         try:

@@ -50,13 +50,20 @@ class ConsumedLogRecord(Protocol):
     """A record of the log as a client returns it."""
 
     @property
-    def offset(self) -> int: ...
+    def offset(self) -> int:
+        """Log offset."""
+
     @property
-    def timestamp(self) -> int: ...
+    def timestamp(self) -> int:
+        """Log time, ms."""
+
     @property
-    def timestamp_type(self) -> int: ...
+    def timestamp_type(self) -> int:
+        """``LOG_APPEND_TIME`` where the broker set the time."""
+
     @property
-    def value(self) -> bytes | None: ...
+    def value(self) -> bytes | None:
+        """The bytes of the record."""
 
 
 class _Producer:
@@ -232,7 +239,7 @@ def log_records(topic: str, consumed: Sequence[ConsumedLogRecord]) -> list[LogRe
     ]
 
 
-def _log_record(  # noqa: PLR0913, PLR0917 - what a record has
+def _log_record(
     topic: str, offset: int, timestamp: int, timestamp_type: int, raw: bytes, batch: Batch | None
 ) -> LogRecord:
     """Return a record of the log; decodes its value where ``batch`` is None."""
