@@ -15,11 +15,11 @@ from numba import boolean, from_dtype, int64, uint8, void
 
 from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.batch_places import (
+    COLUMN_KINDS,
     ENTRIES_AT,
     HEAD_BYTES,
     IDS,
     KIND_AT,
-    KINDS,
     NAME_BYTES_AT,
     OFFSETS,
     PARTITION_AT,
@@ -126,13 +126,13 @@ def _note(raw: U8, start: int, end: int, allowed: I64, widths: I64, places: Plac
     if at > end:
         return False
     found.is_ascii = 1
-    for kind in range(KINDS):
+    for kind in range(COLUMN_KINDS):
         found.at[kind] = -1
         found.widths[kind] = allowed[kind, 0]
     before = id_bytes = reason_bytes = whole(0)
     for column in range(columns):
         kind, width = whole(raw[table + _ENTRY * column]), _number(raw, table + _ENTRY * column + 1, 2)
-        if kind <= before or kind >= KINDS or not _is_allowed(allowed, kind, width):
+        if kind <= before or kind >= COLUMN_KINDS or not _is_allowed(allowed, kind, width):
             return False
         before = kind
         found.at[kind], found.widths[kind] = at, width
@@ -149,7 +149,7 @@ def _note(raw: U8, start: int, end: int, allowed: I64, widths: I64, places: Plac
             else:
                 reason_bytes = size
             at += size
-    for kind in range(1, KINDS):
+    for kind in range(1, COLUMN_KINDS):
         if widths[0] and found.widths[kind] != widths[kind]:
             return False
     if at != end or not _are_rising(raw, found.at[OFFSETS], entries):
@@ -168,15 +168,15 @@ def find_columns(raw: U8, ends: I64, allowed: I64, widths: I64, places: Places) 
     Args:
         raw: the values, joined.
         ends: end of each value, shape (n,).
-        allowed: widths that each kind of column may have, the least one first, shape (KINDS, m).
-        widths: zeros, shape (KINDS,); becomes 1, then the widths of the first plain batch, which all others have.
+        allowed: widths that each kind of column may have, the least one first, shape (COLUMN_KINDS, m).
+        widths: zeros, shape (COLUMN_KINDS,); becomes 1, then the widths of the first plain batch, and of all.
         places: shape (n,), zeros.
     """
     start = whole(0)
     for at in range(len(ends)):
         if _note(raw, start, ends[at], allowed, widths, places, at) and not widths[0]:
             widths[0] = 1
-            for kind in range(1, KINDS):
+            for kind in range(1, COLUMN_KINDS):
                 widths[kind] = places[at].widths[kind]
         start = ends[at]
 
@@ -201,14 +201,14 @@ def join_columns(raw: U8, places: Places, widths: I64, begins: I64, columns: U8)
     for at in range(len(places)):
         place = places[at]
         if place.entries:
-            for kind in range(1, KINDS):
+            for kind in range(1, COLUMN_KINDS):
                 size = place.entries * widths[kind]
                 if place.at[kind] >= 0:
                     _copy(raw, place.at[kind], size, columns, begins[kind])
                     if kind == IDS:
-                        _copy(raw, place.at[kind] + size, place.id_bytes, columns, begins[KINDS])
-                        begins[KINDS] += place.id_bytes
+                        _copy(raw, place.at[kind] + size, place.id_bytes, columns, begins[COLUMN_KINDS])
+                        begins[COLUMN_KINDS] += place.id_bytes
                     elif kind == REASONS:
-                        _copy(raw, place.at[kind] + size, place.reason_bytes, columns, begins[KINDS + 1])
-                        begins[KINDS + 1] += place.reason_bytes
+                        _copy(raw, place.at[kind] + size, place.reason_bytes, columns, begins[COLUMN_KINDS + 1])
+                        begins[COLUMN_KINDS + 1] += place.reason_bytes
                 begins[kind] += size

@@ -30,7 +30,7 @@ KIND_AT, READ_TO_AT, PARTITION_AT, ENTRIES_AT, NAME_BYTES_AT, _TOPIC_ID_AT = (
 TOPIC_ID = slice(_TOPIC_ID_AT, PARTITION_AT)
 """The bytes of the topic id."""
 _KINDS = kinds_of(Batch)
-KINDS = max(_KINDS.values()) + 1
+COLUMN_KINDS = max(_KINDS.values()) + 1
 """Column kinds are 1 to before this."""
 OFFSETS, STATUSES, IDS, REASONS = (_KINDS[name] for name in ("offsets", "statuses", "ids", "reasons"))
 
@@ -43,8 +43,8 @@ PLACE = np.dtype(
         ("is_ascii", "<i8"),
         ("id_bytes", "<i8"),
         ("reason_bytes", "<i8"),
-        ("at", "<i8", (KINDS,)),
-        ("widths", "<i8", (KINDS,)),
+        ("at", "<i8", (COLUMN_KINDS,)),
+        ("widths", "<i8", (COLUMN_KINDS,)),
     ],
     align=True,
 )

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U8
-from stream_dedup.core.batch_places import HEAD_BYTES, KIND_AT, KINDS, PLACE, TOPIC_ID
+from stream_dedup.core.batch_places import COLUMN_KINDS, HEAD_BYTES, KIND_AT, PLACE, TOPIC_ID
 from stream_dedup.core.columns import kinds_of, numbers_of, widths_of
 from stream_dedup.core.entry import KIND_SEEDED, NOT_READ, Batch
 from stream_dedup.core.model import LogOffset
@@ -55,7 +55,11 @@ def decode_plain(raws: Sequence[bytes]) -> list[Batch | None]:
     """
     if _kernel is None or len(raws) < LEAST_TOGETHER:
         return [None] * len(raws)
-    raw, widths, places = np.frombuffer(b"".join(raws), np.uint8), np.zeros(KINDS, np.int64), np.zeros(len(raws), PLACE)
+    raw, widths, places = (
+        np.frombuffer(b"".join(raws), np.uint8),
+        np.zeros(COLUMN_KINDS, np.int64),
+        np.zeros(len(raws), PLACE),
+    )
     _kernel.find_columns(raw, np.cumsum([*map(len, raws)]), _allowed_widths(), widths, places)
     if not widths[0]:
         return [None] * len(raws)
@@ -110,7 +114,7 @@ def _end_of(before: int, size: int) -> int:
 def _allowed_widths() -> I64:
     """Return the widths that each kind of column may have, the least one first, and again where it has fewer."""
     kinds, widths = kinds_of(Batch), widths_of(Batch)
-    allowed = np.zeros((KINDS, max(map(len, widths.values()))), np.int64)
+    allowed = np.zeros((COLUMN_KINDS, max(map(len, widths.values()))), np.int64)
     for name, kind in kinds.items():
         allowed[kind] = widths[name][0]
         allowed[kind, : len(widths[name])] = widths[name]

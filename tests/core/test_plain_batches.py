@@ -102,7 +102,14 @@ def test_other_values_between_them_are_left_to_decode(seed: int) -> None:
     """Damaged ones, other kinds, earlier formats, other widths: none changes the batches beside it."""
     rng = random.Random(seed)
     good = [drawn(rng) for _ in range(12)]
-    others = [encode(rules()), encode(Trim(LogOffset(3), 4)), as_before_4(drawn(rng)), encode(drawn(rng, 8)), b"", b"\4"]
+    others = [
+        encode(rules()),
+        encode(Trim(LogOffset(3), 4)),
+        as_before_4(drawn(rng)),
+        encode(drawn(rng, 8)),
+        b"",
+        b"\4",
+    ]
     others += [damaged(rng, encode(drawn(rng))) for _ in range(12)]
     raws = [full := encode(make_batch(Columns.of(**full_columns(4, 16)), bytes(16), "t", 0, [1]))]
     raws += rng.sample([*map(encode, good), *others], len(good) + len(others))
