@@ -60,10 +60,10 @@ def test_a_record_with_a_time_of_its_producer_is_refused_before_it_is_read() -> 
     """And a damaged one before it comes first."""
     records = consumed()
     records[2] = records[2]._replace(timestamp_type=0, value=b"\4")
-    with pytest.raises(RefusedError, match="topic a.log, offset 6: its time was not set by the broker"):
+    with pytest.raises(RefusedError, match=r"topic a\.log, offset 6: its time was not set by the broker"):
         log_records("a.log", records)
     records[1] = records[1]._replace(value=b"\4")
-    with pytest.raises(CorruptError, match="topic a.log, offset 3: "):
+    with pytest.raises(CorruptError, match=r"topic a\.log, offset 3: "):
         log_records("a.log", records)
 
 

@@ -68,4 +68,4 @@ def _die_after_shared_write(index: LogIndex, *, durable: bool) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         written = index.next_offset
 
-    Store.write = write  # type: ignore[method-assign]
+    Store.write = write  # type: ignore[method-assign, assignment]
