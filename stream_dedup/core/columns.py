@@ -52,7 +52,7 @@ from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import CorruptError
 
 _STORED: Final = "stored"
-_LAST_STATUS: Final = max(Status)
+LAST_STATUS: Final = max(Status)
 _LAST_KIND_BEFORE_4: Final = 8
 _ENTRY: Final = struct.Struct("<BH")
 """Kind and width of a column."""
@@ -145,6 +145,10 @@ class Columns:
         """Return the entries of these rows."""
         return replace(self, **{name: _rows_of(getattr(self, name), rows) for name in names_of(type(self))})
 
+    def copied(self) -> Self:
+        """Return the same entries in memory of their own."""
+        return replace(self, **{name: _copy_of(getattr(self, name)) for name in names_of(type(self))})
+
     def rejected(self, reasons: Mapping[int, str]) -> Self:
         """Return these entries with some rows rejected: their checksums and ids stay, all else is blank."""
         rows = list(reasons)
@@ -222,6 +226,24 @@ def names_of(kind: type[Columns]) -> tuple[str, ...]:
     return tuple(_stored(kind))
 
 
+def kinds_of(kind: type[Columns]) -> dict[str, int]:
+    """Return the number that names each column in a log record, including those that a subclass adds."""
+    return {name: one.kind for name, one in _stored(kind).items()}
+
+
+def widths_of(kind: type[Columns]) -> dict[str, tuple[int, ...]]:
+    """Return the widths that each column may have, the least one first."""
+    return {name: one.widths for name, one in _stored(kind).items()}
+
+
+def numbers_of(kind: type[Columns], n: int, stored: Mapping[str, U8]) -> dict[str, Any]:
+    """Return the numbers of each column, those of n entries, from their bytes; the memory is the same."""
+    return {
+        name: stored[name].view(one.dtype).reshape(one.shape(n, len(stored[name]) // n))
+        for name, one in _stored(kind).items()
+    }
+
+
 def _table(reader: ByteReader, of: type[Columns]) -> tuple[tuple[str, int], ...]:
     """Read the names and widths of the columns that are there.
 
@@ -268,7 +290,7 @@ def _completed(found: dict[str, Any], n: int, of: type[Columns]) -> dict[str, An
         made[name] = column = found[name] if name in found else one.blank(n)
         if one.is_texts and name in found:
             column.check(name)
-    if (greatest := made["statuses"].max()) > _LAST_STATUS:
+    if (greatest := made["statuses"].max()) > LAST_STATUS:
         msg = f"log batch with an entry of unknown status {greatest}"
         raise CorruptError(msg)
     return made
@@ -292,6 +314,10 @@ def _stored(kind: type[Columns]) -> Mapping[str, _Stored]:
 
 def _joined(columns: Sequence[Any]) -> Any:  # noqa: ANN401 - arrays or texts
     return Texts.concat(columns) if isinstance(columns[0], Texts) else np.concatenate(columns)
+
+
+def _copy_of(column: Any) -> Any:  # noqa: ANN401 - an array or texts
+    return Texts(column.ends.copy(), column.joined) if isinstance(column, Texts) else column.copy()
 
 
 def _rows_of(column: Any, rows: slice | I64) -> Any:  # noqa: ANN401 - an array or texts

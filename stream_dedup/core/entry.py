@@ -96,7 +96,7 @@ from stream_dedup.errors import CorruptError
 
 FORMAT_VERSIONS = (2, 3, 4)
 """Versions that can be decoded; ``encode`` writes the last for batches, the second for what has a basis."""
-_WITHOUT_BASIS, _WITH_BASIS, _WITH_COLUMNS = FORMAT_VERSIONS
+_WITHOUT_BASIS, _WITH_BASIS, WITH_COLUMNS = FORMAT_VERSIONS
 MAX_WITHDRAWN = 1 << 16
 """Most log positions of one withdrawal: 512 KiB, half of what Kafka takes for one record by default."""
 
@@ -109,13 +109,13 @@ _BASIS = struct.Struct("<qqI")
 _FORGOTTEN = struct.Struct("<16siq")
 _WITHDRAWN = struct.Struct("<I")
 
-_NOT_READ = -1
+NOT_READ = -1
 """``read_to`` of an author that does not say."""
-_KIND_BATCH = 1
+KIND_BATCH = 1
 _KIND_RULES = 2
 _KIND_TRIM = 3
 _KIND_WITHDRAWAL = 4
-_KIND_SEEDED = 5
+KIND_SEEDED = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -242,7 +242,7 @@ def encode(payload: Payload) -> bytes:
     if isinstance(payload, Withdrawal):
         return _HEAD.pack(_WITH_BASIS, _KIND_WITHDRAWAL) + _encode_withdrawal(payload)
     if isinstance(payload, Batch):
-        return _HEAD.pack(_WITH_COLUMNS, _KIND_SEEDED if payload.seeded else _KIND_BATCH) + _encode_batch(payload)
+        return _HEAD.pack(WITH_COLUMNS, KIND_SEEDED if payload.seeded else KIND_BATCH) + _encode_batch(payload)
     version = _WITHOUT_BASIS if payload.basis is None else _WITH_BASIS
     return _HEAD.pack(version, _KIND_TRIM) + _encode_trim(payload)
 
@@ -279,16 +279,16 @@ def _encode_batch(batch: Batch) -> bytes:
         msg = "a seeded batch says up to which log offset its author had read"
         raise ValueError(msg)
     name = batch.topic.encode()
-    read_to = _NOT_READ if batch.read_to is None else batch.read_to
+    read_to = NOT_READ if batch.read_to is None else batch.read_to
     head = _BATCH.pack(read_to, batch.topic_id, batch.partition, len(batch), len(name))
     return b"".join((head, name, *encode_columns(batch)))
 
 
 def _decode_batch(reader: ByteReader, version: int) -> Batch:
-    if version < _WITH_COLUMNS:
+    if version < WITH_COLUMNS:
         return _decode_batch_before_4(reader, version)
     stored, topic_id, partition, n, name_length = _BATCH.unpack(reader.take(_BATCH.size))
-    read_to = None if stored == _NOT_READ else _read_to(stored)
+    read_to = None if stored == NOT_READ else _read_to(stored)
     _check_size(partition, n)
     topic = reader.text(name_length)
     return _made(decode_columns(reader, n, Batch), topic_id, topic, partition, read_to)
@@ -389,9 +389,9 @@ class _Decoder(NamedTuple):
 
 
 _DECODERS = {
-    _KIND_BATCH: _Decoder(_decode_batch, FORMAT_VERSIONS),
+    KIND_BATCH: _Decoder(_decode_batch, FORMAT_VERSIONS),
     _KIND_RULES: _Decoder(_decode_rules, (_WITHOUT_BASIS,)),
     _KIND_TRIM: _Decoder(_decode_trim, (_WITHOUT_BASIS, _WITH_BASIS)),
     _KIND_WITHDRAWAL: _Decoder(_decode_withdrawal, (_WITH_BASIS,)),
-    _KIND_SEEDED: _Decoder(_decode_seeded, (_WITH_BASIS, _WITH_COLUMNS)),
+    KIND_SEEDED: _Decoder(_decode_seeded, (_WITH_BASIS, WITH_COLUMNS)),
 }

@@ -34,9 +34,9 @@ class Texts:
     @classmethod
     def concat(cls, parts: Sequence[Texts]) -> Texts:
         """Return the texts of all parts, in order."""
-        starts = np.cumsum([0, *(len(part.joined) for part in parts)], dtype=np.uint32)
-        ends = [part.ends + start for part, start in zip(parts, starts, strict=False)]
-        return cls(np.concatenate(ends), b"".join(part.joined for part in parts))
+        sizes = np.array([len(part.joined) for part in parts], np.uint32)
+        starts = np.repeat(np.cumsum(sizes, dtype=np.uint32) - sizes, [len(part.ends) for part in parts])
+        return cls(np.concatenate([part.ends for part in parts]) + starts, b"".join([part.joined for part in parts]))
 
     def __len__(self) -> int:
         """Return the number of texts."""

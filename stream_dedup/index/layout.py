@@ -71,6 +71,8 @@ RowArray = NDArray[np.void]
 _FLAG_TIMES = 1
 _FLAG_COPIES = 2
 _RECORD_HEAD = struct.Struct("<BIII")
+_PLAIN_HEAD = struct.Struct("<BIIIq")
+"""The head of a log record of one time, whose entries are all originals."""
 _SEGMENT = struct.Struct("<qqqq")
 _SEGMENT_KEY = struct.Struct(">c16sIQ")
 _FORGOTTEN_KEY = struct.Struct(">c16sI")
@@ -133,6 +135,8 @@ class Head:
 
     def encode(self) -> bytes:
         """Bytes of the value."""
+        if isinstance(self.times, int) and self.originals is None:  # as nearly all are
+            return _PLAIN_HEAD.pack(0, self.entries, self.entries, self.first, self.times)
         flags = (0 if isinstance(self.times, int) else _FLAG_TIMES) | (0 if self.originals is None else _FLAG_COPIES)
         times = np.atleast_1d(np.asarray(self.times, "<i8")).tobytes()
         mask = b"" if self.originals is None else np.packbits(self.originals).tobytes()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,7 @@ from stream_dedup.core.arrays import I64, U64, Bools
 from stream_dedup.core.entry import Batch, LogRecord, decode
 from stream_dedup.core.model import ROW_BITS, DocNumber, LogOffset, signed
 from stream_dedup.core.probes import sketch_words, words
+from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import CorruptError, RefusedError
 from stream_dedup.index import layout
 from stream_dedup.index.layout import Head, RowArray, row_type
@@ -32,6 +33,8 @@ class StoredRecord:
     batch: Batch
     head: Head
     raw: bytes
+    is_alone: bool = False
+    """Whether the columns of its batch share no memory with those of others (``plain_batches``)."""
 
     @cached_property
     def fingerprints(self) -> U64:
@@ -78,17 +81,24 @@ def table_rows(records: Sequence[StoredRecord]) -> RowArray:
     chosen = np.flatnonzero(_numbered(batches, [record.head.originals for record in records]))
     record_starts = np.repeat(np.cumsum(sizes) - sizes, sizes)[chosen]
     log_positions = np.repeat(np.array([record.offset << ROW_BITS for record in records]), sizes)[chosen]
-    times = np.concatenate([np.broadcast_to(record.head.times, len(record.batch)) for record in records])
     sketch_bytes = batches[0].widths.sketch_bytes
     whole = np.empty(len(chosen), row_type(sketch_bytes))
     whole["signature"] = words(np.concatenate([batch.signatures for batch in batches]))[chosen]
     whole["group"] = np.concatenate([batch.groups for batch in batches])[chosen]
     whole["id_hash"] = id_hashes(batches)[chosen]
     whole["position"] = log_positions + (chosen - record_starts)
-    whole["time"] = times[chosen]
+    whole["time"] = _times(records, sizes)[chosen]
     if sketch_bytes:
         whole["sketch"] = sketch_words(np.concatenate([batch.sketches for batch in batches]))[chosen]
     return whole
+
+
+def _times(records: Sequence[StoredRecord], sizes: I64) -> I64:
+    """Return the log time of each entry of all records, one after the other; ``sizes`` has the entries of each."""
+    times = [record.head.times for record in records]
+    if all(isinstance(time, int) for time in times):
+        return np.repeat(np.array(times, np.int64), sizes)
+    return np.concatenate([np.broadcast_to(time, size) for time, size in zip(times, sizes.tolist(), strict=True)])
 
 
 def _numbered(batches: Sequence[Batch], originals: Sequence[Bools | None]) -> Bools:
@@ -107,10 +117,9 @@ def id_hash(text: str) -> int:
 
 def id_hashes(batches: Sequence[Batch]) -> U64:
     """Return the ``id_hash`` of the article id of each entry, of all batches one after the other."""
-    hashes: list[int] = []
-    for batch in batches:
-        ends, raw = batch.ids.ends.tolist(), batch.ids.joined
-        hashes += [xxhash.xxh3_64_intdigest(raw[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
+    texts = Texts.concat([batch.ids for batch in batches])
+    ends, raw = texts.ends.tolist(), texts.joined
+    hashes = [xxhash.xxh3_64_intdigest(raw[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
     return np.array(hashes, np.uint64)
 
 
@@ -145,6 +154,9 @@ class StoredRecords:
         """Return one record; RefusedError where it is not stored."""
         row = self._recent.get(offset)
         if row is not None:
+            if not row.is_alone:
+                # It may stay longer than the batches that it was decoded with, whose memory it would keep.
+                self._recent[offset] = row = replace(row, batch=row.batch.copied(), is_alone=True)
             self._recent.move_to_end(offset)
             return row
         raw, head = self._store.get([layout.offset_key(b"E", offset), layout.offset_key(b"R", offset)])
@@ -197,7 +209,7 @@ class StoredRecords:
         if not isinstance(batch, Batch) or len(batch) != known.entries:
             reason = f"log record {offset} does not fit its head"
             raise self._store.corrupt(reason)
-        return StoredRecord(offset, batch, known, raw)
+        return StoredRecord(offset, batch, known, raw, is_alone=True)
 
     def _decode_head(self, raw: bytes) -> Head:
         try:

@@ -64,15 +64,17 @@ class RowColumn:
             )
             raise RefusedError(msg)
         chunk = (self.after - len(self._tail)) // ROW_CHUNK
-        raw = np.concatenate((self._tail, rows)).tobytes()
+        raw = self._tail.tobytes() + rows.tobytes()
         for at in range(0, len(raw), self._chunk_bytes):
             writes.put(chunk_key(chunk), raw[at : at + self._chunk_bytes])
             chunk += 1
 
     def rows_written(self, rows: RowArray) -> None:
         """Count rows that were written, and hold them in memory if rows are held."""
-        whole = np.concatenate((self._tail, rows))
-        self._tail = whole[len(whole) - len(whole) % ROW_CHUNK :].copy()
+        unfinished = (self.after + len(rows)) % ROW_CHUNK
+        # NumPy joins arrays of records slowly, however few they are: only where the chunk goes on.
+        tail = np.concatenate((self._tail, rows)) if unfinished > len(rows) else rows[len(rows) - unfinished :].copy()
+        self._tail = tail
         if self.held is not None:
             self.held.set_rows(self.after, rows)
         self.after = DocNumber(self.after + len(rows))

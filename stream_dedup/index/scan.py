@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64
+from stream_dedup.core.plain_batches import load_batch_kernel
 from stream_dedup.core.probes import ALL_BITS, SURE_SIEVE_BITS, WORD_SIEVE_BITS, load_plan_kernel
 from stream_dedup.index.layout import SKETCH_WORD, RowArray, RowType, row_type
 from stream_dedup.index.posting_lists import PostingLists
@@ -106,7 +107,11 @@ def _refuse_other_sketches(query: Query, kind: RowType) -> None:
 
 
 def warm() -> None:
-    """Compile now, or load what was compiled, so that no article waits for it: seconds the first time."""
+    """Compile now, or load what was compiled, so that no article waits for it: seconds the first time.
+
+    The batches of a log are also decoded together from now on (``plain_batches``).
+    """
+    load_batch_kernel()
     load_plan_kernel()
     _load_kernel()
 

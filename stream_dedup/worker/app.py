@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from stream_dedup.broker.client import unavailable_on_kafka_error, wait_for_broker
 from stream_dedup.broker.clients import check_client, worker_ports
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
+from stream_dedup.core.plain_batches import load_batch_kernel
 from stream_dedup.index.scan import warm as warm_search
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.metrics.server import MetricsServer
@@ -79,6 +80,7 @@ def rebuild_index(config: Config, progress: Callable[[int, int], None]) -> None:
     check_client(config)
     wait_for_broker(config.kafka)
     with unavailable_on_kafka_error(config.kafka):
+        load_batch_kernel()
         opened = open_log(config, KafkaLogTopic(config), progress, rebuild=True)
     opened.log.close()
     opened.index.close()
@@ -123,6 +125,7 @@ def _start(
     settings = fingerprint_settings_of(config)
     pool = FingerprintPool(processes, settings, input_format_of(config), config.worker.article_limit_s, metrics)
     stack.callback(pool.close)
+    warm_search()
     opened = open_log(
         config,
         KafkaLogTopic(config),
@@ -132,7 +135,6 @@ def _start(
     )
     stack.callback(opened.log.close)
     stack.callback(opened.index.close)
-    warm_search()
     pool.warm()
     metrics.watch_disk(config.index.path)
     metrics.pool_processes.set(max(processes, 1))

@@ -358,20 +358,22 @@ def test_rows_without_the_sketches_of_the_query_are_refused(kind: str, sketch_by
 
 @pytest.mark.slow
 def test_the_compiler_is_loaded_by_the_first_query() -> None:
-    """Not before: a command that looks nothing up does not wait for it."""
+    """Not before: a command that looks nothing up does not wait for it, nor for that which decodes batches together."""
     command = (
-        "import sys; from stream_dedup.index import scan; before = 'numba' in sys.modules; scan.warm(); "
-        "print(before, 'numba' in sys.modules)"
+        "import sys; from stream_dedup.core import plain_batches; from stream_dedup.index import scan; "
+        "loaded = lambda: ['numba' in sys.modules, plain_batches._kernel is not None]; "
+        "before = loaded(); scan.warm(); print(*before, *loaded())"
     )
     done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "True"]
+    assert done.stdout.split() == ["False", "False", "True", "True"]
 
 
 @pytest.mark.slow
 def test_a_search_whose_code_cannot_be_kept_says_so_once_and_works() -> None:
     """A read-only file system, no home: compiled at each start, with the remedy."""
     code = (
-        "from stream_dedup.index import scan_kernel; "  # kept: to compile one of the two modules is enough
+        # Kept: to compile one of the modules is enough.
+        "from stream_dedup.index import scan_kernel; from stream_dedup.core import batch_kernel; "
         "from numba.core.caching import CacheImpl; CacheImpl._locator_classes = []; "
         "import numpy as np; from stream_dedup.index import scan; from stream_dedup.core.probes import directed; "
         "import logging; logging.basicConfig(); scan.warm(); scan.warm(); "

@@ -7,7 +7,7 @@ broker has acknowledged it.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kafka import KafkaProducer, TopicPartition
 from kafka.errors import (
@@ -23,12 +23,15 @@ from stream_dedup.broker.adapter.group import AdminConnection
 from stream_dedup.broker.adapter.port_errors import port_error, port_errors
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
 from stream_dedup.broker.topics import LOG_MESSAGE_BYTES
-from stream_dedup.core.entry import LogRecord, Payload, decode, encode
+from stream_dedup.core.entry import Batch, LogRecord, Payload, decode, encode
 from stream_dedup.core.model import LogOffset
+from stream_dedup.core.plain_batches import decode_plain
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError
 from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kafka.future import Future
 
     from stream_dedup.config.model import KafkaConfig
@@ -41,6 +44,26 @@ FETCH_BYTES = 8 << 20
 """Bytes of log in one fetch: with the default of 1 MiB a rebuild would be slower."""
 LOG_APPEND_TIME = 1
 """Kafka's timestamp type of a record whose time was set by the broker."""
+
+
+class ConsumedLogRecord(Protocol):
+    """A record of the log as a client returns it."""
+
+    @property
+    def offset(self) -> int:
+        """Log offset."""
+
+    @property
+    def timestamp(self) -> int:
+        """Log time, ms."""
+
+    @property
+    def timestamp_type(self) -> int:
+        """``LOG_APPEND_TIME`` where the broker set the time."""
+
+    @property
+    def value(self) -> bytes | None:
+        """The bytes of the record."""
 
 
 class _Producer:
@@ -147,10 +170,7 @@ class KafkaLog:
         except KafkaError as error:
             raise port_error(error) from error
         self._high_water = LogOffset(self._consumer.highwater(self._partition) or self._high_water)
-        return [
-            log_record(self._topic, one.offset, one.timestamp, one.timestamp_type, one.value)
-            for one in polled.get(self._partition, ())
-        ]
+        return log_records(self._topic, polled.get(self._partition, ()))
 
     def pause(self) -> None:
         """Nothing is to be done: this client fetches only while it is polled."""
@@ -205,23 +225,32 @@ class KafkaLog:
         self._admin.close()
 
 
-def log_record(topic: str, offset: int, timestamp: int, timestamp_type: int, value: bytes | None) -> LogRecord:
-    """Decode a record of the log.
+def log_records(topic: str, consumed: Sequence[ConsumedLogRecord]) -> list[LogRecord]:
+    """Decode consecutive records of the log.
 
     Raises:
-        RefusedError: its time was set by a producer.
-        CorruptError: it cannot be read.
+        RefusedError: the time of one was set by a producer.
+        CorruptError: one cannot be read; the first such record is named.
     """
-    location = f"topic {topic}, offset {offset}"
+    raws = [one.value or b"" for one in consumed]
+    return [
+        _log_record(topic, one.offset, one.timestamp, one.timestamp_type, raw, batch)
+        for one, raw, batch in zip(consumed, raws, decode_plain(raws), strict=True)
+    ]
+
+
+def _log_record(
+    topic: str, offset: int, timestamp: int, timestamp_type: int, raw: bytes, batch: Batch | None
+) -> LogRecord:
+    """Return a record of the log; decodes its value where ``batch`` is None."""
     if timestamp_type != LOG_APPEND_TIME:
         msg = (
-            f"{location}: its time was not set by the broker; "
+            f"topic {topic}, offset {offset}: its time was not set by the broker; "
             "the topic must have message.timestamp.type=LogAppendTime from its first record on"
         )
         raise RefusedError(msg)
-    raw = value or b""
     try:
-        return LogRecord(LogOffset(offset), timestamp, decode(raw), raw)
+        return LogRecord(LogOffset(offset), timestamp, decode(raw) if batch is None else batch, raw)
     except CorruptError as error:
-        msg = f"{location}: {error}"
+        msg = f"topic {topic}, offset {offset}: {error}"
         raise CorruptError(msg) from error

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError, Message, TopicPartition
 from kafka import TopicPartition as KafkaPartition
 
-from stream_dedup.broker.adapter.fingerprint_log import FETCH_BYTES, READ_RECORDS, log_record
+from stream_dedup.broker.adapter.fingerprint_log import FETCH_BYTES, READ_RECORDS, log_records
 from stream_dedup.broker.adapter.group import AdminConnection
 from stream_dedup.broker.adapter.port_errors import port_errors
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S
@@ -138,10 +138,10 @@ class ConfluentLog:
         """Return the next records in order."""
         self._resume()
         self._say_what_is_gone()
-        found: list[LogRecord] = []
+        found: list[ConsumedRecord] = []
         for event in self._events(wait_s):
             if isinstance(event, ConsumedRecord):
-                found.append(log_record(self._topic, event.offset, event.timestamp, event.timestamp_type, event.value))
+                found.append(event)
                 self._position = LogOffset(event.offset + 1)
             elif isinstance(event, PartitionEnd):
                 self._position = LogOffset(max(event.offset, self._position))
@@ -152,7 +152,7 @@ class ConfluentLog:
         self._high_water = LogOffset(max(end, self._high_water))
         if not found:
             self._say_what_is_gone()
-        return found
+        return log_records(self._topic, found)
 
     def pause(self) -> None:
         """Fetch nothing until the next ``poll``, which goes on at the same position."""

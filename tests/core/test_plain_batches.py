@@ -1,0 +1,196 @@
+"""Batches that are decoded together are those that ``decode`` makes, one by one; what it is to decode is left to it."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from stream_dedup.core import plain_batches
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.entry import Batch, Trim, decode, encode, make_batch
+from stream_dedup.core.model import SIGNATURE_BYTES, SKETCH_SIZES, TABLE_COUNTS, LogOffset, Status
+from stream_dedup.core.plain_batches import LEAST_TOGETHER, decode_plain, load_batch_kernel
+from stream_dedup.core.text_column import Texts
+from stream_dedup.errors import CorruptError
+from tests.amount import sampled
+from tests.core.old_batches import as_before_4
+from tests.logs import rules
+
+IDS = ["", "a", "https://example.org/1", "第三", "é" * 40]
+TOPICS = ["articles", "文章", "a.b-c"]
+
+
+@pytest.fixture(autouse=True)
+def _loaded() -> None:
+    load_batch_kernel()
+
+
+def drawn(rng: random.Random, tables: int = 4, sketch_bytes: int = 16) -> Batch:
+    """A batch of a few entries; some columns may be zero, and are then not in its bytes."""
+    n, draw = rng.randint(1, 9), np.random.default_rng(rng.getrandbits(32))
+    columns = {
+        "checksums": draw.integers(0, 2**64, n, np.uint64),
+        "statuses": draw.integers(0, max(Status) + 1, n),
+        "groups": draw.integers(0, 2**64, n, np.uint64),
+        "signatures": draw.integers(0, 256, (n, SIGNATURE_BYTES)),
+        "margins": draw.integers(0, 256, (n, 8 * tables)),
+        "sketches": draw.integers(0, 256, (n, sketch_bytes)),
+        "ids": [rng.choice(IDS) for _ in range(n)],
+        "reasons": [rng.choice(["", "no text", "坏"]) for _ in range(n)],
+    }
+    for name, column in columns.items():
+        if rng.random() < 0.3:
+            columns[name] = [""] * n if name in {"ids", "reasons"} else np.zeros_like(column)
+    offsets = np.cumsum([rng.choice([0, 5, 2**50]), *(rng.choice([1, 3, 2**33]) for _ in range(n - 1))])
+    read_to = rng.choice([None, LogOffset(0), LogOffset(2**40)])
+    made = make_batch(Columns.of(**columns), rng.randbytes(16), rng.choice(TOPICS), rng.randint(0, 2**31 - 1), offsets)
+    return replace(made, read_to=read_to, seeded=read_to is not None and rng.random() < 0.5)
+
+
+def assert_equal(found: Batch, expected: object) -> None:
+    assert isinstance(expected, Batch)
+    assert not found.seeded or found.seeded is True
+    for name in (one.name for one in fields(Batch)):
+        one, other = getattr(found, name), getattr(expected, name)
+        if isinstance(one, Texts):
+            assert np.array_equal(one.ends, other.ends)
+            assert one.joined == other.joined
+        elif isinstance(one, np.ndarray):
+            assert (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
+            assert one.flags.c_contiguous
+            assert not one.flags.writeable
+        else:
+            assert (type(one), one) == (type(other), other)
+
+
+@pytest.mark.parametrize("tables", TABLE_COUNTS)
+@pytest.mark.parametrize("sketch_bytes", SKETCH_SIZES)
+def test_every_undamaged_batch_of_the_format_is_decoded_together(tables: int, sketch_bytes: int) -> None:
+    """Of any sizes, texts and topics, with columns that are not there; the widths are those of the first."""
+    rng = random.Random(f"{tables}/{sketch_bytes}")
+    for _ in range(sampled(range(20), 4)[-1] + 1):
+        raws = [encode(drawn(rng, tables, sketch_bytes)) for _ in range(rng.randint(LEAST_TOGETHER, 30))]
+        full = encode(make_batch(Columns.of(**full_columns(tables, sketch_bytes)), bytes(16), "t", 0, [1]))
+        for raw, found in zip([full, *raws], decode_plain([full, *raws]), strict=True):
+            expected = decode(raw)
+            assert isinstance(expected, Batch)
+            if expected.widths == (tables, sketch_bytes):
+                assert found is not None
+                assert_equal(found, expected)
+            else:
+                assert found is None
+
+
+def full_columns(tables: int, sketch_bytes: int) -> dict[str, object]:
+    return {
+        "checksums": [1],
+        "statuses": [0],
+        "groups": [1],
+        "signatures": np.ones((1, SIGNATURE_BYTES)),
+        "margins": np.ones((1, 8 * tables)),
+        "sketches": np.ones((1, sketch_bytes)),
+        "ids": ["a"],
+        "reasons": ["b"],
+    }
+
+
+@pytest.mark.parametrize("seed", sampled(range(30), 6))
+def test_other_values_between_them_are_left_to_decode(seed: int) -> None:
+    """Damaged ones, other kinds, earlier formats, other widths: none changes the batches beside it."""
+    rng = random.Random(seed)
+    good = [drawn(rng) for _ in range(12)]
+    others = [
+        encode(rules()),
+        encode(Trim(LogOffset(3), 4)),
+        as_before_4(drawn(rng)),
+        encode(drawn(rng, 8)),
+        b"",
+        b"\4",
+    ]
+    others += [damaged(rng, encode(drawn(rng))) for _ in range(12)]
+    raws = [full := encode(make_batch(Columns.of(**full_columns(4, 16)), bytes(16), "t", 0, [1]))]
+    raws += rng.sample([*map(encode, good), *others], len(good) + len(others))
+    for raw, found in zip(raws, decode_plain(raws), strict=True):
+        if found is not None:
+            assert_equal(found, decode(raw))
+        elif raw != full:
+            try:
+                expected = decode(raw)
+            except CorruptError:
+                continue
+            assert not isinstance(expected, Batch) or expected.widths != (4, 16) or raw[0] != 4
+
+
+def damaged(rng: random.Random, raw: bytes) -> bytes:
+    """Cut short, longer, or with a byte or two changed."""
+    how = rng.randrange(4)
+    if how == 0:
+        return raw[: rng.randrange(len(raw))]
+    if how == 1:
+        return raw + rng.randbytes(rng.randint(1, 9))
+    changed = bytearray(raw)
+    for _ in range(how - 1):
+        changed[rng.randrange(len(raw))] = rng.choice([0, 1, 9, 10, 127, 128, 255])
+    return bytes(changed)
+
+
+def test_a_byte_changed_anywhere_is_seen_as_decode_sees_it() -> None:
+    """A batch is decoded together if and only if ``decode`` takes it, at each byte, and is then the same."""
+    whole = encode(make_batch(Columns.of(**two_rows()), bytes(range(16)), "文章", 7, [3, 2**40], read_to=LogOffset(5)))
+    raws = [whole]
+    for at in range(len(whole)):
+        values = {0, 1, 2, 5, 10, 127, 128, 195, 255, whole[at] ^ 1}
+        raws += [whole[:at] + bytes([value]) + whole[at + 1 :] for value in values]
+    raws += [whole[:end] for end in range(len(whole))] + [whole + b"\0"]
+    taken = 0
+    for raw, found in zip(raws, decode_plain(raws), strict=True):
+        try:
+            expected = decode(raw)
+        except (CorruptError, UnicodeDecodeError):
+            assert found is None
+            continue
+        if not isinstance(expected, Batch) or raw[0] != 4 or expected.widths != (4, 8):
+            assert found is None
+        else:
+            assert found is not None
+            assert_equal(found, expected)
+            taken += 1
+    assert 500 < taken < len(raws) - 500
+
+
+def two_rows() -> dict[str, object]:
+    return {
+        "checksums": [1, 2],
+        "statuses": [0, Status.REJECTED],
+        "groups": [1, 0],
+        "signatures": np.ones((2, SIGNATURE_BYTES)),
+        "margins": np.ones((2, 32)),
+        "sketches": np.ones((2, 8)),
+        "ids": ["é", "b第"],
+        "reasons": ["", "no text"],
+    }
+
+
+def test_few_values_are_decoded_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And all of them where the compiled functions are not loaded: reading a log's rules does not wait for these."""
+    raws = [encode(drawn(random.Random(at))) for at in range(LEAST_TOGETHER)]
+    assert decode_plain(raws[1:]) == [None] * (LEAST_TOGETHER - 1)
+    monkeypatch.setattr(plain_batches, "_kernel", None)
+    assert decode_plain(raws) == [None] * LEAST_TOGETHER
+
+
+def test_a_copied_batch_shares_no_memory() -> None:
+    """So it may be kept longer than those that were decoded with it."""
+    found = decode_plain([encode(drawn(random.Random(1)))] * LEAST_TOGETHER)[1]
+    assert found is not None
+    copied = found.copied()
+    for name in (one.name for one in fields(Batch)):
+        one, other = getattr(found, name), getattr(copied, name)
+        if isinstance(one, Texts):
+            one, other = one.ends, other.ends
+        if isinstance(one, np.ndarray):
+            assert np.array_equal(one, other)
+            assert other.base is None
