@@ -37,7 +37,7 @@ class _LightResult(CompileResultCacheImpl):
     def reduce(self, cres: Any) -> tuple[Any, ...]:  # noqa: ANN401 - numba's types are untyped
         """Return it without the environments of inlined functions, which come last."""
         kept: tuple[Any, ...] = super().reduce(cres)  # type: ignore[no-untyped-call]
-        return (*kept[:-1], ()) if _is_light() else kept
+        return (*kept[:-1], ()) if is_light() else kept
 
 
 class KeptCode(FunctionCache):
@@ -61,16 +61,19 @@ class KeptCode(FunctionCache):
             self._has_turn = True
             self.turn.enter_context(store.alone(self._file))
             found = self._loaded(sig, target_context)
+            if found is None:
+                store.note_compiling(self.cache_path)
         return found
 
     def _loaded(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401
-        if not _is_light():
+        if not is_light():
             return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         _name_runtime()
         return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
 
 
-def _is_light() -> bool:
+def is_light() -> bool:
+    """Return whether private parts of this version of numba may be relied on."""
     return bool(numba_version.startswith(LIGHT_VERSIONS))
 
 

@@ -26,10 +26,10 @@ from llvmlite import ir
 from numba import extending, njit, types
 from numba.core import cgutils
 from numba.core.dispatcher import Dispatcher
-from numba.core.registry import CPUDispatcher
 
-from stream_dedup.core import kept_code
+from stream_dedup.core import kept_code, lean_compiler
 from stream_dedup.core.kept_code import KeptCode
+from stream_dedup.core.lean_compiler import InlinedFunction, without_collections
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -93,7 +93,7 @@ def _kept(function: Callable[..., Any], signature: Any, options: Mapping[str, An
     """
     made, kept = njit(**options)(function), KeptCode(function)
     made._cache = kept  # noqa: SLF001 - numba has no way to name another cache
-    with kept.turn:
+    with kept.turn, without_collections():
         try:
             made.compile(signature)
         except Exception as error:  # noqa: BLE001 - numba raises what pickle, LLVM and the system do
@@ -112,7 +112,8 @@ def _reason(error: Exception) -> str:
 
 def _taken_over(function: Callable[..., Any]) -> str:
     """Return a digest of what a function's machine code is made from."""
-    taken = {name: _source(name) for name in (function.__module__, __name__, kept_code.__name__)}
+    compiling = (__name__, kept_code.__name__, lean_compiler.__name__)
+    taken = {name: _source(name) for name in (function.__module__, *compiling)}
     _collect(function.__globals__, taken)
     return xxhash.xxh3_64_hexdigest(repr((sorted(taken.items()), numba.__version__)).encode())
 
@@ -136,7 +137,7 @@ def _source(module: str) -> str:
         return ""
 
 
-class _Inlined(CPUDispatcher):
+class _Inlined(InlinedFunction):
     """A function that only compiled functions call. A wrapper for Python takes longer to compile than most of them."""
 
     def __call__(self, *_: object) -> object:
@@ -156,7 +157,7 @@ def inlined(function: Function) -> Function:
 
     Left to itself LLVM calls those that are used more than once, which costs more than they do where they take arrays.
     """
-    return cast("Function", _Inlined(function, targetoptions=_INLINED_OPTIONS))
+    return cast("Function", _Inlined(function, _INLINED_OPTIONS))
 
 
 @inlined

@@ -157,7 +157,8 @@ def _directed(margins: U8, costs: I64, masks: I64, most: int, scratch: Scratch, 
             if listed < probes:
                 bound = most * costs[margin]
         _sort(nodes[:listed], bound, counts, ordered)
-        plans[article] = ordered[:probes]
+        for at in range(probes):  # not the row: numba would check its shape, and compile the text of the error
+            plans[article, at] = ordered[at]
 
 
 @compiled(void, read(uint8, 2), read(int64), written(uint64, 3))

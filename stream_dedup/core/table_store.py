@@ -37,6 +37,12 @@ class TableStore(Protocol):
         normal return does not promise that nobody else does the same.
         """
 
+    def note_compiling(self, folder: str) -> None:
+        """Note that this process begins to compile a function whose machine code is kept in a folder.
+
+        Called before each of them. Whoever waits for the program learns from the first one why it takes so long.
+        """
+
 
 _registered: list[TableStore] = []
 

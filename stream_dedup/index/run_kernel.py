@@ -128,7 +128,8 @@ def _sort_digit(words: U64, rotation: int, block_bits: int, digit: int, room: tu
         value = block_of(words[orders[0, at]], rotation, block_bits) >> digit & _DIGIT_MASK
         orders[1, counts[value]] = orders[0, at]
         counts[value] += np.uint32(1)
-    orders[0] = orders[1]
+    for at in range(len(words)):  # not by rows: numba would check their shapes, and compile the text of the error
+        orders[0, at] = orders[1, at]
 
 
 @compiled(void, _ENTRIES, int64, int64, int64, _SORTED, _SORTING_ROOM)

@@ -22,6 +22,7 @@ import io
 import mmap
 import os
 import re
+import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -32,6 +33,7 @@ from typing import IO
 import xxhash
 
 from stream_dedup.core.table_store import MadeFrom, keep_tables_in
+from stream_dedup.terminal import visible
 
 CHECK_BYTES = 16
 """Bytes of the digest at the end of a file."""
@@ -40,6 +42,10 @@ LEFT_S = 3600
 TURN_S = 60
 """Longest wait of a process for others that compile, in all: one function takes seconds, all of them half a minute."""
 _TURN_STEP_S = 0.02
+COMPILING = (
+    "stream-dedup compiles its inner loops, once: half a minute or so. The code is kept in {} and folders like it."
+)
+"""Written to standard error by a first start, with one of the folders; a second start finds the code."""
 _FOLDER_VARIABLE = "NUMBA_CACHE_DIR"
 _CHUNK_BYTES = 1 << 20
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -60,6 +66,8 @@ class KeptFiles:
         """Read nothing yet."""
         self._has_looked = False
         self._left_s = float(TURN_S)
+        self._has_noted = False
+        self._noting: IO[bytes] | None = None
 
     def find(self, kind: str, made_from: MadeFrom) -> memoryview | None:
         """Map a file; None if there is no whole one."""
@@ -85,6 +93,24 @@ class KeptFiles:
             with suppress(OSError):
                 self._lock(stack.enter_context(Path(path).open("rb")))
             yield
+
+    def note_compiling(self, folder: str) -> None:
+        """Say so on standard error, at the first function; of several processes one does."""
+        if self._has_noted:
+            return
+        self._has_noted = True
+        if sys.stderr is not None and self._is_first_to_note():
+            with suppress(OSError):
+                print(COMPILING.format(visible(folder)), file=sys.stderr, flush=True)  # noqa: T201 - no line of a log
+
+    def _is_first_to_note(self) -> bool:
+        """Lock this file until the process ends; False if another process has locked it."""
+        try:
+            self._noting = Path(__file__).open("rb")  # noqa: SIM115 - as above
+            fcntl.flock(self._noting, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            return not isinstance(error, BlockingIOError)
+        return True
 
     def _lock(self, file: IO[bytes]) -> None:
         """Lock a file, or give up after ``TURN_S``: whoever holds it may be stopped."""

@@ -19,7 +19,7 @@ from stream_dedup.core.table_store import keep_tables_in, table_store
 from stream_dedup.core.text.decode import InputFormat
 from stream_dedup.errors import UserError
 from stream_dedup.startup import kept_files
-from stream_dedup.startup.kept_files import LEFT_S, KeptFiles, keep_tables
+from stream_dedup.startup.kept_files import COMPILING, LEFT_S, KeptFiles, keep_tables
 from tests.small_disk import small_disk
 from tests.table_maker import MADE_KIND, TableMaker
 
@@ -254,3 +254,37 @@ def test_registering_loads_no_numpy() -> None:
     """Commands that make no fingerprint start quickly."""
     code = "import sys, stream_dedup.startup as s; s.keep_tables(); sys.exit('numpy' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+NOTING = """
+import sys
+from stream_dedup.startup.kept_files import KeptFiles
+files = KeptFiles()
+files.note_compiling("/kept/one")
+files.note_compiling("/kept/two")
+sys.stdout.write("ready\\n")
+sys.stdout.flush()
+sys.stdin.read()
+"""
+
+
+def test_of_several_processes_one_says_that_it_compiles() -> None:
+    """Once, on standard error, with the folder; a process that comes after its end says it again."""
+    for _ in range(2):
+        running: list[subprocess.Popen[str]] = []
+        for _ in range(2):
+            pipe, command = subprocess.PIPE, [sys.executable, "-c", NOTING]
+            running.append(subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=pipe))
+            assert running[-1].stdout is not None
+            assert running[-1].stdout.readline() == "ready\n"
+        said = [process.communicate()[1] for process in running]
+        assert said == [COMPILING.format("/kept/one") + "\n", ""]
+
+
+def test_a_process_without_standard_error_compiles_in_silence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing goes to standard output, which has the result."""
+    monkeypatch.setattr(sys, "stderr", None)
+    KeptFiles().note_compiling("/kept")
+    assert capsys.readouterr().out == ""
