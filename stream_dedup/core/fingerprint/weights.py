@@ -262,9 +262,9 @@ class Sums(NamedTuple):
         """Return the sums of all texts."""
         return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
-    def where(self, keep: Bools | NDArray[np.intp]) -> Sums:
+    def where(self, keep: Bools) -> Sums:
         """Return the sums of some of the texts."""
-        return Sums(self.sums[keep], self.squares[keep])
+        return self if keep.all() else Sums(self.sums[keep], self.squares[keep])
 
 
 def sums_of(
