@@ -227,8 +227,9 @@ class Fingerprinter:
         certain, others = surely & found.featured, every[~surely]
         made.statuses[every[surely]] = Status.FEATURELESS
         made.statuses[every[certain]] = Status.LONG
-        self._fill(made, every[certain], found.sums.where(certain))
-        self._fill_sketches(made, every[certain], found.letters.where(certain), {})
+        if certain.any():
+            self._fill(made, every[certain], found.sums.where(certain))
+            self._fill_sketches(made, every[certain], found.letters.where(certain), {})
         if len(others) and self._beside is not None:
             plain = [fields[at][0] for at in np.flatnonzero(~surely).tolist()]
             parts = found.where(~surely), simplified
@@ -259,13 +260,15 @@ class Fingerprinter:
             is_short = short.statuses == Status.SHORT
             mixed = is_short & (shares[batch] > 0)
             left += batch[~mixed].tolist()
-            own = batch[mixed]
+            own, kept = batch[mixed], mixed[is_short]
             made.statuses[rows[own]] = statuses[own]
-            kept = mixed[is_short]
-            sums = _mixed(long.sums.where(own), short.sums.where(kept), shares[own])
+            chosen = np.zeros(len(plain), np.bool_)
+            chosen[own] = True
+            sums = _mixed(long.sums.where(chosen), short.sums.where(kept), shares[own])
             self._fill(made, rows[own], sums)
             letters = short.letters.where(kept) if self._settings.sketch else short.letters
-            forms = {int(rows[batch[at]]): form for at, form in short.forms.items() if mixed[at]}
+            where = dict(zip(np.flatnonzero(mixed).tolist(), rows[own].tolist(), strict=True))
+            forms = {where[at]: form for at, form in short.forms.items() if at in where}
             self._fill_sketches(made, rows[own], letters, forms)
         return left
 

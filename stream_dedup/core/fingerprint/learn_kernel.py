@@ -16,7 +16,7 @@ from numba import boolean, int32, int64, uint32, uint64
 
 from stream_dedup.core.arrays import I32, I64, U32
 from stream_dedup.core.fingerprint.hash_kernel import hash_of_bytes
-from stream_dedup.core.fingerprint.lookup_kernel import WORDS, first_slot, number_of, packed_bytes
+from stream_dedup.core.fingerprint.lookup_kernel import WORD_ARRAYS, byte_at, first_slot, number_of, packed_bytes
 from stream_dedup.core.kernel import compiled, inlined, prefetch, read, several, whole, written
 from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST
 
@@ -27,16 +27,13 @@ _FIRST, _LAST = ord(HAN_FIRST), ord(HAN_LAST)
 _ZERO, _NINE = map(ord, "09")
 _BLOCK = 64
 """Words that take a step together: what is requested for them stays in the level-1 cache."""
-_BYTE = np.uint64(0xFF)
-_8 = np.uint64(8)
 
 
 @inlined
 def _are_digits(low: np.uint64, high: np.uint64, size: int) -> bool:
     """Whether all bytes are digits of ASCII."""
-    for at in range(size):
-        word, byte = (low, at) if at < 8 else (high, at - 8)  # noqa: PLR2004 - bytes of a number
-        if not _ZERO <= whole(word >> np.uint64(byte) * _8 & _BYTE) <= _NINE:
+    for at in range(size):  # noqa: SIM110 - numba compiles no generator
+        if not _ZERO <= byte_at(low, high, at) <= _NINE:
             return False
     return True
 
@@ -83,7 +80,7 @@ def _idf_of(found: Any, slot: int, size: int, tables: Any, rule: Any) -> int:  #
     read(uint32),
     read(int32),
     read(int32),
-    several(WORDS, WORDS, read(int64, 2)),
+    several(WORD_ARRAYS, WORD_ARRAYS, read(int64, 2)),
     several(uint64, int64, int64, boolean),
     several(written(uint64, 2), written(int64)),
 )

@@ -14,7 +14,7 @@ from stream_dedup.core.arrays import U32
 from stream_dedup.core.fingerprint.hash_kernel import MOST_HASHED_BYTES, low_half_of_bytes, with_character
 from stream_dedup.core.kernel import inlined, read, several, whole
 
-WORDS = several(read(uint32), read(uint8), read(uint32), read(int64))
+WORD_ARRAYS = several(read(uint32), read(uint8), read(uint32), read(int64))
 """Type of ``WordNumbers.arrays``."""
 
 _BYTE = np.uint64(0xFF)
@@ -32,11 +32,17 @@ def packed_bytes(points: U32, start: int, size: int) -> tuple[np.uint64, np.uint
 
 
 @inlined
+def byte_at(low: np.uint64, high: np.uint64, at: int) -> int:
+    """Return one of the bytes of a word."""
+    word, number = (low, at) if at < 8 else (high, at - 8)  # noqa: PLR2004 - bytes of a number
+    return whole(word >> np.uint64(number) * _8 & _BYTE)
+
+
+@inlined
 def _is_at(text: Any, begin: int, low: np.uint64, high: np.uint64, size: int) -> bool:  # noqa: ANN401 - an array
     """Return whether these bytes are in the text there."""
-    for at in range(size):
-        word, byte = (low, at) if at < 8 else (high, at - 8)  # noqa: PLR2004 - bytes of a number
-        if np.uint64(text[begin + at]) != word >> np.uint64(byte) * _8 & _BYTE:
+    for at in range(size):  # noqa: SIM110 - numba compiles no generator
+        if whole(text[begin + at]) != byte_at(low, high, at):
             return False
     return True
 

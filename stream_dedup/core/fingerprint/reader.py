@@ -48,6 +48,7 @@ LEAST_LETTERS = 4
 SYMBOLS = 4
 """Visible characters for each letter from which on symbols count."""
 
+_IDEOGRAPHS = re.compile(f"[{HAN_FIRST}-{HAN_LAST}]+")
 _SYMBOLS = re.compile(r"([^\w\s])\1+")
 # A dot ends a sentence only before white space, not in 3.14 or example.com.
 _SENTENCE = re.compile(r"(?:[^。！？!?；;…\n.]|\.(?=\S))+")
@@ -318,16 +319,13 @@ def with_addresses_kept(steps: Normalisation) -> Normalisation:
 
 
 def letters_of_units(units: list[str]) -> str:
-    """Return the letters of a short text."""
-    return "".join(sorted(units, key=_is_no_ideograph))
+    """Return the letters of a short text, its ideographs first: each of these is a unit."""
+    joined = "".join(units)
+    return "".join(_IDEOGRAPHS.findall(joined)) + _IDEOGRAPHS.sub("", joined)
 
 
 def _letters(runs: Runs) -> str:
     return runs.han.replace(" ", "") + "".join(runs.words)
-
-
-def _is_no_ideograph(unit: str) -> bool:
-    return not HAN_FIRST <= unit[0] <= HAN_LAST
 
 
 def _numbers(runs: Runs, treatment: Treatment) -> Runs:

@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from stream_dedup.core.arrays import I32, I64, U8, U32
 from stream_dedup.core.fingerprint import grams_kernel, short_kernel, tricks_kernel
 from stream_dedup.core.fingerprint.cleaning import Cleaner
-from stream_dedup.core.fingerprint.features import is_word
 from stream_dedup.core.fingerprint.form import MOST_LETTERS, Form, form_of, grammar_arrays
 from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.fingerprint.keys_kernel import random_seed
@@ -92,7 +91,9 @@ class Units(NamedTuple):
         every = [unit for units in defined.values() for unit in units]
         points, lengths = points_of(every)
         starts = np.cumsum(lengths) - lengths + len(self.points)
-        sizes = np.where(np.fromiter(map(is_word, every), np.bool_, len(every)), lengths, 0)
+        kinds, firsts = code_point_tables().kinds, points[np.cumsum(lengths) - lengths]
+        # Letters beyond the tables are units by themselves.
+        sizes = np.where(kinds[np.minimum(firsts, len(kinds) - 1)] & Kind.LETTER, lengths, 0)
         ends = np.cumsum(list(map(len, defined.values()))) + len(self.starts)
         self.spans[list(defined)] = np.stack((np.concatenate(([len(self.starts)], ends[:-1])), ends), axis=1)
         return Units(
@@ -287,7 +288,10 @@ def _units_of(done: Spans) -> tuple[Units, I64, dict[int, list[str]]]:
     size = short_kernel.find_units(points, spans, code_point_tables().kinds, found)
     defined = {row: units_that_count(done.text(row)) for row in np.flatnonzero(left).tolist()}
     for row, units in defined.items():
-        letters[row] = sum(len(unit) for unit in units if unit not in clean.TOKEN_NAMES)
+        joined = "".join(units)
+        letters[row] = len(joined)
+        if any(token in joined for token in clean.TOKEN_NAMES):
+            letters[row] -= sum(map(clean.TOKEN_NAMES.__contains__, units))
     return Units(points, starts[:size], sizes[:size], of_units).joined(defined), letters, defined
 
 

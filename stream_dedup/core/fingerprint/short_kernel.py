@@ -13,7 +13,7 @@ from numba import boolean, int32, int64, uint8, uint16, uint32
 
 from stream_dedup.core.arrays import I32, I64, U8, U16, U32
 from stream_dedup.core.fingerprint.form import LEAST_FRAME, SHORTEST_WORD
-from stream_dedup.core.fingerprint.lookup_kernel import WORDS, first_slot, number_of, packed_bytes
+from stream_dedup.core.fingerprint.lookup_kernel import WORD_ARRAYS, first_slot, number_of, packed_bytes
 from stream_dedup.core.fingerprint.points import Kind, Raw
 from stream_dedup.core.fingerprint.reader import SYMBOLS
 from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
@@ -160,7 +160,7 @@ def _end_of_word(words: U32, size: int, run: int, grammar: Any, known: int) -> t
     return size - run, known
 
 
-@compiled(int64, read(uint32), read(int64, 2), read(uint16), WORDS, int64, FOUND_FORMS, makes_arrays=False)
+@compiled(int64, read(uint32), read(int64, 2), read(uint16), WORD_ARRAYS, int64, FOUND_FORMS, makes_arrays=False)
 def find_forms(points: U32, texts: I64, kinds: U16, grammar: Any, most: int, found: Any) -> int:  # noqa: ANN401
     """Copy the words of grammar of each text, a space behind each, and its digits; return the size of all words.
 

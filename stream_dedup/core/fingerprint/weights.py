@@ -47,8 +47,8 @@ from stream_dedup.core.kept_tables import TableArrays, kept_arrays, kept_table, 
 from stream_dedup.core.scheme import Features, common_words_path, content_hash, idf_path
 from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST
 
-Arrays = tuple[NDArray[Any], ...]
-NO_WORDS: Arrays = WordNumbers(packed_words({})).arrays
+WordArrays = tuple[NDArray[Any], ...]
+NO_WORDS: WordArrays = WordNumbers(packed_words({})).arrays
 """The arrays of a table without words."""
 
 MAX_COUNT = 65_535
@@ -136,14 +136,14 @@ def idf_of(features: Features) -> Callable[[str], int]:
 class WordIdf(NamedTuple):
     """The IDF of words of ideographs and of ASCII, as ``idf_of`` has it, for many words at once."""
 
-    table: Arrays
+    table: WordArrays
     """The arrays of ``WordNumbers``."""
     alone: int
     """That of an ideograph that is not in the table."""
     unknown: int
     """That of a word that begins with an ideograph and is not in the table."""
     root: bool
-    listed: Arrays = NO_WORDS
+    listed: WordArrays = NO_WORDS
     """The arrays of the words of ASCII with an IDF of their own. Words of digits are not looked up here."""
     others: I64 = np.empty((2, 0), np.int64)
     """Of the other words of ASCII that of each size, the last one of all longer ones too: of words, and of digits.
@@ -168,7 +168,7 @@ def word_idf(features: Features) -> WordIdf:
 
 
 @cache
-def _listed_words() -> Arrays:
+def _listed_words() -> WordArrays:
     """Return the arrays of the words whose IDF is not that of their length."""
     given = dict.fromkeys(filter(str.isascii, common_words()), COMMON) | dict.fromkeys(STOP_WORDS, NOISE)
     return WordNumbers(packed_words(dict(sorted(given.items())))).arrays
@@ -262,9 +262,9 @@ class Sums(NamedTuple):
         """Return the sums of all texts."""
         return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
-    def where(self, keep: Bools | NDArray[np.intp]) -> Sums:
+    def where(self, keep: Bools) -> Sums:
         """Return the sums of some of the texts."""
-        return Sums(self.sums[keep], self.squares[keep])
+        return self if keep.all() else Sums(self.sums[keep], self.squares[keep])
 
 
 def sums_of(

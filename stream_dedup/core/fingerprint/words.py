@@ -54,7 +54,11 @@ class LongTexts(NamedTuple):
 
     def where(self, keep: Bools) -> LongTexts:
         """Return some of the texts."""
-        return LongTexts(self.sizes[keep], self.featured[keep], self.sums.where(keep), self.letters.where(keep))
+        return (
+            self
+            if keep.all()
+            else LongTexts(self.sizes[keep], self.featured[keep], self.sums.where(keep), self.letters.where(keep))
+        )
 
 
 class LongFingerprinter:
@@ -99,7 +103,9 @@ class LongFingerprinter:
 
     def __call__(self, texts: Sequence[Sequence[str]], simplified: dict[str, str] | None = None) -> LongTexts:
         """Read texts, given by their fields as plain text; ``simplified``: see ``Cleaner.most``."""
-        read = (self._read(texts[batch], simplified) for batch in self.batches(texts))
+        read = [self._read(texts[batch], simplified) for batch in self.batches(texts)]
+        if len(read) == 1:
+            return read[0]
         sizes, featured, sums, letters = zip(*read, strict=True)
         return LongTexts(np.concatenate(sizes), np.concatenate(featured), Sums.joined(sums), Letters.joined(letters))
 

@@ -48,6 +48,8 @@ _LOOKALIKES = str.maketrans(dict(zip(_CYRILLIC[0] + _GREEK[0], _CYRILLIC[1] + _G
 FOREIGN = re.compile("[\u0370-\u04ff\u0500-\u052f]")
 _WESTERN_WORD = re.compile("[a-z0-9\u0370-\u052f]+")
 _LATIN = re.compile("[a-z]")
+# Only a word of both has such a place; a text of one script is not taken word by word.
+_BOTH = re.compile("[a-z][0-9]*[\u0370-\u052f]|[\u0370-\u052f][0-9]*[a-z]")
 _LEET = str.maketrans("0134578@$", "oleastbas")
 # The rare part of the pattern comes first, here and in numbers, because it is searched for.
 _LEET_INSIDE = re.compile(r"[0134578@$](?<=[a-z].)(?:[0134578@$](?=[a-z])|(?=[a-z]))")
@@ -93,7 +95,7 @@ def undo_lookalikes(text: str) -> str:
     """
     if ENCLOSED.search(text):
         text = text.translate(_ENCLOSED)
-    if FOREIGN.search(text):
+    if _BOTH.search(text):
         text = _WESTERN_WORD.sub(_as_latin, text)
     text = _NUMBER.sub(_as_number, text)
     text = _LEET_INSIDE.sub(_as_letters, text)

@@ -90,7 +90,7 @@ def assert_same_counts(settings: FingerprintSettings, texts: list[str]) -> None:
         exact = next(iter(counted.short)) if counted.status is Status.EXACT else None
         assert (text, found.statuses[row], found.exact.get(row)) == (text, counted.status, exact)
         if row in short:
-            sums, expected = found.sums.where(np.array([short.index(row)])), weigher.sums([counted.short])
+            sums, expected = found.sums.where(np.arange(len(short)) == short.index(row)), weigher.sums([counted.short])
             assert (text, sums.sums.tolist()) == (text, expected.sums.tolist())
             assert (text, sums.squares.tolist()) == (text, expected.squares.tolist())
             assert (text, letters[row]) == (text, counted.sketched)
