@@ -28,6 +28,9 @@ from stream_dedup.errors import CorruptError
 
 LEAST_TOGETHER = 4
 """Values that are decoded together: fewer take as long one by one."""
+MOST_TOGETHER_VALUE_BYTES = 8 << 10
+"""Bytes of a value that is decoded with others, of some 50 articles: from some 100 on it takes less by itself, because
+the wide columns are not copied then."""
 _KNOWN_TOPICS = 64
 """Names of topics that are kept decoded."""
 _OF_BATCH = ["entries", "read_to", "partition", "name_bytes", "is_ascii", "id_bytes", "reason_bytes"]
@@ -53,20 +56,19 @@ def decode_plain(raws: Sequence[bytes]) -> list[Batch | None]:
     That is every value until ``load_batch_kernel`` is called: a command that only reads the rules of a log does not
     wait for the compiler.
     """
-    if _kernel is None or len(raws) < LEAST_TOGETHER:
+    # A value that is empty is not plain.
+    small = [raw if len(raw) <= MOST_TOGETHER_VALUE_BYTES else b"" for raw in raws]
+    if _kernel is None or len(raws) - small.count(b"") < LEAST_TOGETHER:
         return [None] * len(raws)
-    raw, widths, places = (
-        np.frombuffer(b"".join(raws), np.uint8),
-        np.zeros(COLUMN_KINDS, np.int64),
-        np.zeros(len(raws), PLACE),
-    )
-    _kernel.find_columns(raw, np.cumsum([*map(len, raws)]), _allowed_widths(), widths, places)
+    raw = np.frombuffer(b"".join(small), np.uint8)
+    widths, places = np.zeros(COLUMN_KINDS, np.int64), np.zeros(len(raws), PLACE)
+    _kernel.find_columns(raw, np.cumsum([*map(len, small)]), _allowed_widths(), widths, places)
     if not widths[0]:
         return [None] * len(raws)
     columns, ids, reasons = _joined(_kernel, raw, widths, places)
     found: list[Batch | None] = []
     row = id_at = reason_at = 0
-    for value, place in zip(raws, places[_OF_BATCH].tolist(), strict=True):
+    for value, place in zip(small, places[_OF_BATCH].tolist(), strict=True):
         entries, read_to, partition, name_bytes, is_ascii, id_bytes, reason_bytes = place
         if not entries:
             found.append(None)

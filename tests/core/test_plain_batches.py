@@ -12,7 +12,7 @@ from stream_dedup.core import plain_batches
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, Trim, decode, encode, make_batch
 from stream_dedup.core.model import SIGNATURE_BYTES, SKETCH_SIZES, TABLE_COUNTS, LogOffset, Status
-from stream_dedup.core.plain_batches import LEAST_TOGETHER, decode_plain, load_batch_kernel
+from stream_dedup.core.plain_batches import LEAST_TOGETHER, MOST_TOGETHER_VALUE_BYTES, decode_plain, load_batch_kernel
 from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import CorruptError
 from tests.amount import sampled
@@ -137,9 +137,12 @@ def damaged(rng: random.Random, raw: bytes) -> bytes:
     return bytes(changed)
 
 
-def test_a_byte_changed_anywhere_is_seen_as_decode_sees_it() -> None:
+@pytest.mark.parametrize(("ids", "read_to"), [(["é", "b第"], LogOffset(5)), (["ab", "cde"], None)])
+def test_a_byte_changed_anywhere_is_seen_as_decode_sees_it(ids: list[str], read_to: LogOffset | None) -> None:
     """A batch is decoded together if and only if ``decode`` takes it, at each byte, and is then the same."""
-    whole = encode(make_batch(Columns.of(**two_rows()), bytes(range(16)), "文章", 7, [3, 2**40], read_to=LogOffset(5)))
+    whole = encode(
+        make_batch(Columns.of(**two_rows(), ids=ids), bytes(range(16)), "文章", 7, [3, 2**40], read_to=read_to)
+    )
     raws = [whole]
     for at in range(len(whole)):
         values = {0, 1, 2, 5, 10, 127, 128, 195, 255, whole[at] ^ 1}
@@ -169,7 +172,6 @@ def two_rows() -> dict[str, object]:
         "signatures": np.ones((2, SIGNATURE_BYTES)),
         "margins": np.ones((2, 32)),
         "sketches": np.ones((2, 8)),
-        "ids": ["é", "b第"],
         "reasons": ["", "no text"],
     }
 
@@ -180,6 +182,21 @@ def test_few_values_are_decoded_one_by_one(monkeypatch: pytest.MonkeyPatch) -> N
     assert decode_plain(raws[1:]) == [None] * (LEAST_TOGETHER - 1)
     monkeypatch.setattr(plain_batches, "_kernel", None)
     assert decode_plain(raws) == [None] * LEAST_TOGETHER
+
+
+def test_a_large_value_is_decoded_by_itself() -> None:
+    """Between small ones, which are decoded together; large ones do not make them enough."""
+    large = encode(make_batch(Columns.of(**many_rows(120)), bytes(16), "t", 0, range(120)))
+    assert len(large) > MOST_TOGETHER_VALUE_BYTES
+    small = [encode(drawn(random.Random(1))) for _ in range(LEAST_TOGETHER)]
+    found = decode_plain([large, *small, large])
+    assert [one is None for one in found] == [True, *([False] * LEAST_TOGETHER), True]
+    assert decode_plain([large, *small[1:], large]) == [None] * (LEAST_TOGETHER + 1)
+
+
+def many_rows(n: int) -> dict[str, object]:
+    whole = make_batch(Columns.of(**full_columns(4, 16)), bytes(16), "t", 0, [1]).rows(np.zeros(n, np.int64))
+    return {one.name: getattr(whole, one.name) for one in fields(Columns)}
 
 
 def test_a_copied_batch_shares_no_memory() -> None:
