@@ -67,7 +67,7 @@ class KeptFiles:
         self._has_looked = False
         self._left_s = float(TURN_S)
         self._has_noted = False
-        self._noting: IO[bytes] | None = None
+        self._noting = -1
 
     def find(self, kind: str, made_from: MadeFrom) -> memoryview | None:
         """Map a file; None if there is no whole one."""
@@ -104,9 +104,9 @@ class KeptFiles:
                 print(COMPILING.format(visible(folder)), file=sys.stderr, flush=True)  # noqa: T201 - no line of a log
 
     def _is_first_to_note(self) -> bool:
-        """Lock this file until the process ends; False if another process has locked it."""
+        """Lock the folder of all code until the process ends; False if another process has locked it."""
         try:
-            self._noting = Path(__file__).open("rb")  # noqa: SIM115 - as above
+            self._noting = os.open(os.environ.get(_FOLDER_VARIABLE) or _PACKAGE, os.O_RDONLY)
             fcntl.flock(self._noting, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             return not isinstance(error, BlockingIOError)

@@ -53,6 +53,15 @@ from stream_dedup.core.kernel import not_kept
 print(not_kept, *(name for name in sys.modules if name in {"numba.np.arraymath", "numba.np.arrayobj", "scipy.linalg"}))
 """
 
+FIRST_START = """
+import sys
+from stream_dedup.startup import keep_tables
+keep_tables()
+sys.path.insert(0, sys.argv[1])
+from one_kernel import triple
+print(triple(14))
+"""
+
 LOADED = Start(42, 1, 0, [])
 COMPILED = Start(42, 0, 1, [])
 
@@ -165,6 +174,17 @@ def test_cold_starts_at_once(program: Program) -> None:
     together = [program.begin() for _ in range(3)]
     assert sorted(map(report, together)) == sorted((COMPILED, LOADED, LOADED))
     assert program.start() == LOADED
+
+
+def test_a_first_start_says_that_it_compiles(tmp_path: Path, program: Program) -> None:
+    """Once, on standard error, and where the code is kept; a start that finds the code says nothing."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(program.kept)}
+    command = [sys.executable, "-c", FIRST_START, str(tmp_path)]
+    for begin in ("stream-dedup compiles its inner loops, once", ""):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout == "42\n"
+        assert done.stderr.startswith(begin)
+        assert done.stderr.count("\n") == done.stderr.count(str(program.kept)) == bool(begin)
 
 
 def test_a_kill_between_index_and_code(program: Program) -> None:

@@ -42,6 +42,9 @@ class MemoryStore:
     def alone(self, path: str) -> AbstractContextManager[None]:  # noqa: ARG002 - there is no other process
         return nullcontext()
 
+    def note_compiling(self, folder: str) -> None:
+        pass
+
 
 @pytest.fixture
 def registered() -> Iterator[Callable[[TableStore | None], None]]:
