@@ -64,7 +64,21 @@ def test_shares_of_many_texts_are_those_of_each(article_size: int) -> None:
 
 def test_factors_of_many_vectors_are_those_of_each() -> None:
     """Squares and their neighbours, up to the largest number of 63 bits: floats round these."""
-    roots = (1, 2, 3, 1000, 2**26, 2**26 + 1, 94_906_265, 94_906_266, 94_906_267, 2**31, 3_037_000_498, 3_037_000_499)
+    roots = (
+        1,
+        2,
+        3,
+        1000,
+        2**26,
+        2**26 + 1,
+        94_906_265,
+        94_906_266,
+        94_906_267,
+        104_857_601,
+        2**31,
+        3_037_000_498,
+        3_037_000_499,
+    )
     squares = [square for root in roots for square in (root**2 - 1, root**2, root**2 + 1) if square] + [2**63 - 1]
     for share in (1, 300, WHOLE - 1):
         made = factors(np.full(len(squares), share), np.array(squares))
