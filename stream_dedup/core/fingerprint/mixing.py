@@ -62,9 +62,8 @@ def factors(shares: I64, squares: I64) -> I64:
     """Return the same of several vectors: 1 for a share of ``WHOLE``, 0 for none, whatever the length is then."""
     wide = np.maximum(squares, 1).astype(np.uint64)
     roots = np.sqrt(wide.astype(np.float64)).astype(np.uint64)
-    # A square of more than 53 bits was rounded: its root may be 1 too large or too small.
+    # A root that is just below a whole number is rounded up; none is rounded down by 1.
     roots -= roots * roots > wide
-    roots += (roots + 1) ** 2 <= wide
     return np.where(shares == WHOLE, 1, (shares << FACTOR_BITS) // roots.astype(np.int64))
 
 

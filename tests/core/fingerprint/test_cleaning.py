@@ -4,16 +4,20 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice, product
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_dedup.core.fingerprint import cleaning
 from stream_dedup.core.fingerprint.cleaning import Cleaner
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.fingerprint.points import SIZE
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import Normalisation
 from stream_dedup.core.text import clean
+from stream_dedup.core.text.simplify import simplify
 from tests.amount import FULL, code_points
 from tests.core.texts import MORE, SAMPLE, some_texts
 
@@ -144,3 +148,13 @@ def test_texts_with_traditional_characters_are_not_left() -> None:
         assert_clean(steps, texts)
         assert (most.simplified, most.left) == ([0, 2, 3], [4, 5])
     assert Cleaner(replace(LONG, simplify=False)).most(texts).simplified == []
+
+
+def test_a_text_that_two_cleaners_leave_the_same_is_simplified_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an article that is read as both kinds of text; where other steps change it, each has its own."""
+    watched = Mock(side_effect=simplify)
+    monkeypatch.setattr(cleaning, "simplify", watched)
+    same, other = "漢語，" * 80 + "12", "漢語\n漢語，1,000" * 20
+    Fingerprinter(PROFILES["article"].settings).fingerprint([same, other, same])
+    converted = [call.args[0] for call in watched.call_args_list]
+    assert (converted.count(same), len(converted), len(set(converted))) == (1, 3, 3)

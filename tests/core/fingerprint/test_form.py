@@ -238,7 +238,11 @@ def test_chinese_grammar_has_frequent_words_that_names_hardly_have() -> None:
 def test_each_word_of_grammar_is_found_in_a_batch() -> None:
     """Alone and at both ends of a text, and no word that a word of grammar begins, ends or is a part of."""
     words = sorted(_words_of_grammar())
-    texts = [text for word in words for text in (f"{word} 7 {word}", f"7x{word} {word}x the {word}7{word[:-1]} {word}")]
+    texts = [
+        text
+        for word in words
+        for text in (f"{word} 书书书 7 {word}", f"7x{word} {word}x the {word}7{word[:-1]} {word}")
+    ]
     for text, made in zip(texts, forms(texts), strict=True):
         assert (text, made) == (text, packed([form_of(normalise(text))], 0).tobytes())
     assert max(len(word.encode()) for word in words) <= MOST_HASHED_BYTES

@@ -364,9 +364,8 @@ def test_a_long_text_has_all_of_its_grams() -> None:
 
 def test_numbers_with_one_hash_are_two_grams(monkeypatch: pytest.MonkeyPatch) -> None:
     """The digits decide, not the hash of them; no digits that have one hash are known, so other characters stand in."""
-    tables = code_point_tables()._replace(kinds=np.full(SIZE, Kind.DECIMAL, np.uint16))
+    tables = code_point_tables()._replace(kinds=np.full(SIZE, Kind.DECIMAL | Kind.LETTER, np.uint16))
     monkeypatch.setattr(module, "code_point_tables", lambda: tables)
-    monkeypatch.setattr(module, "is_word", bool)
     one, other = ONE_HASH
     expected = Counter({(feature_hash(f"_{one}_"), 2): 1, (feature_hash(f"_{other}_"), 1): 1})
     assert counted_at_once([[one, other, one]], 0, 0) == [expected]

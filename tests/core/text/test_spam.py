@@ -52,6 +52,7 @@ def test_shorten_repeats(text: str, expected: str) -> None:
         ("привет москва", "привет москва"),
         ("γειά σου", "γειά σου"),
         ("fr\u03b5\u03b5", "free"),
+        ("\u0440007x x007\u0440 привет x", "p007x x007p привет x"),
         ("fr3e c@sh hel1o", "free cash hello"),
         ("subscr1be g1ft f1ll hel1o emai1", "subscribe gift fill hello email"),
         ("f0ll0w l00k t0 vide0 fu11y", "follow look to video fully"),
