@@ -25,9 +25,13 @@ from stream_dedup.broker.workarounds import (
     closed_when_not_made,
     deliver_last_response,
     end_sender,
+    fetch_in_one_step,
     keep_transaction_requests,
     read_any_header_name,
+    read_in_large_pieces,
     take_finished_joins,
+    trust_known_coordinator,
+    write_at_once,
 )
 from stream_dedup.errors import UnavailableError, reason_of
 
@@ -75,7 +79,7 @@ def make_admin(kafka: KafkaConfig) -> KafkaAdminClient:
 
 def make_consumer(kafka: KafkaConfig, **settings: Any) -> KafkaConsumer:  # noqa: ANN401 - the client's own settings
     """Make a consumer of committed records that neither commits nor resets an offset by itself."""
-    return _made(
+    consumer = _made(
         kafka,
         KafkaConsumer,
         _common(kafka)
@@ -92,6 +96,9 @@ def make_consumer(kafka: KafkaConfig, **settings: Any) -> KafkaConsumer:  # noqa
         }
         | settings,
     )
+    fetch_in_one_step(consumer)
+    trust_known_coordinator(consumer)
+    return consumer
 
 
 def make_producer(kafka: KafkaConfig, **settings: Any) -> KafkaProducer:  # noqa: ANN401 - the client's own settings
@@ -196,6 +203,8 @@ def _made(kafka: KafkaConfig, kind: Callable[..., T], settings: dict[str, Any]) 
 def _constructed(kind: Callable[..., T], settings: dict[str, Any]) -> T:
     close_abandoned_sockets()
     deliver_last_response()
+    read_in_large_pieces()
+    write_at_once()
     take_finished_joins()
     read_any_header_name()
     with closed_when_not_made() as make:

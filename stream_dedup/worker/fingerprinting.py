@@ -22,8 +22,8 @@ CHUNK_RECORDS = 256
 """Most records in one task of the pool: short texts are then read together, which costs a third less than by 64."""
 CHUNK_BYTES = 256 << 10
 """Most bytes of values in one task of several records: large records are shared out among the processes."""
-MIN_CHUNK_RECORDS = 16
-"""Fewer records (5 ms of work) are not worth sharing out."""
+LEAST_SHARE_RECORDS = 24
+"""Fewer records (5 ms of work) are not worth a task of their own: each passes two pipes, and wakes three threads."""
 
 
 class BatchFingerprinter:
@@ -41,8 +41,8 @@ class BatchFingerprinter:
 
         ``lane`` is the source partition that they are in order with, None of none (``pool.tasks``).
         """
-        share = -(-len(records) // self._processes)
-        most = min(max(share, MIN_CHUNK_RECORDS), CHUNK_RECORDS)
+        shares = min(max(len(records) // LEAST_SHARE_RECORDS, 1), self._processes)
+        most = min(max(-(-len(records) // shares), 1), CHUNK_RECORDS)
         parts = chunks([len(record.value or b"") for record in records], most)
         return [future for part in parts for future in self._submit_chunk(records[part], lane)]
 

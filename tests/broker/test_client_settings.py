@@ -18,7 +18,8 @@ def made(monkeypatch: pytest.MonkeyPatch, **keys: object) -> dict[str, dict[str,
     """The settings of each kind of client with these keys of the configuration."""
     kafka: KafkaConfig = load_config(None, {"kafka": keys}, {}).kafka
     seen: dict[str, dict[str, Any]] = {}
-    monkeypatch.setattr(client, "keep_transaction_requests", lambda _producer: None)
+    for workaround in ("keep_transaction_requests", "fetch_in_one_step", "trust_known_coordinator"):
+        monkeypatch.setattr(client, workaround, lambda _client: None)
     monkeypatch.setattr(client, "_constructed", lambda kind, settings: seen.update({kind.__name__: settings}))
     for make in (make_admin, make_consumer, make_producer):
         make(kafka)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stream_dedup.worker.fingerprinting import CHUNK_BYTES, CHUNK_RECORDS, chunks
+from stream_dedup.worker.fingerprinting import (
+    CHUNK_BYTES,
+    CHUNK_RECORDS,
+    LEAST_SHARE_RECORDS,
+    BatchFingerprinter,
+    chunks,
+)
 
 SIZES = st.lists(st.integers(0, CHUNK_BYTES // 3) | st.integers(CHUNK_BYTES - 2, CHUNK_BYTES + 2), max_size=60)
 
@@ -25,3 +35,31 @@ def test_each_task_has_as_many_records_as_fit(sizes: list[int], most: int) -> No
     for part, after in pairwise(parts):
         full = part.stop - part.start == most
         assert full or sum(sizes[part]) + sizes[after.start] > CHUNK_BYTES
+
+
+@pytest.mark.parametrize(
+    ("records", "processes", "tasks"),
+    [
+        (0, 2, []),
+        (1, 2, [1]),
+        (2 * LEAST_SHARE_RECORDS - 1, 2, [2 * LEAST_SHARE_RECORDS - 1]),
+        (2 * LEAST_SHARE_RECORDS, 2, [LEAST_SHARE_RECORDS] * 2),
+        (2 * LEAST_SHARE_RECORDS + 1, 2, [LEAST_SHARE_RECORDS + 1, LEAST_SHARE_RECORDS]),
+        (2 * LEAST_SHARE_RECORDS, 1, [2 * LEAST_SHARE_RECORDS]),
+        (4 * LEAST_SHARE_RECORDS, 8, [LEAST_SHARE_RECORDS] * 4),
+        (3 * CHUNK_RECORDS, 2, [CHUNK_RECORDS] * 3),
+    ],
+)
+def test_a_batch_is_shared_out_in_equal_tasks(records: int, processes: int, tasks: list[int]) -> None:
+    """No more than there are processes, and none so small that handing it over costs more than it saves."""
+    given: list[int] = []
+
+    def submit(task: list[object], _lane: object) -> Future[object]:
+        given.append(len(task))
+        return Future()
+
+    pool: Any = SimpleNamespace(submit=submit)
+    record: Any = SimpleNamespace(topic="articles", partition=0, offset=0, key=None, value=b"text", headers=[])
+    widths: Any = None
+    BatchFingerprinter(pool, processes, 1 << 20, widths).submit([record] * records)
+    assert given == tasks

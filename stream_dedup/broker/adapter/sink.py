@@ -25,9 +25,11 @@ from stream_dedup.broker.adapter.port_errors import port_error, port_errors
 from stream_dedup.broker.client import REQUEST_TIMEOUT_MS, discard, make_producer
 from stream_dedup.broker.hanging_transactions import abort_hanging
 from stream_dedup.broker.workarounds import (
+    HeldSender,
     drop_refused_offsets,
     error_of_producer,
     initialise_producer,
+    send_beside_requests,
     send_offsets_within,
 )
 from stream_dedup.ports import (
@@ -52,6 +54,9 @@ if TYPE_CHECKING:
 
 PRODUCER_BATCH_BYTES = 256 << 10
 """Size of the producer's batches: a few requests for each transaction, not hundreds."""
+WAKE_BYTES = 4 << 20
+"""The producer's thread sends when so many bytes of records are there, and at the end of the transaction: what it sends
+beside a thread that hands over the others costs both of them more time."""
 DELIVERY_MS = REQUEST_TIMEOUT_MS + 1_000
 """Records or offsets that are not acknowledged in this time fail their transaction; a new producer tries again."""
 LEAST_START_S = 1.0
@@ -68,19 +73,23 @@ class KafkaSink:
         self._kafka = config.kafka
         self._id = transactional_id
         self._producer: KafkaProducer | None = None
+        self._held: HeldSender | None = None
+        self._unsent_bytes = 0
         self._sent: list[Future] = []
 
     def begin(self) -> None:
         """Begin a transaction."""
         self._sent = []
+        self._unsent_bytes = 0
         with self._failures():
             self._connected().begin_transaction()
 
     def send(self, output: Output) -> None:
         """Send one record."""
         with self._failures():
+            held = self._held_sender()
             self._sent.append(
-                self._connected().send(
+                held.send(
                     output.topic,
                     key=output.key,
                     value=output.value,
@@ -88,6 +97,10 @@ class KafkaSink:
                     timestamp_ms=output.timestamp_ms,
                 )
             )
+            self._unsent_bytes += len(output.value or b"")
+            if self._unsent_bytes >= WAKE_BYTES:
+                self._unsent_bytes = 0
+                held.wake()
 
     def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
         """Add source offsets."""
@@ -111,6 +124,7 @@ class KafkaSink:
     def flush(self) -> None:
         """Return when the broker has acknowledged every record of the transaction."""
         with self._failures():
+            self._held_sender().wake()
             for future in self._sent:
                 future.get(timeout=DELIVERY_MS / 1_000)
 
@@ -151,6 +165,8 @@ class KafkaSink:
                 delivery_timeout_ms=DELIVERY_MS,
                 client_id=self._id,
             )
+        send_beside_requests(self._producer)
+        self._held = HeldSender(self._producer)
         try:
             with self._failures():
                 initialise_producer(self._producer, max(LEAST_START_S, deadline - time.monotonic()))
@@ -160,12 +176,17 @@ class KafkaSink:
 
     def _connected(self) -> KafkaProducer:
         if self._producer is None:
-            msg = "the transactional producer is not started: renew it"
-            raise PassingError(msg)
+            raise _not_started()
         return self._producer
+
+    def _held_sender(self) -> HeldSender:
+        if self._held is None:
+            raise _not_started()
+        return self._held
 
     def _discard(self) -> None:
         producer, self._producer = self._producer, None
+        self._held = None
         self._sent = []
         if producer is not None:
             discard(producer)
@@ -194,3 +215,7 @@ class KafkaSink:
             causes.append(state)
         found = [port_error(cause) for cause in causes]
         return next((one for one in found if not isinstance(one, PassingError)), found[0])
+
+
+def _not_started() -> PassingError:
+    return PassingError("the transactional producer is not started: renew it")

@@ -12,11 +12,14 @@ from stream_dedup.broker.workarounds.connections import (
     close_abandoned_sockets,
     closed_when_not_made,
     deliver_last_response,
+    read_in_large_pieces,
+    write_at_once,
 )
 from stream_dedup.broker.workarounds.consumer import (
     commit_as_member,
     drop_fetched,
     drop_fetched_of,
+    fetch_in_one_step,
     forget_offset_fetches,
     keep_rejoining,
     records_left,
@@ -25,6 +28,7 @@ from stream_dedup.broker.workarounds.consumer import (
     seek_with_epoch,
     set_gathering,
     take_finished_joins,
+    trust_known_coordinator,
 )
 from stream_dedup.broker.workarounds.header_names import RawName, read_any_header_name
 from stream_dedup.broker.workarounds.producer import (
@@ -35,10 +39,13 @@ from stream_dedup.broker.workarounds.producer import (
     keep_transaction_requests,
     send_offsets_within,
 )
+from stream_dedup.broker.workarounds.sending import HeldSender, add_partitions_first, send_beside_requests
 
 __all__ = [
+    "HeldSender",
     "RawName",
     "RoundRobinAssignor",
+    "add_partitions_first",
     "close_abandoned_sockets",
     "closed_when_not_made",
     "commit_as_member",
@@ -49,16 +56,21 @@ __all__ = [
     "drop_refused_offsets",
     "end_sender",
     "error_of_producer",
+    "fetch_in_one_step",
     "forget_offset_fetches",
     "initialise_producer",
     "keep_rejoining",
     "keep_transaction_requests",
     "read_any_header_name",
+    "read_in_large_pieces",
     "records_left",
     "refuse_unauthorized_topics",
     "return_set_aside",
     "seek_with_epoch",
+    "send_beside_requests",
     "send_offsets_within",
     "set_gathering",
     "take_finished_joins",
+    "trust_known_coordinator",
+    "write_at_once",
 ]

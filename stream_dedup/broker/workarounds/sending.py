@@ -1,0 +1,101 @@
+"""Workarounds for how a producer sends the records of a transaction: when its thread wakes up, and with what.
+
+The thread of a producer shares the interpreter with all threads of the process, and makes some thirty rounds for a
+transaction of a hundred records where the client is left to itself: it is woken for the first record of each batch, and
+sends what is there by then, often two or three records, while the caller hands over the others.
+"""
+
+from __future__ import annotations
+
+import random
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+
+from stream_dedup.broker.workarounds.private import private
+
+if TYPE_CHECKING:
+    from kafka import KafkaProducer
+    from kafka.future import Future
+
+
+class HeldSender:
+    """Hands records over to a producer while its thread sleeps; ``wake`` lets it send them, together.
+
+    Records without a key go to one partition of their topic until ``wake``: the client would choose another one for
+    each, and a transaction costs the broker a check and a marker for each partition. (The client's sticky partitioner
+    adds a partition to the transaction that it then leaves empty.)
+
+    One thread calls. Whoever else wakes the producer's thread (its end, a look-up of metadata) still does.
+    """
+
+    def __init__(self, producer: KafkaProducer) -> None:
+        """Take over the wake-ups of the producer."""
+        self._producer = producer
+        self._cluster = private(producer, "_metadata")
+        sender = private(producer, "_sender")
+        self._wake = private(sender, "wakeup")
+        self._held_by: int | None = None
+        self._partitions: dict[str, int] = {}
+        sender.wakeup = self._wake_unless_held
+
+    def send(self, topic: str, *, key: bytes | None, **record: Any) -> Future:  # noqa: ANN401 - the client's own
+        """Hand over one record; blocks only where the topic is not known yet, which its thread looks up."""
+        if self._cluster.partitions_for_topic(topic) is None:
+            return self._producer.send(topic, key=key, **record)
+        partition = self._partition_of(topic) if key is None else None
+        self._held_by = get_ident()
+        try:
+            return self._producer.send(topic, key=key, partition=partition, **record)
+        finally:
+            self._held_by = None
+
+    def wake(self) -> None:
+        """Let the thread send what was handed over."""
+        self._partitions.clear()
+        self._wake()
+
+    def _wake_unless_held(self) -> None:
+        if self._held_by != get_ident():
+            self._wake()
+
+    def _partition_of(self, topic: str) -> int:
+        """Return the partition for records without a key: one with a leader, if there is any."""
+        chosen = self._partitions.get(topic)
+        if chosen is None:
+            cluster = self._cluster
+            known = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic)
+            chosen = self._partitions[topic] = random.choice([*known])  # noqa: S311 - no secret
+        return chosen
+
+
+def send_beside_requests(producer: KafkaProducer) -> None:
+    """Send records while a request of the transaction is under way.
+
+    The client sends records only while none is: those of a transaction wait for the requests that add its offsets.
+    Records of partitions that are not yet part of the transaction still wait for the request that adds these.
+    """
+    sender, manager = private(producer, "_sender"), private(producer, "_transaction_manager")
+    send_request, send_records = private(sender, "_maybe_send_pending_request"), private(sender, "_send_producer_data")
+
+    def send_request_and_records() -> bool:
+        is_under_way = bool(send_request())
+        if (
+            is_under_way
+            and manager.has_producer_id()
+            and not (manager.has_error() or manager.is_bumping_epoch() or manager.is_completing())
+        ):
+            send_records()
+        return is_under_way
+
+    sender._maybe_send_pending_request = send_request_and_records  # noqa: SLF001 - no public place to change this
+
+
+def add_partitions_first(producer: KafkaProducer) -> None:
+    """Queue the request that adds the partitions of the records before that which adds offsets.
+
+    The client queues the first when its thread comes to it, behind the second: the records would wait for both.
+    """
+    manager = private(producer, "_transaction_manager")
+    with private(manager, "_lock"):
+        if private(manager, "_new_partitions_in_transaction"):
+            private(manager, "_enqueue_request")(private(manager, "_add_partitions_to_transaction_handler")())

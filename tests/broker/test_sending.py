@@ -1,0 +1,251 @@
+"""How the sink on kafka-python sends a transaction: its thread sleeps meanwhile, and few requests do."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import TopicPartition
+from kafka.admin import NewTopic
+from kafka.net.connection import KafkaConnection
+from kafka.producer.transaction_manager import (
+    AddOffsetsToTxnHandler,
+    AddPartitionsToTxnHandler,
+    TransactionManager,
+)
+from kafka.structs import ConsumerGroupMetadata
+
+from stream_dedup.broker import workarounds
+from stream_dedup.broker.adapter import KafkaSink
+from stream_dedup.broker.adapter import sink as adapter_sink
+from stream_dedup.broker.client import make_admin, make_consumer
+from stream_dedup.config.load import load_config
+from stream_dedup.config.model import Config
+from stream_dedup.dev.broker import DevBroker
+from stream_dedup.errors import UserError
+from stream_dedup.ports import Output
+from tests.waiting import wait_until
+
+TOPIC = "unique"
+RECORDS = 50
+LIMIT_S = 60.0
+PARTITIONS = 4
+
+
+class ProducerInPlace:
+    """A producer of the client as the workarounds see it: it counts wake-ups, and each record asks for one."""
+
+    def __init__(self, *known: str) -> None:
+        self.wakes = 0
+        self.sent: list[str] = []
+        self.partitions: list[int | None] = []
+        self._sender = SimpleNamespace(wakeup=self._count)
+        self._metadata = SimpleNamespace(
+            partitions_for_topic=lambda topic: set(range(PARTITIONS)) if topic in known else None,
+            available_partitions_for_topic=lambda _topic: {1, 2},
+        )
+
+    def send(self, topic: str, partition: int | None = None, **_record: object) -> object:
+        self._sender.wakeup()
+        self.partitions.append(partition)
+        self.sent.append(topic)
+        return SimpleNamespace(failed=lambda: False, get=lambda timeout: timeout)
+
+    def _count(self) -> None:
+        self.wakes += 1
+
+
+def test_the_thread_sleeps_while_records_are_handed_over() -> None:
+    """It is woken when it is to send, by whoever else wakes it, and before a record whose topic it has to look up."""
+    producer: Any = ProducerInPlace(TOPIC)
+    held = workarounds.HeldSender(producer)
+    for _ in range(3):
+        held.send(TOPIC, key=b"key", value=b"article")
+    assert (producer.sent, producer.wakes) == ([TOPIC] * 3, 0)
+    held.wake()
+    assert producer.wakes == 1
+    producer._sender.wakeup()
+    assert producer.wakes == 2
+    held.send("not known", key=None, value=b"article")
+    assert producer.wakes == 3
+
+
+def test_records_without_a_key_go_to_one_partition() -> None:
+    """Until the thread is woken, and to one that has a leader; those with a key go where the client sends them."""
+    producer: Any = ProducerInPlace(TOPIC)
+    held = workarounds.HeldSender(producer)
+    for _ in range(60):
+        for key in (None, b"key", None):
+            held.send(TOPIC, key=key, value=b"article")
+        held.wake()
+    rounds = [producer.partitions[at : at + 3] for at in range(0, 180, 3)]
+    assert all(first == last and by_key is None for first, by_key, last in rounds)
+    assert {first for first, *_ in rounds} == {1, 2}
+
+
+def test_another_thread_wakes_it_in_the_middle_of_a_record() -> None:
+    """The end of the producer waits for no record."""
+    producer: Any = ProducerInPlace(TOPIC)
+    held = workarounds.HeldSender(producer)
+
+    def send_and_end(_topic: str, **_record: object) -> None:
+        ending = threading.Thread(target=producer._sender.wakeup)
+        ending.start()
+        ending.join()
+
+    producer.send = send_and_end
+    held.send(TOPIC, key=b"key", value=b"article")
+    assert producer.wakes == 1
+
+
+def test_many_bytes_are_sent_before_the_transaction_ends(
+    monkeypatch: pytest.MonkeyPatch, sink: KafkaSink, producer: ProducerInPlace
+) -> None:
+    """The broker appends the first records of a large transaction while the others are handed over."""
+    monkeypatch.setattr(adapter_sink, "WAKE_BYTES", 10)
+    for _ in range(5):
+        sink.send(Output(TOPIC, None, b"four", [], 0))
+    assert producer.wakes == 1
+    sink.flush()
+    assert producer.wakes == 2
+
+
+@pytest.fixture
+def producer() -> ProducerInPlace:
+    return ProducerInPlace(TOPIC)
+
+
+@pytest.fixture
+def sink(producer: ProducerInPlace, tmp_path: Path) -> KafkaSink:
+    """A sink whose producer is in place."""
+    config = load_config(None, {"kafka": {"group": "g"}, "index": {"path": str(tmp_path)}}, {})
+    sink = KafkaSink(config, "g-1")
+    in_place: Any = producer
+    sink._producer, sink._held = in_place, workarounds.HeldSender(in_place)
+    return sink
+
+
+@pytest.mark.parametrize(
+    ("state", "is_sent"),
+    [
+        ({}, True),
+        ({"request": False}, False),
+        ({"has_error": True}, False),
+        ({"has_producer_id": False}, False),
+        ({"is_bumping_epoch": True}, False),
+        ({"is_completing": True}, False),
+    ],
+)
+def test_records_are_sent_beside_a_request(state: dict[str, bool], is_sent: bool) -> None:
+    """Only in a transaction that goes on: in any other state the client decides what becomes of them."""
+    states = {"request": True, "has_error": False, "has_producer_id": True, "is_bumping_epoch": False}
+    states |= {"is_completing": False} | state
+    sent: list[str] = []
+    sender = SimpleNamespace(
+        _maybe_send_pending_request=lambda: states["request"], _send_producer_data=lambda: sent.append("records")
+    )
+    manager = SimpleNamespace(**{name: lambda name=name: states[name] for name in states if name != "request"})
+    producer: Any = SimpleNamespace(_sender=sender, _transaction_manager=manager)
+    workarounds.send_beside_requests(producer)
+    assert sender._maybe_send_pending_request() is states["request"]
+    assert sent == ["records"] * is_sent
+
+
+def test_partitions_are_added_before_offsets() -> None:
+    """The request that adds them is the next one, and there is none where every partition was added."""
+    manager = TransactionManager("g-1", 60_000, 5, (4, 0), None)
+    producer: Any = SimpleNamespace(_transaction_manager=manager)
+    workarounds.add_partitions_first(producer)
+    assert manager._pending_requests == []
+    manager._new_partitions_in_transaction.add(TopicPartition(TOPIC, 1))
+    workarounds.add_partitions_first(producer)
+    manager._enqueue_request(AddOffsetsToTxnHandler(manager, ConsumerGroupMetadata("g"), {}))
+    kinds = [type(manager.next_request_handler(has_incomplete_batches=True)) for _ in range(2)]
+    assert kinds == [AddPartitionsToTxnHandler, AddOffsetsToTxnHandler]
+    assert not manager._new_partitions_in_transaction
+
+
+@pytest.mark.parametrize(
+    "workaround",
+    [
+        workarounds.HeldSender,
+        workarounds.send_beside_requests,
+        workarounds.add_partitions_first,
+    ],
+)
+def test_a_name_of_sending_that_is_gone_is_an_error(workaround: Callable[[Any], object]) -> None:
+    with pytest.raises(UserError, match=r"kafka-python has no SimpleNamespace\._"):
+        workaround(SimpleNamespace())
+
+
+REQUESTS = [
+    "AddPartitionsToTxnRequest",
+    "AddOffsetsToTxnRequest",
+    "ProduceRequest",
+    "TxnOffsetCommitRequest",
+    "EndTxnRequest",
+]
+"""Of a transaction, in order: its records go beside the requests that add its offsets."""
+TRIES = 10
+"""A busy broker has some requests made again."""
+
+
+@pytest.mark.broker
+def test_a_transaction_takes_one_request_of_each_kind(
+    broker: DevBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """However many records it has, of whatever topics, as long as they fit one request."""
+    name = f"sending-{uuid.uuid4().hex[:8]}"
+    topics = [f"{name}-{number}" for number in range(2)]
+    config = load_config(
+        None, {"kafka": {"brokers": broker.bootstrap, "group": name}, "index": {"path": str(tmp_path)}}, {}
+    )
+    with closing(make_admin(config.kafka)) as admin:
+        admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in topics])
+    requests: list[str] = []
+    send = KafkaConnection._send_request
+
+    def noting(self: KafkaConnection, request: object, *args: object, **named: object) -> object:
+        kind = type(request).__name__
+        if self.config["client_id"] == name and kind in REQUESTS:
+            requests.append(kind)
+        return send(self, request, *args, **named)
+
+    monkeypatch.setattr(KafkaConnection, "_send_request", noting)
+    with closing(KafkaSink(config, name)) as sink:
+        sink.renew()
+        _transact(sink, topics)  # looks its topics up
+        for _ in range(TRIES):
+            time.sleep(1)  # the broker ends the one before
+            before = _ends(config, topics)
+            requests.clear()
+            _transact(sink, topics)
+            if requests == REQUESTS:
+                break
+    assert requests == REQUESTS
+    markers = len(topics)  # one for each partition: all records of a topic went to one
+    wait_until(lambda: _ends(config, topics) - before == RECORDS + markers, LIMIT_S, "the end of the transaction")
+
+
+def _transact(sink: KafkaSink, topics: list[str]) -> None:
+    sink.begin()
+    for record in range(RECORDS):
+        time.sleep(0.001)  # so long that a thread that is awake sends what is there
+        sink.send(Output(topics[record % len(topics)], None, b"article", [], time.time_ns() // 1_000_000))
+    sink.send_client_offsets({}, ConsumerGroupMetadata("sending"))
+    sink.flush()
+    sink.commit()
+
+
+def _ends(config: Config, topics: list[str]) -> int:
+    """Return the records of these topics, markers of transactions included."""
+    with closing(make_consumer(config.kafka)) as consumer:
+        at = [TopicPartition(topic, number) for topic in topics for number in range(PARTITIONS)]
+        return int(sum(consumer.end_offsets(at).values()))
