@@ -110,7 +110,6 @@ class _InlinedLibrary(JITCodeLibrary):
         passes.add_sroa_pass()
         passes.add_instruction_combine_pass()
         passes.add_simplify_cfg_pass()
-        passes.add_global_dead_code_eliminate_pass()
         codegen: Any = self._codegen
         passes.run(self._final_module, codegen._pass_builder(opt=_SIMPLIFY_LEVEL))  # noqa: SLF001
         # Callers may each have a copy, and lose it once it is inlined.

@@ -2,7 +2,7 @@
 
 import gc
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -11,11 +11,9 @@ from numba.core.codegen import JitEngine
 
 from stream_dedup.core import kept_code, kernel, lean_compiler
 from stream_dedup.core.kernel import compiled, inlined, popcount
-from stream_dedup.core.lean_compiler import InlinedFunction, without_collections
+from stream_dedup.core.lean_compiler import without_collections
 from stream_dedup.core.plan_kernel import _directed
 from stream_dedup.index.run_kernel import _sort_digit
-
-Unary = Callable[[int], int]
 
 
 def weigh(at: int, bits: int) -> int:
@@ -23,9 +21,9 @@ def weigh(at: int, bits: int) -> int:
     return weight
 
 
-def made() -> tuple[InlinedFunction, Unary]:
-    """An inlined function, and one that calls it, through another one, with a constant and with a variable."""
-    inner = cast("Any", inlined(weigh))
+def made() -> tuple[Any, Any, Any]:
+    """An inlined function, another one that calls it, and a caller of that, with a constant and with a variable."""
+    inner: Any = inlined(weigh)
 
     @inlined
     def middle(at: int, bits: int) -> int:
@@ -41,7 +39,12 @@ def made() -> tuple[InlinedFunction, Unary]:
             at += 1
         return found
 
-    return inner, total
+    return inner, middle, total
+
+
+def defined_in(code: str) -> str:
+    """The lines with the names of the functions that LLVM's code defines."""
+    return "".join(line for line in code.splitlines() if line.startswith("define"))
 
 
 def modules_while(work: Callable[[], object]) -> int:
@@ -60,30 +63,33 @@ def _compiles(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_compiles")
 def test_an_inlined_function_is_compiled_once_for_constants_and_variables() -> None:
     """Else each loop that begins with 0 would have the functions in it compiled twice."""
-    inner, total = made()
+    inner, _, total = made()
     assert inner.signatures == [(int64, int64)]
     assert total(0b111) == 3 * (1 + 1 + 2 + 3)
 
 
 @pytest.mark.usefixtures("_compiles")
 def test_an_inlined_function_has_no_machine_code() -> None:
-    """It is generated for the caller alone, and the callees do not stay in it."""
-    callers: list[Any] = []
-    assert modules_while(lambda: callers.append(made()[1])) == 1
-    (code,) = callers[0].inspect_llvm().values()
-    defined = "".join(line for line in code.splitlines() if line.startswith("define"))
-    assert "total" in defined
-    assert "weigh" not in defined
-    assert "middle" not in defined
+    """It is generated for the caller alone. Each function has its callees in it, and no copies of them beside it."""
+    again: list[tuple[Any, Any, Any]] = []
+    assert modules_while(lambda: again.append(made())) == 1
+    _, middle, total = again[0]
+    (code,) = total.inspect_llvm().values()
+    assert "total" in defined_in(code)
+    assert "weigh" not in defined_in(code)
+    assert "middle" not in defined_in(code)
+    (library,) = (one.library for one in middle.overloads.values())
+    assert "middle" in defined_in(library.get_llvm_str())
+    assert "weigh" not in defined_in(library.get_llvm_str())
 
 
 @pytest.mark.usefixtures("_compiles")
 def test_other_versions_of_numba_do_it_their_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """A library with machine code for each of the types, constants among them; the same results."""
     monkeypatch.setattr(kept_code, "LIGHT_VERSIONS", ())
-    callers: list[tuple[InlinedFunction, Unary]] = []
-    assert modules_while(lambda: callers.append(made())) > 3
-    inner, total = callers[0]
+    again: list[tuple[Any, Any, Any]] = []
+    assert modules_while(lambda: again.append(made())) > 3
+    inner, _, total = again[0]
     assert len(inner.signatures) == 2
     assert total(0b111) == 3 * (1 + 1 + 2 + 3)
 
