@@ -12,7 +12,7 @@ from numba import int64, njit
 from numba.core.errors import NumbaError
 
 from stream_dedup.core import kernel
-from stream_dedup.core.fingerprint import short_kernel, tricks_kernel, words_kernel
+from stream_dedup.core.fingerprint import short_kernel, words_kernel
 
 INNER = "from stream_dedup.core.kernel import inlined\nSTEP = {step}\n@inlined\ndef inner(x): return x {sign} STEP\n"
 MIDDLE = (
@@ -57,7 +57,7 @@ def test_an_inlined_function_refuses_python(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "function", [words_kernel.split, words_kernel.find, short_kernel.find_units, tricks_kernel.undo_tricks]
+    "function", [words_kernel.split, words_kernel.look_up, short_kernel.find_units, short_kernel.normalise]
 )
 def test_a_kernel_that_makes_no_arrays_counts_no_references(function: Any) -> None:  # noqa: ANN401
     """Each word would be counted for each array that it is read from."""
@@ -67,7 +67,7 @@ def test_a_kernel_that_makes_no_arrays_counts_no_references(function: Any) -> No
 @pytest.mark.parametrize(("options", "counts"), [(kernel._UNCOUNTED, False), ({}, True)])
 def test_no_reference_is_counted_in_what_it_inlines(options: dict[str, Any], counts: bool) -> None:
     """Compiled again, for kept code cannot be read; without the option this function counts references."""
-    function: Any = words_kernel.find
+    function: Any = words_kernel.look_up
     made = njit(function.nopython_signatures, **kernel._OPTIONS, **options)(function.py_func)
     (code,) = made.inspect_llvm().values()
     assert ("NRT_incref" in code) is counts
