@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from kafka import TopicPartition
 from kafka.admin import NewTopic
 from kafka.net.connection import KafkaConnection
+from kafka.partitioner import DefaultPartitioner
 from kafka.producer.transaction_manager import (
     AddOffsetsToTxnHandler,
     AddPartitionsToTxnHandler,
@@ -45,16 +47,11 @@ class ProducerInPlace:
     def __init__(self, *known: str) -> None:
         self.wakes = 0
         self.sent: list[str] = []
-        self.partitions: list[int | None] = []
         self._sender = SimpleNamespace(wakeup=self._count)
-        self._metadata = SimpleNamespace(
-            partitions_for_topic=lambda topic: set(range(PARTITIONS)) if topic in known else None,
-            available_partitions_for_topic=lambda _topic: {1, 2},
-        )
+        self._metadata = SimpleNamespace(partitions_for_topic=lambda topic: {0} if topic in known else None)
 
-    def send(self, topic: str, partition: int | None = None, **_record: object) -> object:
+    def send(self, topic: str, **_record: object) -> object:
         self._sender.wakeup()
-        self.partitions.append(partition)
         self.sent.append(topic)
         return SimpleNamespace(failed=lambda: False, get=lambda timeout: timeout)
 
@@ -65,7 +62,7 @@ class ProducerInPlace:
 def test_the_thread_sleeps_while_records_are_handed_over() -> None:
     """It is woken when it is to send, by whoever else wakes it, and before a record whose topic it has to look up."""
     producer: Any = ProducerInPlace(TOPIC)
-    held = workarounds.HeldSender(producer)
+    held = workarounds.HeldSender(producer, workarounds.OnePartition())
     for _ in range(3):
         held.send(TOPIC, key=b"key", value=b"article")
     assert (producer.sent, producer.wakes) == ([TOPIC] * 3, 0)
@@ -77,23 +74,60 @@ def test_the_thread_sleeps_while_records_are_handed_over() -> None:
     assert producer.wakes == 3
 
 
+class KnownPartitions:
+    """What the client knows of a topic."""
+
+    def __init__(self) -> None:
+        self.every, self.available = set(range(PARTITIONS)), {1, 2}
+
+    def topics(self) -> set[str]:
+        return {TOPIC}
+
+    def partitions_for_topic(self, _topic: str) -> set[int]:
+        return self.every
+
+    def available_partitions_for_topic(self, _topic: str) -> set[int]:
+        return self.available
+
+
+def chosen(partitions: workarounds.OnePartition, cluster: KnownPartitions, key: bytes | None = None) -> int:
+    known: Any = cluster
+    return partitions.partition(TOPIC, key, key, b"article", b"article", known)
+
+
 def test_records_without_a_key_go_to_one_partition() -> None:
     """Until the thread is woken, and to one that has a leader; those with a key go where the client sends them."""
+    partitions, cluster = workarounds.OnePartition(), KnownPartitions()
     producer: Any = ProducerInPlace(TOPIC)
-    held = workarounds.HeldSender(producer)
-    for _ in range(60):
-        for key in (None, b"key", None):
-            held.send(TOPIC, key=key, value=b"article")
+    held = workarounds.HeldSender(producer, partitions)
+    rounds = []
+    for number in range(60):
+        rounds.append({chosen(partitions, cluster), chosen(partitions, cluster), chosen(partitions, cluster)})
+        key = b"key %d" % number
+        by_client = DefaultPartitioner().partition(TOPIC, key, key, None, None, cluster)
+        assert chosen(partitions, cluster, key) == by_client
+        assert chosen(partitions, cluster) in rounds[-1]
         held.wake()
-    rounds = [producer.partitions[at : at + 3] for at in range(0, 180, 3)]
-    assert all(first == last and by_key is None for first, by_key, last in rounds)
-    assert {first for first, *_ in rounds} == {1, 2}
+    assert set(map(len, rounds)) == {1}
+    assert set.union(*rounds) == {1, 2}
+
+
+def test_a_partition_without_a_leader_is_left() -> None:
+    """Also where the topic was made again with fewer partitions, in the midst of a transaction."""
+    partitions, cluster = workarounds.OnePartition(), KnownPartitions()
+    cluster.available = {3}
+    assert chosen(partitions, cluster) == 3
+    cluster.available = {2}
+    assert chosen(partitions, cluster) == 2
+    cluster.available, cluster.every = set(), {0}
+    assert chosen(partitions, cluster) == 0
+    assert chosen(partitions, cluster) == 0
 
 
 def test_another_thread_wakes_it_in_the_middle_of_a_record() -> None:
     """The end of the producer waits for no record."""
     producer: Any = ProducerInPlace(TOPIC)
-    held = workarounds.HeldSender(producer)
+    held = workarounds.HeldSender(producer, workarounds.OnePartition())
 
     def send_and_end(_topic: str, **_record: object) -> None:
         ending = threading.Thread(target=producer._sender.wakeup)
@@ -128,7 +162,7 @@ def sink(producer: ProducerInPlace, tmp_path: Path) -> KafkaSink:
     config = load_config(None, {"kafka": {"group": "g"}, "index": {"path": str(tmp_path)}}, {})
     sink = KafkaSink(config, "g-1")
     in_place: Any = producer
-    sink._producer, sink._held = in_place, workarounds.HeldSender(in_place)
+    sink._producer, sink._held = in_place, workarounds.HeldSender(in_place, workarounds.OnePartition())
     return sink
 
 
@@ -175,7 +209,7 @@ def test_partitions_are_added_before_offsets() -> None:
 @pytest.mark.parametrize(
     "workaround",
     [
-        workarounds.HeldSender,
+        partial(workarounds.HeldSender, partitions=workarounds.OnePartition()),
         workarounds.send_beside_requests,
         workarounds.add_partitions_first,
     ],

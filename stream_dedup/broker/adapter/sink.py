@@ -26,6 +26,7 @@ from stream_dedup.broker.client import REQUEST_TIMEOUT_MS, discard, make_produce
 from stream_dedup.broker.hanging_transactions import abort_hanging
 from stream_dedup.broker.workarounds import (
     HeldSender,
+    OnePartition,
     drop_refused_offsets,
     error_of_producer,
     initialise_producer,
@@ -156,9 +157,11 @@ class KafkaSink:
 
     def _connect(self, deadline: float) -> None:
         """Make a producer and initialise it: the broker settles the open transaction of an earlier one."""
+        partitions = OnePartition()
         with port_errors():
             self._producer = make_producer(
                 self._kafka,
+                partitioner=partitions,
                 transactional_id=self._id,
                 transaction_timeout_ms=int(self._kafka.transaction_timeout_s * 1_000),
                 batch_size=PRODUCER_BATCH_BYTES,
@@ -166,7 +169,7 @@ class KafkaSink:
                 client_id=self._id,
             )
         send_beside_requests(self._producer)
-        self._held = HeldSender(self._producer)
+        self._held = HeldSender(self._producer, partitions)
         try:
             with self._failures():
                 initialise_producer(self._producer, max(LEAST_START_S, deadline - time.monotonic()))

@@ -39,10 +39,11 @@ from stream_dedup.broker.workarounds.producer import (
     keep_transaction_requests,
     send_offsets_within,
 )
-from stream_dedup.broker.workarounds.sending import HeldSender, add_partitions_first, send_beside_requests
+from stream_dedup.broker.workarounds.sending import HeldSender, OnePartition, add_partitions_first, send_beside_requests
 
 __all__ = [
     "HeldSender",
+    "OnePartition",
     "RawName",
     "RoundRobinAssignor",
     "add_partitions_first",

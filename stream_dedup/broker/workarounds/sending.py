@@ -7,65 +7,87 @@ sends what is there by then, often two or three records, while the caller hands 
 
 from __future__ import annotations
 
-import random
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
+
+from kafka.partitioner import DefaultPartitioner
 
 from stream_dedup.broker.workarounds.private import private
 
 if TYPE_CHECKING:
     from kafka import KafkaProducer
+    from kafka.cluster import ClusterMetadata
     from kafka.future import Future
+
+
+class OnePartition(DefaultPartitioner):  # type: ignore[misc] # the client has no types
+    """Chooses one partition of a topic for all records without a key, until ``forget``.
+
+    The client's default chooses another one for each, and a transaction costs the broker a check and a marker for each
+    partition. The client's sticky partitioner adds a partition to the transaction that it then leaves empty.
+    """
+
+    def __init__(self) -> None:
+        """Choose nothing yet."""
+        self._chosen: dict[str, int] = {}
+
+    def forget(self) -> None:
+        """Choose again."""
+        self._chosen.clear()
+
+    def partition(
+        self,
+        topic: str,
+        key: object,
+        serialized_key: bytes | None,
+        value: object,
+        serialized_value: bytes | None,
+        cluster: ClusterMetadata,
+    ) -> int:
+        """Return the partition of a record; the chosen one as long as it has a leader, or none has."""
+        known = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic) or ()
+        if serialized_key is None and self._chosen.get(topic) in known:
+            return self._chosen[topic]
+        found: int = super().partition(topic, key, serialized_key, value, serialized_value, cluster)
+        if serialized_key is None:
+            self._chosen[topic] = found
+        return found
 
 
 class HeldSender:
     """Hands records over to a producer while its thread sleeps; ``wake`` lets it send them, together.
 
-    Records without a key go to one partition of their topic until ``wake``: the client would choose another one for
-    each, and a transaction costs the broker a check and a marker for each partition. (The client's sticky partitioner
-    adds a partition to the transaction that it then leaves empty.)
-
     One thread calls. Whoever else wakes the producer's thread (its end, a look-up of metadata) still does.
     """
 
-    def __init__(self, producer: KafkaProducer) -> None:
-        """Take over the wake-ups of the producer."""
+    def __init__(self, producer: KafkaProducer, partitions: OnePartition) -> None:
+        """Take over the wake-ups of the producer; ``partitions``: its partitioner, which chooses again at each."""
         self._producer = producer
+        self._partitioner = partitions
         self._cluster = private(producer, "_metadata")
         sender = private(producer, "_sender")
         self._wake = private(sender, "wakeup")
         self._held_by: int | None = None
-        self._partitions: dict[str, int] = {}
         sender.wakeup = self._wake_unless_held
 
-    def send(self, topic: str, *, key: bytes | None, **record: Any) -> Future:  # noqa: ANN401 - the client's own
+    def send(self, topic: str, **record: Any) -> Future:  # noqa: ANN401 - the client's own
         """Hand over one record; blocks only where the topic is not known yet, which its thread looks up."""
         if self._cluster.partitions_for_topic(topic) is None:
-            return self._producer.send(topic, key=key, **record)
-        partition = self._partition_of(topic) if key is None else None
+            return self._producer.send(topic, **record)
         self._held_by = get_ident()
         try:
-            return self._producer.send(topic, key=key, partition=partition, **record)
+            return self._producer.send(topic, **record)
         finally:
             self._held_by = None
 
     def wake(self) -> None:
         """Let the thread send what was handed over."""
-        self._partitions.clear()
+        self._partitioner.forget()
         self._wake()
 
     def _wake_unless_held(self) -> None:
         if self._held_by != get_ident():
             self._wake()
-
-    def _partition_of(self, topic: str) -> int:
-        """Return the partition for records without a key: one with a leader, if there is any."""
-        chosen = self._partitions.get(topic)
-        if chosen is None:
-            cluster = self._cluster
-            known = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic)
-            chosen = self._partitions[topic] = random.choice([*known])  # noqa: S311 - no secret
-        return chosen
 
 
 def send_beside_requests(producer: KafkaProducer) -> None:
