@@ -74,6 +74,16 @@ def test_the_thread_sleeps_while_records_are_handed_over() -> None:
     assert producer.wakes == 3
 
 
+def test_a_topic_that_is_gone_meanwhile_is_looked_up() -> None:
+    """The client waits for it, and wakes the thread that looks."""
+    producer: Any = ProducerInPlace(TOPIC)
+    held = workarounds.HeldSender(producer, workarounds.OnePartition())
+    known = iter([{0}, None])
+    producer._metadata.partitions_for_topic = lambda _topic: next(known)
+    held.send(TOPIC, key=b"key", value=b"article")
+    assert producer.wakes == 1
+
+
 class KnownPartitions:
     """What the client knows of a topic."""
 

@@ -68,13 +68,14 @@ class HeldSender:
         sender = private(producer, "_sender")
         self._wake = private(sender, "wakeup")
         self._held_by: int | None = None
+        self._topic = ""
         sender.wakeup = self._wake_unless_held
 
     def send(self, topic: str, **record: Any) -> Future:  # noqa: ANN401 - the client's own
         """Hand over one record; blocks only where the topic is not known yet, which its thread looks up."""
         if self._cluster.partitions_for_topic(topic) is None:
             return self._producer.send(topic, **record)
-        self._held_by = get_ident()
+        self._topic, self._held_by = topic, get_ident()
         try:
             return self._producer.send(topic, **record)
         finally:
@@ -86,7 +87,8 @@ class HeldSender:
         self._wake()
 
     def _wake_unless_held(self) -> None:
-        if self._held_by != get_ident():
+        # A topic that is gone since the first look is waited for, and its thread looks it up.
+        if self._held_by != get_ident() or self._cluster.partitions_for_topic(self._topic) is None:
             self._wake()
 
 

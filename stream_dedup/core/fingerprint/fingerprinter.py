@@ -146,7 +146,9 @@ class Fingerprinter:
 
         Raises:
             UserError: as ``warm``.
+            ValueError: a text has no field.
         """
+        _refuse_no_field(texts)
         parts = [self._chunk(texts[start : start + CHUNK_TEXTS]) for start in range(0, len(texts), CHUNK_TEXTS)]
         if len(parts) == 1:
             return parts[0]
@@ -157,7 +159,9 @@ class Fingerprinter:
 
         Raises:
             UserError: as ``warm``.
+            ValueError: the text has no field.
         """
+        _refuse_no_field([text])
         fields = _fields(text)
         counted = self._reader.read(fields)
         compared = self._reader.compared(fields, counted.status)
@@ -363,6 +367,12 @@ def _factor(share: int, square: int) -> int:
 
 def _fields(text: Text) -> Sequence[str]:
     return (text,) if isinstance(text, str) else text
+
+
+def _refuse_no_field(texts: Sequence[Text]) -> None:
+    if not all(texts) and any(not text and not isinstance(text, str) for text in texts):
+        msg = "a text without any field has no fingerprint: pass an empty string for a field that is missing"
+        raise ValueError(msg)
 
 
 def _readable(text: str) -> str:

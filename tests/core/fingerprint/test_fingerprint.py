@@ -12,6 +12,7 @@ from stream_dedup.core.fingerprint.features import segmenter, words_of
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
 from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.fingerprint.weights import idf_table
+from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings
 from tests.core.texts import SAMPLE, some_texts
 
@@ -134,6 +135,15 @@ def test_no_texts() -> None:
     """No texts give fingerprints of no rows."""
     prints = Fingerprinter().fingerprint([])
     assert [column.shape for column in prints] == [(0, 32), (0, 32), (0,), (0, 0)]
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_text_without_any_field_is_refused(name: str) -> None:
+    """Compiled code would look for the words of a text that is not there."""
+    fingerprinter = Fingerprinter(PROFILES[name].settings)
+    for read in (fingerprinter.features, lambda text: fingerprinter.fingerprint(["新闻内容", text])):
+        with pytest.raises(ValueError, match="without any field"):
+            read(())
 
 
 def test_more_words_than_float32_can_add_up() -> None:
