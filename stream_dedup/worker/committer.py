@@ -60,7 +60,8 @@ log = logging.getLogger(__name__)
 BATCH_WAIT_S = 0.5
 """How long the committer waits for a batch, which wakes it at once, as the end of the worker does."""
 GATHER_S = 0.005
-"""How long a batch waits for the next one: batches that are judged together leave in one transaction."""
+"""How long a batch waits for another one that is in flight: batches that are judged together leave in one
+transaction."""
 MOST_RECORDS = 4_000
 """Most records in one transaction: a commit costs some 13 ms, however many there are."""
 MOST_BYTES = 16 << 20
@@ -146,7 +147,7 @@ class Committer:
         """Return the next batches of one assignment, in order, within the limits of one transaction."""
         batches: list[JudgedBatch] = []
         records = size = 0
-        while (batch := self._first(GATHER_S if batches else BATCH_WAIT_S)) is not None:
+        while (batch := self._first(self._wait_s(len(batches)))) is not None:
             records += len(batch.polled.records)
             size += batch.polled.size_bytes
             full = records > MOST_RECORDS or size > MOST_BYTES
@@ -154,6 +155,12 @@ class Committer:
                 break
             batches.append(self._queue.popleft())
         return batches
+
+    def _wait_s(self, taken: int) -> float:
+        """Return how long to wait for a batch after so many were taken: not at all where no other is in flight."""
+        if not taken:
+            return BATCH_WAIT_S
+        return GATHER_S if self._parts.assignments.batches > taken else 0.0
 
     def _first(self, wait_s: float) -> JudgedBatch | None:
         """Return the first batch in the queue, and leave it there; drop the batches of ended assignments."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,7 +28,7 @@ from stream_dedup.ports import (
 )
 from stream_dedup.worker.assignments import AssignmentOwner, AssignmentState
 from stream_dedup.worker.batches import JudgedBatch, PolledBatch
-from stream_dedup.worker.committer import MOST_FAILURES, MOST_FENCINGS, Committer, CommitterParts
+from stream_dedup.worker.committer import GATHER_S, MOST_FAILURES, MOST_FENCINGS, Committer, CommitterParts
 from stream_dedup.worker.steps import Step
 from stream_dedup.worker.watchdog import Watchdog
 from tests.worker.clocks import ManualClock
@@ -115,17 +115,27 @@ class World:
         if step is self.at:
             self.owner.end(self.assignment, "for this test")
 
-    def submit(
-        self, *values: bytes, judgements: list[Judgement] | None = None, observed: list[bool] | None = None
-    ) -> None:
+    def polled(self, *values: bytes) -> PolledBatch:
+        """Return a batch that is in flight."""
         records: Any = [
             SimpleNamespace(offset=offset, timestamp=0, leader_epoch=5, key=None, value=value, headers=[])
             for offset, value in enumerate(values)
         ]
         polled = PolledBatch(self.assignment, AT, TOPIC_ID, records, np.arange(len(values), dtype=np.int64), 2, 0.0)
         assert self.owner.reserve(polled)
-        judged = judgements or [Judgement(Verdict.UNIQUE)] * len(values)
-        self.committer.submit(JudgedBatch(polled, judged, [1] * len(values), observed or [False] * len(values)))
+        return polled
+
+    def hand_in(self, polled: PolledBatch) -> None:
+        """Submit a batch, every article of it unique."""
+        count = len(polled.records)
+        self.committer.submit(JudgedBatch(polled, [Judgement(Verdict.UNIQUE)] * count, [1] * count, [False] * count))
+
+    def submit(
+        self, *values: bytes, judgements: list[Judgement] | None = None, observed: list[bool] | None = None
+    ) -> None:
+        polled, count = self.polled(*values), len(values)
+        judged = judgements or [Judgement(Verdict.UNIQUE)] * count
+        self.committer.submit(JudgedBatch(polled, judged, [1] * count, observed or [False] * count))
 
     @property
     def over(self) -> bool:
@@ -151,19 +161,35 @@ def test_a_batch_leaves_with_its_offsets(world: World) -> None:
 def test_a_batch_that_arrived_in_a_transaction_waits_for_the_next_one(world: World) -> None:
     """Its own arrival does not end that wait: the two leave in one transaction."""
     world.submit(b"one")
-    arrived = world.committer._arrived
-    waited: list[bool] = []
+    other = world.polled(b"two")
+    waits = waits_of(world, lambda: world.hand_in(other))
+    world.committer.step()
+    assert waits == [(False, GATHER_S), (False, 0.0)]
+    assert world.sink.calls == ["begin", "send", "send", "send_offsets", "flush", "commit"]
 
-    def wait(_seconds: float) -> bool:
-        waited.append(arrived.is_set())
-        if waited == [False]:
-            world.submit(b"two")
+
+def test_a_batch_leaves_at_once_if_no_other_is_in_flight(world: World) -> None:
+    """Nothing could leave with it."""
+    world.submit(b"one")
+    waits = waits_of(world, lambda: None)
+    world.committer.step()
+    assert waits == [(False, 0.0)]
+    assert world.sink.calls == ["begin", "send", "send_offsets", "flush", "commit"]
+
+
+def waits_of(world: World, arrive: Callable[[], None]) -> list[tuple[bool, float]]:
+    """Return a list that each wait for a batch adds to: whether one had arrived, how long; ``arrive`` in the first."""
+    arrived = world.committer._arrived
+    waits: list[tuple[bool, float]] = []
+
+    def wait(seconds: float) -> bool:
+        waits.append((arrived.is_set(), seconds))
+        if len(waits) == 1:
+            arrive()
         return arrived.is_set()
 
     vars(arrived)["wait"] = wait
-    world.committer.step()
-    assert waited == [False, False]
-    assert world.sink.calls == ["begin", "send", "send", "send_offsets", "flush", "commit"]
+    return waits
 
 
 @pytest.mark.parametrize(
