@@ -1,7 +1,7 @@
 """Texts as spans of one array."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stream_dedup.core.fingerprint.spans import Spans
@@ -9,6 +9,7 @@ from stream_dedup.core.fingerprint.spans import Spans
 TEXTS = st.lists(st.text("a国\U0001f600", max_size=6), min_size=1, max_size=5)
 
 
+@example(["a", "国"], {0: "bé"})
 @given(TEXTS, st.dictionaries(st.integers(0, 4), st.text("bé国", max_size=8)))
 def test_overwritten_texts_are_replaced(texts: list[str], others: dict[int, str]) -> None:
     """Shorter, longer and empty texts take the place of others, and the rest stays as it was."""
