@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 from stream_dedup.worker.fingerprinting import chunks
 
@@ -12,8 +13,14 @@ Work = Callable[[Sequence[str]], None]
 
 def in_chunks(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yield the texts as a worker hands them to a process."""
-    for part in chunks([len(text.encode("utf-8", "surrogatepass")) for text in texts]):
+    for part in chunks(list(map(_size, texts))):
         yield texts[part]
+
+
+@cache
+def _size(text: str) -> int:
+    """Return the bytes of a text, which a worker knows before it decodes the text: counted once, in the first turn."""
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def microseconds(

@@ -86,7 +86,7 @@ class Cleaner:
         left, addressed, traditional = (np.flatnonzero(each).tolist() for each in notes)
         cleaned = Spans(found[0][:size], spans)
         known = {} if simplified is None else simplified
-        cleaned = cleaned.replaced({row: _simplified(cleaned.text(row), known) for row in traditional})
+        cleaned = cleaned.overwritten({row: _simplified(cleaned.text(row), known) for row in traditional})
         return MostCleaned(cleaned, left, addressed, traditional)
 
 

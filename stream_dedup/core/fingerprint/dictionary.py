@@ -47,7 +47,7 @@ class Dictionary(NamedTuple):
     edges: I64
     """The values of longer words; see ``dictionary_kernel``."""
     logs: F64
-    """Logarithms of the frequencies. The first is that of a character that is no word, whose frequency is 1."""
+    """Logarithms of the frequencies; the first is that of what is no word, minus infinity."""
     log_total: float
     begins: F64
     """Logarithm of the probability of each state of the first character, shape (4,)."""
@@ -156,7 +156,7 @@ def _loaded(slots: int) -> Dictionary:
         raise UserError(msg) from error
     known, values = np.unique(frequencies[:words], return_inverse=True)
     # Python's logarithm, as jieba has it: NumPy's may differ in the last bit.
-    logs = np.array([0.0, *map(math.log, known.tolist())])
+    logs = np.array([-math.inf, *map(math.log, known.tolist())])
     first, edges, pairs, triples = _trie(characters, (ends[:words], values + 1), slots)
     every = [1, *known.tolist()]
     return Dictionary(first, edges, logs, math.log(total), *_model(), pairs, triples, every, total)

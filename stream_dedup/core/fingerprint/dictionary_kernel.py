@@ -3,12 +3,12 @@
 A node of the trie is a number. That of a first character is its index among the ideographs, and 1 more; that of a
 longer beginning is the slot of its last edge, above ``DEEP``. An edge leads from a node to the node with one character
 more. Edges are kept in one open-addressing hash table (linear probing), each in one number: the node that it leaves,
-the character, and the *value* of the beginning that it leads to, which is 0 if that is no word. ``first`` has the
-values of single characters. So each step of a look-up reads one cache line.
+the character, whether a longer word begins so, and the *value* of the beginning that it leads to, which is 0 if that is
+no word. ``first`` has the values of single characters. So each step of a look-up reads one cache line.
 
 Edges take more memory than the level-2 cache has, and most look-ups in a text find none. So the beginnings of two
-characters, and those of three, have a Bloom filter each, in that cache: a beginning whose bit is 0 has no edge. An edge
-is looked up only where its bit is 1, which one in eleven of the others has too.
+characters, and those of three, have a Bloom filter each, in that cache: a beginning has two bits in one word, and no
+edge if one of them is 0. An edge is looked up only where both are 1, as they are of one in ten of the others too.
 """
 
 from __future__ import annotations
@@ -24,16 +24,19 @@ HAN_BEGIN, HAN_END = 0x4E00, 0x9FD6
 """The ideographs that words of the dictionary have: the first, and the one after the last."""
 DEEP = 1 << 15
 """Nodes of more than one character are numbered from here on, one for each slot."""
-CHARACTER_BITS, WORD_VALUE_BITS = 15, 24
-"""Bits of a character and of a value in an edge; 24 bits are left for a node."""
-WORD_VALUE_MASK = (1 << WORD_VALUE_BITS) - 1
+CHARACTER_BITS, WORD_BITS = 15, 24
+"""Bits of a character in an edge, and of what is known of the beginning; 24 bits are left for a node."""
+GOES_ON_SHIFT = WORD_BITS - 1
+GOES_ON = 1 << GOES_ON_SHIFT
+"""Bit of an edge: a longer word begins so. The bits below are the value."""
+WORD_VALUE_MASK = GOES_ON - 1
 MOST_SLOTS = 1 << 23
-FILTER_WORDS = 1 << 15
-"""Words of 64 bits of a filter, which has one bit for each beginning."""
+FILTER_WORDS = 1 << 14
+"""Words of 64 bits of a filter."""
 
 _SPACE, _NEWLINE, _ZERO, _NINE = map(ord, " \n09")
 _THREE_BYTES, _FOUR_BYTES = 0xE0, 0xF0
-_WORD_SHIFT, _BIT_SHIFT = np.uint64(64 - 15), np.uint64(64 - 15 - 6)
+_WORD_SHIFT, _BIT_SHIFT, _OTHER_SHIFT = np.uint64(64 - 14), np.uint64(64 - 14 - 6), np.uint64(64 - 14 - 12)
 _BIT_MASK, _LOWEST_BIT = np.uint64(63), np.uint64(1)
 _FILTERS = several(written(uint64), written(uint64))
 """Type of the filters of the beginnings of two characters, and of three."""
@@ -65,7 +68,7 @@ def slot_of(edges: I64, node: int, character: int) -> int:
     key = node << CHARACTER_BITS | character
     slot, last = _first_slot(edges, key), len(edges) - 1
     while edges[slot] != 0:
-        if edges[slot] >> WORD_VALUE_BITS == key:
+        if edges[slot] >> WORD_BITS == key:
             return slot
         slot = (slot + 1) & last
     return slot - len(edges)
@@ -84,16 +87,22 @@ def longer_beginning(beginning: int, character: int) -> int:
 
 
 @inlined
-def may_begin(filtered: U64, beginning: int) -> bool:
-    """Whether a filter has the bit of a beginning: no word begins so if it does not."""
+def bits_of(filtered: U64, beginning: int) -> int:
+    """Return 0 if a word surely does not begin so, by a filter, and 1 otherwise.
+
+    A number: of a truth value the compiler makes a branch, which could not be foreseen.
+    """
     spread = np.uint64(beginning) * SPREAD
-    return bool(filtered[whole(spread >> _WORD_SHIFT)] >> (spread >> _BIT_SHIFT & _BIT_MASK) & _LOWEST_BIT)
+    word = filtered[whole(spread >> _WORD_SHIFT)]
+    one, other = word >> (spread >> _BIT_SHIFT & _BIT_MASK), word >> (spread >> _OTHER_SHIFT & _BIT_MASK)
+    return whole(one & other & _LOWEST_BIT)
 
 
 @inlined
 def _note(filtered: U64, beginning: int) -> None:
     spread = np.uint64(beginning) * SPREAD
-    filtered[whole(spread >> _WORD_SHIFT)] |= _LOWEST_BIT << (spread >> _BIT_SHIFT & _BIT_MASK)
+    bits = _LOWEST_BIT << (spread >> _BIT_SHIFT & _BIT_MASK) | _LOWEST_BIT << (spread >> _OTHER_SHIFT & _BIT_MASK)
+    filtered[whole(spread >> _WORD_SHIFT)] |= bits
 
 
 @inlined
@@ -124,9 +133,11 @@ def insert(word: U16, value: int, first: I64, edges: I64, filters: tuple[U64, U6
                 return -1
             free -= 1
             slot += len(edges)
-            edges[slot] = (node << CHARACTER_BITS | whole(word[at])) << WORD_VALUE_BITS
-        if at == len(word) - 1:
-            edges[slot] = edges[slot] >> WORD_VALUE_BITS << WORD_VALUE_BITS | value
+            edges[slot] = (node << CHARACTER_BITS | whole(word[at])) << WORD_BITS
+        if at < len(word) - 1:
+            edges[slot] |= GOES_ON
+        else:
+            edges[slot] = edges[slot] & ~WORD_VALUE_MASK | value
         node = slot + DEEP
     return free
 

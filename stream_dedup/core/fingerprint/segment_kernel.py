@@ -8,9 +8,10 @@ leaves as single characters in a row is cut by a hidden Markov model: each chara
 Numbers are added in jieba's order, so that sums and ties are jieba's to the last bit.
 
 Which beginnings are in the dictionary cannot be foreseen, and neither can lengths of words. So a stretch of text with
-many runs goes through three loops: the first one notes without branches where a word of two characters may begin, the
-second one looks these up, and the third one finds the way, whose choice between one character and two has no branch. A
-*joint* says for each character whether the next one belongs to the same run.
+many runs goes through four loops: the first one notes without branches where a word of two characters may begin, the
+second one looks these up, the third one notes without branches where a longer word may begin, and the fourth one finds
+the way, whose choice between one character and two has no branch. A *joint* says for each character whether the next
+one belongs to the same run.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from numba import float64, int32, int64, uint8, uint32, uint64
 from stream_dedup.core.arrays import F64, I32, I64, U8, U32, U64
 from stream_dedup.core.fingerprint.dictionary_kernel import (
     DEEP,
+    GOES_ON,
+    GOES_ON_SHIFT,
     HAN_BEGIN,
     WORD_VALUE_MASK,
     beginning_of,
+    bits_of,
     longer_beginning,
-    may_begin,
     request_edge,
     request_longer_edge,
     slot_of,
@@ -40,7 +43,7 @@ STATES = 4
 _AHEAD = 12
 """Beginnings ahead for which edges are requested: the table of edges is larger than the level-2 cache."""
 _NO_WORD = -np.inf
-"""Logarithm of the probability of two characters that are no word."""
+"""Logarithm of the probability of characters that are no word."""
 
 DICTIONARY = several(
     *(read(int64), read(int64), read(float64), float64, read(float64), read(float64, 2), read(float64, 2)),
@@ -66,7 +69,7 @@ def _find_beginnings(points: U32, begin: int, size: int, dictionary: Any, room: 
         of_two[at] = _NO_WORD
         # Where none begins, the next one takes its place.
         beginnings[np.uint64(count)] = at
-        count += whole(joints[at]) & whole(may_begin(pairs, beginning_of(character, behind)))
+        count += whole(joints[at]) & bits_of(pairs, beginning_of(character, behind))
         character = behind
     of_two[size - 1] = _NO_WORD
     return count
@@ -74,8 +77,8 @@ def _find_beginnings(points: U32, begin: int, size: int, dictionary: Any, room: 
 
 @inlined
 def _look_up(points: U32, begin: int, count: int, dictionary: Any, room: Any) -> int:  # noqa: ANN401
-    """Fill in the probabilities of words of two characters; return how many beginnings may have longer words."""
-    _, edges, logs, log_total, _, _, _, _, triples = dictionary
+    """Fill in the probabilities of words of two characters; return how many beginnings longer words have."""
+    _, edges, logs, log_total, _, _, _, _, _ = dictionary
     _, of_two, _, beginnings, longer, slots, joints, _ = room
     found, address, run = 0, edges.ctypes.data, np.uint64(begin)
     for number in range(np.uint64(count)):
@@ -87,14 +90,29 @@ def _look_up(points: U32, begin: int, count: int, dictionary: Any, room: Any) ->
         slot = slot_of(edges, first + 1, second)
         if slot < 0:
             continue
-        value = edges[np.uint64(slot)] & WORD_VALUE_MASK
-        of_two[at] = logs[np.uint64(value)] - log_total if value else _NO_WORD
-        if joints[at + np.uint64(1)]:
-            third = whole(points[run + at + np.uint64(2)]) - HAN_BEGIN
-            longer[found], slots[found] = at, slot
-            if may_begin(triples, longer_beginning(beginning_of(first, second), third)):
-                request_longer_edge(edges, address, slot + DEEP, third)
-                found += 1
+        edge = edges[np.uint64(slot)]
+        of_two[at] = logs[np.uint64(edge & WORD_VALUE_MASK)] - log_total
+        # Where no longer word begins, the next one takes its place.
+        longer[np.uint64(found)], slots[np.uint64(found)] = at, slot
+        found += whole(joints[at + np.uint64(1)]) & edge >> GOES_ON_SHIFT
+    return found
+
+
+@inlined
+def _keep_longer(points: U32, begin: int, count: int, dictionary: Any, room: Any) -> int:  # noqa: ANN401
+    """Keep the beginnings of longer words that go on so in the text, by the filter; return how many these are."""
+    _, edges, _, _, _, _, _, _, triples = dictionary
+    _, _, _, _, longer, slots, _, _ = room
+    found, address, run = 0, edges.ctypes.data, np.uint64(begin)
+    for number in range(np.uint64(count)):
+        at, slot = np.uint64(longer[number]), slots[number]
+        first, second = whole(points[run + at]) - HAN_BEGIN, whole(points[run + at + np.uint64(1)]) - HAN_BEGIN
+        third = whole(points[run + at + np.uint64(2)]) - HAN_BEGIN
+        longer[np.uint64(found)], slots[np.uint64(found)] = at, slot
+        found += bits_of(triples, longer_beginning(beginning_of(first, second), third))
+    for number in range(np.uint64(found)):
+        third = whole(points[run + np.uint64(longer[number]) + np.uint64(2)]) - HAN_BEGIN
+        request_longer_edge(edges, address, whole(slots[number]) + DEEP, third)
     return found
 
 
@@ -108,11 +126,14 @@ def _longest(points: U32, begin: int, at: int, slot: int, dictionary: Any, room:
         slot = slot_of(edges, slot + DEEP, whole(points[begin + end]) - HAN_BEGIN)
         if slot < 0:
             break
-        value, end = edges[slot] & WORD_VALUE_MASK, end + 1
+        edge, end = edges[slot], end + 1
+        value = edge & WORD_VALUE_MASK
         if value:
             found = logs[value] - log_total + sums[end]
             if found >= best:
                 best, chosen = found, end
+        if not edge & GOES_ON:
+            break
     return best, chosen
 
 
@@ -125,7 +146,9 @@ def find_way(points: U32, begin: int, size: int, dictionary: Any, room: Any) -> 
     """
     first, _, logs, log_total, _, _, _, _, _ = dictionary
     sums, of_two, ends, _, longer, slots, joints, _ = room
-    number = _look_up(points, begin, _find_beginnings(points, begin, size, dictionary, room), dictionary, room) - 1
+    number = _find_beginnings(points, begin, size, dictionary, room)
+    number = _look_up(points, begin, number, dictionary, room)
+    number = _keep_longer(points, begin, number, dictionary, room) - 1
     last = whole(len(first)) - 1
     # The sums behind a word of one character and of two, which are 0 at the end of a run.
     behind_one, behind_two = 0.0, 0.0
@@ -133,7 +156,7 @@ def find_way(points: U32, begin: int, size: int, dictionary: Any, room: Any) -> 
     for back in range(1, size + 1):
         at = np.uint64(size - back)
         value = first[np.uint64(min(max(whole(points[np.uint64(begin) + at]) - HAN_BEGIN, 0), last))]
-        best = logs[np.uint64(value)] - log_total + behind_one if value else _NO_WORD
+        best = logs[np.uint64(value)] - log_total + behind_one
         two = of_two[at] + behind_two
         end = whole(at) + 1 + whole(two >= best)
         best = max(two, best)
@@ -143,7 +166,7 @@ def find_way(points: U32, begin: int, size: int, dictionary: Any, room: Any) -> 
                 best, end = more, end_of_longer
             number -= 1
         if best == _NO_WORD:
-            best, end = logs[0] - log_total + behind_one, whole(at) + 1
+            best, end = -log_total + behind_one, whole(at) + 1
         ends[at] = end
         behind_two, behind_one = behind_one, best if back < size and joints[at - np.uint64(1)] else 0.0
         sums[at] = behind_one
@@ -152,7 +175,7 @@ def find_way(points: U32, begin: int, size: int, dictionary: Any, room: Any) -> 
 @inlined
 def _is_word(run: U32, edges: I64, pairs: U64) -> bool:
     """Whether a run of more than one character is a word of the dictionary."""
-    if not may_begin(pairs, beginning_of(whole(run[0]) - HAN_BEGIN, whole(run[1]) - HAN_BEGIN)):
+    if not bits_of(pairs, beginning_of(whole(run[0]) - HAN_BEGIN, whole(run[1]) - HAN_BEGIN)):
         return False
     node, value = whole(run[0]) - HAN_BEGIN + 1, 0
     for at in range(1, len(run)):

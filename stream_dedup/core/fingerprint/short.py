@@ -17,6 +17,7 @@ which some texts are deferred.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
@@ -273,10 +274,13 @@ def _plain(texts: Spans, dropped: I64, most: int) -> tuple[Spans, list[int]]:
     return Spans(found[0][:size], spans), np.flatnonzero(left).tolist()
 
 
+@cache
 def _weights(features: Features) -> I64:
-    """Return the weights of grams: a row for each class, a column for each count."""
+    """Return the weights of grams: a row for each class, a column for each count; made once for each settings."""
     counts = np.arange(MAX_COUNT + 1)
-    return np.stack([weigh(counts, np.full_like(counts, idf), features) for idf in gram_idf(features)])
+    weights = np.stack([weigh(counts, np.full_like(counts, idf), features) for idf in gram_idf(features)])
+    weights.setflags(write=False)
+    return weights
 
 
 def _units_of(done: Spans) -> tuple[Units, I64, dict[int, list[str]]]:

@@ -23,6 +23,7 @@ from stream_dedup.core.arrays import I32, I64, U8, U32
 from stream_dedup.core.fingerprint.features import UNSPACED_SIZE
 from stream_dedup.core.fingerprint.keys_kernel import slot_of_key, span_key
 from stream_dedup.core.fingerprint.segment_kernel import DICTIONARY, ROOM, add_words, find_way
+from stream_dedup.core.fingerprint.short_kernel import is_han
 from stream_dedup.core.kernel import compiled, inlined, prefetch, read, several, whole, written
 from stream_dedup.core.text.normalise import CLOSER_LOOK, MAX_HAN_RUN
 
@@ -37,8 +38,8 @@ _BLOCK_WORDS = 32
 _PAIR_BYTES, _POINT_BYTES = 16, 4
 _LEAST_STRETCH = 1 << 10
 """Characters that are cut at once, and more up to the end of a run: their arrays fit the level-1 cache."""
-_MOST_BETWEEN = 8
-"""Other characters between two runs that are cut at once: text without ideographs is not cut."""
+_STEP = 16
+"""Characters whose joints are found at once. A stretch ends behind so many that are no ideographs: they are not cut."""
 LONGEST_STRETCH = _LEAST_STRETCH + MAX_HAN_RUN
 
 WORD_SPANS = several(written(int32), written(int32), written(int64, 2))
@@ -86,21 +87,29 @@ def _parts(points: U32, kinds: U8, span: tuple[int, int], starts: I32, sizes: I3
 
 
 @inlined
-def _find_joints(points: U32, begin: int, stop: int, kinds: U8, joints: U8) -> int:
+def _find_joints(points: U32, begin: int, stop: int, joints: U8) -> int:
     """Fill in the joints of a stretch of text (see ``segment_kernel``), which ends where a run does; return its end."""
-    kind, size, at, gap = kinds[points[begin]] & HAN, 0, 0, 0
-    while True:
-        behind = kinds[np.uint64(points[np.uint64(begin + at + 1)])] & HAN if begin + at + 1 < stop else 0
-        size = size + 1 if kind else 0
-        # A longer run is cut, as ``normalise`` says.
-        is_full = size == MAX_HAN_RUN
-        joint = kind & behind & whole(not is_full)
-        joints[np.uint64(at)] = joint
-        size = 0 if is_full else size
-        gap = 0 if kind else gap + 1
-        kind, at = behind, at + 1
-        if begin + at == stop or (not joint and (at >= _LEAST_STRETCH or gap >= _MOST_BETWEEN)):
-            return begin + at
+    size, last, seen = whole(0), stop - begin - 1, True
+    # The last character of the text has no joint.
+    joints[last if last < _LEAST_STRETCH else 0] = 0
+    while seen and size < min(last, _LEAST_STRETCH):
+        seen, end = False, min(size + _STEP, last)
+        for at in range(np.uint64(begin + size), np.uint64(begin + end)):
+            han, behind = is_han(whole(points[at])), is_han(whole(points[at + np.uint64(1)]))
+            joints[at - np.uint64(begin)] = han & behind
+            seen |= han
+        size = end
+    if size == last and last < _LEAST_STRETCH:
+        return stop
+    run = size
+    while run > 0 and joints[run - 1]:
+        run -= 1
+    # A longer run is cut, as ``normalise`` says.
+    while size > run and joints[size - 1]:
+        is_joint = size < last and is_han(whole(points[begin + size + 1])) and size + 1 - run < MAX_HAN_RUN
+        joints[size] = is_joint
+        size += 1
+    return begin + size
 
 
 @compiled(int64, read(uint32), read(int64, 2), read(uint8), several(DICTIONARY, ROOM), WORD_SPANS, makes_arrays=False)
@@ -121,7 +130,7 @@ def split(points: U32, pieces: I64, kinds: U8, cutter: Any, found: Any) -> int: 
                 at += 1
                 continue
             if kinds[points[at]] & HAN:
-                last = _find_joints(points, begin, stop, kinds, room[6])
+                last = _find_joints(points, begin, stop, room[6])
                 find_way(points, begin, last - begin, dictionary, room)
             while at < last:
                 kind, end = kinds[points[at]], at + 1

@@ -16,7 +16,8 @@ from functools import cache
 from stream_dedup.core.text.unicode14 import join_halves
 from stream_dedup.errors import UserError
 
-_PARTICLE = re.compile("(?<![名专原编合论显卓昭土巨译遗拙撰])著(?![名作者称述录书])")
+# The letter comes first in the pattern, because it is searched for.
+_PARTICLE = re.compile("著(?<![名专原编合论显卓昭土巨译遗拙撰]著)(?![名作者称述录书])")
 """著 where Taiwan writes it for the particle 着; in the commonest words with 著 itself it stays. OpenCC's conversion
 for Taiwan (tw2s) does this too, but it turns 么 of simplified text into 幺."""
 _IDEOGRAPHS = ((0x2E80, 0x2FDF), (0x3400, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x31FFF))

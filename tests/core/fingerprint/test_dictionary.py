@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 import rjieba
 
+from stream_dedup.core.arrays import U64
 from stream_dedup.core.fingerprint import dictionary as module
 from stream_dedup.core.fingerprint.dictionary import LEAST_SLOTS, Dictionary, jieba_dictionary
+from stream_dedup.core.fingerprint.dictionary_kernel import CHARACTER_BITS, DEEP, GOES_ON, HAN_BEGIN, WORD_BITS
 from stream_dedup.core.fingerprint.features import Segmenter, segmenter
+from stream_dedup.core.fingerprint.hashing import SPREAD
 from stream_dedup.core.scheme import dictionary_path
 from stream_dedup.errors import UserError
 from tests.amount import FULL
@@ -92,6 +95,42 @@ def test_words_of_a_user_are_added_as_rjieba_adds_them() -> None:
     assert_same_words(ours, theirs.cut, runs | set(traps(GENERATED // 10)))
     assert_same_words(jieba_dictionary(), rjieba.cut, runs)
     assert ours.cut("去中心化金融协议") == ["去中心化金融协议"] != jieba_dictionary().cut("去中心化金融协议")
+
+
+def test_an_edge_says_whether_longer_words_begin_so() -> None:
+    """Exactly those do from whose node an edge leads on, of a user's words too."""
+    for ours in (jieba_dictionary(), with_own_words()[0]):
+        slots = np.flatnonzero(ours.edges)
+        nodes = ours.edges[slots] >> WORD_BITS + CHARACTER_BITS
+        goes_on = np.isin(slots + DEEP, nodes)
+        assert np.array_equal(ours.edges[slots] & GOES_ON != 0, goes_on)
+
+
+def test_filters_pass_every_beginning_and_one_in_eight_others() -> None:
+    """No beginning of a word is missed, and most of the other pairs and triples of characters need no look-up."""
+    ours, rng = jieba_dictionary(), random.Random(5)
+    begun = {
+        word[:size]
+        for line in dictionary_path().read_text("utf-8").splitlines()
+        for word in line.split(" ")[:1]
+        for size in (2, 3)
+        if len(word) >= size and RUN.fullmatch(word)
+    }
+    letters = sorted({letter for beginning in begun for letter in beginning})
+    for size, filtered in ((2, ours.pairs), (3, ours.triples)):
+        assert all(passes(filtered, one) for one in begun if len(one) == size)
+        others = {"".join(rng.choices(letters, k=size)) for _ in range(20_000)} - begun
+        assert sum(passes(filtered, one) for one in others) < len(others) / 8
+
+
+def passes(filtered: U64, beginning: str) -> bool:
+    """Whether a filter has the bits of a beginning: of a word, two of the product with ``SPREAD`` that chooses it."""
+    key = ord(beginning[0]) - HAN_BEGIN + 1
+    for letter in beginning[1:]:
+        key = key << CHARACTER_BITS | ord(letter) - HAN_BEGIN
+    spread = key * int(SPREAD) % (1 << 64)
+    word = int(filtered[spread >> 50])
+    return bool(word >> (spread >> 44 & 63) & word >> (spread >> 38 & 63) & 1)
 
 
 def test_suggested_frequencies_are_those_of_rjieba() -> None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,17 @@ def test_runs_beside_others_are_cut_as_alone() -> None:
     """Where ways are equally probable, the last bit of a sum decides: what follows a run is none of its sums."""
     runs = [run for run in traps(4_000) if run]
     assert_same(LONG, ["，".join(runs[start : start + 40]) for start in range(0, len(runs), 40)])
+
+
+def test_runs_far_apart_are_cut_as_alone() -> None:
+    """However many other characters are between two runs, and wherever these begin."""
+    assert_same(
+        LONG,
+        [
+            "大" * before + "，" * gap + "南京市长江大桥" + "x" * gap + "研究生命起源，" + "，" * gap
+            for before, gap in product(range(18), range(40))
+        ],
+    )
 
 
 @pytest.mark.parametrize("run", ["南京市长江大桥", "研究生命起源", "international", "ภาษาไทย", "é", "大"])

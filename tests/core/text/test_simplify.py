@@ -16,6 +16,7 @@ from tests.core.texts import STORY, TRADITIONAL_STORY, some_texts
         ("繁體中文，臺灣的夜市", "繁体中文，台湾的夜市"),
         ("乾隆與乾燥", "乾隆与干燥"),
         ("著名作家帶著衣著", "著名作家带着衣着"),
+        ("名著與專著，看著", "名著与专著，看着"),
         ("简体 English 日本 123", "简体 English 日本 123"),
         ("體\ud83d\ude00體", "体\U0001f600体"),
         ("體\ud83d", "体 "),
