@@ -196,7 +196,7 @@ def locate(waiting: Records, chunks: I64, chunk_bits: int, base: int, row_bytes:
         address = chunks[chunk] + (position - (chunk << chunk_bits)) * row_bytes
         waiting[number].at = address
         prefetch(address)
-        prefetch(address + row_bytes - 1)
+        prefetch(address + ROW_BYTES - 1)
 
 
 @inlined
