@@ -33,6 +33,7 @@ from stream_dedup.index.scan_records import (
     DISTANCE_SHIFT,
     DOC_NUMBER,
     GROUP,
+    LOOKUPS_AT_ONCE,
     NO_BOUND,
     NO_RANK,
     SPAN,
@@ -43,7 +44,7 @@ log = logging.getLogger(__name__)
 
 FETCH_ROWS = 1 << 14
 """Rows fetched at once where they are not held in memory: 1 MiB."""
-WAITING_ROWS = 1024
+WAITING_ROWS = 2048
 """Candidates collected at once, and checked at once where their rows are in memory. With a bound they are checked at
 once in any case, so that the bound is known."""
 
@@ -141,7 +142,8 @@ class _Scan:
         self._plan, self._directory = np.ascontiguousarray(query.plan), lists.directory
         self._directed = query.directed
         self._withdrawn = np.ascontiguousarray(query.withdrawn)
-        parts = query.plan.shape[1] * lists.runs + 1  # one more: a part that is not kept is overwritten
+        # One more: a part that is not kept is overwritten.
+        parts = min(query.plan.shape[1], LOOKUPS_AT_ONCE) * lists.runs + 1
         found = (np.empty(len(lists.tables), np.int64), np.empty(parts, np.int64), np.empty(parts, SPAN))
         self._room = (found, np.empty(NOTED_GROUPS + 1, GROUP))  # one more for the same reason
         few = isinstance(rows, RowChunks) or query.candidates is not None

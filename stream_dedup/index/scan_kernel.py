@@ -39,6 +39,7 @@ from stream_dedup.index.scan_records import (
     DISTANCE_SHIFT,
     DOC_NUMBER,
     GROUP,
+    LOOKUPS_AT_ONCE,
     NO_BOUND,
     SPAN,
     WAITING,
@@ -47,8 +48,9 @@ from stream_dedup.index.sieve_kernel import LANES, last_of, passing
 
 AHEAD = 8
 """Posting lists whose keys are prefetched before they are compared."""
-AHEAD_LINES = 8
-"""Most cache lines of one posting list that are prefetched; the processor itself foresees the rest."""
+SURE_LINES, AHEAD_LINES = 4, 8
+"""Cache lines of one posting list that are prefetched: so many without a branch, which would often be foreseen wrongly,
+and so many at most; the processor itself foresees the rest."""
 LEAST_AT_ONCE = 256
 """Candidates of an article collected at once even where its bound has less room: many may turn out not to count."""
 
@@ -74,7 +76,9 @@ def _prefetch(spans: Records, part: int) -> None:
     """Prefetch the first keys of a part of a list."""
     if part < len(spans):
         keys, size = spans[part].keys, spans[part].entries * WORD
-        for at in range(0, min(size, AHEAD_LINES * LINE), LINE):
+        for at in range(0, SURE_LINES * LINE, LINE):
+            prefetch(keys + min(at, size - WORD))
+        for at in range(SURE_LINES * LINE, min(size, AHEAD_LINES * LINE), LINE):
             prefetch(keys + at)
         prefetch(keys + min(size, AHEAD_LINES * LINE) - WORD)
 
@@ -142,29 +146,33 @@ def collect(  # noqa: PLR0913, PLR0917 - compiled: no records of arrays
     while cursor.article < len(articles):
         number = cursor.article
         article, lookups = articles[number], plan[min(number, len(plan) - 1)]
-        key = article.keys
-        count = find_lists(article, lookups, directory, block_bits, lists) if article.room else 0
-        spans, most = lists[2][:count], min(waits + max(article.room, LEAST_AT_ONCE), len(waiting))
-        while cursor.span < count:
-            for at in range(_sieve_keys(article, spans, directory, block_bits, cursor, groups)):
-                group, lanes = groups[at], groups[at].lanes
-                span, mine = spans[group.part], key[table_of(spans[group.part].part) // BLOCKS_PER_WORD]
-                end = span.entries - group.entry
-                first = max(end - LANES, 0)
-                while lanes:
-                    entry = first + last_of(lanes)
-                    if waits == most:
-                        newer = end - 1 - entry
-                        cursor.span, cursor.entry = group.part, group.entry + newer
-                        cursor.candidates = group.compared + newer
-                        return waits
-                    one = waiting[waits]
-                    one.article, one.at = number, span.doc_numbers + entry * HALF
-                    one.rank = popcount(load_word(span.keys + entry * WORD) ^ mine)
-                    prefetch(span.doc_numbers + entry * HALF)
-                    waits += 1
-                    lanes ^= np.uint64(1) << np.uint64(entry - first)
-        cursor.span, cursor.entry = 0, 0
+        key, most = article.keys, min(waits + max(article.room, LEAST_AT_ONCE), len(waiting))
+        while cursor.lookup < len(lookups) and article.room:
+            some = lookups[cursor.lookup : cursor.lookup + LOOKUPS_AT_ONCE]
+            count = find_lists(article, some, directory, block_bits, lists)
+            spans = lists[2][:count]
+            while cursor.span < count:
+                for at in range(_sieve_keys(article, spans, directory, block_bits, cursor, groups)):
+                    group, lanes = groups[at], groups[at].lanes
+                    span, mine = spans[group.part], key[table_of(spans[group.part].part) // BLOCKS_PER_WORD]
+                    end = span.entries - group.entry
+                    first = max(end - LANES, 0)
+                    while lanes:
+                        entry = first + last_of(lanes)
+                        if waits == most:
+                            newer = end - 1 - entry
+                            cursor.span, cursor.entry = group.part, group.entry + newer
+                            cursor.candidates = group.compared + newer
+                            return waits
+                        one = waiting[waits]
+                        one.article, one.at = number, span.doc_numbers + entry * HALF
+                        one.rank = popcount(load_word(span.keys + entry * WORD) ^ mine)
+                        prefetch(span.doc_numbers + entry * HALF)
+                        waits += 1
+                        lanes ^= np.uint64(1) << np.uint64(entry - first)
+            cursor.span = cursor.entry = 0
+            cursor.lookup += LOOKUPS_AT_ONCE
+        cursor.lookup = cursor.span = cursor.entry = 0
         cursor.lists += len(lookups)
         cursor.article += 1
     return waits
@@ -196,7 +204,7 @@ def locate(waiting: Records, chunks: I64, chunk_bits: int, base: int, row_bytes:
         address = chunks[chunk] + (position - (chunk << chunk_bits)) * row_bytes
         waiting[number].at = address
         prefetch(address)
-        prefetch(address + row_bytes - 1)
+        prefetch(address + ROW_BYTES - 1)
 
 
 @inlined

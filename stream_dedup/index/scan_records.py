@@ -57,7 +57,9 @@ number of the part among the spans, how many newer entries of it were compared b
 WAITING = np.dtype([("article", "<i8"), ("rank", "<i8"), ("at", "<i8")], align=True)
 """A candidate that passed the sieve. Step 1 leaves the distance of the words in ``rank`` and the address of its number
 in ``at``; step 2 its rank and its document number; then ``at`` is the address of its row."""
-CURSOR = np.dtype(
-    [("article", "<i8"), ("span", "<i8"), ("entry", "<i8"), ("lists", "<i8"), ("candidates", "<i8")], align=True
-)
-"""Where step 1 goes on (``entry`` of a part are compared), and the posting lists and entries compared so far."""
+CURSOR = np.dtype([(name, "<i8") for name in ("article", "lookup", "span", "entry", "lists", "candidates")], align=True)
+"""Where step 1 goes on: the article, the first look-up whose lists are found, the part of these, and how many of its
+entries are compared; then the posting lists and entries compared so far."""
+LOOKUPS_AT_ONCE = 64
+"""Look-ups of an article whose lists are found before the first of them is compared: few enough that the lists of the
+rest are not found in vain where the bound is reached, and that the spans stay in the processor's first cache."""
