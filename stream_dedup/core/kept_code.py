@@ -3,11 +3,12 @@
 Before numba loads kept code, it imports the implementations of all of Python and NumPy that it can compile, SciPy's
 linear algebra for them where SciPy is installed, and compiles functions of its own: a third of a second and 50 MB in
 every process. Beside the code it keeps the *environments* of all functions that were inlined into it, which import the
-same modules, and which machine code without Python objects never reads.
+same modules, and which machine code without Python objects never reads. With the code it keeps LLVM's form of it, from
+which it can be inlined into other functions; numba reads that of every function, which takes longer than all the rest.
 
-Neither is done here: the code finds the functions of numba's runtime by their names, and is kept without environments.
-numba loads the rest by itself when something is compiled. This is known of the versions ``LIGHT_VERSIONS``; with
-another one everything is as numba does it.
+None of this is done here: the code finds the functions of numba's runtime by their names, is kept without environments,
+and LLVM's form of a function is read when a function that calls it is compiled. numba loads the rest by itself then.
+This is known of the versions ``LIGHT_VERSIONS``; with another one everything is as numba does it.
 
 Where several processes start at once and nothing is kept yet, one compiles a function and the others wait for its code:
 all would take the same seconds of as many cores.
@@ -24,6 +25,8 @@ from typing import Any
 import llvmlite.binding
 from numba import __version__ as numba_version
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import compile_result
 
 from stream_dedup.core.table_store import table_store
 
@@ -38,6 +41,45 @@ class _LightResult(CompileResultCacheImpl):
         """Return it without the environments of inlined functions, which come last."""
         kept: tuple[Any, ...] = super().reduce(cres)  # type: ignore[no-untyped-call]
         return (*kept[:-1], ()) if is_light() else kept
+
+    def rebuild(self, target_context: Any, payload: tuple[Any, ...]) -> Any:  # noqa: ANN401
+        """Return the compiled function, of which only machine code has been read."""
+        if not is_light():
+            return super().rebuild(target_context, payload)  # type: ignore[no-untyped-call]
+        (name, _, (code, bitcode)), described, environment, signature, *_ = payload
+        library = _KeptLibrary(target_context.codegen(), name, code, bitcode)
+        library.declare(described.llvm_func_name, described.llvm_cpython_wrapper_name)
+        entry_point = target_context.get_executable(library, described, environment)
+        return compile_result(  # type: ignore[no-untyped-call]
+            target_context=target_context,
+            typing_context=target_context.typing_context,
+            library=library,
+            environment=environment,
+            entry_point=entry_point,
+            fndesc=described,
+            signature=signature,
+            objectmode=False,
+        )
+
+
+class _KeptLibrary(JITCodeLibrary):
+    """Machine code that was kept; LLVM's form of it is read when it is to be inlined."""
+
+    def __init__(self, codegen: Any, name: str, code: bytes, bitcode: bytes) -> None:  # noqa: ANN401
+        super().__init__(codegen, name)  # type: ignore[no-untyped-call]
+        self._bitcode = bitcode
+        self.enable_object_caching()  # type: ignore[no-untyped-call]
+        self._set_compiled_object(code)  # type: ignore[no-untyped-call]
+        self._finalize_final_module()  # type: ignore[no-untyped-call]
+
+    def declare(self, *names: str) -> None:
+        """Let numba look up these functions, which the machine code has."""
+        self._codegen._engine._defined_symbols.update(names)  # noqa: SLF001
+
+    def _get_module_for_linking(self) -> Any:  # noqa: ANN401
+        if self._shared_module is None:
+            self._shared_module = llvmlite.binding.parse_bitcode(self._bitcode)
+        return self._shared_module
 
 
 class KeptCode(FunctionCache):

@@ -62,6 +62,27 @@ from one_kernel import triple
 print(triple(14))
 """
 
+CALLER = """
+from numba import int64
+from one_kernel import triple
+from stream_dedup.core.kernel import compiled
+
+@compiled(int64, int64)
+def six_times(x):
+    return 2 * triple(x)
+"""
+
+CALLER_START = """
+import sys
+from unittest.mock import patch
+import llvmlite.binding
+reading = patch.object(llvmlite.binding, "parse_bitcode", wraps=llvmlite.binding.parse_bitcode).start()
+sys.path.insert(0, sys.argv[1])
+from one_kernel import triple
+from caller_kernel import six_times
+print(six_times(7), *(sum(each.stats.cache_hits.values()) for each in (triple, six_times)), reading.call_count)
+"""
+
 LOADED = Start(42, 1, 0, [])
 COMPILED = Start(42, 0, 1, [])
 
@@ -204,6 +225,16 @@ def test_a_start_loads_no_more_of_numba_than_kept_code_needs() -> None:
     for _ in range(2):  # the first one may have to compile
         found = subprocess.run([sys.executable, "-c", LOADS], capture_output=True, text=True, check=True).stdout
     assert found.split() == ["[]"]
+
+
+def test_a_function_is_compiled_that_calls_kept_code(tmp_path: Path, program: Program) -> None:
+    """LLVM's form of the kept function is read for that, and not by a start that compiles nothing."""
+    assert program.start() == COMPILED
+    (tmp_path / "caller_kernel.py").write_text(CALLER)
+    command = [sys.executable, "-c", CALLER_START, str(tmp_path)]
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(program.kept)}
+    starts = [subprocess.run(command, env=environment, capture_output=True, text=True, check=True) for _ in range(2)]
+    assert [start.stdout.split() for start in starts] == [["42", "1", "0", "1"], ["42", "1", "1", "0"]]
 
 
 def test_kept_code_is_loaded_as_numba_does_with_other_versions_of_it(program: Program) -> None:

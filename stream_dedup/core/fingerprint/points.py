@@ -33,7 +33,6 @@ MOST_TIMES = 3
 _PLAIN_RANGES = ((0, 0xD7FF), (0xE000, 0xFFFF), (0x1F000, 0x1FAFF))
 """Ranges that may have plain characters: the first plane, and emoji."""
 _NO_TABLE = f"{spam.ENCLOSED.pattern}|{spam.FOREIGN.pattern}|(?![0-9])\\d"
-_EVERY = "".join(map(chr, range(SIZE)))
 
 
 class Raw:
@@ -125,11 +124,16 @@ def _kinds() -> U16:
     return kinds
 
 
+@cache
+def _every() -> str:
+    return "".join(map(chr, range(SIZE)))
+
+
 def _where(pattern: str) -> NDArray[np.bool_]:
     """Return for each code point whether a pattern of one character, or of a run of characters, finds it."""
     found = np.zeros(SIZE, np.bool_)
     # Runs, for there are many characters and few runs.
-    for run in re.finditer(f"(?:{pattern})+", _EVERY):
+    for run in re.finditer(f"(?:{pattern})+", _every()):
         found[run.start() : run.end()] = True
     return found
 
@@ -168,6 +172,6 @@ def _inert() -> list[str]:
 
 def _seconds() -> frozenset[str]:
     """Return the characters that may compose with the one before: second ones of a pair, medial and final jamo."""
-    pairs = (pair.split() for pair in map(unicodedata.decomposition, _EVERY) if pair)
+    pairs = (pair.split() for pair in map(unicodedata.decomposition, _every()) if pair)
     found = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2 and not pair[0].startswith("<")}  # noqa: PLR2004
     return frozenset(found | set(map(chr, (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)))))
