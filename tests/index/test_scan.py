@@ -20,7 +20,7 @@ from stream_dedup.index.posting_lists import Blocks, PostingLists, Run
 from stream_dedup.index.row_chunks import RowChunks
 from stream_dedup.index.scan import FETCH_ROWS, WAITING_ROWS, scan, warm
 from stream_dedup.index.scan_kernel import LEAST_AT_ONCE
-from stream_dedup.index.scan_records import WAITING
+from stream_dedup.index.scan_records import LOOKUPS_AT_ONCE, WAITING
 from tests.amount import FULL, examples
 from tests.index.scan_cases import (
     Case,
@@ -107,6 +107,16 @@ def test_the_cases_find_something() -> None:
     kept = [len(near) for near in found]
     assert (min(kept), max(kept)) == (0, 8)
     assert sum(map(bool, found)) > 50
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 60])
+def test_a_search_goes_on_where_it_stopped(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    """It stops in every one of the groups of look-ups whose lists are found together, and within their lists."""
+    monkeypatch.setattr("stream_dedup.index.scan.WAITING_ROWS", at_once)
+    case = whole_case(make_world(np.random.default_rng(3), 400, 4, 40), 150, 300, 3 * LOOKUPS_AT_ONCE + 8)
+    near = scan(case.query, case.lists, RowChunks.of(case.world.rows))
+    assert numbered(near, len(case.query)) == by_definition(case)
+    assert near.lists == len(case.query) * case.query.plan.shape[1]
 
 
 def flood(size: int) -> tuple[World, PostingLists]:
