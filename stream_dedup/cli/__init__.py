@@ -76,6 +76,7 @@ COMMANDS = {
     "offsets": _Entry("stream_dedup.cli.offsets", "Show or set the committed offsets of a group."),
     "config": _Entry("stream_dedup.cli.config", "Check or show the configuration."),
     "produce": _Entry("stream_dedup.cli.produce", "Send JSON Lines to a topic."),
+    "compile": _Entry("stream_dedup.cli.compile", "Compile the inner loops now, not with the first article."),
     "completion": _Entry("stream_dedup.cli.completion", "Write the script that completes commands in a shell."),
     "broker": _Entry("stream_dedup.dev.command", "Start a Kafka broker for development."),
 }
