@@ -22,6 +22,7 @@ from tests.groups.checking import refuse_other_groups, totals_of
 from tests.groups.following import Following, GroupWorld, refuse_other_values, refuse_repeated
 from tests.groups.outputs import LoggedArticle, at
 from tests.memory.runtime import Phase
+from tests.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -122,8 +123,9 @@ def test_outputs_that_retention_deleted_are_named(group: GroupWorld, world: Worl
     partitions = [Partition(group.topic(), number) for number in range(2)]
     log = group.dated([LoggedArticle(at(number)) for number in range(40)])
 
-    def cut() -> list[MissingOutputs]:
-        """Delete everything but the last output of each partition."""
+    def cut(outputs: int) -> list[MissingOutputs]:
+        """Delete everything but the last output of each partition, once so many outputs can be read."""
+        wait_until(lambda: len(world.committed_records(group.topic())) == outputs, 30, f"{outputs} outputs")
         records = world.committed_records(group.topic())
         last = {at: max(one.offset for one in records if one.partition == at.number) for at in partitions}
         with closing(world.topic_reader()) as reader:
@@ -133,14 +135,14 @@ def test_outputs_that_retention_deleted_are_named(group: GroupWorld, world: Worl
         return [MissingOutputs(at, first[at], last[at]) for at in partitions]
 
     group.write(log[:20])
-    missing = cut()
+    missing = cut(20)
     with closing(group.open()) as process:
         process.run()
         assert process.store.missing() == missing
         assert process.store.size()[0] == 2
         positions = {at: int(offset.offset) for at, offset in process.store.positions().items()}
     group.write(log[20:])
-    missing += [MissingOutputs(one.partition, positions[one.partition], one.end) for one in cut()]
+    missing += [MissingOutputs(one.partition, positions[one.partition], one.end) for one in cut(2 + 20)]
     with closing(group.open()) as process:
         process.run()
         assert process.store.missing() == sorted(missing, key=lambda one: (one.partition, one.first))

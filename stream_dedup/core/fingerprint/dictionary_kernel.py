@@ -24,9 +24,9 @@ HAN_BEGIN, HAN_END = 0x4E00, 0x9FD6
 """The ideographs that words of the dictionary have: the first, and the one after the last."""
 DEEP = 1 << 15
 """Nodes of more than one character are numbered from here on, one for each slot."""
-CHARACTER_BITS, WORD_BITS = 15, 24
+CHARACTER_BITS, BEGINNING_BITS = 15, 24
 """Bits of a character in an edge, and of what is known of the beginning; 24 bits are left for a node."""
-GOES_ON_SHIFT = WORD_BITS - 1
+GOES_ON_SHIFT = BEGINNING_BITS - 1
 GOES_ON = 1 << GOES_ON_SHIFT
 """Bit of an edge: a longer word begins so. The bits below are the value."""
 WORD_VALUE_MASK = GOES_ON - 1
@@ -68,7 +68,7 @@ def slot_of(edges: I64, node: int, character: int) -> int:
     key = node << CHARACTER_BITS | character
     slot, last = _first_slot(edges, key), len(edges) - 1
     while edges[slot] != 0:
-        if edges[slot] >> WORD_BITS == key:
+        if edges[slot] >> BEGINNING_BITS == key:
             return slot
         slot = (slot + 1) & last
     return slot - len(edges)
@@ -133,7 +133,7 @@ def insert(word: U16, value: int, first: I64, edges: I64, filters: tuple[U64, U6
                 return -1
             free -= 1
             slot += len(edges)
-            edges[slot] = (node << CHARACTER_BITS | whole(word[at])) << WORD_BITS
+            edges[slot] = (node << CHARACTER_BITS | whole(word[at])) << BEGINNING_BITS
         if at < len(word) - 1:
             edges[slot] |= GOES_ON
         else:

@@ -15,7 +15,7 @@ import rjieba
 from stream_dedup.core.arrays import U64
 from stream_dedup.core.fingerprint import dictionary as module
 from stream_dedup.core.fingerprint.dictionary import LEAST_SLOTS, Dictionary, jieba_dictionary
-from stream_dedup.core.fingerprint.dictionary_kernel import CHARACTER_BITS, DEEP, GOES_ON, HAN_BEGIN, WORD_BITS
+from stream_dedup.core.fingerprint.dictionary_kernel import BEGINNING_BITS, CHARACTER_BITS, DEEP, GOES_ON, HAN_BEGIN
 from stream_dedup.core.fingerprint.features import Segmenter, segmenter
 from stream_dedup.core.fingerprint.hashing import SPREAD
 from stream_dedup.core.scheme import dictionary_path
@@ -101,7 +101,7 @@ def test_an_edge_says_whether_longer_words_begin_so() -> None:
     """Exactly those do from whose node an edge leads on, of a user's words too."""
     for ours in (jieba_dictionary(), with_own_words()[0]):
         slots = np.flatnonzero(ours.edges)
-        nodes = ours.edges[slots] >> WORD_BITS + CHARACTER_BITS
+        nodes = ours.edges[slots] >> BEGINNING_BITS + CHARACTER_BITS
         goes_on = np.isin(slots + DEEP, nodes)
         assert np.array_equal(ours.edges[slots] & GOES_ON != 0, goes_on)
 
