@@ -50,6 +50,7 @@ $(VENV)/.dev: pyproject.toml
 	@echo 'Setting up $(VENV) (the first time takes a minute)'
 	@$(PYTHON) -m venv $(VENV) || { echo 'Python cannot make environments here: apt install python3-venv'; exit 1; }
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,confluent,docs,serve,spark]'
+	@$(BIN)/python -P -m stream_dedup compile
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev
