@@ -8,7 +8,8 @@ which it can be inlined into other functions; numba reads that of every function
 
 None of this is done here: the code finds the functions of numba's runtime by their names, is kept without environments,
 and LLVM's form of a function is read when a function that calls it is compiled. numba loads the rest by itself then.
-This is known of the versions ``LIGHT_VERSIONS``; with another one everything is as numba does it.
+This is known of the versions ``LIGHT_VERSIONS``; with another one everything is as numba does it. A checksum of both
+forms is kept with them: damage is noticed when the code is loaded, and not when it is run or a caller is compiled.
 
 Where several processes start at once and nothing is kept yet, one compiles a function and the others wait for its code:
 all would take the same seconds of as many cores.
@@ -23,6 +24,7 @@ from importlib import import_module
 from typing import Any
 
 import llvmlite.binding
+import xxhash
 from numba import __version__ as numba_version
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
@@ -38,15 +40,22 @@ class _LightResult(CompileResultCacheImpl):
     """What is kept of a compiled function."""
 
     def reduce(self, cres: Any) -> tuple[Any, ...]:  # noqa: ANN401 - numba's types are untyped
-        """Return it without the environments of inlined functions, which come last."""
+        """Return it with a checksum in place of its annotated source, without the environments of inlined functions."""
         kept: tuple[Any, ...] = super().reduce(cres)  # type: ignore[no-untyped-call]
-        return (*kept[:-1], ()) if is_light() else kept
+        return (*kept[:-3], _checksum(*kept[0][2]), kept[-2], ()) if is_light() else kept
 
     def rebuild(self, target_context: Any, payload: tuple[Any, ...]) -> Any:  # noqa: ANN401
-        """Return the compiled function, of which only machine code has been read."""
+        """Return the compiled function, of which only machine code has been read.
+
+        Raises:
+            ValueError: the code is not what was kept.
+        """
         if not is_light():
             return super().rebuild(target_context, payload)  # type: ignore[no-untyped-call]
-        (name, _, (code, bitcode)), described, environment, signature, *_ = payload
+        (name, _, (code, bitcode)), described, environment, signature, *_, checksum, _, _ = payload
+        if checksum != _checksum(code, bitcode):
+            msg = f"the kept code of {name} is damaged"
+            raise ValueError(msg)
         library = _KeptLibrary(target_context.codegen(), name, code, bitcode)
         library.declare(described.llvm_func_name, described.llvm_cpython_wrapper_name)
         entry_point = target_context.get_executable(library, described, environment)
@@ -60,6 +69,10 @@ class _LightResult(CompileResultCacheImpl):
             signature=signature,
             objectmode=False,
         )
+
+
+def _checksum(code: bytes, bitcode: bytes) -> int:
+    return xxhash.xxh3_64_intdigest(code) ^ xxhash.xxh3_64_intdigest(bitcode, seed=1)
 
 
 class _KeptLibrary(JITCodeLibrary):
