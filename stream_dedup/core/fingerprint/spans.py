@@ -44,7 +44,7 @@ class Spans(NamedTuple):
         return self.placed(list(texts), Spans.of(list(texts.values())))
 
     def overwritten(self, texts: Mapping[int, str]) -> Spans:
-        """Return the same as ``replaced``, and copy the array only for longer texts; it must be the caller's own."""
+        """Return the same as ``replaced``, in place but for longer texts; array and spans must be the caller's own."""
         longer = {}
         for row, text in texts.items():
             (points, _), (begin, end) = points_of([text]), self.spans[row].tolist()

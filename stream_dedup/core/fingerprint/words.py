@@ -140,7 +140,7 @@ class LongFingerprinter:
         words_kernel.look_up(*cleaned, plain_points(marked=self._marked), (points, left))
         closer = np.flatnonzero(left).tolist()
         others = {row: words_apart(cleaned.text(row), marked=self._marked) for row in closer}
-        return Spans(points, cleaned.spans).overwritten(others)
+        return Spans(points, cleaned.spans).replaced(others)
 
     def _tally(self, numbers: I32, found: I64, texts: int) -> tuple[I32, I64, I64]:
         """Return the numbers of the words of each text, their counts, and the end of each text."""
