@@ -21,6 +21,7 @@ from kafka.errors import KafkaConnectionError, KafkaError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from stream_dedup.broker.workarounds import (
+    QuickSelector,
     close_abandoned_sockets,
     closed_when_not_made,
     deliver_last_response,
@@ -284,6 +285,7 @@ def _common(kafka: KafkaConfig) -> dict[str, Any]:
         "retry_backoff_ms": RETRY_BACKOFF_MS,
         "reconnect_backoff_max_ms": RECONNECT_BACKOFF_MAX_MS,
         "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
+        "selector": QuickSelector,
         **_security(kafka),
     }
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import selectors
 import socket
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
@@ -114,6 +116,45 @@ def test_a_request_that_cannot_be_written_ends_the_connection() -> None:
         transport.abort = lambda error: ended.extend([error])
         _run_to_end(transport._write_to_sock())
     assert ([type(error) for error in ended], transport._writing) == ([KafkaConnectionError], False)
+
+
+def test_a_selector_answers_as_that_of_the_system() -> None:
+    """Whatever was added, changed, removed or closed meanwhile; and no file is described that it does not have."""
+    ours, theirs = socket.socketpair()
+    selector, system = workarounds.QuickSelector(), selectors.DefaultSelector()
+    with ours, theirs, closing(selector), closing(system):
+        for events, data in ((selectors.EVENT_READ, "one"), (selectors.EVENT_READ | selectors.EVENT_WRITE, "two")):
+            for each in (selector, system):
+                with pytest.raises(KeyError):
+                    each.get_key(ours)
+                each.register(ours, selectors.EVENT_READ, "none")
+                each.modify(ours, events, data)
+                assert each.get_key(ours) == (ours, ours.fileno(), events, data)
+                theirs.sendall(b"x")
+                assert [(key.data, what & events) for key, what in each.select(0)] == [(data, events)]
+                each.unregister(ours)
+                with pytest.raises(KeyError):
+                    each.unregister(ours)
+        with pytest.raises(KeyError) as error:
+            selector.get_key(ours)
+        assert error.value.args == (ours,)
+        selector.register(ours, selectors.EVENT_READ)
+        ours.close()
+        assert selector.get_key(ours).fileobj is ours
+        selector.unregister(ours)
+        assert not selector.get_map()
+
+
+def test_a_change_that_fails_leaves_no_key() -> None:
+    """A file of the system's is no socket: epoll refuses it, and the client adds what it needs anew."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, closing(workarounds.QuickSelector()) as selector:
+        selector.register(ours, selectors.EVENT_READ)
+        selector.unregister(ours)
+        with pytest.raises(KeyError):
+            selector.modify(ours, selectors.EVENT_READ)
+        with pytest.raises(KeyError):
+            selector.get_key(ours)
 
 
 class WaitsInPlace:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -13,6 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from kafka import TopicPartition
 from kafka.admin import NewTopic
 from kafka.net.connection import KafkaConnection
@@ -22,6 +23,7 @@ from kafka.producer.transaction_manager import (
     AddPartitionsToTxnHandler,
     TransactionManager,
 )
+from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.structs import ConsumerGroupMetadata
 
 from stream_dedup.broker import workarounds
@@ -37,51 +39,103 @@ from tests.waiting import wait_until
 
 TOPIC = "unique"
 RECORDS = 50
+MOST_BYTES = 400
+"""The client's limit on a request, in place of a megabyte."""
 LIMIT_S = 60.0
 PARTITIONS = 4
 
 
 class ProducerInPlace:
-    """A producer of the client as the workarounds see it: it counts wake-ups, and each record asks for one."""
+    """A producer of the client as the workarounds see it: it counts wake-ups, and notes what it is given and asked."""
 
     def __init__(self, *known: str) -> None:
         self.wakes = 0
         self.sent: list[str] = []
+        self.by_client: list[str] = []
+        self.added: list[TopicPartition] = []
+        self.config = {"max_request_size": MOST_BYTES}
         self._sender = SimpleNamespace(wakeup=self._count)
-        self._metadata = SimpleNamespace(partitions_for_topic=lambda topic: {0} if topic in known else None)
+        self._metadata = SimpleNamespace(
+            partitions_for_topic=lambda topic: {0} if topic in known else None,
+            available_partitions_for_topic=lambda _topic: {0},
+            topics=lambda: known,
+        )
+        self._accumulator = SimpleNamespace(append=self._append)
+        self._transaction_manager = SimpleNamespace(
+            maybe_add_partition_to_transaction=self.added.append, last_error=None
+        )
 
-    def send(self, topic: str, **_record: object) -> object:
-        self._sender.wakeup()
-        self.sent.append(topic)
+    def begin_transaction(self) -> None:
+        """Begin; nothing to do."""
+
+    def send(self, topic: str, *_record: object, **_time: object) -> object:
+        self.by_client.append(topic)
         return SimpleNamespace(failed=lambda: False, get=lambda timeout: timeout)
+
+    def _append(self, at: TopicPartition, *_record: object) -> tuple[object, bool, bool, bool]:
+        self.sent.append(at.topic)
+        return SimpleNamespace(failed=lambda: False, get=lambda timeout: timeout), False, True, False
 
     def _count(self) -> None:
         self.wakes += 1
 
 
 def test_the_thread_sleeps_while_records_are_handed_over() -> None:
-    """It is woken when it is to send, by whoever else wakes it, and before a record whose topic it has to look up."""
+    """It is woken when it is to send, and looks up a topic that is not known before its record."""
     producer: Any = ProducerInPlace(TOPIC)
     held = workarounds.HeldSender(producer, workarounds.OnePartition())
     for _ in range(3):
-        held.send(TOPIC, key=b"key", value=b"article")
+        held.send(TOPIC, b"key", b"article", [], 0)
     assert (producer.sent, producer.wakes) == ([TOPIC] * 3, 0)
     held.wake()
     assert producer.wakes == 1
-    producer._sender.wakeup()
-    assert producer.wakes == 2
-    held.send("not known", key=None, value=b"article")
-    assert producer.wakes == 3
+    held.send("not known", None, b"article", [], 0)
+    assert (producer.sent, producer.by_client) == ([TOPIC] * 3, ["not known"])
 
 
-def test_a_topic_that_is_gone_meanwhile_is_looked_up() -> None:
-    """The client waits for it, and wakes the thread that looks."""
+def test_a_partition_is_added_to_each_transaction_once() -> None:
+    """The client would be asked for each record, and would not be for those of the next transaction."""
+    producer: Any = ProducerInPlace(TOPIC, "other")
+    held = workarounds.HeldSender(producer, workarounds.OnePartition())
+    for _ in range(2):
+        held.begin()
+        for topic in (TOPIC, TOPIC, "other", TOPIC):
+            held.send(topic, None, b"article", [], 0)
+    assert producer.added == [TopicPartition(TOPIC, 0), TopicPartition("other", 0)] * 2
+
+
+def test_a_partition_that_was_chosen_again_is_added() -> None:
     producer: Any = ProducerInPlace(TOPIC)
     held = workarounds.HeldSender(producer, workarounds.OnePartition())
-    known = iter([{0}, None])
-    producer._metadata.partitions_for_topic = lambda _topic: next(known)
-    held.send(TOPIC, key=b"key", value=b"article")
-    assert producer.wakes == 1
+    held.begin()
+    for number in (0, 1, 0, 2):
+        producer._metadata.available_partitions_for_topic = lambda _topic, number=number: {number}
+        held.send(TOPIC, None, b"article", [], 0)
+    assert producer.added == [TopicPartition(TOPIC, number) for number in (0, 1, 2)]
+
+
+@given(
+    st.none() | st.binary(max_size=MOST_BYTES),
+    st.binary(max_size=MOST_BYTES),
+    st.lists(st.tuples(st.text(max_size=30), st.binary(max_size=60)), max_size=20),
+)
+def test_what_the_client_finds_too_large_is_left_to_it(
+    key: bytes | None, value: bytes, headers: list[tuple[str, bytes]]
+) -> None:
+    """It names the size in its error."""
+    producer: Any = ProducerInPlace(TOPIC)
+    held = workarounds.HeldSender(producer, workarounds.OnePartition())
+    held.send(TOPIC, key, value, headers, 0)
+    if DefaultRecordBatchBuilder.estimate_size_in_bytes(key, value, headers) > MOST_BYTES:
+        assert producer.by_client == [TOPIC]
+    assert [*producer.by_client, *producer.sent] == [TOPIC]
+
+
+def test_a_small_record_is_handed_over_directly() -> None:
+    producer: Any = ProducerInPlace(TOPIC)
+    held = workarounds.HeldSender(producer, workarounds.OnePartition())
+    held.send(TOPIC, None, bytes(MOST_BYTES - 200), [("name", b"content")], 0)
+    assert producer.sent == [TOPIC]
 
 
 class KnownPartitions:
@@ -132,21 +186,6 @@ def test_a_partition_without_a_leader_is_left() -> None:
     cluster.available, cluster.every = set(), {0}
     assert chosen(partitions, cluster) == 0
     assert chosen(partitions, cluster) == 0
-
-
-def test_another_thread_wakes_it_in_the_middle_of_a_record() -> None:
-    """The end of the producer waits for no record."""
-    producer: Any = ProducerInPlace(TOPIC)
-    held = workarounds.HeldSender(producer, workarounds.OnePartition())
-
-    def send_and_end(_topic: str, **_record: object) -> None:
-        ending = threading.Thread(target=producer._sender.wakeup)
-        ending.start()
-        ending.join()
-
-    producer.send = send_and_end
-    held.send(TOPIC, key=b"key", value=b"article")
-    assert producer.wakes == 1
 
 
 def test_many_bytes_are_sent_before_the_transaction_ends(

@@ -24,8 +24,8 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``error_of_producer``: test_the_reason_of_a_producer_is_told_where_the_call_names_none below
 * ``HeldSender``, ``send_beside_requests``, ``add_partitions_first``: no defect, but more requests for a transaction;
   test_sending.py
-* ``read_in_large_pieces``, ``write_at_once``, ``fetch_in_one_step``, ``trust_known_coordinator``: no defect, but more
-  steps for a request; test_exchange.py
+* ``read_in_large_pieces``, ``write_at_once``, ``fetch_in_one_step``, ``trust_known_coordinator``, ``QuickSelector``: no
+  defect, but more steps for a request; test_exchange.py
 * ``initialise_producer``: no defect, but a limit that the client cannot be given for one call
 """
 

@@ -84,20 +84,13 @@ class KafkaSink:
         self._unsent_bytes = 0
         with self._failures():
             self._connected().begin_transaction()
+            self._held_sender().begin()
 
     def send(self, output: Output) -> None:
         """Send one record."""
         with self._failures():
             held = self._held_sender()
-            self._sent.append(
-                held.send(
-                    output.topic,
-                    key=output.key,
-                    value=output.value,
-                    headers=output.headers,
-                    timestamp_ms=output.timestamp_ms,
-                )
-            )
+            self._sent.append(held.send(output.topic, output.key, output.value, output.headers, output.timestamp_ms))
             self._unsent_bytes += len(output.value or b"")
             if self._unsent_bytes >= WAKE_BYTES:
                 self._unsent_bytes = 0

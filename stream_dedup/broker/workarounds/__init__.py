@@ -39,11 +39,13 @@ from stream_dedup.broker.workarounds.producer import (
     keep_transaction_requests,
     send_offsets_within,
 )
+from stream_dedup.broker.workarounds.selector import QuickSelector
 from stream_dedup.broker.workarounds.sending import HeldSender, OnePartition, add_partitions_first, send_beside_requests
 
 __all__ = [
     "HeldSender",
     "OnePartition",
+    "QuickSelector",
     "RawName",
     "RoundRobinAssignor",
     "add_partitions_first",

@@ -7,9 +7,9 @@ sends what is there by then, often two or three records, while the caller hands 
 
 from __future__ import annotations
 
-from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kafka import TopicPartition
 from kafka.partitioner import DefaultPartitioner
 
 from stream_dedup.broker.workarounds.private import private
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from kafka import KafkaProducer
     from kafka.cluster import ClusterMetadata
     from kafka.future import Future
+
+_MOST_FRAME_BYTES = 128
+"""More than a batch has beside the keys, values and headers of one record."""
+_MOST_FIELD_BYTES, _MOST_BYTES_OF_CHARACTER = 10, 4
+"""Of the lengths of a header's name and value, and of a character of the name."""
 
 
 class OnePartition(DefaultPartitioner):  # type: ignore[misc] # the client has no types
@@ -55,41 +60,64 @@ class OnePartition(DefaultPartitioner):  # type: ignore[misc] # the client has n
 
 
 class HeldSender:
-    """Hands records over to a producer while its thread sleeps; ``wake`` lets it send them, together.
+    """Hands the records of transactions over to a producer, in few steps, while its thread sleeps.
 
-    One thread calls. Whoever else wakes the producer's thread (its end, a look-up of metadata) still does.
+    The client checks the types of a record, estimates its size header by header, asks for the state of the transaction
+    under three locks, and wakes its thread, for each record: that takes longer than all else that a worker does with an
+    output. Here the producer is asked once for each partition of a transaction. What would fail later on (a transaction
+    in an error, a closed producer) fails at the accumulator, or the records fail, which their futures tell.
+
+    One thread calls.
     """
 
     def __init__(self, producer: KafkaProducer, partitions: OnePartition) -> None:
-        """Take over the wake-ups of the producer; ``partitions``: its partitioner, which chooses again at each."""
+        """Hand over to this producer; ``partitions`` chooses again at each ``wake``."""
         self._producer = producer
         self._partitioner = partitions
         self._cluster = private(producer, "_metadata")
-        sender = private(producer, "_sender")
-        self._wake = private(sender, "wakeup")
-        self._held_by: int | None = None
-        self._topic = ""
-        sender.wakeup = self._wake_unless_held
+        self._append = private(producer, "_accumulator", "append")
+        self._add_partition = private(producer, "_transaction_manager", "maybe_add_partition_to_transaction")
+        self._wake = private(producer, "_sender", "wakeup")
+        self._most_bytes = producer.config["max_request_size"]
+        self._added: set[TopicPartition] = set()
 
-    def send(self, topic: str, **record: Any) -> Future:  # noqa: ANN401 - the client's own
-        """Hand over one record; blocks only where the topic is not known yet, which its thread looks up."""
-        if self._cluster.partitions_for_topic(topic) is None:
-            return self._producer.send(topic, **record)
-        self._topic, self._held_by = topic, get_ident()
-        try:
-            return self._producer.send(topic, **record)
-        finally:
-            self._held_by = None
+    def begin(self) -> None:
+        """Let the next record of each partition be the first of a transaction."""
+        self._added.clear()
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[tuple[str, bytes]],
+        timestamp_ms: int,
+    ) -> Future:
+        """Hand over one record; blocks only where the topic is not known yet, which the producer's thread looks up.
+
+        Raises:
+            KafkaError: the producer cannot take records now, or the record is too large for it.
+        """
+        is_known = self._cluster.partitions_for_topic(topic) is not None
+        if not (is_known and _most_bytes_of(key, value, headers) <= self._most_bytes):
+            return self._producer.send(topic, value, key, headers, timestamp_ms=timestamp_ms)
+        at = TopicPartition(topic, self._partitioner.partition(topic, key, key, value, value, self._cluster))
+        if at not in self._added:
+            self._add_partition(at)
+            self._added.add(at)
+        future, *_ = self._append(at, timestamp_ms, key, value, headers)
+        return future
 
     def wake(self) -> None:
         """Let the thread send what was handed over."""
         self._partitioner.forget()
         self._wake()
 
-    def _wake_unless_held(self) -> None:
-        # A topic that is gone since the first look is waited for, and its thread looks it up.
-        if self._held_by != get_ident() or self._cluster.partitions_for_topic(self._topic) is None:
-            self._wake()
+
+def _most_bytes_of(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]) -> int:
+    """Return a bound on the size of a batch that has this record alone."""
+    named = sum([_MOST_FIELD_BYTES + _MOST_BYTES_OF_CHARACTER * len(name) + len(content) for name, content in headers])
+    return _MOST_FRAME_BYTES + len(key or b"") + len(value or b"") + named
 
 
 def send_beside_requests(producer: KafkaProducer) -> None:
