@@ -9,7 +9,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from stream_dedup.broker.adapter import KafkaLog, KafkaOffsets, KafkaSink, KafkaSource, SystemClock
+from stream_dedup.broker.adapter import AlternatingSink, KafkaLog, KafkaOffsets, KafkaSink, KafkaSource, SystemClock
+from stream_dedup.broker.hanging_transactions import transactional_ids
 from stream_dedup.errors import UserError
 from stream_dedup.ports import WorkerPorts
 
@@ -33,7 +34,7 @@ def worker_log(config: Config) -> FingerprintLog:
 
 
 def worker_ports(config: Config, member_id: str, log: FingerprintLog) -> WorkerPorts:
-    """Connect the ports of a worker; ``member_id`` is its client id in the group and its transactional id.
+    """Connect the ports of a worker; ``member_id`` is its client id in the group and its first transactional id.
 
     ``log`` is the one that the index was opened with.
 
@@ -63,10 +64,12 @@ def check_client(config: Config) -> None:
 
 def _source_and_sink(config: Config, member_id: str) -> tuple[ArticleSource, VerdictSink]:
     if not _is_confluent(config):
-        return KafkaSource(config, member_id), KafkaSink(config, member_id)
+        one, other = (KafkaSink(config, own) for own in transactional_ids(member_id))
+        return KafkaSource(config, member_id), AlternatingSink(one, other)
     from stream_dedup.broker.confluent import ConfluentSink, ConfluentSource  # noqa: PLC0415 - an extra
 
-    return ConfluentSource(config, member_id), ConfluentSink(config, member_id)
+    first, second = (ConfluentSink(config, own) for own in transactional_ids(member_id))
+    return ConfluentSource(config, member_id), AlternatingSink(first, second)
 
 
 def _is_confluent(config: Config) -> bool:

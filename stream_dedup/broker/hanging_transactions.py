@@ -8,8 +8,8 @@ aborts them at once.
 This may abort the transaction of a worker that is alive but was removed from the group. That does no harm: the
 worker could not commit it any more, and goes on with a new producer.
 
-A transactional id is ``<group>-<UUID>``, and the client id of every member is its transactional id: so open
-transactions can be compared with the list of members.
+A worker has two transactional ids (``transactional_ids``), ``<group>-<UUID>``, which is the client id of the member,
+too, and the same with ``-2`` behind it: so open transactions can be compared with the list of members.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 
     from stream_dedup.config.model import KafkaConfig
 
-_UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_SECOND = "-2"
+
+
+def transactional_ids(member_id: str) -> tuple[str, str]:
+    """Return the two ids of a worker's transactions, given its client id in the group."""
+    return member_id, member_id + _SECOND
 
 
 def abort_hanging(kafka: KafkaConfig, own_id: str) -> list[str]:
@@ -38,7 +44,7 @@ def abort_hanging(kafka: KafkaConfig, own_id: str) -> list[str]:
         KafkaError, UnavailableError: not all of them are aborted.
     """
     with closing(make_admin(kafka)) as admin:
-        hanging = hanging_transactions(admin, kafka.group) - {own_id}
+        hanging = hanging_transactions(admin, kafka.group) - {*transactional_ids(own_id)}
         for transactional_id in sorted(hanging):
             # Again: another worker may have aborted it meanwhile, or its own worker may be back.
             if transactional_id in hanging_transactions(admin, kafka.group):
@@ -48,11 +54,12 @@ def abort_hanging(kafka: KafkaConfig, own_id: str) -> list[str]:
 
 def hanging_transactions(admin: KafkaAdminClient, group: str) -> set[str]:
     """Return the ids of open transactions of a group's workers that are no members. Raises what the client raises."""
-    return _open_transactions(admin, group) - _members(admin, group)
+    members = _members(admin, group)
+    return {own for own in _open_transactions(admin, group) if own.removesuffix(_SECOND) not in members}
 
 
 def _open_transactions(admin: KafkaAdminClient, group: str) -> set[str]:
-    ours = re.compile(re.escape(group) + "-" + _UUID)
+    ours = re.compile(f"{re.escape(group)}-{_UUID}(?:{_SECOND})?")
     listed = admin.list_transactions(state_filters=["Ongoing"])
     return {
         listing.transactional_id

@@ -21,7 +21,7 @@ class Output(NamedTuple):
 
 
 class VerdictSink(Protocol):
-    """Transactions of output records and source offsets, under one transactional id. One thread.
+    """Transactions of output records and source offsets, one after the other. One thread.
 
         begin, send ..., send_offsets, flush, commit        in this order
         begin, send ..., abort                              at any point before ``commit``
@@ -76,10 +76,11 @@ class VerdictSink(Protocol):
         """
 
     def renew(self) -> None:
-        """Start again under the same transactional id; an open transaction of any earlier producer is settled.
+        """Start again under the same transactional ids; an open transaction of any earlier producer is settled.
 
-        May block for the wait for a broker. On return an earlier transaction with this id is committed or aborted,
-        and offsets read with ``ArticleSource.committed`` show it. Every earlier producer with this id is fenced.
+        May block for the wait for a broker, once for each id. On return an earlier transaction with these ids is
+        committed or aborted, and offsets read with ``ArticleSource.committed`` show it. Every earlier producer with
+        these ids is fenced.
 
         Raises:
             PassingError: no coordinator answered in time.

@@ -304,7 +304,8 @@ class Committer:
         deadline = clock.monotonic() + wait_s
         while True:
             try:
-                with self._guard("the start of the transactional producer"):
+                # Two producers, one after the other.
+                with self._guard("the start of the transactional producers", calls=2):
                     self._parts.sink.renew()
             except RefusedByBrokerError as error:
                 raise self._refused(error) from error
@@ -323,9 +324,9 @@ class Committer:
             f"{self._parts.transactional_id}: {error}"
         )
 
-    def _guard(self, what: str) -> AbstractContextManager[None]:
+    def _guard(self, what: str, calls: int = 1) -> AbstractContextManager[None]:
         return self._parts.watchdog.guard(
-            f"{what} ({self._parts.config.kafka.brokers})", call_limit_s(self._parts.config)
+            f"{what} ({self._parts.config.kafka.brokers})", calls * call_limit_s(self._parts.config)
         )
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stream_dedup.errors import RefusedError
-from stream_dedup.ports import CommittedOffset
+from stream_dedup.ports import CommittedOffset, PassingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ class StartOffsets:
 
         Raises:
             RefusedError: the group lost its offsets, or its offset is below what is forgotten.
-            PassingError: the broker did not answer; call again later.
+            PassingError: the broker did not answer, or another member has begun the partition; call again later.
             NotAMemberError: the partition is not assigned any more.
         """
         committed = self._source.committed(partition)
@@ -71,6 +71,10 @@ class StartOffsets:
                 raise RefusedError(self._forgotten(partition, committed.offset, forgotten))
             return committed
         if (topic_id, partition.number) in self._logged_partitions():
+            # Whoever logs an article has committed the beginning before: another member may have, since the first look.
+            if self._source.committed(partition) != committed:
+                msg = f"{partition}: another member of the group has begun it meanwhile"
+                raise PassingError(msg)
             raise RefusedError(self._lost(partition, committed, self._forgotten_before(topic_id, partition.number)))
         if committed is not None:
             log.warning("%s: the topic was made again; begins at its beginning", partition)

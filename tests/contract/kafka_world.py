@@ -16,6 +16,7 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.errors import InvalidReplicationFactorError, KafkaTimeoutError
 
 from stream_dedup.broker.adapter import (
+    AlternatingSink,
     KafkaMarkedSink,
     KafkaOffsets,
     KafkaSink,
@@ -189,11 +190,13 @@ class KafkaWorld:
             sink.publish(outputs, mark)
 
     def commit_without_answer(self, sink: VerdictSink) -> None:
-        if isinstance(sink, ConfluentSink):
-            assert sink._producer is not None
-            sink._producer = UnheardProducer(sink._producer)  # type: ignore[assignment]
-            sink.commit()
-        assert isinstance(sink, KafkaSink)
+        assert isinstance(sink, AlternatingSink)
+        now = sink.now
+        if isinstance(now, ConfluentSink):
+            assert now._producer is not None
+            now._producer = UnheardProducer(now._producer)  # type: ignore[assignment]
+            now.commit()
+        assert isinstance(now, KafkaSink)
         with _lost_answers():
             sink.commit()
 

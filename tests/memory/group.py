@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from stream_dedup.ports import CommittedOffset, NotAMemberError, Partition, PassingError
 from tests.memory.runtime import Signal
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from tests.memory.broker import Cluster
@@ -65,7 +67,11 @@ class Group:
     rebalancing: bool = False
     members: dict[str, Member] = field(default_factory=dict)
     committed: dict[Partition, CommittedOffset] = field(default_factory=dict)
-    _pending: dict[Transaction, dict[Partition, CommittedOffset]] = field(default_factory=dict)
+    _pending: dict[Transaction, dict[Partition, tuple[int, CommittedOffset]]] = field(default_factory=dict)
+    """Offsets of open transactions, each with its number in the topic of offsets."""
+    _numbers: dict[Partition, int] = field(default_factory=dict)
+    """Those of the committed offsets."""
+    _written: int = 0
     _assigned_counts: Mapping[str, int] = field(default_factory=dict)
     _joins: int = 0
     _rebalances: int = 0
@@ -184,6 +190,8 @@ class Group:
 
     def commit(self, partition: Partition, offset: CommittedOffset) -> None:
         """Commit an offset outside any transaction."""
+        self._written += 1
+        self._numbers[partition] = self._written
         self.committed[partition] = offset
 
     def settled(self, partition: Partition) -> CommittedOffset | None:
@@ -199,13 +207,17 @@ class Group:
 
     def add_pending(self, transaction: Transaction, offsets: Mapping[Partition, CommittedOffset]) -> None:
         """Keep offsets until their transaction has ended."""
-        self._pending.setdefault(transaction, {}).update(offsets)
+        self._written += 1
+        numbered = {partition: (self._written, offset) for partition, offset in offsets.items()}
+        self._pending.setdefault(transaction, {}).update(numbered)
 
     def end_pending(self, transaction: Transaction, *, committed: bool) -> None:
-        """Commit or drop the offsets of a transaction that has ended."""
+        """Commit or drop the offsets of a transaction that has ended; one that was written later stays."""
         offsets = self._pending.pop(transaction)
-        if committed:
-            self.committed.update(offsets)
+        for partition, (number, offset) in offsets.items():
+            if committed and number > self._numbers.get(partition, 0):
+                self._numbers[partition] = number
+                self.committed[partition] = offset
 
     def delete_offsets(self, topic: str) -> None:
         """Drop the committed offsets of a topic that is deleted, and those that open transactions have of it."""
@@ -213,5 +225,5 @@ class Group:
         self._pending = {transaction: _without(offsets, topic) for transaction, offsets in self._pending.items()}
 
 
-def _without(offsets: Mapping[Partition, CommittedOffset], topic: str) -> dict[Partition, CommittedOffset]:
+def _without(offsets: Mapping[Partition, T], topic: str) -> dict[Partition, T]:
     return {at: offset for at, offset in offsets.items() if at.topic != topic}

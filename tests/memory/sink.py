@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from stream_dedup.broker.adapter import AlternatingSink
 from stream_dedup.ports import (
     CommittedOffset,
     FencedError,
@@ -21,7 +22,9 @@ from tests.memory.partition import Message
 from tests.memory.runtime import Connection, hooked
 from tests.memory.transactions import Session
 
-UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+SECOND = "-2"
+"""End of the second transactional id of a worker."""
 LONGEST_TRANSACTION_S = 900.0
 """The broker's default for ``transaction.max.timeout.ms``, in seconds."""
 START_WAIT_S = 10.0
@@ -108,12 +111,12 @@ class MemorySink:
 
     @hooked("sink.abort_hanging")
     def abort_hanging(self) -> list[str]:
-        ours = re.compile(re.escape(self._group) + "-" + UUID)
+        ours = re.compile(f"{re.escape(self._group)}-{UUID}(?:{SECOND})?")
         members = self._cluster.group(self._group).client_ids()
         hanging = [
             name
             for name in sorted(self._cluster.transactions.ongoing())
-            if ours.fullmatch(name) and name != self._id and name not in members
+            if ours.fullmatch(name) and name.removesuffix(SECOND) not in {self._id, *members}
         ]
         for name in hanging:
             self._cluster.transactions.abort(name)
@@ -181,3 +184,20 @@ class MemorySink:
     def _partition_of(self, topic: str, key: bytes | None) -> Partition:
         count = self._cluster.partition_counts().get(topic, 1)
         return Partition(topic, sum(key or b"") % count)
+
+
+def memory_sink(
+    cluster: Cluster, connection: Connection, group: str, member: str, transaction_timeout_s: float = 60.0
+) -> AlternatingSink:
+    """Return the sink of a worker: two transactional ids in turn, as on Kafka."""
+    one, other = (
+        MemorySink(cluster, connection, group, own, transaction_timeout_s) for own in (member, member + SECOND)
+    )
+    return AlternatingSink(one, other)
+
+
+def end_request(sink: AlternatingSink) -> Callable[[], None]:
+    """Return what carries out the commit of the open transaction, for a request that arrives late."""
+    now = sink.now
+    assert isinstance(now, MemorySink)
+    return now.end_request(committed=True)

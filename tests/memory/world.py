@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from itertools import count
 from random import Random
 
+from stream_dedup.broker.adapter import AlternatingSink
 from stream_dedup.ports import (
     CommittedOffset,
     MarkedSink,
@@ -25,7 +26,7 @@ from tests.memory.log import MemoryLog
 from tests.memory.offsets import MemoryOffsets, MemoryTopicReader
 from tests.memory.partition import Message
 from tests.memory.runtime import Connection, Phase
-from tests.memory.sink import MemorySink
+from tests.memory.sink import MemorySink, memory_sink
 from tests.memory.source import MemberSettings, MemorySource
 from tests.memory.transactions import Session
 from tests.simulation.scheduler import Process, Scheduler, VirtualClock
@@ -114,7 +115,7 @@ class MemoryWorld:
         return WorkerPorts(
             source=MemorySource(cluster, connection, MemberSettings(group, member)),
             log=MemoryLog(cluster, connection, self.log_topic(group)),
-            sink=MemorySink(cluster, connection, group, member, transaction_timeout_s),
+            sink=memory_sink(cluster, connection, group, member, transaction_timeout_s),
             offsets=MemoryOffsets(cluster, connection, group),
             watch_offsets=MemoryOffsets(cluster, connection, group),
             clock=VirtualClock(self._scheduler, self._processes),
@@ -135,8 +136,10 @@ class MemoryWorld:
             sink.publish(outputs, mark)
 
     def commit_without_answer(self, sink: VerdictSink) -> None:
-        assert isinstance(sink, MemorySink)
-        with _lost_answer(sink.connection):
+        assert isinstance(sink, AlternatingSink)
+        now = sink.now
+        assert isinstance(now, MemorySink)
+        with _lost_answer(now.connection):
             sink.commit()
 
 

@@ -24,7 +24,7 @@ from stream_dedup.worker.worker_id import worker_id
 from tests.memory.broker import Cluster
 from tests.memory.log_topic import MemoryLogTopic
 from tests.memory.offsets import MemoryOffsets
-from tests.memory.sink import MemorySink
+from tests.memory.sink import end_request, memory_sink
 from tests.memory.source import MemberSettings, MemorySource
 from tests.simulation.fake_pool import FakePool
 from tests.simulation.link import Link
@@ -114,8 +114,8 @@ class WorkerProcess:
 
     def _ports(self, member: str, log: FingerprintLog) -> WorkerPorts:
         cluster, connection, group = self._cluster, self.link.connection, self.config.kafka.group
-        sink = MemorySink(cluster, connection, group, member, TRANSACTION_S)
-        self.link.end_late = lambda: sink.end_request(committed=True)
+        sink = memory_sink(cluster, connection, group, member, TRANSACTION_S)
+        self.link.end_late = lambda: end_request(sink)
         return WorkerPorts(
             source=MemorySource(cluster, connection, MemberSettings(group, member, SESSION_S)),
             log=log,

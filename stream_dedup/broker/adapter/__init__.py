@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING
 
+from stream_dedup.broker.adapter.alternating_sink import AlternatingSink
 from stream_dedup.broker.adapter.clock import SystemClock
 from stream_dedup.broker.adapter.fingerprint_log import KafkaLog
 from stream_dedup.broker.adapter.group import KafkaOffsets
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from stream_dedup.config.model import Config
 
 __all__ = [
+    "AlternatingSink",
     "KafkaLog",
     "KafkaMarkedSink",
     "KafkaOffsets",
