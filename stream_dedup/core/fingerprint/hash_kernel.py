@@ -54,7 +54,7 @@ def _avalanche(number: np.uint64) -> np.uint64:
 
 @inlined
 def _high_by_halves(one: np.uint64, other: np.uint64) -> np.uint64:
-    """Return the same as ``multiply_high``, for which there are no vector instructions: loops of hashes have them so."""
+    """Return the same as ``multiply_high``, which has no vector instructions: so a loop of hashes has them."""
     upper, lower, other_upper, other_lower = one >> _32, one & _LOW, other >> _32, other & _LOW
     left = upper * other_lower
     middle = (lower * other_lower >> _32) + (left & _LOW) + lower * other_upper
@@ -120,10 +120,10 @@ def low_half_of_bytes(low: np.uint64, high: np.uint64, size: int) -> np.uint64:
 
 
 @inlined
-def hash_of_bytes(low: np.uint64, high: np.uint64, size: int, seed: np.uint64, hashes: U64, row: int) -> None:  # noqa: PLR0913, PLR0917 - compiled: no names
+def hash_of_bytes(low: np.uint64, high: np.uint64, size: int, seed: np.uint64, hashes: U64, row: int) -> None:
     """Fill in the hash of 1 to ``MOST_HASHED_BYTES`` bytes; ``seed``: that of the scheme.
 
-    ``hashes``: the numbers of all rows, joined. A row of its own would be no vector instructions.
+    ``hashes``: the numbers of all rows, joined: to rows of an array a loop of hashes writes one by one.
     """
     at = np.uint64(row) << _2
     for half in range(2):

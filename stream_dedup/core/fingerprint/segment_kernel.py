@@ -156,17 +156,18 @@ def find_way(points: U32, begin: int, size: int, dictionary: Any, room: Any) -> 
     for back in range(1, size + 1):
         at = np.uint64(size - back)
         value = first[np.uint64(min(max(whole(points[np.uint64(begin) + at]) - HAN_BEGIN, 0), last))]
-        best = logs[np.uint64(value)] - log_total + behind_one
+        alone = logs[np.uint64(value)] - log_total
+        # What begins no word is one by itself. It is so before the sums, for which the next character waits.
+        alone = -log_total if alone == _NO_WORD and of_two[at] == _NO_WORD else alone
+        best = alone + behind_one
         two = of_two[at] + behind_two
         end = whole(at) + 1 + whole(two >= best)
         best = max(two, best)
         if number >= 0 and longer[number] == whole(at):
             more, end_of_longer = _longest(points, begin, whole(at), whole(slots[number]), dictionary, room)
-            if end_of_longer and more >= best:
+            if end_of_longer and (more >= best or (value == 0 and of_two[at] == _NO_WORD)):
                 best, end = more, end_of_longer
             number -= 1
-        if best == _NO_WORD:
-            best, end = -log_total + behind_one, whole(at) + 1
         ends[at] = end
         # Of the first character nobody asks.
         behind_two, behind_one = behind_one, best if joints[np.uint64(max(whole(at) - 1, 0))] else 0.0
