@@ -52,6 +52,8 @@ _TAG, _TARGET, _ENTITY, _SCHEME, _HOST, _NAME = (1 << bit for bit in range(6))
 _SPACE, _DOT, _SLASH, _OPEN, _CLOSED, _AND, _LESS, _AT = map(ord, " ./(]&<@")
 _COMMA, _COLON, _MINUS, _SEMICOLON, _HASH = map(ord, ",:-;#")
 _LONGEST_ESCAPE = 34
+_BLOCK, _ONE = np.uint64(16), np.uint64(1)
+"""Characters that are looked at together: few have an invisible character or a sign."""
 
 
 @inlined
@@ -118,32 +120,44 @@ def _without_lone_spaces(points: U32, start: int, size: int, traits: U16) -> int
 
 
 @inlined
+def _narrow(point: int, traits: U16) -> int:
+    """Return the character of ASCII that a full-width one becomes; others are returned as they are."""
+    return point - NARROWER if traits[min(point, len(traits) - 1)] & IS_WIDE else point
+
+
+@inlined
 def drop_invisible(points: U32, begin: int, end: int, traits: U16, marks: int, done: U32) -> tuple[int, int, int]:
     """Copy a text without invisible characters.
 
     Return its size, all traits that its characters have, and which signs it has, as bits. A text that is left to the
     definition has the trait IS_LEFT.
     """
-    size, seen, signs, before, last = 0, 0, 0, whole(-1), len(traits) - 1
+    size, seen, signs, last, at = np.uint64(0), 0, 0, len(traits) - 1, np.uint64(begin)
     # Indices without a sign: else each one is asked whether it counts from the end.
-    for at in range(np.uint64(begin), np.uint64(end)):
-        point = whole(points[at])
-        trait = whole(traits[np.uint64(min(point, last))])
-        seen |= trait
-        if trait & IS_INVISIBLE:
+    while at < np.uint64(end):
+        stop, start, found = min(at + _BLOCK, np.uint64(end)), at, 0
+        for one in range(at, stop):
+            done[size + (one - at)] = points[one]
+            found |= whole(traits[np.uint64(min(whole(points[one]), last))])
+        seen, at = seen | found, stop
+        if not found & (IS_INVISIBLE | IS_SIGN):
+            size += stop - start
             continue
-        done[np.uint64(size)] = point
-        size += 1
-        if trait & IS_WIDE:
-            point -= NARROWER
-        if trait & IS_SIGN:
-            signs |= _signs_of(before, point)
-            if point == _AND and marks & SEEK_ESCAPED and _may_be_escaped(points, whole(at), end, traits):
-                seen |= IS_LEFT
-        before = point
+        for one in range(start, stop):
+            point = whole(points[one])
+            trait = whole(traits[np.uint64(min(point, last))])
+            if trait & IS_INVISIBLE:
+                continue
+            done[size] = point
+            if trait & IS_SIGN:
+                point = _narrow(point, traits)
+                signs |= _signs_of(_narrow(whole(done[size - _ONE]), traits) if size else whole(-1), point)
+                if point == _AND and marks & SEEK_ESCAPED and _may_be_escaped(points, whole(one), end, traits):
+                    seen |= IS_LEFT
+            size += _ONE
     if marks & SEEK_NAMES and signs & _NAME:
         seen |= IS_LEFT
-    return size, seen, signs
+    return whole(size), seen, signs
 
 
 @inlined

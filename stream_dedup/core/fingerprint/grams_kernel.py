@@ -34,6 +34,7 @@ _CHARACTER_BYTES = 4
 """Most bytes of a character in UTF-8."""
 _DECIMAL = Kind.DECIMAL
 _EDGE, _SPACE = map(ord, "_ ")
+_ONE = np.uint64(1)
 _POINT_MASK = (1 << KEY_BITS) - 1
 _SLOTS = 4
 """Slots for each gram that a text may have: most are found in the first one."""
@@ -58,13 +59,13 @@ def _same(points: U32, one: int, other: int, size: int) -> bool:
 
 
 @inlined
-def _keys_of(span: Any, units: Any, kinds: U16, seed: int, found: Any) -> tuple[int, int]:  # noqa: ANN401
-    """Fill in the keys of the grams of a text; return how many pairs of ideographs and how many other grams it has.
+def _keys_of(span: Any, units: Any, kinds: U16, seed: int, found: Any) -> tuple[int, int, int]:  # noqa: ANN401
+    """Fill in the keys of the grams of a text; return how many pairs of ideographs, ideographs and others it has.
 
-    ``found``: keys of the pairs, keys of the others and the unit of each of the others, with room for one more.
+    ``found``: keys of these three and the unit of each of the others, with room for one more.
     """
-    (points, starts, sizes), (pair_keys, other_keys, owners) = units, found
-    pairs, others, before, was_han = 0, 0, whole(0), 0
+    (points, starts, sizes), (pair_keys, single_keys, other_keys, owners) = units, found
+    pairs, singles, others, before, was_han = 0, 0, 0, whole(0), 0
     for unit in range(np.uint64(span[0]), np.uint64(span[1])):
         start, size = whole(starts[unit]), whole(sizes[unit])
         if size == 0:
@@ -72,11 +73,13 @@ def _keys_of(span: Any, units: Any, kinds: U16, seed: int, found: Any) -> tuple[
             key, han = longer_key(whole(0), point), whole(is_han(point))
             pair, is_pair = before << KEY_BITS | key, whole(before != 0)
             of_han = is_pair & han & was_han
-            # Where this is no such pair, the next one takes its place.
-            pair_keys[np.uint64(pairs)] = pair
-            other_keys[np.uint64(others)], other_keys[np.uint64(others + 1)] = key, pair
-            owners[np.uint64(others)], owners[np.uint64(others + 1)] = unit, unit
-            pairs, others = pairs + of_han, others + 1 + (is_pair ^ of_han)
+            # Where this is no such gram, the next one takes its place.
+            pair_keys[np.uint64(pairs)], single_keys[np.uint64(singles)] = pair, key
+            pairs, singles = pairs + of_han, singles + han
+            other_keys[np.uint64(others)], owners[np.uint64(others)] = key, unit
+            others += 1 - han
+            other_keys[np.uint64(others)], owners[np.uint64(others)] = pair, unit
+            others += is_pair ^ of_han
             before, was_han = key, han
             continue
         before = whole(0)
@@ -90,7 +93,7 @@ def _keys_of(span: Any, units: Any, kinds: U16, seed: int, found: Any) -> tuple[
             other_keys[others] = longer_key(longer_key(longer_key(whole(0), first), second), third)
             owners[others], others = unit, others + 1
             first, second = second, third
-    return pairs, others
+    return pairs, singles, others
 
 
 @inlined
@@ -155,31 +158,40 @@ def _count_numbers(n: int, units: Any, every: Any, room: Any, state: tuple[int, 
 
 @inlined
 def _class_of(key: int) -> int:
-    """Return which of ``Features.gram_weights`` a gram has."""
+    """Return which of ``Features.gram_weights`` a gram has that is neither an ideograph nor a pair of these."""
     if key < 0 or key >> 2 * KEY_BITS:
         return _TRIGRAM
-    second, first = (key & _POINT_MASK) - 1, (key >> KEY_BITS) - 1
-    other = not is_han(second)
-    if first < 0:
-        return _SINGLE + _OTHER * other
-    return _PAIR + _OTHER * (other or not is_han(first))
+    return (_PAIR if key >> KEY_BITS else _SINGLE) + _OTHER
 
 
 @inlined
-def _hash_of_pair(key: int, seed: np.uint64, row: U64) -> None:
-    """Fill in the hash of a pair of ideographs."""
-    first, second = np.uint64((key >> KEY_BITS) - 1), np.uint64((key & _POINT_MASK) - 1)
-    low = three_bytes(first) | np.uint64(_SPACE) << np.uint64(24) | three_bytes(second) << np.uint64(32)
-    hash_of_bytes(low, np.uint64(0), 7, seed, row)
+def _weigh(times: I32, span: tuple[int, int], weights: I64, own: I64, row: int) -> None:
+    """Fill in the weights of grams of one class, from a row on."""
+    for at in range(span[0], span[1]):
+        own[row + at - span[0]] = weights[min(whole(times[at]), len(weights) - 1)]
 
 
 @inlined
-def _hash_of_key(key: int, seed: np.uint64, row: U64) -> None:
+def _hashes_of_pairs(keys: I64, span: tuple[int, int], seed: np.uint64, hashes: U64, row: int) -> None:
+    """Fill in the hashes of pairs of ideographs, from a row on."""
+    row -= span[0]
+    for at in range(np.uint64(span[0]), np.uint64(span[1])):
+        first, second = np.uint64(keys[at] >> KEY_BITS) - _ONE, np.uint64(keys[at] & _POINT_MASK) - _ONE
+        low = three_bytes(first) | np.uint64(_SPACE) << np.uint64(24) | three_bytes(second) << np.uint64(32)
+        hash_of_bytes(low, np.uint64(0), 7, seed, hashes, row + whole(at))
+
+
+@inlined
+def _hashes_of_singles(keys: I64, span: tuple[int, int], seed: np.uint64, hashes: U64, row: int) -> None:
+    """Do the same for ideographs."""
+    row -= span[0]
+    for at in range(np.uint64(span[0]), np.uint64(span[1])):
+        hash_of_bytes(three_bytes(np.uint64(keys[at]) - _ONE), np.uint64(0), 3, seed, hashes, row + whole(at))
+
+
+@inlined
+def _hash_of_key(key: int, seed: np.uint64, hashes: U64, row: int) -> None:
     """Fill in the hash of a gram of up to three characters; a space joins those of a pair."""
-    if is_han(key - 1):
-        # Most of the grams of one character.
-        hash_of_bytes(three_bytes(np.uint64(key - 1)), np.uint64(0), 3, seed, row)
-        return
     low, high, size = np.uint64(0), np.uint64(0), 0
     first, second, third = (key >> 2 * KEY_BITS) - 1, (key >> KEY_BITS & _POINT_MASK) - 1, (key & _POINT_MASK) - 1
     if first >= 0:
@@ -189,19 +201,19 @@ def _hash_of_key(key: int, seed: np.uint64, row: U64) -> None:
         low, high, size = with_character(low, high, size, second)
         low, high, size = with_character(low, high, size, whole(_SPACE))
     low, high, size = with_character(low, high, size, third)
-    hash_of_bytes(low, high, size, seed, row)
+    hash_of_bytes(low, high, size, seed, hashes, row)
 
 
 @inlined
-def _hash_of_number(points: U32, start: int, size: int, seed: np.uint64, row: U64) -> bool:
-    """Fill in the hash of a number between two edges; return whether it is short enough."""
+def _hash_of_number(points: U32, span: tuple[int, int], seed: np.uint64, hashes: U64, row: int) -> bool:
+    """Fill in the hash of a number, given by start and size, between two edges; return whether it is short enough."""
     low, high, done = with_character(np.uint64(0), np.uint64(0), 0, whole(_EDGE))
-    for at in range(start, start + size):
+    for at in range(span[0], span[0] + span[1]):
         if done + _CHARACTER_BYTES + 1 > MOST_HASHED_BYTES:
             return False
         low, high, done = with_character(low, high, done, whole(points[at]))
     low, high, done = with_character(low, high, done, whole(_EDGE))
-    hash_of_bytes(low, high, done, seed, row)
+    hash_of_bytes(low, high, done, seed, hashes, row)
     return True
 
 
@@ -250,36 +262,39 @@ def count(units: Any, kinds: U16, how: Any, seeds: tuple[int, np.uint64], found:
     for text in range(len(spans)):
         most = max(most, _most_grams(spans[text], sizes))
     slots = np.empty(_slots_for(most), np.int32)
-    (pair_keys, other_keys), all_owners = np.empty((2, most + 1), np.int64), np.empty(most + 1, np.int32)
-    of_pairs, of_others = np.empty((2, most), np.int32)
+    (pair_keys, single_keys, other_keys), all_owners = np.empty((3, most + 1), np.int64), np.empty(most + 1, np.int32)
+    of_pairs, of_singles, of_others = np.empty((3, most), np.int32)
     keys, times, owners = np.empty(most + 1, np.int64), np.zeros(most + 1, np.int32), np.empty(most + 1, np.int32)
     room, spread, seed = (slots, keys, times), seeds[0], seeds[1]
-    bits = hashes.shape[1] * WORD_BITS
+    bits, joined = hashes.shape[1] * WORD_BITS, hashes.reshape(hashes.size)
     of_sums = np.zeros(bits, np.uint16), np.zeros(bits, np.int64)
     grams, more = 0, 0
     for text in range(len(spans)):
         begin, left_before = grams, more
         last = _slots_for(_most_grams(spans[text], sizes)) - 1
         slots[: last + 1] = 0
-        of_text, every = (points, starts, sizes), (pair_keys, other_keys, all_owners)
-        n_pairs, n_others = _keys_of(spans[text], of_text, kinds, spread, every)
+        of_text, every = (points, starts, sizes), (pair_keys, single_keys, other_keys, all_owners)
+        n_pairs, n_singles, n_others = _keys_of(spans[text], of_text, kinds, spread, every)
         _slots_of(pair_keys, n_pairs, spread, last, of_pairs)
+        _slots_of(single_keys, n_singles, spread, last, of_singles)
         _slots_of(other_keys, n_others, spread, last, of_others)
         pairs = _count_all(n_pairs, (pair_keys, of_pairs), room, last, 0)
-        known = _count_all(n_others, (other_keys, of_others), room, last, pairs)
+        han = _count_all(n_singles, (single_keys, of_singles), room, last, pairs)
+        known = _count_all(n_others, (other_keys, of_others), room, last, han)
         state = (known, last)
         different = _count_numbers(n_others, of_text, (other_keys, of_others, all_owners), (*room, owners), state)
-        for at in range(1, pairs + 1):
-            own[grams] = weights[_PAIR, min(whole(times[at]), weights.shape[1] - 1)]
-            _hash_of_pair(keys[at], seed, hashes[grams])
-            grams += 1
-        for at in range(pairs + 1, different + 1):
+        _weigh(times, (1, pairs + 1), weights[_PAIR], own, grams)
+        _weigh(times, (pairs + 1, han + 1), weights[_SINGLE], own, grams + pairs)
+        _hashes_of_pairs(keys, (1, pairs + 1), seed, joined, grams)
+        _hashes_of_singles(keys, (pairs + 1, han + 1), seed, joined, grams + pairs)
+        grams += han
+        for at in range(han + 1, different + 1):
             own[grams] = weights[_class_of(keys[at]), min(whole(times[at]), weights.shape[1] - 1)]
             if keys[at] >= 0:
-                _hash_of_key(keys[at], seed, hashes[grams])
+                _hash_of_key(keys[at], seed, joined, grams)
             else:
                 unit = owners[at]
-                if not _hash_of_number(points, whole(starts[unit]), whole(sizes[unit]), seed, hashes[grams]):
+                if not _hash_of_number(points, (whole(starts[unit]), whole(sizes[unit])), seed, joined, grams):
                     left[more, 0], left[more, 1] = grams, unit
                     more += 1
             grams += 1

@@ -53,6 +53,15 @@ def _avalanche(number: np.uint64) -> np.uint64:
 
 
 @inlined
+def _high_by_halves(one: np.uint64, other: np.uint64) -> np.uint64:
+    """Return the same as ``multiply_high``, which has no vector instructions: so a loop of hashes has them."""
+    upper, lower, other_upper, other_lower = one >> _32, one & _LOW, other >> _32, other & _LOW
+    left = upper * other_lower
+    middle = (lower * other_lower >> _32) + (left & _LOW) + lower * other_upper
+    return upper * other_upper + (left >> _32) + (middle >> _32)
+
+
+@inlined
 def _of_3(low: np.uint64, size: np.uint64, seed: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Return the halves of the hash of 1 to 3 bytes, the high one first."""
     one, middle = low & _BYTE, low >> (size >> _1) * _8 & _BYTE
@@ -70,7 +79,7 @@ def _of_8(low: np.uint64, size: np.uint64, seed: np.uint64) -> tuple[np.uint64, 
     both = (low & _LOW) + (low >> (size * _8 - _32) << _32)
     keyed = both ^ _FLIP_16 + seed
     factor = _PRIME64_1 + (size << _2)
-    first, second = keyed * factor, multiply_high(keyed, factor)
+    first, second = keyed * factor, _high_by_halves(keyed, factor)
     second += first << _1
     first ^= second >> _3
     first ^= first >> _35
@@ -111,11 +120,16 @@ def low_half_of_bytes(low: np.uint64, high: np.uint64, size: int) -> np.uint64:
 
 
 @inlined
-def hash_of_bytes(low: np.uint64, high: np.uint64, size: int, seed: np.uint64, row: U64) -> None:
-    """Fill in the hash of 1 to ``MOST_HASHED_BYTES`` bytes; ``seed``: that of the scheme."""
+def hash_of_bytes(low: np.uint64, high: np.uint64, size: int, seed: np.uint64, hashes: U64, row: int) -> None:
+    """Fill in the hash of 1 to ``MOST_HASHED_BYTES`` bytes; ``seed``: that of the scheme.
+
+    ``hashes``: the numbers of all rows, joined: to rows of an array a loop of hashes writes one by one.
+    """
+    at = np.uint64(row) << _2
     for half in range(2):
         first, second = _halves(low, high, size, (seed << _1) + np.uint64(half))
-        row[2 * half], row[2 * half + 1] = swap_bytes(first), swap_bytes(second)
+        hashes[at], hashes[at + _1] = swap_bytes(first), swap_bytes(second)
+        at += _2
 
 
 @inlined

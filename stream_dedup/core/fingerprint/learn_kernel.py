@@ -82,7 +82,7 @@ def _idf_of(found: Any, slot: int, size: int, tables: Any, rule: Any) -> int:  #
     read(int32),
     several(WORD_ARRAYS, WORD_ARRAYS, read(int64, 2)),
     several(uint64, int64, int64, boolean),
-    several(written(uint64, 2), written(int64)),
+    several(written(uint64), written(int64)),
 )
 def learn(points: U32, starts: I32, sizes: I32, tables: Any, rule: Any, found: Any) -> int:  # noqa: ANN401
     """Fill in the hash and the IDF of features, spans of code points; return of how many something is not made.
@@ -93,7 +93,7 @@ def learn(points: U32, starts: I32, sizes: I32, tables: Any, rule: Any, found: A
         sizes: code points of each feature.
         tables: ``table``, ``listed`` and ``others`` of ``weights.WordIdf``.
         rule: the scheme's seed, and ``alone``, ``unknown`` and ``in_table`` of ``weights.WordIdf``.
-        found: rows of four uint64, the hash of each feature; and its IDF, or one of the numbers above.
+        found: four uint64 for each feature, joined, its hash; and its IDF, or one of the numbers above.
     """
     (seed, _, _, in_table), (hashes, idf), (table, _, _) = rule, found, tables
     halves, lengths, slots = np.empty((_BLOCK, 2), np.uint64), np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
@@ -106,7 +106,7 @@ def learn(points: U32, starts: I32, sizes: I32, tables: Any, rule: Any, found: A
             halves[at, 0], halves[at, 1], lengths[at], slots[at] = low, high, length, -1
             if length == 0:
                 continue
-            hash_of_bytes(low, high, length, seed, hashes[begin + at])
+            hash_of_bytes(low, high, length, seed, hashes, begin + at)
             if _FIRST <= whole(points[start]) <= _LAST or (in_table and length == size):
                 slots[at] = first_slot(table, low, high, length)
                 prefetch(address + 4 * slots[at])

@@ -49,7 +49,7 @@ def shares_of_short(sizes: I64, article_size: int) -> I64:
     """Return the same of texts of these sizes."""
     begin = mixing_begin(article_size)
     table = _share_table(begin)
-    shares: I64 = table[np.clip(sizes - begin, 0, len(table) - 1)]
+    shares: I64 = table[np.minimum(np.maximum(sizes - begin, 0), len(table) - 1)]
     return shares
 
 

@@ -141,8 +141,8 @@ def _longest(points: U32, begin: int, at: int, slot: int, dictionary: Any, room:
 def find_way(points: U32, begin: int, size: int, dictionary: Any, room: Any) -> None:  # noqa: ANN401
     """Fill in, for each character of a stretch of text with these joints, the end of the word that begins there.
 
-    The last character of a stretch is the last one of its run. Where a character is no ideograph, the end means
-    nothing.
+    The last character of a stretch is the last one of its run. Where a character is no ideograph, it is taken for a
+    word.
     """
     first, _, logs, log_total, _, _, _, _, _ = dictionary
     sums, of_two, ends, _, longer, slots, joints, _ = room
@@ -156,19 +156,21 @@ def find_way(points: U32, begin: int, size: int, dictionary: Any, room: Any) -> 
     for back in range(1, size + 1):
         at = np.uint64(size - back)
         value = first[np.uint64(min(max(whole(points[np.uint64(begin) + at]) - HAN_BEGIN, 0), last))]
-        best = logs[np.uint64(value)] - log_total + behind_one
+        alone = logs[np.uint64(value)] - log_total
+        # What begins no word is one by itself. It is so before the sums, for which the next character waits.
+        alone = -log_total if alone == _NO_WORD and of_two[at] == _NO_WORD else alone
+        best = alone + behind_one
         two = of_two[at] + behind_two
         end = whole(at) + 1 + whole(two >= best)
         best = max(two, best)
         if number >= 0 and longer[number] == whole(at):
             more, end_of_longer = _longest(points, begin, whole(at), whole(slots[number]), dictionary, room)
-            if end_of_longer and more >= best:
+            if end_of_longer and (more >= best or (value == 0 and of_two[at] == _NO_WORD)):
                 best, end = more, end_of_longer
             number -= 1
-        if best == _NO_WORD:
-            best, end = -log_total + behind_one, whole(at) + 1
         ends[at] = end
-        behind_two, behind_one = behind_one, best if back < size and joints[at - np.uint64(1)] else 0.0
+        # Of the first character nobody asks.
+        behind_two, behind_one = behind_one, best if joints[np.uint64(max(whole(at) - 1, 0))] else 0.0
         sums[at] = behind_one
 
 
@@ -225,71 +227,73 @@ def _viterbi(run: U32, begins: F64, steps: F64, emissions: F64, states: U8) -> N
 
 
 @inlined
-def add_words(  # noqa: PLR0913, PLR0917 - compiled: no names
-    points: U32,
-    begin: int,
-    at: int,
-    dictionary: Any,  # noqa: ANN401
-    room: Any,  # noqa: ANN401
-    words: Any,  # noqa: ANN401
-    size: int,
-) -> tuple[int, int]:
-    """Add the word that begins at a character of a stretch, or the words that single characters in a row are made of.
+def _find_singles(size: int, room: Any) -> int:  # noqa: ANN401
+    """Note the single characters of the way behind which another one follows in the run; return how many these are."""
+    _, _, ends, singles, _, _, joints, _ = room
+    at, count = np.uint64(0), 0
+    while at < np.uint64(size):
+        end, behind = whole(ends[at]), whole(ends[at + np.uint64(1)])
+        # Where this is none, the next one takes its place.
+        singles[np.uint64(count)] = at
+        count += whole(joints[at]) & whole(end == whole(at) + 1) & whole(behind == whole(at) + 2)
+        at = np.uint64(end)
+    return count
 
-    Return the end of what was cut, and the number of words; ``words``: their starts, from the beginning of the array of
-    code points on, and sizes.
-    """
+
+@inlined
+def join_singles(points: U32, begin: int, size: int, dictionary: Any, room: Any) -> None:  # noqa: ANN401
+    """Join single characters in a row, of a stretch whose way is known, to the words that the model makes of them."""
     _, edges, _, _, begins, steps, emissions, pairs, _ = dictionary
-    (_, _, ends, _, _, _, joints, states), (starts, sizes) = room, words
-    end = whole(ends[at])
-    if end - at == 1:
-        while joints[end - 1] and ends[end] == end + 1:
-            end += 1
-    run = points[begin + at : begin + end]
-    # Characters in a row that are a word together are not joined by the model either: the route left them apart.
-    if end - at == 1 or ends[at] != at + 1:
-        starts[size], sizes[size] = begin + at, end - at
-        return end, size + 1
-    if _is_word(run, edges, pairs):
-        for number in range(end - at):
-            starts[size], sizes[size] = begin + at + number, 1
-            size += 1
-        return end, size
-    _viterbi(run, begins, steps, emissions, states)
-    start = at
-    for number in range(at, end):
-        starts[size], sizes[size] = begin + start, number + 1 - start
-        is_last = states[number - at] == END or states[number - at] == SINGLE
-        size += whole(is_last)
-        start = number + 1 if is_last else start
-    return end, size
+    _, _, ends, singles, _, _, _, states = room
+    count, number = _find_singles(size, room), 0
+    while number < count:
+        start, last = whole(singles[number]), whole(singles[number]) + 1
+        number += 1
+        while number < count and singles[number] == last:
+            number, last = number + 1, last + 1
+        run = points[begin + start : begin + last + 1]
+        # Characters in a row that are a word together are not joined by the model either: the route left them apart.
+        if not _is_word(run, edges, pairs):
+            _viterbi(run, begins, steps, emissions, states)
+            word = start
+            for at in range(start, last + 1):
+                ends[word] = at + 1
+                is_last = states[at - start] == END or states[at - start] == SINGLE
+                word = at + 1 if is_last else word
 
 
 _WORDS = several(written(int32), written(int32))
 
 
-@compiled(int64, read(uint32), DICTIONARY, ROOM, _WORDS, makes_arrays=False)
-def cut(run: U32, dictionary: Any, room: Any, words: Any) -> int:  # noqa: ANN401 - tuples of arrays
-    """Fill in starts and sizes of the words of one run, which has a character at least; return how many there are."""
+@inlined
+def _words_of(size: int, room: Any, words: Any) -> int:  # noqa: ANN401
+    """Fill in starts and sizes of the words of a run; return how many there are."""
+    ends, (starts, sizes) = room[2], words
+    at, count = 0, 0
+    while at < size:
+        starts[count], sizes[count] = at, ends[at] - at
+        at, count = whole(ends[at]), count + 1
+    return count
+
+
+@inlined
+def _find_way_of_run(run: U32, dictionary: Any, room: Any) -> None:  # noqa: ANN401
     joints = room[6]
     joints[: len(run)] = 1
     joints[len(run) - 1] = 0
     find_way(run, 0, len(run), dictionary, room)
-    at, size = 0, 0
-    while at < len(run):
-        at, size = add_words(run, 0, at, dictionary, room, words, size)
-    return size
+
+
+@compiled(int64, read(uint32), DICTIONARY, ROOM, _WORDS, makes_arrays=False)
+def cut(run: U32, dictionary: Any, room: Any, words: Any) -> int:  # noqa: ANN401 - tuples of arrays
+    """Fill in starts and sizes of the words of one run, which has a character at least; return how many there are."""
+    _find_way_of_run(run, dictionary, room)
+    join_singles(run, 0, len(run), dictionary, room)
+    return _words_of(len(run), room, words)
 
 
 @compiled(int64, read(uint32), DICTIONARY, ROOM, _WORDS, makes_arrays=False)
 def cut_by_dictionary(run: U32, dictionary: Any, room: Any, words: Any) -> int:  # noqa: ANN401
     """Do the same without the model: what the dictionary does not join stays apart."""
-    (_, _, ends, _, _, _, joints, _), (starts, sizes) = room, words
-    joints[: len(run)] = 1
-    joints[len(run) - 1] = 0
-    find_way(run, 0, len(run), dictionary, room)
-    at, size = 0, 0
-    while at < len(run):
-        starts[size], sizes[size] = at, ends[at] - at
-        at, size = whole(ends[at]), size + 1
-    return size
+    _find_way_of_run(run, dictionary, room)
+    return _words_of(len(run), room, words)

@@ -209,8 +209,8 @@ class ShortFingerprinter:
         statuses[letters == 0] = Status.FEATURELESS
         if self._settings.exact_size:
             # The reader knows what is compared of addresses; until then such a text has nothing.
-            addresses = np.flatnonzero(done.points == _ADDRESS)
-            others = np.flatnonzero(statuses != Status.SHORT).tolist() if len(addresses) else []
+            others = np.flatnonzero(statuses != Status.SHORT).tolist()
+            others = others if others and (done.points == _ADDRESS).any() else []
             rows = [row for row in others if _ADDRESS in done.points[slice(*done.spans[row].tolist())]]
             deferred += rows
             statuses[rows] = Status.FEATURELESS

@@ -65,7 +65,9 @@ class Spans(NamedTuple):
 
 def points_of(texts: Sequence[str]) -> tuple[U32, I64]:
     """Return the code points of texts, joined, and how many each has."""
-    points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
+    joined = "".join(texts)
+    # NumPy copies the characters as they are; encoding them takes three times as long.
+    points = np.array([joined]).view(np.uint32)[: len(joined)]
     return points, np.fromiter(map(len, texts), np.int64, len(texts))
 
 

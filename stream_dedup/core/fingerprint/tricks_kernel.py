@@ -29,6 +29,8 @@ UNDONE = several(written(uint32), written(int64, 2), written(boolean))
 """Type of code points, begin and end of each text, and which texts are left."""
 
 _FIXED, _APART, _SEPARATOR, _WORD = Kind.FIXED, Kind.APART, Kind.SEPARATOR, Kind.WORD
+_APART_BIT, _SEPARATOR_BIT, _WORD_BIT = (np.uint16(bit.bit_length() - 1) for bit in (_APART, _SEPARATOR, _WORD))
+_LOWEST = np.uint16(1)
 _LATIN, _LEET = Kind.LATIN, Kind.LEET
 _L, _O, _ZERO, _ONE, _NINE, _I, _A, _E, _S, _T, _B, _U, _Y = map(ord, "lo019iaestbuy")
 _THREE, _FOUR, _FIVE, _SEVEN, _EIGHT, _SIGN_A, _SIGN_S = map(ord, "34578@$")
@@ -243,25 +245,23 @@ def _has_thrice(points: U32, span: Any, room: U16) -> bool:  # noqa: ANN401
 
 
 @inlined
-def _singles(room: U16, size: int) -> int:
-    """Return the number of single characters with a separator before them."""
-    count = 0
+def _has_apart(room: U16, size: int, singles: U16) -> bool:
+    """Whether two single characters behind separators are close to each other.
+
+    ``singles``: room for a number of each character, and of ``MAX_SEPARATOR`` + 1 more.
+    """
     for at in range(np.uint64(size)):
-        before, kind, behind = whole(room[at]), whole(room[at + np.uint64(1)]), whole(room[at + np.uint64(2)])
-        count += whole((before & _SEPARATOR != 0) & (kind & _APART != 0) & (behind & _WORD == 0))
-    return count
-
-
-@inlined
-def _has_apart(room: U16, size: int) -> bool:
-    """Whether two single characters behind separators are close to each other."""
-    last = whole(-MAX_SEPARATOR - 2)
-    for at in range(size):
-        if room[at] & _SEPARATOR and room[at + 1] & _APART and not room[at + 2] & _WORD:
-            if at - last <= MAX_SEPARATOR + 1:
-                return True
-            last = at
-    return False
+        before, kind, behind = room[at], room[at + np.uint64(1)], room[at + np.uint64(2)]
+        # 1 where it is one: the three bits, moved to the lowest.
+        singles[at] = before >> _SEPARATOR_BIT & kind >> _APART_BIT & ~(behind >> _WORD_BIT) & _LOWEST
+    found = np.uint16(0)
+    singles[np.uint64(size) : np.uint64(size + MAX_SEPARATOR + 1)] = 0
+    for at in range(np.uint64(size)):
+        close = np.uint16(0)
+        for behind in range(np.uint64(1), np.uint64(MAX_SEPARATOR + 2)):
+            close |= singles[at + behind]
+        found |= singles[at] & close
+    return whole(found) != 0
 
 
 @compiled(
@@ -287,13 +287,13 @@ def undo_tricks(points: U32, texts: I64, kinds: U16, steps: Any, found: Any) -> 
     size, longest = 0, 0
     for text in range(len(texts)):
         longest = max(longest, texts[text, 1] - texts[text, 0])
-    room = np.empty(longest + 2, np.uint16)
+    room, singles = np.empty(longest + 2, np.uint16), np.empty(longest + MAX_SEPARATOR + 1, np.uint16)
     for text in range(len(texts)):
         start, span, own = size, (texts[text, 0], texts[text, 1]), texts[text, 1] - texts[text, 0]
         seen = _kinds_of(points, span, kinds, room)
         left[text] = seen & left_for != 0
         # The first of the ``MIN_APART`` characters that are joined may have no separator before it.
-        apart = joins and _singles(room, own) > 1 and _has_apart(room, own)
+        apart = joins and _has_apart(room, own, singles)
         mixed = looks and seen & _LATIN and seen & _LEET and _has_mixed(room, own)
         if apart or mixed or (shortens and _has_thrice(points, span, room)):
             if not left[text]:

@@ -108,7 +108,7 @@ class Vocabulary:
         hashes, idf, known = self.hashes[start:end], self.idf[start:end], self._words()
         rule = np.uint64(self._seed), known.alone, known.unknown, known.in_table
         tables = known.table, known.listed, known.others
-        left = learn(points, starts, sizes, tables, rule, (hashes.view(np.uint64), idf))
+        left = learn(points, starts, sizes, tables, rule, (hashes.view(np.uint64).reshape(-1), idf))
         made = idf >= 0
         idf[made] = known.of(idf[made])
         if left:

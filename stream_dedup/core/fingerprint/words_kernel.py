@@ -22,7 +22,7 @@ from numba import boolean, int32, int64, uint8, uint32
 from stream_dedup.core.arrays import I32, I64, U8, U32
 from stream_dedup.core.fingerprint.features import UNSPACED_SIZE
 from stream_dedup.core.fingerprint.keys_kernel import slot_of_key, span_key
-from stream_dedup.core.fingerprint.segment_kernel import DICTIONARY, ROOM, add_words, find_way
+from stream_dedup.core.fingerprint.segment_kernel import DICTIONARY, ROOM, find_way, join_singles
 from stream_dedup.core.fingerprint.short_kernel import is_han
 from stream_dedup.core.kernel import compiled, inlined, prefetch, read, several, whole, written
 from stream_dedup.core.text.normalise import CLOSER_LOOK, MAX_HAN_RUN
@@ -120,7 +120,7 @@ def split(points: U32, pieces: I64, kinds: U8, cutter: Any, found: Any) -> int: 
     letters; return the number of words. ``cutter``: the dictionary, and room for ``LONGEST_STRETCH`` characters.
     """
     (dictionary, room), (starts, sizes, ends) = cutter, found
-    words = 0
+    words, way = 0, room[2]
     for piece in range(len(pieces)):
         at, stop = pieces[piece, 0], pieces[piece, 1]
         letters = 0
@@ -132,18 +132,23 @@ def split(points: U32, pieces: I64, kinds: U8, cutter: Any, found: Any) -> int: 
             if kinds[points[at]] & HAN:
                 last = _find_joints(points, begin, stop, room[6])
                 find_way(points, begin, last - begin, dictionary, room)
+                join_singles(points, begin, last - begin, dictionary, room)
             while at < last:
-                kind, end = kinds[points[at]], at + 1
-                if kind & HAN:
-                    end, words = add_words(points, begin, at - begin, dictionary, room, (starts, sizes), words)
-                    end += begin
-                    letters += end - at
-                elif kind & LETTER:
+                kind = whole(kinds[np.uint64(points[np.uint64(at)])])
+                if kind & LETTER:
+                    end = at + 1
                     while end < stop and kinds[points[end]] & (LETTER | MARK):
                         end += 1
                     letters += end - at
                     words = _parts(points, kinds, (at, end), starts, sizes, words)
-                at = end
+                    at = end
+                    continue
+                size = whole(way[np.uint64(at - begin)]) + begin - at
+                # Where this is no word, the next one takes its place.
+                starts[np.uint64(words)], sizes[np.uint64(words)] = at, size
+                words += kind & HAN
+                letters += size * (kind & HAN)
+                at += size
         ends[piece, 0], ends[piece, 1] = words, letters
     return words
 
