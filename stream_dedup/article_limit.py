@@ -1,13 +1,14 @@
 """The processor time that one article may take to be fingerprinted.
 
 ``ended_after`` ends the process, whatever it is doing; ``interrupted_after`` interrupts the main thread of a process
-that has other work. Both use the timer that counts the processor time of the process: a process that is stopped, or
-that waits for a core, loses no article.
+that has other work, and other threads. Both use the timer that counts the processor time of the process: a process that
+is stopped, or that waits for a core, loses no article.
 """
 
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -39,14 +40,18 @@ def ended_after(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def interrupted_after(seconds: float) -> Iterator[None]:
-    """Raise ``LateError`` in the main thread if the block takes longer; a timer set before goes on after it.
+    """Raise ``LateError`` in the main thread if it takes longer for the block; a timer set before goes on after it.
 
-    The timer repeats, because Python drops an exception that is raised in a finalizer.
+    The timer counts what other threads take as well: where this one has time left, it goes on for so long. It repeats,
+    because Python drops an exception that is raised in a finalizer.
     """
-    armed = True
+    armed, until = True, time.thread_time() + seconds
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
-        if armed:
+        left = until - time.thread_time()
+        if armed and left > 0:
+            signal.setitimer(signal.ITIMER_PROF, left, seconds)
+        elif armed:
             raise LateError
 
     handler = signal.signal(LIMIT_SIGNAL, interrupt)

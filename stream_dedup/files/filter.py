@@ -8,6 +8,8 @@ Uses the same core as the worker. Its log is not a topic but the sequence of lin
 * A kept index starts with the rules of its first call; a call with other rules changes them from its first line on.
 * The index is opened before the first line is read, and committed after the last line is written: a call that fails
   leaves a kept index unchanged.
+* A thread of its own logs and judges a batch while the caller's thread fingerprints the next one; compiled code of both
+  runs at the same time. The caller's thread alone reads and writes: signals interrupt only there what may wait.
 
 It never writes to an index that belongs to a log in Kafka.
 """
@@ -18,7 +20,7 @@ import os
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -29,13 +31,13 @@ import numpy as np
 
 from stream_dedup.config.effective import fingerprint_settings_of, index_settings_of, input_format_of, rules_of
 from stream_dedup.config.model import Config
-from stream_dedup.core.arrays import I64
+from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, LogRecord, Payload, encode, make_batch
 from stream_dedup.core.model import FILES_LOG_PREFIX, ROW_BITS, Judgement, LogOffset, Status, Verdict
 from stream_dedup.core.reasons import NO_TIME, TOO_LONG
 from stream_dedup.core.text.decode import RawRecord, parse_object
-from stream_dedup.errors import UserError
+from stream_dedup.errors import StreamDedupError, UserError
 from stream_dedup.files.inputs import (
     LONE_BATCH_LINES,
     MAX_LINE_BYTES,
@@ -53,6 +55,7 @@ from stream_dedup.files.outputs import Outputs, has_text, rejected_line, with_ve
 from stream_dedup.files.same_file import refuse_inputs_as_outputs, refuse_outputs_inside
 from stream_dedup.index import LogIndex
 from stream_dedup.index.temporary import TemporaryFolder
+from stream_dedup.interpreter import short_turns
 from stream_dedup.pool import FingerprintPool
 
 LOOK_AHEAD = 2
@@ -102,6 +105,14 @@ class _SubmittedBatch(NamedTuple):
     columns: Future[Columns]
 
 
+class _JudgedBatch(NamedTuple):
+    """A batch that is logged and judged."""
+
+    lines: LineBatch
+    fingerprints: U64
+    judgements: Future[list[Judgement]]
+
+
 def filter_files(
     config: Config,
     options: FilterOptions,
@@ -112,7 +123,7 @@ def filter_files(
     """Write every line of every input with its verdict.
 
     1. Check the inputs and the outputs, open the index and the outputs: their errors come before the first line.
-    2. Read, fingerprint, log, judge and write the lines, in order.
+    2. Read, fingerprint, log, judge and write the lines, in order; of an error, after the lines that came before it.
     3. Finish the outputs: after this step they cannot fail.
     4. Commit the index. After a crash between 3 and 4, the same call writes the same outputs again.
 
@@ -143,13 +154,13 @@ def filter_files(
             config.worker.article_limit_s,
         )
         stack.callback(pool.close)
-        call = _Call(_Log(index, config, clock), outputs, tally, options, config)
+        judging = stack.enter_context(ThreadPoolExecutor(1, "judging"))
+        stack.enter_context(short_turns())
+        call = _Call(_Log(index, config, clock), judging, outputs, tally, options, config)
         limit = LOOK_AHEAD * max(1, processes)
         most_lines = None if processes else LONE_BATCH_LINES
         batches = read_batches(options.inputs, tally.progress, most_lines=most_lines)
-        for lines, columns in _fingerprinted(batches, pool, limit, outputs):
-            call.answer(lines, columns)
-            report(tally)
+        call.answer(_fingerprinted(batches, pool, limit), report)
         outputs.finish(written)
         index.commit()
     return tally
@@ -222,8 +233,13 @@ class _Log:
 class _Call:
     """Logs, judges and writes the batches of one call."""
 
-    def __init__(self, log: _Log, outputs: Outputs, tally: Tally, options: FilterOptions, config: Config) -> None:
+    def __init__(
+        self, log: _Log, judging: Executor, outputs: Outputs, tally: Tally, options: FilterOptions, config: Config
+    ) -> None:
+        """Log and judge by ``judging``, one batch after the other."""
         self._log = log
+        self._judging = judging
+        self._judged: _JudgedBatch | None = None
         self._outputs = outputs
         self._tally = tally
         self._time_field = options.time_field
@@ -232,13 +248,42 @@ class _Call:
         self._observe = config.match.observe
         self._topic_id = uuid.uuid4().bytes
 
-    def answer(self, lines: LineBatch, columns: Columns) -> None:
-        """Log, judge and write one batch."""
+    def answer(self, batches: Iterator[tuple[LineBatch, Columns] | None], report: Callable[[Tally], None]) -> None:
+        """Log, judge and write every batch, and flush where there is ``None``.
+
+        Raises:
+            StreamDedupError: a batch cannot be read, fingerprinted, judged or written; those before it are written.
+        """
+        try:
+            for batch in batches:
+                if batch is None:
+                    self._write()
+                    self._outputs.flush()
+                else:
+                    self._judge(*batch)
+                report(self._tally)
+        except StreamDedupError:
+            self._write()
+            raise
+        self._write()
+        report(self._tally)
+
+    def _judge(self, lines: LineBatch, columns: Columns) -> None:
+        """Let one batch be logged and judged, and write the one before."""
         times, unreadable = self._times(lines, columns)
         columns = columns.rejected(unreadable) if unreadable else columns
         batch = make_batch(columns, self._topic_id, lines.name, lines.source, lines.numbers)
-        judgements = self._log.judge(batch, times)
-        for line, judgement, fingerprint in zip(lines.lines, judgements, batch.fingerprints.tolist(), strict=True):
+        judgements = self._judging.submit(self._log.judge, batch, times)
+        self._write()
+        self._judged = _JudgedBatch(lines, batch.fingerprints, judgements)
+
+    def _write(self) -> None:
+        """Write the batch that is judged, if it is not written yet."""
+        if self._judged is None:
+            return
+        (lines, fingerprints, judged), self._judged = self._judged, None
+        judgements = judged.result()
+        for line, judgement, fingerprint in zip(lines.lines, judgements, fingerprints.tolist(), strict=True):
             where = Verdict.UNIQUE if self._observe else judgement.verdict
             self._outputs.write(where, self._output_line(line, judgement, fingerprint))
         self._tally.verdicts.update(judgement.verdict for judgement in judgements)
@@ -290,11 +335,11 @@ def time_ms(value: Any) -> int | None:  # noqa: ANN401 - whatever a JSON field h
 
 
 def _fingerprinted(
-    batches: Iterator[LineBatch | None], pool: FingerprintPool, limit: int, outputs: Outputs
-) -> Iterator[tuple[LineBatch, Columns]]:
+    batches: Iterator[LineBatch | None], pool: FingerprintPool, limit: int
+) -> Iterator[tuple[LineBatch, Columns] | None]:
     """Yield the batches with their columns, in order; at most ``limit`` of them are submitted at a time.
 
-    Where the input is slow, all lines read so far are yielded and flushed before more input is awaited.
+    Where the input is slow, all lines read so far are yielded, and ``None``, before more input is awaited.
     """
     submitted: deque[_SubmittedBatch] = deque()
     for lines in batches:
@@ -304,7 +349,7 @@ def _fingerprinted(
             done = submitted.popleft()
             yield done.lines, done.columns.result()
         if lines is None:
-            outputs.flush()
+            yield None
     while submitted:
         done = submitted.popleft()
         yield done.lines, done.columns.result()

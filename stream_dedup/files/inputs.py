@@ -40,9 +40,9 @@ READ_BYTES = 1 << 18
 """Bytes of one read: four times the capacity of a pipe, far below the limit of a batch."""
 LINE_BATCH_LINES = 256
 """Lines in one batch: enough to make the cost of a batch negligible."""
-LONE_BATCH_LINES = 4096
-"""Lines in one batch where one process does everything: it fingerprints and judges by turns, and each time the tables
-of the one displace those of the other from the processor's cache. Of short texts a batch takes half a second."""
+LONE_BATCH_LINES = 2048
+"""Lines in one batch where one process does everything: on one core it fingerprints and judges by turns, and each time
+the tables of the one displace those of the other from the processor's cache. Of short texts a batch takes 0.2 s."""
 LINE_BATCH_BYTES = 4 << 20
 """Bytes in one batch, so that the submitted batches stay bounded with long lines."""
 MAX_LINE_BYTES = 64 << 20

@@ -18,11 +18,11 @@ from stream_dedup.broker.clients import check_client, worker_ports
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.core.plain_batches import load_batch_kernel
 from stream_dedup.index.scan import warm as warm_search
+from stream_dedup.interpreter import short_pauses
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.metrics.server import MetricsServer
 from stream_dedup.pool import FingerprintPool, process_count
 from stream_dedup.worker.fingerprinting import BatchFingerprinter
-from stream_dedup.worker.interpreter import short_pauses
 from stream_dedup.worker.log_topic import KafkaLogTopic
 from stream_dedup.worker.opening import RebuildPlan, open_log, plan_rebuild
 from stream_dedup.worker.steps import Step, TrimStep

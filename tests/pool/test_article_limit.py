@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from concurrent.futures import wait
+from threading import Thread
 
 import pytest
 
@@ -139,8 +140,24 @@ def test_a_limit_that_passes_in_a_finalizer_is_kept() -> None:
         work()
 
 
+def test_the_time_of_other_threads_does_not_count() -> None:
+    """A block that waits for a thread that takes twice the limit is not late; then it is, by itself."""
+    other = Thread(target=spin, args=(2 * LIMIT_S,))
+    done = []
+
+    def work() -> None:
+        other.start()
+        other.join()
+        done.append(other)
+        spin(5)
+
+    with pytest.raises(LateError), interrupted_after(LIMIT_S):
+        work()
+    assert done == [other]
+
+
 def spin(seconds: float) -> None:
-    """Take so much processor time."""
-    until = time.process_time() + seconds
-    while time.process_time() < until:
+    """Take so much processor time in this thread."""
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
         sum(range(1000))
