@@ -17,6 +17,7 @@
 #             (ARGS="--factor 20 --only StreamDedupLate")
 # make docs   the documentation as a site, build/site/index.html; every link checked
 # make boards  the Grafana boards in deploy/grafana, from boards/
+# make wheel  the package with machine code for every level of x86-64, in dist/
 # make image  the container image of workers and service; make check-image: it runs read-only and without rights;
 #             make check-compose: deploy/compose.yml with it, for real; make kafka-image, make prometheus-image: where
 #             apache/kafka and prom/prometheus cannot be pulled
@@ -37,7 +38,7 @@ PROMETHEUS_IMAGE ?= stream-dedup/prometheus
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-full test-cluster test-spark lint bench quality fuzz simulate soak alerts boards docs image check-image check-compose kafka-image prometheus-image clean
+.PHONY: help setup run demo test test-full test-cluster test-spark lint bench quality fuzz simulate soak alerts boards docs wheel image check-image check-compose kafka-image prometheus-image clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -106,6 +107,12 @@ docs: setup
 
 soak: setup
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
+
+# Machine code that fits another version of numba or Python is not used: the tag of the wheel says nothing of it.
+wheel: setup
+	@rm -rf stream_dedup/kept
+	@$(BIN)/python -P -m stream_dedup compile --all-levels
+	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 # deploy/certs/README: what to do where the network puts its own certificates before PyPI's.
 image:

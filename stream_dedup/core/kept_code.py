@@ -1,15 +1,18 @@
-"""Keeps machine code in numba's cache, and loads it without what only compiling needs.
+"""Keeps machine code in the table store, and loads it without what only compiling needs.
 
-Before numba loads kept code, it imports the implementations of all of Python and NumPy that it can compile, SciPy's
-linear algebra for them where SciPy is installed, and compiles functions of its own: a third of a second and 50 MB in
-every process. Beside the code it keeps the *environments* of all functions that were inlined into it, which import the
-same modules, and which machine code without Python objects never reads. With the code it keeps LLVM's form of it, from
-which it can be inlined into other functions; numba reads that of every function, which takes longer than all the rest.
+Code is kept under a name that carries all that it is made from: what it is compiled for (``levels``), the versions of
+Python and the compiler, and what its maker names, the source. A store never returns anything else, nor damage.
+
+Before numba loads code that it has kept itself, it imports the implementations of all of Python and NumPy that it can
+compile, SciPy's linear algebra for them where SciPy is installed, and compiles functions of its own: a third of a
+second and 50 MB in every process. Beside the code it keeps the *environments* of all functions that were inlined into
+it, which import the same modules, and which machine code without Python objects never reads. With the code it keeps
+LLVM's form of it, from which it can be inlined into other functions; numba reads that of every function, which takes
+longer than all the rest.
 
 None of this is done here: the code finds the functions of numba's runtime by their names, is kept without environments,
 and LLVM's form of a function is read when a function that calls it is compiled. numba loads the rest by itself then.
-This is known of the versions ``LIGHT_VERSIONS``; with another one everything is as numba does it. A checksum of both
-forms is kept with them: damage is noticed when the code is loaded, and not when it is run or a caller is compiled.
+This is known of the versions ``LIGHT_VERSIONS``; with another one everything is as numba does it.
 
 Where several processes start at once and nothing is kept yet, one compiles a function and the others wait for its code:
 all would take the same seconds of as many cores.
@@ -17,62 +20,112 @@ all would take the same seconds of as many cores.
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache
 from importlib import import_module
 from typing import Any
 
+import llvmlite
 import llvmlite.binding
 import xxhash
 from numba import __version__ as numba_version
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core import config
+from numba.core.caching import NullCache
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import compile_result
+from numba.core.compiler import CompileResult, compile_result
+from numba.core.serialize import dumps, loads
 
-from stream_dedup.core.table_store import table_store
+from stream_dedup.core.levels import compiled_for
+from stream_dedup.core.table_store import TableStore, table_store
 
 LIGHT_VERSIONS = ("0.68.",)
 """Beginnings of the versions of numba that this was run with."""
+not_kept: list[str] = []
+"""Why machine code could not be kept, one reason for each function that was compiled. The caller logs them."""
 
 
-class _LightResult(CompileResultCacheImpl):
-    """What is kept of a compiled function."""
+class KeptCode(NullCache):
+    """The kept code of one function, as numba's dispatcher asks for it."""
 
-    def reduce(self, cres: Any) -> tuple[Any, ...]:  # noqa: ANN401 - numba's types are untyped
-        """Return it with a checksum in place of its annotated source, without the environments of inlined functions."""
-        kept: tuple[Any, ...] = super().reduce(cres)  # type: ignore[no-untyped-call]
-        return (*kept[:-3], _checksum(*kept[0][2]), kept[-2], ()) if is_light() else kept
+    def __init__(self, function: Callable[..., Any], *made_from: str) -> None:
+        """Read nothing yet. ``made_from``: all that the code depends on but processor, Python and compiler."""
+        made_for = compiled_for()
+        self._file = function.__code__.co_filename
+        processor = f"{made_for.name}_{xxhash.xxh3_64_hexdigest(repr(made_for).encode())[:8]}"
+        self._kind = re.sub(r"[^\w.]", "_", f"{function.__module__}.{function.__qualname__}.{processor}")
+        self._made_from = (*made_from, *made_for, *_versions(), str(is_light()))
+        self.turn = ExitStack()
+        """Holds off other processes while this one compiles the function; closed when the code is kept."""
 
-    def rebuild(self, target_context: Any, payload: tuple[Any, ...]) -> Any:  # noqa: ANN401
-        """Return the compiled function, of which only machine code has been read.
+    def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401, ARG002 - numba's types are untyped
+        """Return the compiled function if its code is kept, else None: it is this process's turn to compile it."""
+        store = table_store()
+        if store is None:
+            return None
+        found = self._loaded(store, target_context)
+        if found is None:
+            self.turn.enter_context(store.alone(self._file))
+            found = self._loaded(store, target_context)
+            if found is None:
+                store.note_compiling()
+        return found
 
-        Raises:
-            ValueError: the code is not what was kept.
-        """
-        if not is_light():
-            return super().rebuild(target_context, payload)  # type: ignore[no-untyped-call]
-        (name, _, (code, bitcode)), described, environment, signature, *_, checksum, _, _ = payload
-        if checksum != _checksum(code, bitcode):
-            msg = f"the kept code of {name} is damaged"
-            raise ValueError(msg)
-        library = _KeptLibrary(target_context.codegen(), name, code, bitcode)
-        library.declare(described.llvm_func_name, described.llvm_cpython_wrapper_name)
-        entry_point = target_context.get_executable(library, described, environment)
-        return compile_result(  # type: ignore[no-untyped-call]
-            target_context=target_context,
-            typing_context=target_context.typing_context,
-            library=library,
-            environment=environment,
-            entry_point=entry_point,
-            fndesc=described,
-            signature=signature,
-            objectmode=False,
-        )
+    def save_overload(self, sig: Any, cres: Any) -> None:  # noqa: ANN401, ARG002
+        """Keep a function that was compiled; note why it cannot be kept."""
+        store = table_store()
+        if store is None:
+            return
+        try:
+            store.keep(self._kind, self._made_from, [dumps(_reduced(cres))])  # type: ignore[no-untyped-call]
+        except OSError as error:
+            not_kept.append(str(error))
+
+    def _loaded(self, store: TableStore, target_context: Any) -> Any:  # noqa: ANN401
+        content = store.find(self._kind, self._made_from)
+        return None if content is None else _rebuilt(target_context, loads(content))
 
 
-def _checksum(code: bytes, bitcode: bytes) -> int:
-    return xxhash.xxh3_64_intdigest(code) ^ xxhash.xxh3_64_intdigest(bitcode, seed=1)
+def is_light() -> bool:
+    """Return whether private parts of this version of numba may be relied on."""
+    return bool(numba_version.startswith(LIGHT_VERSIONS))
+
+
+def _versions() -> tuple[str, ...]:
+    """Return what machine code depends on beside its source and the processor; SVML is a library that it may call."""
+    llvm = ".".join(map(str, llvmlite.binding.llvm_version_info))
+    numba_config: Any = config
+    svml = f"svml {numba_config.USING_SVML}"
+    return str(sys.implementation.cache_tag), sys.abiflags, numba_version, llvmlite.__version__, llvm, svml
+
+
+def _reduced(cres: Any) -> tuple[Any, ...]:  # noqa: ANN401
+    """Return what is kept of a compiled function: no annotated source, and no environments of inlined functions."""
+    kept: tuple[Any, ...] = cres._reduce()  # noqa: SLF001 - numba's own way to keep it
+    return (*kept[:-3], "", kept[-2], ()) if is_light() else kept
+
+
+def _rebuilt(target_context: Any, kept: tuple[Any, ...]) -> Any:  # noqa: ANN401
+    """Return the compiled function, of which only machine code is read."""
+    if not is_light():
+        target_context.refresh()
+        return CompileResult._rebuild(target_context, *kept)  # type: ignore[no-untyped-call]  # noqa: SLF001
+    _name_runtime()
+    (name, _, (code, bitcode)), described, environment, signature, *_ = kept
+    library = _KeptLibrary(target_context.codegen(), name, code, bitcode)
+    library.declare(described.llvm_func_name, described.llvm_cpython_wrapper_name)
+    return compile_result(  # type: ignore[no-untyped-call]
+        target_context=target_context,
+        typing_context=target_context.typing_context,
+        library=library,
+        environment=environment,
+        entry_point=target_context.get_executable(library, described, environment),
+        fndesc=described,
+        signature=signature,
+        objectmode=False,
+    )
 
 
 class _KeptLibrary(JITCodeLibrary):
@@ -93,43 +146,6 @@ class _KeptLibrary(JITCodeLibrary):
         if self._shared_module is None:
             self._shared_module = llvmlite.binding.parse_bitcode(self._bitcode)
         return self._shared_module
-
-
-class KeptCode(FunctionCache):
-    """The kept code of one function."""
-
-    _impl_class = _LightResult
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        """Find the folder; raises what numba does if there is none."""
-        super().__init__(function)  # type: ignore[no-untyped-call]
-        self._file = function.__code__.co_filename
-        self.turn = ExitStack()
-        """Holds off other processes while this one compiles the function; closed when the code is kept."""
-        self._has_turn = False
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401
-        """Return the compiled function if its code is kept, else None: it is this process's turn to compile it."""
-        found, store = self._loaded(sig, target_context), table_store()
-        # Once: a function that cannot be compiled is tried again, and would wait for itself.
-        if found is None and store is not None and not self._has_turn:
-            self._has_turn = True
-            self.turn.enter_context(store.alone(self._file))
-            found = self._loaded(sig, target_context)
-            if found is None:
-                store.note_compiling(self.cache_path)
-        return found
-
-    def _loaded(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401
-        if not is_light():
-            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-        _name_runtime()
-        return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-
-
-def is_light() -> bool:
-    """Return whether private parts of this version of numba may be relied on."""
-    return bool(numba_version.startswith(LIGHT_VERSIONS))
 
 
 @cache

@@ -3,8 +3,8 @@
 A table's bytes are the length of its head in 8 bytes, the head (JSON: name, type, shape and place of each array), and
 the arrays, each at a multiple of ``ALIGN`` bytes. ``table_store`` keeps them.
 
-A table is made again if the program's source changes, or Python, numpy or OpenCC's dictionaries, or what its own
-``made_from`` names.
+A table is made again if the source by which tables are made changes, or Python, numpy or OpenCC's dictionaries, or what
+its own ``made_from`` names. Without the program's source none is kept: nobody would know when to make it anew.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache, wraps
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -27,6 +28,8 @@ from stream_dedup.errors import UserError
 ALIGN = 64
 """Bytes of a cache line."""
 _HEAD_BYTES = 8
+_SOURCES = ("text/*.py", "fingerprint/*.py", "kept_tables.py")
+"""The files of the core by which tables are made."""
 
 TableArrays = dict[str, NDArray[Any]]
 Table = TypeVar("Table")
@@ -35,13 +38,15 @@ Table = TypeVar("Table")
 def kept_arrays(kind: str, made_from: Iterable[str | bytes], make: Callable[[], TableArrays]) -> TableArrays:
     """Return read-only arrays by their names: those that were kept if there are any, else made, and kept for later."""
     store = table_store()
-    if store is None:
+    if store is None or not _sources():
         return _read_only(make())
-    parts = (*_versions(), *made_from)
+    parts = (*_sources(), *_versions(), *made_from)
     found = store.find(kind, parts)
     if found is None:
         made = _read_only(make())
-        found = store.keep(kind, parts, _content(made))
+        with suppress(OSError):
+            store.keep(kind, parts, _content(made))
+        found = store.find(kind, parts)
         if found is None:
             return made
     return _arrays_in(found)
@@ -71,6 +76,13 @@ def only(arrays: Iterable[NDArray[Any]]) -> NDArray[Any]:
     """Return the only array."""
     (one,) = arrays
     return one
+
+
+@cache
+def _sources() -> tuple[str, ...]:
+    """Return the source by which tables are made; nothing if the program is installed without it."""
+    files = sorted(path for pattern in _SOURCES for path in Path(__file__).parent.glob(pattern))
+    return tuple(f"{path.name}\n{path.read_text('utf-8')}" for path in files)
 
 
 @cache

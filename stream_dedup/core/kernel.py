@@ -1,14 +1,11 @@
 """Compiles functions with numba, and provides instructions that Python lacks. Importing this file loads the compiler.
 
 Every compiled function declares its types, so it is compiled when its module is imported and never while an article
-waits. Its machine code is kept in numba's cache: beside the source, in the user's cache folder if that cannot be
-written, or nowhere if neither can. Compiled functions release the interpreter's lock: the caller must hold a reference
-to every array that it passes by address.
+waits. Its machine code is kept (``kept_code``). Compiled functions release the interpreter's lock: the caller must hold
+a reference to every array that it passes by address.
 
-numba reuses kept code as long as the function's own file is unchanged. What a function takes from other files
-(imported numbers and types, functions that are inlined, the instructions below) is therefore part of the name under
-which its code is kept. So are its own file and numba's version: numba writes its index before the code, and a process
-that is killed between the two would leave an index of the new source beside the code of the old one.
+The source of a function's file is part of the name under which its code is kept, and so is all that it takes from other
+files: imported numbers and types, functions that are inlined, the instructions below.
 """
 
 from __future__ import annotations
@@ -19,7 +16,6 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
 import xxhash
 from llvmlite import ir
@@ -30,6 +26,7 @@ from numba.core.dispatcher import Dispatcher
 from stream_dedup.core import kept_code, lean_compiler
 from stream_dedup.core.kept_code import KeptCode
 from stream_dedup.core.lean_compiler import InlinedFunction, without_collections
+from stream_dedup.core.levels import compiled_for
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -37,8 +34,6 @@ whole = cast("Callable[[Any], int]", np.int64)
 """Makes an int64 of a number, within compiled functions: of two kinds of whole numbers numba makes a float."""
 
 _get_or_insert: Any = cgutils.get_or_insert_function
-not_kept: list[str] = []
-"""Why machine code could not be kept, one reason for each function that was compiled again. The caller logs them."""
 
 _TAKEN = (int, np.integer, types.Type)
 _WORD = ir.IntType(64)
@@ -48,6 +43,8 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wra
 _UNCOUNTED: dict[str, Any] = {"_nrt": False}
 _ALONE: dict[str, Any] = {"nopython": True, "boundscheck": None, "forceinline": True, "no_cpython_wrapper": True}
 _INLINED_OPTIONS = _OPTIONS | _UNCOUNTED | _ALONE
+
+compiled_for()  # before the first function
 
 
 def read(kind: Any, dimensions: int = 1) -> Any:  # noqa: ANN401 - numba's types are untyped
@@ -75,47 +72,29 @@ def compiled(result: Any, *arguments: Any, makes_arrays: bool = True) -> Callabl
     options = _OPTIONS if makes_arrays else _OPTIONS | _UNCOUNTED
 
     def decorate(function: Function) -> Function:
-        function.__qualname__ += f"_{_taken_over(function)}"
-        try:
-            return cast("Function", _kept(function, signature, options))
-        except Exception as error:  # noqa: BLE001 - no folder to keep code in, or damage in a folder that is read-only
-            not_kept.append(_reason(error))
-            return cast("Function", njit([signature], **options)(function))
+        made, taken = njit(**options)(function), _taken_over(function)
+        kept = KeptCode(function, taken, str(signature))
+        if taken:
+            made._cache = kept  # noqa: SLF001 - numba has no way to name another cache
+        with kept.turn, without_collections():
+            made.compile(signature)
+        made.disable_compile()
+        return cast("Function", made)
 
     return decorate
 
 
-def _kept(function: Callable[..., Any], signature: Any, options: Mapping[str, Any]) -> Dispatcher:  # noqa: ANN401
-    """Load the machine code of a function, or compile it and keep it; note why it could not be kept.
-
-    Code that is kept but cannot be read was cut short, by a power failure for example. It is written anew: numba
-    itself would fail on it at every start.
-    """
-    made, kept = njit(**options)(function), KeptCode(function)
-    made._cache = kept  # noqa: SLF001 - numba has no way to name another cache
-    with kept.turn, without_collections():
-        try:
-            made.compile(signature)
-        except Exception as error:  # noqa: BLE001 - numba raises what pickle, LLVM and the system do
-            if made.signatures:
-                not_kept.append(_reason(error))  # compiled, and not written: a full disk
-            else:
-                kept.flush()  # type: ignore[no-untyped-call]
-                made.compile(signature)
-    made.disable_compile()
-    return cast("Dispatcher", made)
-
-
-def _reason(error: Exception) -> str:
-    return str(error) or type(error).__name__
-
-
 def _taken_over(function: Callable[..., Any]) -> str:
-    """Return a digest of what a function's machine code is made from."""
+    """Return a digest of what a function's machine code is made from; empty without source: nobody knows then."""
     compiling = (__name__, kept_code.__name__, lean_compiler.__name__)
-    taken = {name: _source(name) for name in (function.__module__, *compiling)}
-    _collect(function.__globals__, taken)
-    return xxhash.xxh3_64_hexdigest(repr((sorted(taken.items()), numba.__version__)).encode())
+    cells = (cell.cell_contents for cell in function.__closure__ or ())
+    names = function.__globals__ | dict(zip(function.__code__.co_freevars, cells, strict=True))
+    try:
+        taken = {name: _source(name) for name in (function.__module__, *compiling)}
+        _collect(names, taken)
+    except OSError:
+        return ""
+    return xxhash.xxh3_64_hexdigest(repr(sorted(taken.items())).encode())
 
 
 def _collect(names: Mapping[str, Any], taken: dict[str, str]) -> None:
@@ -130,11 +109,12 @@ def _collect(names: Mapping[str, Any], taken: dict[str, str]) -> None:
 
 @cache
 def _source(module: str) -> str:
-    """Return the source of a module; empty if it was installed without source."""
-    try:
-        return inspect.getsource(sys.modules[module])
-    except OSError:
-        return ""
+    """Return the source of a module.
+
+    Raises:
+        OSError: it was installed without source.
+    """
+    return inspect.getsource(sys.modules[module])
 
 
 class _Inlined(InlinedFunction):

@@ -1,7 +1,8 @@
 """The port by which what takes long to make is kept for other processes, and where a process registers it.
 
-The core keeps no files of its own: ``startup`` does. Every program registers a store at its start, before the first
-table is made; without one, each process makes the tables for itself, in memory. That costs time and changes no table.
+That is tables and machine code. The core keeps no files of its own: ``startup`` does. Every program registers a store
+at its start, before the first table is made or function compiled; without one, each process makes all for itself, in
+memory. That costs time and changes no result.
 """
 
 from __future__ import annotations
@@ -11,23 +12,26 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 MadeFrom = Sequence[str | bytes]
-"""Whatever else but the program's own source a table is made from: its digest is that of all parts and their bounds."""
+"""Whatever something is made from, the program's source included: the digest is that of all parts and their bounds."""
 
 
 class TableStore(Protocol):
-    """Keeps the bytes of tables. All methods may block for reading and writing; any thread may call them."""
+    """Keeps bytes of several kinds. All methods may block for reading and writing; any thread may call them."""
 
     def find(self, kind: str, made_from: MadeFrom) -> memoryview | None:
-        """Return the bytes of a table, read-only, or None if there is no whole one made from exactly this.
+        """Return the bytes of this kind, read-only, or None if there are no whole ones made from exactly this.
 
         The bytes stay as they are while they are referred to. What cannot be read counts as missing.
         """
 
-    def keep(self, kind: str, made_from: MadeFrom, parts: Sequence[bytes]) -> memoryview | None:
-        """Keep the bytes of a table and return them as ``find`` does, or None if they cannot be kept.
+    def keep(self, kind: str, made_from: MadeFrom, parts: Sequence[bytes]) -> None:
+        """Keep bytes.
 
-        Tables of the same kind that were made from something else are removed. Processes may keep a table at once:
-        all of them keep the same bytes. A normal return does not promise that a later ``find`` finds it.
+        Those of the same kind that were made from something else are removed. Processes may keep them at once: all of
+        them keep what does the same. A normal return does not promise that a later ``find`` finds them.
+
+        Raises:
+            OSError: they cannot be kept.
         """
 
     def alone(self, path: str) -> AbstractContextManager[None]:
@@ -37,8 +41,8 @@ class TableStore(Protocol):
         normal return does not promise that nobody else does the same.
         """
 
-    def note_compiling(self, folder: str) -> None:
-        """Note that this process begins to compile a function whose machine code is kept in a folder.
+    def note_compiling(self) -> None:
+        """Note that this process begins to compile a function.
 
         Called before each of them. Whoever waits for the program learns from the first one why it takes so long.
         """

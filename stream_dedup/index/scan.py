@@ -120,7 +120,7 @@ def warm() -> None:
 @cache
 def _load_kernel() -> ModuleType:
     """Load the compiled functions; says once where their machine code cannot be kept for the next start."""
-    from stream_dedup.core.kernel import not_kept  # noqa: PLC0415 - loads the compiler
+    from stream_dedup.core.kept_code import not_kept  # noqa: PLC0415 - loads the compiler
     from stream_dedup.index import scan_kernel  # noqa: PLC0415 - the same
 
     if not_kept:

@@ -1,18 +1,19 @@
-"""Files that a process makes once and keeps for other processes: tables that take long to make.
+"""Files that a process makes once and keeps for other processes: machine code, and tables that take long to make.
 
 Rules:
 
 * A file is named by a digest of what it is made from, the program's source included. Where anything of that changes,
-  the name changes, and the file is made anew; older ones of its kind are removed then.
+  the name changes, and the file is made anew; older ones of its kind are removed then. Machine code for another
+  processor is another kind.
 * A file ends with the digest of its content. It is read in full and compared before it is used: a file that was cut
   short or changed counts as missing, and is made anew.
 * A file is written under a temporary name and renamed. Processes that write it at once write the same: one wins. What
   a process that was killed leaves under a temporary name is removed by the first one that looks here an hour later.
 * A process that has mapped a file keeps its content when the name is given to another one.
 
-They are kept where numba keeps its own: in ``NUMBA_CACHE_DIR`` if it is set, else in ``__pycache__`` beside the source,
-else in the user's cache folder. All of these are read, also where they cannot be written. Whoever can write there can
-change what this program does, as for the bytecode of Python.
+They are kept in ``NUMBA_CACHE_DIR`` if it is set, else in the folder ``kept`` of the package, which an image or a wheel
+brings along, else in the user's cache folder. All of these are read, also where they cannot be written. Whoever can
+write there can change what this program does, as for the bytecode of Python.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import IO
 
@@ -42,25 +42,23 @@ LEFT_S = 3600
 TURN_S = 60
 """Longest wait of a process for others that compile, in all: one function takes seconds, all of them half a minute."""
 _TURN_STEP_S = 0.02
-COMPILING = (
-    "stream-dedup compiles its inner loops, once: half a minute or so. The code is kept in {} and folders like it."
-)
-"""Written to standard error by a first start, with one of the folders; a second start finds the code."""
+COMPILING = "stream-dedup compiles its inner loops, once: half a minute or so. The code is kept in {}."
+"""Written to standard error by a first start, with the folder; a second start finds the code."""
 _FOLDER_VARIABLE = "NUMBA_CACHE_DIR"
 _CHUNK_BYTES = 1 << 20
 _PACKAGE = Path(__file__).resolve().parent.parent
-_SOURCES = ("text/*.py", "fingerprint/*.py", "kept_tables.py")
-"""The files of the core by which tables are made."""
+DELIVERED = _PACKAGE / "kept"
+"""The folder that is part of the package."""
 _TEMPORARY = re.compile(r"\w[\w.]*-[0-9a-f]{16}\.kept\.[0-9a-f]{12}\.tmp")
 
 
 def keep_tables() -> None:
-    """Register these files as the place where this process keeps its tables. Reads nothing yet."""
+    """Register these files as the place where this process keeps what it makes. Reads nothing yet."""
     keep_tables_in(KeptFiles())
 
 
 class KeptFiles:
-    """Tables as files. Without the program's source nothing is kept: nobody would know when to make it anew."""
+    """Tables and machine code as files."""
 
     def __init__(self) -> None:
         """Read nothing yet."""
@@ -73,35 +71,43 @@ class KeptFiles:
         """Map a file; None if there is no whole one."""
         self._remove_left()
         name = _name(kind, made_from)
-        found = (_mapped(folder / name) for folder in _folders()) if name else ()
+        found = (_mapped(folder / name) for folder in _folders())
         return next((content for content in found if content is not None), None)
 
-    def keep(self, kind: str, made_from: MadeFrom, parts: Sequence[bytes]) -> memoryview | None:
-        """Write a file in the first folder where that is possible, and map it; None if there is no such folder."""
-        name, folders = _name(kind, made_from), list(_folders())
-        for folder in (folders[:1] if os.environ.get(_FOLDER_VARIABLE) else folders) if name else ():
-            with suppress(OSError):
-                path = _write(folder, name, parts)
-                _remove_others(path, kind)
-                return _mapped(path)
-        return None
+    def keep(self, kind: str, made_from: MadeFrom, parts: Sequence[bytes]) -> None:
+        """Write a file in the first folder where that is possible.
+
+        Raises:
+            OSError: there is no such folder; that of the first one.
+        """
+        errors = []
+        for folder in _written():
+            try:
+                _remove_others(_write(folder, _name(kind, made_from), parts), kind)
+            except OSError as error:
+                errors.append(error)
+            else:
+                return
+        raise errors[0]
 
     @contextmanager
     def alone(self, path: str) -> Iterator[None]:
         """Lock the file; the system unlocks it when this process ends, however it ends."""
         with ExitStack() as stack:
             with suppress(OSError):
-                self._lock(stack.enter_context(Path(path).open("rb")))
+                if _writable() is not None:  # else each process compiles for itself
+                    self._lock(stack.enter_context(Path(path).open("rb")))
             yield
 
-    def note_compiling(self, folder: str) -> None:
+    def note_compiling(self) -> None:
         """Say so on standard error, at the first function; of several processes one does."""
         if self._has_noted:
             return
         self._has_noted = True
         if sys.stderr is not None and self._is_first_to_note():
+            folder = _writable()
             with suppress(OSError):
-                print(COMPILING.format(visible(folder)), file=sys.stderr, flush=True)  # noqa: T201 - no line of a log
+                print(COMPILING.format(visible(str(folder)) if folder else "no folder"), file=sys.stderr, flush=True)  # noqa: T201 - no line of a log
 
     def _is_first_to_note(self) -> bool:
         """Lock the folder of all code until the process ends; False if another process has locked it."""
@@ -147,16 +153,8 @@ def digest_of(parts: Iterable[str | bytes]) -> str:
 
 
 def _name(kind: str, made_from: MadeFrom) -> str:
-    """Return the name of a file; empty if the program is installed without its source."""
-    sources = _sources()
-    return f"{kind}-{digest_of((*sources, *made_from))}.kept" if sources else ""
-
-
-@cache
-def _sources() -> tuple[str, ...]:
-    """Return the source by which tables are made; nothing if the program is installed without it."""
-    files = sorted(path for pattern in _SOURCES for path in (_PACKAGE / "core").glob(pattern))
-    return tuple(f"{path.name}\n{path.read_text('utf-8')}" for path in files)
+    """Return the name of a file."""
+    return f"{kind}-{digest_of(made_from)}.kept"
 
 
 def _folders() -> Iterator[Path]:
@@ -166,10 +164,26 @@ def _folders() -> Iterator[Path]:
     own = f"{_PACKAGE.name}_{digest_of([os.fsencode(_PACKAGE)])[:8]}"
     if named:
         yield Path(named) / own
-    yield _PACKAGE / "__pycache__"
+    yield DELIVERED
     cached = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - no home is no error
     if os.path.isabs(cached):  # noqa: PTH117
         yield Path(cached) / "stream-dedup" / own
+
+
+def _written() -> list[Path]:
+    """Return those in which this process may write."""
+    folders = list(_folders())
+    return folders[:1] if os.environ.get(_FOLDER_VARIABLE) else folders
+
+
+def _writable() -> Path | None:
+    """Return the first folder that can be written, as far as the system says so; None if there is none."""
+    for folder in _written():
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK):
+                return folder
+    return None
 
 
 def _mapped(path: Path) -> memoryview | None:

@@ -67,7 +67,6 @@ def test_what_cannot_be_compiled_or_kept_is_an_error(
     (tmp_path / "one_kernel.py").write_text(source)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file" / "folder"))
-    monkeypatch.setenv("NUMBA_CACHE_LOCATOR_CLASSES", "UserProvidedCacheLocator")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(compile_command, "kernel_modules", lambda: ["one_kernel"])
     assert run(["compile"]) == EXIT_USER

@@ -16,11 +16,8 @@ from typing import IO, NamedTuple
 
 import numba
 import pytest
-from numba.core.caching import UserProvidedCacheLocator
 
-from stream_dedup.core.installed_code import InstalledCode
 from stream_dedup.core.kept_code import LIGHT_VERSIONS
-from tests.amount import sampled
 from tests.forks import ForkedProcess, forks
 from tests.small_disk import small_disk
 
@@ -47,9 +44,11 @@ class Start(NamedTuple):
 
 LOADS = """
 import sys
+from stream_dedup.startup import keep_tables
+keep_tables()
 import stream_dedup.core.plan_kernel, stream_dedup.index.scan_kernel, stream_dedup.index.run_kernel
 import stream_dedup.core.fingerprint.words, stream_dedup.core.fingerprint.short
-from stream_dedup.core.kernel import not_kept
+from stream_dedup.core.kept_code import not_kept
 print(not_kept, *(name for name in sys.modules if name in {"numba.np.arraymath", "numba.np.arrayobj", "scipy.linalg"}))
 """
 
@@ -77,6 +76,8 @@ import sys
 from unittest.mock import patch
 import llvmlite.binding
 reading = patch.object(llvmlite.binding, "parse_bitcode", wraps=llvmlite.binding.parse_bitcode).start()
+from stream_dedup.startup import keep_tables
+keep_tables()
 sys.path.insert(0, sys.argv[1])
 from one_kernel import triple
 from caller_kernel import six_times
@@ -97,11 +98,10 @@ class Running(NamedTuple):
 class Program:
     """A file with a compiled function, and the folder in which its machine code is kept."""
 
-    def __init__(self, folder: Path, kept: Path, locator: str = UserProvidedCacheLocator.__name__) -> None:
-        """Write the file. Numba's class ``locator`` finds the folder."""
+    def __init__(self, folder: Path, kept: Path) -> None:
+        """Write the file."""
         self.kept = kept
         self._folder = folder
-        self._locator = locator
         self.write(factor=3)
 
     def write(self, factor: int) -> None:
@@ -110,7 +110,7 @@ class Program:
 
     def begin(self, how: str = "") -> Running:
         """Start it in this way (see ``kept_start``)."""
-        arguments = [str(self._folder), str(self.kept), self._locator, how]
+        arguments = [str(self._folder), str(self.kept), how]
         out = TemporaryFile()  # noqa: SIM115 - ``report`` closes it
         with Path(os.devnull).open("rb") as nothing:
             streams = [nothing.fileno(), out.fileno(), 2]
@@ -120,9 +120,10 @@ class Program:
         """Start it, and return what it reports."""
         return report(self.begin(how))
 
-    def files(self, suffix: str) -> list[Path]:
-        """What numba keeps: its index (nbi) and the code (nbc)."""
-        return sorted(self.kept.rglob(f"*.{suffix}"))
+    def file(self) -> Path:
+        """The file of the code."""
+        (found,) = self.kept.rglob("*.kept")
+        return found
 
 
 def report(running: Running) -> Start:
@@ -139,11 +140,11 @@ def program(tmp_path: Path) -> Program:
     return Program(tmp_path, tmp_path / "kept")
 
 
-@pytest.mark.parametrize(("suffix", "left"), sampled([("nbi", 0), ("nbc", 0), ("nbi", 0.5), ("nbc", 0.5)], 2))
-def test_damaged_code_is_written_anew(suffix: str, left: float, program: Program) -> None:
-    """Index or code that a power failure cut short, to nothing too: compiled once, and loaded at the next start."""
+@pytest.mark.parametrize("left", [0, 0.5])
+def test_damaged_code_is_written_anew(left: float, program: Program) -> None:
+    """Code that a power failure cut short, to nothing too: compiled once, and loaded at the next start."""
     assert program.start() == COMPILED
-    (damaged,) = program.files(suffix)
+    damaged = program.file()
     whole = damaged.read_bytes()
     damaged.write_bytes(whole[: int(left * len(whole))])
     assert program.start() == COMPILED
@@ -154,7 +155,7 @@ def test_damaged_code_is_written_anew(suffix: str, left: float, program: Program
 def test_zeros_in_kept_code_are_noticed(magic: bytes, program: Program) -> None:
     """In the machine code, and in LLVM's form of it, which only a function that calls this one would read."""
     assert program.start() == COMPILED
-    (damaged,) = program.files("nbc")
+    damaged = program.file()
     content = bytearray(damaged.read_bytes())
     begin = content.index(magic) + 64
     assert any(content[begin : begin + 64])
@@ -166,15 +167,14 @@ def test_zeros_in_kept_code_are_noticed(magic: bytes, program: Program) -> None:
 
 def test_damaged_code_in_an_image(tmp_path: Path) -> None:
     """In a read-only file system it is compiled at each start, and the reason is there for the warning."""
-    with small_disk(tmp_path) as disk:
-        locator = f"{InstalledCode.__module__}.{InstalledCode.__name__}"
-        (disk.folder / "__pycache__").mkdir()
-        program = Program(disk.folder, disk.folder / "__pycache__", locator)
+    (tmp_path / "kept").mkdir()
+    with small_disk(tmp_path / "kept") as disk:
+        program = Program(tmp_path, disk.folder)
         assert program.start() == COMPILED
         disk.set_writable(False)
         assert program.start() == LOADED
         disk.set_writable(True)
-        program.files("nbc")[0].write_bytes(b"")
+        program.file().write_bytes(b"")
         disk.set_writable(False)
         for _ in range(2):
             found = program.start()
@@ -201,7 +201,7 @@ def test_no_folder(program: Program) -> None:
     program.kept.write_text("a file")
     found = program.start()
     assert found.result == 42
-    assert "no locator available" in found.not_kept[0]
+    assert "Not a directory" in found.not_kept[0]
 
 
 def test_cold_starts_at_once(program: Program) -> None:
@@ -222,8 +222,8 @@ def test_a_first_start_says_that_it_compiles(tmp_path: Path, program: Program) -
         assert done.stderr.count("\n") == done.stderr.count(str(program.kept)) == bool(begin)
 
 
-def test_a_kill_between_index_and_code(program: Program) -> None:
-    """The index of a new source must not lead to the code of the old one: that would be another function, for ever."""
+def test_a_kill_while_code_is_kept(program: Program) -> None:
+    """A new source must not lead to the code of the old one, nor to half of its own."""
     program.write(factor=2)
     assert program.start() == (28, 0, 1, [])
     program.write(factor=3)
@@ -254,11 +254,10 @@ def test_a_function_is_compiled_that_calls_kept_code(tmp_path: Path, program: Pr
 def test_kept_code_is_loaded_as_numba_does_with_other_versions_of_it(program: Program) -> None:
     """The short way is taken with the versions that it was run with, the installed one among them.
 
-    What numba keeps by itself has no checksum, and is not taken by the short way.
+    What was kept for the one way is not taken by the other.
     """
     assert numba.__version__.startswith(LIGHT_VERSIONS)
     assert program.start("full") == COMPILED
     assert program.start("full") == LOADED
     assert program.start() == COMPILED
     assert program.start() == LOADED
-    assert program.start("full") == LOADED

@@ -34,15 +34,15 @@ class MemoryStore:
     def find(self, kind: str, made_from: MadeFrom) -> memoryview | None:
         return self.tables.get((kind, made_from))
 
-    def keep(self, kind: str, made_from: MadeFrom, parts: Sequence[bytes]) -> memoryview | None:
-        if not self._refuses:
-            self.tables[kind, made_from] = memoryview(b"".join(parts))
-        return self.find(kind, made_from)
+    def keep(self, kind: str, made_from: MadeFrom, parts: Sequence[bytes]) -> None:
+        if self._refuses:
+            raise OSError
+        self.tables[kind, made_from] = memoryview(b"".join(parts))
 
     def alone(self, path: str) -> AbstractContextManager[None]:  # noqa: ARG002 - there is no other process
         return nullcontext()
 
-    def note_compiling(self, folder: str) -> None:
+    def note_compiling(self) -> None:
         pass
 
 
@@ -90,6 +90,27 @@ def test_a_table_that_cannot_be_kept_is_made_each_time(
     for _ in range(2):
         assert not make.kept()["one"].flags.writeable
     assert make.calls == 2
+
+
+def test_tables_depend_on_every_source() -> None:
+    """Each file of the folders by which tables are made, and the file that lays out their bytes."""
+    found = kept_tables._sources()
+    for name in ("normalise.py", "unicode14.py", "points.py", "weights.py", "kept_tables.py"):
+        assert sum(one.startswith(f"{name}\n") for one in found) == 1
+
+
+def test_a_table_of_another_source_is_made_again(
+    registered: Callable[[TableStore | None], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without source none is kept."""
+    store = MemoryStore()
+    registered(store)
+    make = TableMaker()
+    for calls, sources in enumerate((("one source",), ("another",), (), ()), 1):
+        monkeypatch.setattr(kept_tables, "_sources", lambda sources=sources: sources)
+        make.kept()
+        assert make.calls == calls
+    assert len(store.tables) == 2
 
 
 def test_tables_depend_on_unicode(registered: Callable[[TableStore | None], None]) -> None:

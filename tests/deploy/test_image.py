@@ -1,4 +1,4 @@
-"""The worker's image has what the program imports, and takes the compiled search without writing."""
+"""The worker's image has what the program imports, and code for every processor."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
-from numba.core.caching import InTreeCacheLocator, UserProvidedCacheLocator
-
-from stream_dedup.core.installed_code import InstalledCode
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
@@ -67,19 +63,8 @@ def test_nothing_is_left_out_that_is_imported() -> None:
     assert '"verdict":"unique"' in found.stdout
 
 
-def test_the_class_that_takes_installed_code_exists() -> None:
-    """The Dockerfile names it, after the folder of NUMBA_CACHE_DIR, which a warning of the search recommends."""
-    named = re.search(r"NUMBA_CACHE_LOCATOR_CLASSES=(\S+)", DOCKERFILE.read_text("utf-8"))
-    assert named is not None
-    expected = f"{InstalledCode.__module__}.{InstalledCode.__name__}"
-    assert named[1].split(",") == [UserProvidedCacheLocator.__name__, expected]
-
-
-def test_installed_code_is_taken_where_nothing_can_be_written(tmp_path: Path) -> None:
-    """Where numba itself would keep and take nothing: here the folder of machine code cannot be made."""
-    (tmp_path / "__pycache__").write_text("a file")
-    module = tmp_path / "module.py"
-    module.write_text("")
-    of_numba, ours = (cast("Any", locator) for locator in (InTreeCacheLocator, InstalledCode))
-    assert of_numba.from_function(left_out, str(module)) is None
-    assert ours.from_function(left_out, str(module)).get_cache_path() == str(tmp_path / "__pycache__")
+def test_the_image_has_code_for_every_level() -> None:
+    """It is compiled for all of them, in the package, and no variable names another processor."""
+    dockerfile = DOCKERFILE.read_text("utf-8")
+    assert re.findall(r"^RUN (stream-dedup .*)$", dockerfile, re.MULTILINE) == ["stream-dedup compile --all-levels"]
+    assert re.findall(r"(NUMBA_\w+)=(\S*) ", dockerfile) == [("NUMBA_CPU_NAME", ""), ("NUMBA_CPU_FEATURES", "")]

@@ -382,9 +382,10 @@ def test_the_compiler_is_loaded_by_the_first_query() -> None:
 def test_a_search_whose_code_cannot_be_kept_says_so_once_and_works() -> None:
     """A read-only file system, no home: compiled at each start, with the remedy."""
     code = (
+        "from unittest.mock import Mock; from stream_dedup.startup.kept_files import KeptFiles, keep_tables; "
         # Kept: to compile one of the modules is enough.
-        "from stream_dedup.index import scan_kernel; from stream_dedup.core import batch_kernel; "
-        "from numba.core.caching import CacheImpl; CacheImpl._locator_classes = []; "
+        "keep_tables(); from stream_dedup.index import scan_kernel; from stream_dedup.core import batch_kernel; "
+        "KeptFiles.find = Mock(return_value=None); KeptFiles.keep = Mock(side_effect=OSError('full')); "
         "import numpy as np; from stream_dedup.index import scan; from stream_dedup.core.probes import directed; "
         "import logging; logging.basicConfig(); scan.warm(); scan.warm(); "
         "print(directed(np.zeros((1, 32), np.uint8), 1).tolist())"

@@ -102,24 +102,27 @@ def test_a_damaged_table_is_made_again(damage: str, folder: Path) -> None:
     assert make.calls == 2
 
 
-def test_a_table_made_from_something_else_is_made_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another file that it is read from, or another source; the older file is removed. Without source none is kept."""
+def test_a_table_made_from_something_else_is_made_again(folder: Path) -> None:
+    """And the older file is removed."""
     make = TableMaker()
     make.kept()
     make.kept("y")
     assert make.calls == 2
-    for changed in (("source of something else",), ()):
-        monkeypatch.setattr(kept_files, "_sources", lambda changed=changed: changed)
-        make.kept("y")
-    assert make.calls == 4
     assert file_in(folder).is_file()
 
 
-def test_tables_depend_on_every_source() -> None:
-    """Each file of the folders by which tables are made, and the file that lays out their bytes."""
-    found = kept_files._sources()
-    for name in ("normalise.py", "unicode14.py", "points.py", "weights.py", "kept_tables.py"):
-        assert sum(one.startswith(f"{name}\n") for one in found) == 1
+def test_what_was_delivered_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where NUMBA_CACHE_DIR names another folder, and where nothing can be written."""
+    monkeypatch.setattr(kept_files, "DELIVERED", folder / "delivered")
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    KeptFiles().keep("some_code", ("x",), [b"content"])
+    (folder / "file").touch()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(folder / "file" / "none"))
+    found = KeptFiles().find("some_code", ("x",))
+    assert found is not None
+    assert bytes(found) == b"content"
+    with pytest.raises(NotADirectoryError):
+        KeptFiles().keep("some_code", ("y",), [b"content"])
 
 
 def test_a_folder_that_cannot_be_written(folder: Path) -> None:
@@ -260,15 +263,15 @@ NOTING = """
 import sys
 from stream_dedup.startup.kept_files import KeptFiles
 files = KeptFiles()
-files.note_compiling("/kept/one")
-files.note_compiling("/kept/two")
+files.note_compiling()
+files.note_compiling()
 sys.stdout.write("ready\\n")
 sys.stdout.flush()
 sys.stdin.read()
 """
 
 
-def test_of_several_processes_one_says_that_it_compiles() -> None:
+def test_of_several_processes_one_says_that_it_compiles(folder: Path) -> None:
     """Once, on standard error, with the folder; a process that comes after its end says it again."""
     for _ in range(2):
         running: list[subprocess.Popen[str]] = []
@@ -278,7 +281,8 @@ def test_of_several_processes_one_says_that_it_compiles() -> None:
             assert running[-1].stdout is not None
             assert running[-1].stdout.readline() == "ready\n"
         said = [process.communicate()[1] for process in running]
-        assert said == [COMPILING.format("/kept/one") + "\n", ""]
+        (own,) = folder.iterdir()
+        assert said == [COMPILING.format(own) + "\n", ""]
 
 
 def test_a_process_without_standard_error_compiles_in_silence(
@@ -286,5 +290,5 @@ def test_a_process_without_standard_error_compiles_in_silence(
 ) -> None:
     """Nothing goes to standard output, which has the result."""
     monkeypatch.setattr(sys, "stderr", None)
-    KeptFiles().note_compiling("/kept")
+    KeptFiles().note_compiling()
     assert capsys.readouterr().out == ""
