@@ -12,7 +12,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from stream_dedup.broker.client import discard, make_consumer, make_producer
-from stream_dedup.broker.hanging_transactions import abort_hanging
+from stream_dedup.broker.hanging_transactions import abort_hanging, transactional_ids
 from stream_dedup.config.model import KafkaConfig
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.worker.steps import Step
@@ -87,21 +87,17 @@ def member(group: str) -> str:
 
 
 def test_only_transactions_of_dead_workers_are_aborted(made: Pipeline, stack: ExitStack) -> None:
-    """A dead worker's transaction is aborted; those of members, of this worker and of other groups go on."""
+    """Those of a dead worker, of either id, are; those of members, of this worker and of other groups go on."""
     kafka = made.config().kafka
-    dead, alive, own, other_group, odd = (
-        member(made.name),
-        member(made.name),
-        member(made.name),
-        member(f"{made.name}-more"),
-        f"{made.name}-of-another-program",
-    )
-    join_as(stack, kafka, made, alive)
-    open_ones = {name: open_transaction(stack, made, name) for name in (dead, alive, own, other_group, odd)}
-    assert abort_hanging(kafka, own) == [dead]
-    assert abort_hanging(kafka, own) == []
-    with pytest.raises(KafkaError):
-        open_ones.pop(dead).commit_transaction()
+    dead, alive, own = (transactional_ids(member(made.name)) for _ in range(3))
+    others = (member(f"{made.name}-more"), f"{made.name}-of-another-program", f"{dead[0]}-3")
+    join_as(stack, kafka, made, alive[0])
+    open_ones = {name: open_transaction(stack, made, name) for name in (*dead, *alive, *own, *others)}
+    assert abort_hanging(kafka, own[0]) == sorted(dead)
+    assert abort_hanging(kafka, own[0]) == []
+    for name in dead:
+        with pytest.raises(KafkaError):
+            open_ones.pop(name).commit_transaction()
     for producer in open_ones.values():
         producer.commit_transaction()
     read = [record.value.decode() for record in made.read(made.config().topics.unique)]

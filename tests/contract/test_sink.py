@@ -30,6 +30,9 @@ WRITTEN_MS = time.time_ns() // 1_000_000
 """Not a fixed day: of a topic that keeps seven days, the broker deletes older records, whenever it comes round."""
 
 
+IN_A_ROW = 9
+
+
 def output(topic: str, value: bytes) -> Output:
     return Output(topic, b"key", value, [("dedup.verdict", b"unique")], WRITTEN_MS)
 
@@ -247,6 +250,23 @@ def test_offsets_of_a_topic_that_is_gone_do_not_block_for_ever(world: World, gro
     sink.renew()
     transact(sink, group.output, b"0")
     world.wait_until(lambda: values(world.committed_records(group.output)) == [b"0"], "the next one is seen")
+
+
+def test_the_offsets_of_the_last_of_many_transactions_are_kept(world: World, group: Group) -> None:
+    """Each begins as soon as the commit of the one before was answered, while the broker still writes its markers."""
+    ports = group.member()
+    membership = join(world, ports.source, [group.partition])
+    sink = ports.sink
+    sink.renew()
+    for number in range(IN_A_ROW):
+        sink.begin()
+        sink.send(output(group.output, b"%d" % number))
+        sink.send_offsets(offsets_of(group, number + 1), membership)
+        sink.flush()
+        sink.commit()
+    world.wait_until(lambda: len(world.committed_records(group.output)) == IN_A_ROW, "all are seen")
+    assert values(world.committed_records(group.output)) == [b"%d" % number for number in range(IN_A_ROW)]
+    world.wait_until(lambda: world.committed_offsets(group.name) == offsets_of(group, IN_A_ROW), "the last is kept")
 
 
 @pytest.mark.parametrize("step", ["records", "offsets"])
