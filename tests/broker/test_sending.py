@@ -116,13 +116,15 @@ def test_a_partition_that_was_chosen_again_is_added() -> None:
 
 @given(
     st.none() | st.binary(max_size=MOST_BYTES),
-    st.binary(max_size=MOST_BYTES),
     st.lists(st.tuples(st.text(max_size=30), st.binary(max_size=60)), max_size=20),
+    st.integers(0, 200),
 )
 def test_what_the_client_finds_too_large_is_left_to_it(
-    key: bytes | None, value: bytes, headers: list[tuple[str, bytes]]
+    key: bytes | None, headers: list[tuple[str, bytes]], left: int
 ) -> None:
-    """It names the size in its error."""
+    """It names the size in its error. ``left``: bytes of the limit that keys, values and headers do not take."""
+    taken = len(key or b"") + sum(len(name.encode()) + len(content) for name, content in headers)
+    value = bytes(max(MOST_BYTES - left - taken, 0))
     producer: Any = ProducerInPlace(TOPIC)
     held = workarounds.HeldSender(producer, workarounds.OnePartition())
     held.send(TOPIC, key, value, headers, 0)

@@ -38,7 +38,7 @@ from stream_dedup.worker.trimmer import Trimmer
 from tests.memory.group import Group
 from tests.memory.sink import MemorySink
 from tests.memory.source import MemorySource
-from tests.memory.transactions import TransactionalId, Transactions
+from tests.memory.transactions import Transaction, TransactionalId, Transactions
 from tests.simulation.memory_store import Change, MemoryStore
 from tests.simulation.scheduler import VirtualClock
 
@@ -217,6 +217,13 @@ def _no(*_: object, **__: object) -> bool:
     return False
 
 
+def _end_in_any_order(self: Group, transaction: Transaction, *, committed: bool) -> None:
+    """Commit or drop the offsets, whatever was committed since they were written."""
+    offsets = self._pending.pop(transaction)
+    if committed:
+        self.committed.update({partition: offset for partition, (_, offset) in offsets.items()})
+
+
 def _far_ahead(_: VirtualClock) -> int:
     """Return a time after every other: the newest log time is then the least."""
     return 1 << 50
@@ -268,6 +275,11 @@ PLANTS = (
         "second start unfenced",
         "a second producer with the same transactional id goes on in the open transaction of the first",
         _patched((Transactions, "renew", _renew_unfenced)),
+    ),
+    Plant(
+        "offsets by their markers",
+        "of two transactions whose markers are late the group keeps the offsets of the first",
+        _patched((Group, "end_pending", _end_in_any_order)),
     ),
     Plant(
         "offsets read while a transaction is open",
