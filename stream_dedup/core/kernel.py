@@ -33,6 +33,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 whole = cast("Callable[[Any], int]", np.int64)
 """Makes an int64 of a number, within compiled functions: of two kinds of whole numbers numba makes a float."""
 
+ONE = np.uint64(1)
+"""For what is counted in uint64."""
+
 _get_or_insert: Any = cgutils.get_or_insert_function
 
 _TAKEN = (int, np.integer, types.Type)

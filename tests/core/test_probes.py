@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import combinations
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -284,18 +283,12 @@ def test_other_numbers_of_probes_are_refused(probes: int) -> None:
 
 
 def test_machine_code_is_not_kept_beyond_a_number_of_another_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kept code is found by name, and numba looks at the function's own file alone: a new number is a new name."""
+    """The number is part of what the code is made from: with a new one it has a new name."""
 
-    def name() -> str:
-        def one() -> int:
-            return 1
+    def one() -> int:
+        return 1
 
-        kernel.compiled(numba.int64)(one)
-        return one.__qualname__
-
-    monkeypatch.setattr(kernel, "njit", lambda *_signature, **_options: lambda function: function)
-    monkeypatch.setattr(kernel, "not_kept", [])
-    before = name()
-    assert name() == before
+    before = kernel._taken_over(one)
+    assert kernel._taken_over(one) == before
     monkeypatch.setitem(globals(), "NUMBER", NUMBER + 1)
-    assert name() != before
+    assert kernel._taken_over(one) != before

@@ -20,6 +20,8 @@ from tests.simulation.world import Mended, SimulatedWorld
 from tests.worker.quiet_plan import quiet_plan, start, write
 
 GROUP = "group"
+READ_S = 1.0
+"""A worker without articles of its own reads the log ten times a second."""
 
 
 def id_in(folder: Path) -> str:
@@ -53,6 +55,7 @@ def test_two_workers_with_copies_of_one_index(tmp_path: Path) -> None:
     assert world.run_until_quiet()
     assert id_in(first) != id_in(second)
     assert [note for note in world.notes if "ended" in note] == []
+    world.run_until(world.scheduler.now() + READ_S)
     assert world.stop()
     assert faults(world) + audit_faults(world) == []
     for folder in (first, second):

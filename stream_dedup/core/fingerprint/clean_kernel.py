@@ -30,7 +30,7 @@ from stream_dedup.core.fingerprint.markup_kernel import (
     replace_hosts,
     replace_schemed,
 )
-from stream_dedup.core.kernel import compiled, copied, inlined, read, several, whole, written
+from stream_dedup.core.kernel import ONE, compiled, copied, inlined, read, several, whole, written
 from stream_dedup.core.text.clean import NARROWER
 
 IS_INVISIBLE, IS_PICTURE, IS_WIDE, IS_LEFT, IS_SIGN, IS_IDEOGRAPH, BEGINS_WHITE, IS_ALNUM, IS_TRADITIONAL = (
@@ -52,7 +52,7 @@ _TAG, _TARGET, _ENTITY, _SCHEME, _HOST, _NAME = (1 << bit for bit in range(6))
 _SPACE, _DOT, _SLASH, _OPEN, _CLOSED, _AND, _LESS, _AT = map(ord, " ./(]&<@")
 _COMMA, _COLON, _MINUS, _SEMICOLON, _HASH = map(ord, ",:-;#")
 _LONGEST_ESCAPE = 34
-_BLOCK, _ONE = np.uint64(16), np.uint64(1)
+_BLOCK = np.uint64(16)
 """Characters that are looked at together: few have an invisible character or a sign."""
 
 
@@ -151,10 +151,10 @@ def drop_invisible(points: U32, begin: int, end: int, traits: U16, marks: int, d
             done[size] = point
             if trait & IS_SIGN:
                 point = _narrow(point, traits)
-                signs |= _signs_of(_narrow(whole(done[size - _ONE]), traits) if size else whole(-1), point)
+                signs |= _signs_of(_narrow(whole(done[size - ONE]), traits) if size else whole(-1), point)
                 if point == _AND and marks & SEEK_ESCAPED and _may_be_escaped(points, whole(one), end, traits):
                     seen |= IS_LEFT
-            size += _ONE
+            size += ONE
     if marks & SEEK_NAMES and signs & _NAME:
         seen |= IS_LEFT
     return whole(size), seen, signs

@@ -19,7 +19,7 @@ from stream_dedup.core.fingerprint.keys_kernel import KEY_BITS, hash_key, longer
 from stream_dedup.core.fingerprint.points import Kind
 from stream_dedup.core.fingerprint.short_kernel import is_han
 from stream_dedup.core.fingerprint.sums_kernel import WORD_BITS, add_features
-from stream_dedup.core.kernel import compiled, inlined, read, several, whole, written
+from stream_dedup.core.kernel import ONE, compiled, inlined, read, several, whole, written
 
 UNITS = several(read(uint32), read(int32), read(int32), read(int64, 2))
 """Type of code points, starts and sizes of units, and begin and end of the units of each text."""
@@ -34,7 +34,6 @@ _CHARACTER_BYTES = 4
 """Most bytes of a character in UTF-8."""
 _DECIMAL = Kind.DECIMAL
 _EDGE, _SPACE = map(ord, "_ ")
-_ONE = np.uint64(1)
 _POINT_MASK = (1 << KEY_BITS) - 1
 _SLOTS = 4
 """Slots for each gram that a text may have: most are found in the first one."""
@@ -176,7 +175,7 @@ def _hashes_of_pairs(keys: I64, span: tuple[int, int], seed: np.uint64, hashes: 
     """Fill in the hashes of pairs of ideographs, from a row on."""
     row -= span[0]
     for at in range(np.uint64(span[0]), np.uint64(span[1])):
-        first, second = np.uint64(keys[at] >> KEY_BITS) - _ONE, np.uint64(keys[at] & _POINT_MASK) - _ONE
+        first, second = np.uint64(keys[at] >> KEY_BITS) - ONE, np.uint64(keys[at] & _POINT_MASK) - ONE
         low = three_bytes(first) | np.uint64(_SPACE) << np.uint64(24) | three_bytes(second) << np.uint64(32)
         hash_of_bytes(low, np.uint64(0), 7, seed, hashes, row + whole(at))
 
@@ -186,7 +185,7 @@ def _hashes_of_singles(keys: I64, span: tuple[int, int], seed: np.uint64, hashes
     """Do the same for ideographs."""
     row -= span[0]
     for at in range(np.uint64(span[0]), np.uint64(span[1])):
-        hash_of_bytes(three_bytes(np.uint64(keys[at]) - _ONE), np.uint64(0), 3, seed, hashes, row + whole(at))
+        hash_of_bytes(three_bytes(np.uint64(keys[at]) - ONE), np.uint64(0), 3, seed, hashes, row + whole(at))
 
 
 @inlined

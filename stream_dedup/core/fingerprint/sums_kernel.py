@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import F64, I32, I64, U8, U16, U64
 from stream_dedup.core.fingerprint.weights import Sums
-from stream_dedup.core.kernel import add_where, compiled, inlined, prefetch, read, whole, written
+from stream_dedup.core.kernel import ONE, add_where, compiled, inlined, prefetch, read, whole, written
 
 WORD_BITS = 64
 MOST = (1 << 16) - 1
@@ -23,7 +23,6 @@ _AHEAD = 8
 """Features ahead for which rows are requested: the table is larger than the level-2 cache."""
 _WORD_BYTES = WORD_BITS * 2
 _IN_BYTE = 7
-_ONE = np.uint64(1)
 
 
 def sums_of_weights(weights: I64, hashes: U8, ends: NDArray[np.intp]) -> Sums:
@@ -79,7 +78,7 @@ def add_features(weights: I64, hashes: U64, span: tuple[int, int], room: tuple[U
             left = MOST
         if weight > MOST:
             for bit in range(len(heavy)):
-                heavy[bit] += weight * whole(hashes[at, bit // WORD_BITS] >> np.uint64(bit % WORD_BITS) & _ONE)
+                heavy[bit] += weight * whole(hashes[at, bit // WORD_BITS] >> np.uint64(bit % WORD_BITS) & ONE)
         else:
             left -= weight
             for word in range(words):
