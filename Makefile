@@ -111,7 +111,8 @@ soak: setup
 # Machine code that fits another version of numba or Python is not used: the tag of the wheel says nothing of it.
 wheel: setup
 	@rm -rf stream_dedup/kept
-	@$(BIN)/python -P -m stream_dedup compile --all-levels
+	@env -u NUMBA_CACHE_DIR XDG_CACHE_HOME=/nonexistent $(BIN)/python -P -m stream_dedup compile --all-levels
+	@ls stream_dedup/kept/*.x86_64_v3_*.kept >/dev/null  # code that is kept elsewhere would be missing in the wheel
 	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 # deploy/certs/README: what to do where the network puts its own certificates before PyPI's.

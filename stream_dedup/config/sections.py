@@ -59,7 +59,7 @@ class KafkaConfig(Section):
         "stream-dedup",
         "name of this program in the brokers' logs, metrics and quotas",
         form="text",
-        note="the group member and the transactions of a worker are named GROUP-UUID",
+        note="the group member of a worker is named GROUP-UUID, its transactions are GROUP-UUID and GROUP-UUID-2",
         min_length=1,
     )
     client_rack: str | None = key(

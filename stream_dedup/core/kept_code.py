@@ -43,6 +43,8 @@ from stream_dedup.core.table_store import TableStore, table_store
 
 LIGHT_VERSIONS = ("0.68.",)
 """Beginnings of the versions of numba that this was run with."""
+_SETTINGS = ("USING_SVML", "BOUNDSCHECK", "OPT", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE")
+"""Of numba: a library that code may call, and how it is compiled."""
 not_kept: list[str] = []
 """Why machine code could not be kept, one reason for each function that was compiled. The caller logs them."""
 
@@ -55,7 +57,8 @@ class KeptCode(NullCache):
         made_for = compiled_for()
         self._file = function.__code__.co_filename
         processor = f"{made_for.name}_{xxhash.xxh3_64_hexdigest(repr(made_for).encode())[:8]}"
-        self._kind = re.sub(r"[^\w.]", "_", f"{function.__module__}.{function.__qualname__}.{processor}")
+        tag = sys.implementation.cache_tag
+        self._kind = re.sub(r"[^\w.]", "_", f"{function.__module__}.{function.__qualname__}.{processor}.{tag}")
         self._made_from = (*made_from, *made_for, *_versions(), str(is_light()))
         self.turn = ExitStack()
         """Holds off other processes while this one compiles the function; closed when the code is kept."""
@@ -78,6 +81,9 @@ class KeptCode(NullCache):
         store = table_store()
         if store is None:
             return
+        if cres.library.has_dynamic_globals or cres.lifted:
+            not_kept.append(f"{self._kind} refers to an object of this process")
+            return
         try:
             store.keep(self._kind, self._made_from, [dumps(_reduced(cres))])  # type: ignore[no-untyped-call]
         except OSError as error:
@@ -94,11 +100,10 @@ def is_light() -> bool:
 
 
 def _versions() -> tuple[str, ...]:
-    """Return what machine code depends on beside its source and the processor; SVML is a library that it may call."""
+    """Return what machine code depends on beside its source and the processor: versions, and settings of numba."""
     llvm = ".".join(map(str, llvmlite.binding.llvm_version_info))
-    numba_config: Any = config
-    svml = f"svml {numba_config.USING_SVML}"
-    return str(sys.implementation.cache_tag), sys.abiflags, numba_version, llvmlite.__version__, llvm, svml
+    settings = (f"{name} {getattr(config, name)}" for name in _SETTINGS)
+    return str(sys.implementation.cache_tag), sys.abiflags, numba_version, llvmlite.__version__, llvm, *settings
 
 
 def _reduced(cres: Any) -> tuple[Any, ...]:  # noqa: ANN401

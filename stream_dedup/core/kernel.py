@@ -38,7 +38,7 @@ ONE = np.uint64(1)
 
 _get_or_insert: Any = cgutils.get_or_insert_function
 
-_TAKEN = (int, np.integer, types.Type)
+_NUMBERS = (int, float, np.number)
 _WORD = ir.IntType(64)
 # Nobody calls these functions from C: without a wrapper for that there is less to compile and to load.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
@@ -103,11 +103,18 @@ def _taken_over(function: Callable[..., Any]) -> str:
 def _collect(names: Mapping[str, Any], taken: dict[str, str]) -> None:
     """Add the numbers and types of a file, and all of the files whose compiled functions it has."""
     file = names["__name__"]
-    taken |= {f"{file}.{name}": str(value) for name, value in names.items() if isinstance(value, _TAKEN)}
+    taken |= {f"{file}.{name}": f"{type(value).__name__} {value}" for name, value in names.items() if _is_taken(value)}
     for value in names.values():
         if isinstance(value, Dispatcher) and value.py_func.__module__ not in {file, *taken}:
             taken[value.py_func.__module__] = _source(value.py_func.__module__)
             _collect(value.py_func.__globals__, taken)
+
+
+def _is_taken(value: object) -> bool:
+    """Return whether a value is a number, several numbers, or a type."""
+    if isinstance(value, tuple):
+        return all(isinstance(one, _NUMBERS) for one in value)
+    return isinstance(value, (*_NUMBERS, types.Type))
 
 
 @cache

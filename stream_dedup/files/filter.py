@@ -37,7 +37,7 @@ from stream_dedup.core.entry import Batch, LogRecord, Payload, encode, make_batc
 from stream_dedup.core.model import FILES_LOG_PREFIX, ROW_BITS, Judgement, LogOffset, Status, Verdict
 from stream_dedup.core.reasons import NO_TIME, TOO_LONG
 from stream_dedup.core.text.decode import RawRecord, parse_object
-from stream_dedup.errors import StreamDedupError, UserError
+from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import (
     LONE_BATCH_LINES,
     MAX_LINE_BYTES,
@@ -154,7 +154,7 @@ def filter_files(
             config.worker.article_limit_s,
         )
         stack.callback(pool.close)
-        judging = stack.enter_context(ThreadPoolExecutor(1, "judging"))
+        judging = stack.enter_context(_judging())
         stack.enter_context(short_turns())
         call = _Call(_Log(index, config, clock), judging, outputs, tally, options, config)
         limit = LOOK_AHEAD * max(1, processes)
@@ -206,6 +206,24 @@ def _index(config: Config, path: Path | None) -> Iterator[LogIndex]:
         yield index
 
 
+@contextmanager
+def _judging() -> Iterator[Executor]:
+    """Run one thread; leave it only when it has ended, however often that is interrupted: the index is closed then."""
+    executor, interruption = ThreadPoolExecutor(1, "judging"), None
+    try:
+        yield executor
+    finally:
+        has_ended = False
+        while not has_ended:
+            try:
+                executor.shutdown()
+                has_ended = True
+            except BaseException as error:  # noqa: BLE001 - a signal
+                interruption = error
+        if interruption is not None:
+            raise interruption
+
+
 class _Log:
     """The log that this call writes into the index."""
 
@@ -252,7 +270,8 @@ class _Call:
         """Log, judge and write every batch, and flush where there is ``None``.
 
         Raises:
-            StreamDedupError: a batch cannot be read, fingerprinted, judged or written; those before it are written.
+            StreamDedupError, OSError: a batch cannot be read, fingerprinted, judged or written; those before it are
+                written.
         """
         try:
             for batch in batches:
@@ -262,7 +281,7 @@ class _Call:
                 else:
                     self._judge(*batch)
                 report(self._tally)
-        except StreamDedupError:
+        except Exception:
             self._write()
             raise
         self._write()

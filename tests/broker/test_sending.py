@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka import TopicPartition
 from kafka.admin import NewTopic
+from kafka.errors import IllegalStateError
 from kafka.net.connection import KafkaConnection
 from kafka.partitioner import DefaultPartitioner
 from kafka.producer.transaction_manager import (
@@ -34,7 +35,7 @@ from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import UserError
-from stream_dedup.ports import Output
+from stream_dedup.ports import Output, PassingError
 from tests.waiting import wait_until
 
 TOPIC = "unique"
@@ -61,12 +62,16 @@ class ProducerInPlace:
             topics=lambda: known,
         )
         self._accumulator = SimpleNamespace(append=self._append)
-        self._transaction_manager = SimpleNamespace(
-            maybe_add_partition_to_transaction=self.added.append, last_error=None
-        )
+        self._transaction_manager = SimpleNamespace(maybe_add_partition_to_transaction=self._add, last_error=None)
 
-    def begin_transaction(self) -> None:
-        """Begin; nothing to do."""
+        self.is_open = True
+        self.begin_transaction = self.commit_transaction = self.abort_transaction = lambda: None
+
+    def _add(self, at: TopicPartition) -> None:
+        if not self.is_open:
+            msg = "Cannot call send in state READY"
+            raise IllegalStateError(msg)
+        self.added.append(at)
 
     def send(self, topic: str, *_record: object, **_time: object) -> object:
         self.by_client.append(topic)
@@ -98,16 +103,27 @@ def test_a_partition_is_added_to_each_transaction_once() -> None:
     producer: Any = ProducerInPlace(TOPIC, "other")
     held = workarounds.HeldSender(producer, workarounds.OnePartition())
     for _ in range(2):
-        held.begin()
         for topic in (TOPIC, TOPIC, "other", TOPIC):
             held.send(topic, None, b"article", [], 0)
+        held.end()
     assert producer.added == [TopicPartition(TOPIC, 0), TopicPartition("other", 0)] * 2
+
+
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_a_record_behind_a_transaction_is_refused(sink: KafkaSink, producer: ProducerInPlace, end: str) -> None:
+    """The client is asked for its partition once more, and says that none is open: it would leave in the next one."""
+    record = Output(TOPIC, None, b"article", [], 0)
+    sink.begin()
+    sink.send(record)
+    getattr(sink, end)()
+    producer.is_open = False
+    with pytest.raises(PassingError, match="state READY"):
+        sink.send(record)
 
 
 def test_a_partition_that_was_chosen_again_is_added() -> None:
     producer: Any = ProducerInPlace(TOPIC)
     held = workarounds.HeldSender(producer, workarounds.OnePartition())
-    held.begin()
     for number in (0, 1, 0, 2):
         producer._metadata.available_partitions_for_topic = lambda _topic, number=number: {number}
         held.send(TOPIC, None, b"article", [], 0)

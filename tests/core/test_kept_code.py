@@ -33,6 +33,19 @@ def triple(x):
 """
 
 
+OF_AN_ARRAY = """
+import numpy as np
+from numba import int64
+from stream_dedup.core.kernel import compiled
+
+LARGE = np.full(1 << 18, 28)
+
+@compiled(int64, int64)
+def triple(x):
+    return x + LARGE[x]
+"""
+
+
 class Start(NamedTuple):
     """What a start reports."""
 
@@ -138,6 +151,15 @@ def report(running: Running) -> Start:
 def program(tmp_path: Path) -> Program:
     (tmp_path / "kept").mkdir()
     return Program(tmp_path, tmp_path / "kept")
+
+
+def test_code_with_an_address_of_its_process_is_not_kept(tmp_path: Path, program: Program) -> None:
+    """A large array of a file is compiled in by its address: another process would read what is there by then."""
+    (tmp_path / "one_kernel.py").write_text(OF_AN_ARRAY)
+    for _ in range(2):
+        start = program.start()
+        assert (start.result, start.loaded, len(start.not_kept)) == (42, 0, 1)
+    assert list(program.kept.rglob("*.kept")) == []
 
 
 @pytest.mark.parametrize("left", [0, 0.5])

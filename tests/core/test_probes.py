@@ -282,13 +282,16 @@ def test_other_numbers_of_probes_are_refused(probes: int) -> None:
         directed(np.zeros((1, 32), np.uint8), probes)
 
 
-def test_machine_code_is_not_kept_beyond_a_number_of_another_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number is part of what the code is made from: with a new one it has a new name."""
+@pytest.mark.parametrize("number", [NUMBER + 1, float(NUMBER), np.uint64(NUMBER), (NUMBER, NUMBER)])
+def test_machine_code_is_not_kept_beyond_a_number_of_another_file(
+    monkeypatch: pytest.MonkeyPatch, number: object
+) -> None:
+    """The number and its type are part of what the code is made from: with a new one it has a new name."""
 
     def one() -> int:
         return 1
 
     before = kernel._taken_over(one)
     assert kernel._taken_over(one) == before
-    monkeypatch.setitem(globals(), "NUMBER", NUMBER + 1)
+    monkeypatch.setitem(globals(), "NUMBER", number)
     assert kernel._taken_over(one) != before

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -120,6 +122,44 @@ def test_an_input_that_breaks_off_is_answered_so_far(
         call(str(damaged))
     assert len(written) == BATCH * BATCHES
     assert [line["dedup"]["verdict"] for line in call(source)][::2] == ["unique"] * (BATCH * BATCHES // 2)
+
+
+def test_a_disk_that_cannot_be_read_is_answered_so_far(
+    source: str, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An input may end with an error of the system: what was read before it is written."""
+
+    def breaking_off(*args: Any, **more: Any) -> Iterator[LineBatch | None]:  # noqa: ANN401 - as the reader
+        batches = read_batches(*args, **more)
+        for _ in range(3):
+            yield next(batches)
+        raise OSError(errno.EIO, "the disk fails")
+
+    written: list[int] = []
+    monkeypatch.setattr(filter_module, "read_batches", breaking_off)
+    after(monkeypatch, Outputs, "write", written.append)
+    with pytest.raises(OSError, match="the disk fails"):
+        call(source)
+    assert len(written) == 3 * BATCH
+
+
+def test_a_second_signal_waits_for_the_thread_too(source: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes while the first one waits: the index is closed after the thread has ended."""
+    signals, story = count(), list[int | str]()
+    shutdown = ThreadPoolExecutor.shutdown
+
+    def interrupted(self: ThreadPoolExecutor) -> None:
+        if next(signals) < 2:
+            raise KeyboardInterrupt
+        shutdown(self)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", interrupted)
+    after(monkeypatch, LogIndex, "judge", story.append)
+    before(monkeypatch, LogIndex, "close", lambda _number: story.append("closed"))
+    with pytest.raises(KeyboardInterrupt):
+        call(source)
+    assert story[-1] == "closed"
+    assert (next(signals), "judging" in {thread.name.split("_")[0] for thread in threading.enumerate()}) == (3, False)
 
 
 @pytest.mark.parametrize("error", [UnavailableError("the index fails"), KeyboardInterrupt()], ids=["error", "signal"])

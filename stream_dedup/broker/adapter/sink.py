@@ -84,7 +84,6 @@ class KafkaSink:
         self._unsent_bytes = 0
         with self._failures():
             self._connected().begin_transaction()
-            self._held_sender().begin()
 
     def send(self, output: Output) -> None:
         """Send one record."""
@@ -125,11 +124,13 @@ class KafkaSink:
     def commit(self) -> None:
         """Commit."""
         with self._passing_for(*REFUSALS):
+            self._held_sender().end()
             self._connected().commit_transaction()
 
     def abort(self) -> None:
         """Abort."""
         with self._passing_for(*REFUSALS):
+            self._held_sender().end()
             self._connected().abort_transaction()
 
     def renew(self) -> None:

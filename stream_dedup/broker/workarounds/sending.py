@@ -81,8 +81,8 @@ class HeldSender:
         self._most_bytes = producer.config["max_request_size"]
         self._added: set[TopicPartition] = set()
 
-    def begin(self) -> None:
-        """Let the next record of each partition be the first of a transaction."""
+    def end(self) -> None:
+        """Ask the producer again for each partition: the transaction ends, and a record before the next one fails."""
         self._added.clear()
 
     def send(
