@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from stream_dedup.broker.adapter import AlternatingSink
+from stream_dedup.broker.hanging_transactions import transactional_ids
 from stream_dedup.ports import (
     CommittedOffset,
     FencedError,
@@ -191,7 +192,7 @@ def memory_sink(
 ) -> AlternatingSink:
     """Return the sink of a worker: two transactional ids in turn, as on Kafka."""
     one, other = (
-        MemorySink(cluster, connection, group, own, transaction_timeout_s) for own in (member, member + SECOND)
+        MemorySink(cluster, connection, group, own, transaction_timeout_s) for own in transactional_ids(member)
     )
     return AlternatingSink(one, other)
 
