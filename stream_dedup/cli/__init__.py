@@ -122,7 +122,7 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point of the program."""
-    keep_tables()
+    keep_tables(_help_compiling)
     open_standard_streams()
     code = run()
     hold()  # the command is finished: a signal would replace its exit code
@@ -130,6 +130,10 @@ def main() -> None:
         give_up(sys.stdout, 1)
     close_standard_streams()
     sys.exit(code)
+
+
+def _help_compiling() -> None:
+    importlib.import_module("stream_dedup.cli.first_start").start_helpers()
 
 
 def run(args: list[str] | None = None) -> int:

@@ -28,10 +28,11 @@ MOST_PROCESSES = 8
 def command(*, all_levels: bool) -> None:
     """Compile the inner loops now, so that no later start does.
 
-    The first command that fingerprints, searches or reads a log otherwise does it, on one core and for half a minute
-    or so. The machine code and the tables are kept in NUMBA_CACHE_DIR if it is set, else in the package, else in the
-    user's cache folder. Where they are kept already, nothing is done. The code is that of the highest level of x86-64
-    that the processor of this machine has; with --all-levels it is of use on every machine, as in a container image.
+    The first command that fingerprints, searches or reads a log otherwise does it, for half a minute of one core or so;
+    further cores help it where there are 500 MB of memory for each. The machine code and the tables are kept in
+    NUMBA_CACHE_DIR if it is set, else in the package, else in the user's cache folder. Where they are kept already,
+    nothing is done. The code is that of the highest level of x86-64 that the processor of this machine has; with
+    --all-levels it is of use on every machine, as in a container image.
 
     \b
     Examples:

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-OWN_GROUPS = Path("/proc/self/cgroup")
-GROUPS = Path("/sys/fs/cgroup")
+from stream_dedup.pool.control_groups import GROUPS, OWN_GROUPS, group_folders, read_setting
 
 _NO_QUOTA = ("max", "-1")
 """In place of a quota, in version 2 and in version 1 of control groups."""
@@ -41,34 +40,18 @@ def usable_cores(affinity: int, own_groups: Path = OWN_GROUPS, groups: Path = GR
 
 def _quotas(own_groups: Path, groups: Path) -> Iterator[int]:
     """Yield each quota on the way from the process's groups to the root, in whole cores."""
-    for line in _read(own_groups).splitlines():
-        _, controllers, path = line.split(":", 2)
-        for root in _roots(controllers, groups):
-            inner = PurePosixPath(path).relative_to("/")
-            for folder in (inner, *inner.parents):
-                yield from _quota(root / folder)
-
-
-def _roots(controllers: str, groups: Path) -> list[Path]:
-    """Return where the hierarchy with these controllers is mounted, if it can have a quota. Version 2 names none."""
-    if not controllers:
-        return [groups]
-    return [groups / controllers, groups / "cpu"] if "cpu" in controllers.split(",") else []
+    for folder in group_folders("cpu", own_groups, groups):
+        yield from _quota(folder)
 
 
 def _quota(folder: Path) -> Iterator[int]:
     """Yield the quota of one group, if it has one: microseconds of each period, in cores."""
-    words = _read(folder / "cpu.max").split()
+    words = read_setting(folder / "cpu.max").split()
     if not words:
-        words = [*_read(folder / "cpu.cfs_quota_us").split(), *_read(folder / "cpu.cfs_period_us").split()]
+        words = [
+            *read_setting(folder / "cpu.cfs_quota_us").split(),
+            *read_setting(folder / "cpu.cfs_period_us").split(),
+        ]
     if words and words[0] not in _NO_QUOTA:
         quota, period = words
         yield int(quota) // int(period)
-
-
-def _read(path: Path) -> str:
-    """Return the text of a file, or nothing where there is none: not every group and machine has a quota."""
-    try:
-        return path.read_text("ascii", "surrogateescape")
-    except OSError:
-        return ""

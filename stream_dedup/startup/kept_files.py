@@ -25,7 +25,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -42,9 +42,10 @@ LEFT_S = 3600
 TURN_S = 60
 """Longest wait of a process for others that compile, in all: one function takes seconds, all of them half a minute."""
 _TURN_STEP_S = 0.02
-COMPILING = "stream-dedup compiles its inner loops, once: half a minute or so. The code is kept in {}."
+COMPILING = "stream-dedup compiles its inner loops, once: half a minute of one core or so. The code is kept in {}."
 """Written to standard error by a first start, with the folder; a second start finds the code."""
 _FOLDER_VARIABLE = "NUMBA_CACHE_DIR"
+_WITHOUT_COLOURS = "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"
 _CHUNK_BYTES = 1 << 20
 _PACKAGE = Path(__file__).resolve().parent.parent
 DELIVERED = _PACKAGE / "kept"
@@ -52,16 +53,25 @@ DELIVERED = _PACKAGE / "kept"
 _TEMPORARY = re.compile(r"\w[\w.]*-[0-9a-f]{16}\.kept\.[0-9a-f]{12}\.tmp")
 
 
-def keep_tables() -> None:
-    """Register these files as the place where this process keeps what it makes. Reads nothing yet."""
-    keep_tables_in(KeptFiles())
+def keep_tables(help_compiling: Callable[[], None] | None = None) -> None:
+    """Register these files as the place where this process keeps what it makes. Reads nothing yet.
+
+    ``help_compiling``: starts processes that compile, too; called if this one is the first that has to compile, and the
+    code can be kept.
+
+    numba is told to leave its messages without colours: where the package for them is installed, it colours each one of
+    thousands that nobody reads, a fifteenth of the time that compiling takes.
+    """
+    os.environ.setdefault(_WITHOUT_COLOURS, "1")
+    keep_tables_in(KeptFiles(help_compiling))
 
 
 class KeptFiles:
     """Tables and machine code as files."""
 
-    def __init__(self) -> None:
-        """Read nothing yet."""
+    def __init__(self, help_compiling: Callable[[], None] | None = None) -> None:
+        """Read nothing yet. ``help_compiling``: see ``keep_tables``."""
+        self._help_compiling = help_compiling
         self._has_looked = False
         self._left_s = float(TURN_S)
         self._has_noted = False
@@ -100,14 +110,18 @@ class KeptFiles:
             yield
 
     def note_compiling(self) -> None:
-        """Say so on standard error, at the first function; of several processes one does."""
+        """Say so on standard error and call for help, at the first function; of several processes one does."""
         if self._has_noted:
             return
         self._has_noted = True
-        if sys.stderr is not None and self._is_first_to_note():
-            folder = _writable()
+        if not self._is_first_to_note():
+            return
+        folder = _writable()
+        if sys.stderr is not None:
             with suppress(OSError):
                 print(COMPILING.format(visible(str(folder)) if folder else "no folder"), file=sys.stderr, flush=True)  # noqa: T201 - no line of a log
+        if folder is not None and self._help_compiling is not None:
+            self._help_compiling()
 
     def _is_first_to_note(self) -> bool:
         """Lock the folder of all code until the process ends; False if another process has locked it."""

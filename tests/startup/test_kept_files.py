@@ -292,3 +292,29 @@ def test_a_process_without_standard_error_compiles_in_silence(
     monkeypatch.setattr(sys, "stderr", None)
     KeptFiles().note_compiling()
     assert capsys.readouterr().out == ""
+
+
+def test_the_first_process_that_compiles_calls_for_help_once(folder: Path) -> None:
+    """Not another one meanwhile: it finds what the first one and its helpers compile."""
+    called: list[str] = []
+    first, other = KeptFiles(lambda: called.append("first")), KeptFiles(lambda: called.append("other"))
+    for store in (first, first, other):
+        store.note_compiling()
+    assert called == ["first"]
+    assert folder.exists()
+
+
+def test_nobody_is_called_for_help_where_code_cannot_be_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each process would compile for itself."""
+    called: list[str] = []
+    monkeypatch.setattr(kept_files, "_writable", lambda: None)
+    KeptFiles(lambda: called.append("any")).note_compiling()
+    assert called == []
+    assert folder.exists()
+
+
+def test_numba_colours_no_messages() -> None:
+    """Of a kernel it makes thousands that nobody reads, while it looks for the types of what is called."""
+    code = "import stream_dedup.startup as s; s.keep_tables(); from numba.core import errors; print(errors.termcolor())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "NOPColorScheme" in done.stdout
