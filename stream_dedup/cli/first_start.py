@@ -26,6 +26,8 @@ from stream_dedup.startup import keep_tables
 
 HELPER_BYTES = 500 << 20
 """Memory that there must be for each process, this one included. One takes some 400 MB."""
+LAST_FIRST = ("scan", "plan", "words", "clean", "learn", "sketch", "tricks", "grams", "sums", "short", "segment")
+"""Modules that take long to compile: those first to which ``filter`` comes last, then the longer ones."""
 _CODE = """\
 import sys
 sys.path[:] = {path!r}
@@ -61,10 +63,15 @@ def help_with(number: int, helpers: int, lifeline: int) -> None:
 
 
 def modules_of_helper(number: int, helpers: int) -> list[str]:
-    """Return the order in which a helper imports the modules: the first one from the end, where no start begins."""
-    names = kernel_modules()[::-1]
+    """Return the order in which a helper imports the modules: the only one begins where a start ends."""
+    names = sorted(kernel_modules(), key=_place)
     begin = number * len(names) // helpers
     return names[begin:] + names[:begin]
+
+
+def _place(name: str) -> int:
+    """Return the place of a module in the order; the others are imported by these, or compile in no time."""
+    return next((at for at, end in enumerate(LAST_FIRST) if name.endswith(f".{end}_kernel")), len(LAST_FIRST))
 
 
 def _start(number: int, helpers: int) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.cli.compile import kernel_modules
-from stream_dedup.cli.first_start import HELPER_BYTES, helper_count, modules_of_helper
+from stream_dedup.cli.first_start import HELPER_BYTES, LAST_FIRST, helper_count, modules_of_helper
 
 KERNEL = """
 from numba import int64
@@ -62,6 +62,12 @@ def test_each_helper_compiles_all_and_begins_with_another_module(helpers: int) -
     orders = [modules_of_helper(number, helpers) for number in range(helpers)]
     assert all(sorted(order) == kernel_modules() for order in orders)
     assert len({order[0] for order in orders}) == helpers
+
+
+def test_the_only_helper_begins_where_a_start_ends() -> None:
+    """Each of the modules is there."""
+    ends = [name.rpartition(".")[2].removesuffix("_kernel") for name in modules_of_helper(0, 1)]
+    assert tuple(ends[: len(LAST_FIRST)]) == LAST_FIRST
 
 
 @pytest.mark.slow
