@@ -34,6 +34,7 @@ def note(*given, **named):
     return started[-1]
 first_start.subprocess.Popen = note
 keep_tables(_help_compiling)
+sys.path.insert(0, sys.argv[1])
 table_store().note_compiling()
 print(*(process.pid for process in started), flush=True)
 sys.stdin.read()
@@ -72,10 +73,11 @@ def test_the_only_helper_begins_where_a_start_ends() -> None:
 
 @pytest.mark.slow
 def test_a_helper_ends_with_the_process_that_it_helps(tmp_path: Path) -> None:
-    """However that ends: the helper has all modules to compile yet."""
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", FIRST], stdin=pipe, stdout=pipe, env=environment) as first:
+    """However that ends: the helper is at work, and would be for ever."""
+    (tmp_path / "numba.py").write_text("import threading\nthreading.Event().wait()\n")
+    command, pipe = [sys.executable, "-c", FIRST, str(tmp_path)], subprocess.PIPE
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kept")}
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment) as first:
         assert first.stdout is not None
         (helper,) = map(int, first.stdout.readline().split())
         ends = os.pidfd_open(helper)
