@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
+from typing import Protocol
 
 ARTICLE_LIMIT_S = 10.0
 """Seconds that one article may take: usually milliseconds; the slowest megabyte, estimated from 200 kB, takes 6."""
@@ -21,6 +22,13 @@ LIMIT_SIGNAL = signal.SIGPROF
 
 class LateError(Exception):
     """Records took longer than the limit of one article; whatever worked on them has to be renewed."""
+
+
+class Helper(Protocol):
+    """A thread that works for the block of another one."""
+
+    def processor_time(self) -> float:
+        """Return the seconds of processor time that it took since it was started; 0 when it is not running."""
 
 
 @contextmanager
@@ -39,16 +47,20 @@ def ended_after(seconds: float) -> Iterator[None]:
 
 
 @contextmanager
-def interrupted_after(seconds: float) -> Iterator[None]:
-    """Raise ``LateError`` in the main thread if it takes longer for the block; a timer set before goes on after it.
+def interrupted_after(seconds: float, helpers: Sequence[Helper] = ()) -> Iterator[None]:
+    """Raise ``LateError`` in the main thread if it, or a helper, takes longer; a timer set before goes on afterwards.
 
-    The timer counts what other threads take as well: where this one has time left, it goes on for so long. It repeats,
-    because Python drops an exception that is raised in a finalizer.
+    The timer counts what other threads take as well: where all of these have time left, it goes on for so long. It
+    repeats, because Python drops an exception that is raised in a finalizer.
+
+    Args:
+        seconds: of the main thread for the block, and of each helper since it was started.
+        helpers: other threads that work for the block. They are not interrupted.
     """
-    armed, until = True, time.thread_time() + seconds
+    armed, begun = True, time.thread_time()
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
-        left = until - time.thread_time()
+        left = seconds - max(time.thread_time() - begun, *(helper.processor_time() for helper in helpers), 0.0)
         if armed and left > 0:
             signal.setitimer(signal.ITIMER_PROF, left, seconds)
         elif armed:

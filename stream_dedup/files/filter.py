@@ -55,11 +55,14 @@ from stream_dedup.files.outputs import Outputs, has_text, rejected_line, with_ve
 from stream_dedup.files.same_file import refuse_inputs_as_outputs, refuse_outputs_inside
 from stream_dedup.index import LogIndex
 from stream_dedup.index.temporary import TemporaryFolder
-from stream_dedup.interpreter import short_turns
-from stream_dedup.pool import FingerprintPool
+from stream_dedup.interpreter import short_pauses
+from stream_dedup.pool import FingerprintPool, process_count
 
 LOOK_AHEAD = 2
 """Batches submitted for each process: one that is fingerprinted, one that waits. More would only use memory."""
+THREADS = 2
+"""Threads that fingerprint where no processes do, if there are cores for them. With more, each would mostly wait for
+the others' Python code."""
 LEAST_MILLISECONDS = 100_000_000_000
 """A number from this one on is milliseconds (1973 and later), a smaller one seconds (until the year 5138)."""
 MAX_TIME_MS = 253_402_300_800_000
@@ -152,10 +155,11 @@ def filter_files(
             fingerprint_settings_of(config),
             input_format_of(config),
             config.worker.article_limit_s,
+            threads=min(THREADS, process_count(None)),
         )
         stack.callback(pool.close)
         judging = stack.enter_context(_judging())
-        stack.enter_context(short_turns())
+        stack.enter_context(short_pauses(collects=False))
         call = _Call(_Log(index, config, clock), judging, outputs, tally, options, config)
         limit = LOOK_AHEAD * max(1, processes)
         most_lines = None if processes else LONE_BATCH_LINES

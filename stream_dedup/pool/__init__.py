@@ -23,7 +23,8 @@ Rules:
   other task of its lane (its source partition) begins meanwhile, so that one partition cannot occupy every child.
 * With 0 processes the timer interrupts the main thread, but neither another thread nor a single call into a library
   that is not written in Python, and an article that crashes its process crashes the caller. Without a process no more
-  is possible.
+  is possible. Threads that share the records of a call (``in_process``) are left at work where one takes too long: its
+  records are done again one by one in the main thread.
 
 The queue has no limit of its own: callers limit the work that they have under way.
 """

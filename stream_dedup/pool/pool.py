@@ -10,13 +10,14 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Self
 
-from stream_dedup.article_limit import ARTICLE_LIMIT_S, LateError, interrupted_after
+from stream_dedup.article_limit import ARTICLE_LIMIT_S
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.errors import StreamDedupError, UnavailableError
 from stream_dedup.pool import process
 from stream_dedup.pool.driver import Driver, complete
+from stream_dedup.pool.in_process import InProcess
 from stream_dedup.pool.isolation import Isolation, Make, PoolObserver
 from stream_dedup.pool.recipe import Recipe
 from stream_dedup.pool.tasks import Task, TaskQueue
@@ -51,14 +52,18 @@ class FingerprintPool:
         fmt: InputFormat | None = None,
         article_limit_s: float = ARTICLE_LIMIT_S,
         observer: PoolObserver | None = None,
+        threads: int = 1,
     ) -> None:
-        """Start the children; they load while the caller goes on."""
+        """Start the children; they load while the caller goes on.
+
+        ``threads``: how many share the records of a call from the main thread, with 0 processes.
+        """
         self._tasks = TaskQueue(max(processes, 1))
         self._broken: StreamDedupError | None = None
         self._closed = False
         self._processes = processes
         self._isolation = Isolation(Recipe(settings, fmt, article_limit_s), observer or Uncounted())
-        self._in_process = _InProcess(self._isolation.recipe) if processes == 0 else None
+        self._in_process = InProcess(self._isolation.recipe, threads) if processes == 0 else None
         self._lifeline = os.pipe()
         self._changing = threading.Lock()
         self._drivers: list[Driver] = []
@@ -235,36 +240,3 @@ class FingerprintPool:
 
 def _rows_of(columns: Future[Columns], rows: slice) -> Columns:
     return columns.result().rows(rows)
-
-
-class _InProcess(threading.local):
-    """The pool of 0 processes: makes columns in the caller's thread, by a maker that is this thread's own."""
-
-    def __init__(self, recipe: Recipe) -> None:
-        self._recipe = recipe
-        self._maker = recipe.maker()
-        self._is_warm = False
-
-    def warm(self) -> None:
-        if not self._is_warm:
-            self._maker.warm()
-            self._is_warm = True
-
-    def columns(self, records: Sequence[RawRecord]) -> Columns:
-        """Return the columns of these records.
-
-        Raises:
-            LateError: the records took longer than the limit; raised in the main thread only.
-            UserError: as ``warm``.
-        """
-        # The limit is that of an article: the first start, which compiles for longer, must reject none.
-        self.warm()
-        if threading.current_thread() is not threading.main_thread():
-            return self._maker(records)
-        try:
-            with interrupted_after(self._recipe.article_limit_s):
-                return self._maker(records)
-        except LateError:
-            # The maker may have been interrupted while it changed its caches.
-            self._maker = self._recipe.maker()
-            raise

@@ -1,0 +1,150 @@
+"""The pool of 0 processes: columns are made in the caller's thread, and of many records in others beside it.
+
+The text path is compiled code that several threads run at the same time; the rest of Python goes on in one of them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+
+from stream_dedup.article_limit import LateError, interrupted_after
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.pool.recipe import Recipe
+
+PIECE_RECORDS = 256
+"""Records that a thread takes at once: some 10 ms of short texts, so that no thread waits long for the last piece."""
+
+
+class InProcess(threading.local):
+    """Makes columns by makers that are the calling thread's own."""
+
+    def __init__(self, recipe: Recipe, threads: int) -> None:
+        """Load nothing yet.
+
+        Args:
+            recipe: how columns are made.
+            threads: threads that share the records of a call from the main thread, that one included.
+        """
+        self._recipe, self._threads = recipe, threads
+        self._makers = [recipe.maker()]
+        self._is_warm = False
+
+    def warm(self) -> None:
+        """Load what the first record needs.
+
+        Raises:
+            UserError: a package or its data are missing.
+        """
+        if not self._is_warm:
+            self._makers[0].warm()
+            self._is_warm = True
+
+    def columns(self, records: Sequence[RawRecord]) -> Columns:
+        """Return the columns of these records.
+
+        Raises:
+            LateError: a thread took longer for the records than the limit; raised in the main thread only.
+            UserError: as ``warm``.
+        """
+        # The limit is that of an article: the first start, which compiles for longer, must reject none.
+        self.warm()
+        if threading.current_thread() is not threading.main_thread():
+            return self._makers[0](records)
+        try:
+            return self._shared(records)
+        except LateError:
+            # A maker may have been interrupted while it changed its caches, or be at work still.
+            self._makers = [self._recipe.maker()]
+            raise
+
+    def _shared(self, records: Sequence[RawRecord]) -> Columns:
+        """Make the columns in as many threads as there are, and pieces for them."""
+        work = _Work(records)
+        while len(self._makers) < min(self._threads, len(work)):
+            self._makers.append(self._recipe.maker())
+        limit_s = self._recipe.article_limit_s
+        helpers = [_Helper(maker, work, limit_s) for maker in self._makers[1 : len(work)]]
+        try:
+            for helper in helpers:
+                helper.start()
+            with interrupted_after(limit_s, helpers):
+                work.take_part(self._makers[0])
+                for helper in helpers:
+                    helper.join()
+        except BaseException:
+            work.give_up()
+            raise
+        return work.columns()
+
+
+class _Work:
+    """The records of a call, in pieces that threads take one after the other."""
+
+    def __init__(self, records: Sequence[RawRecord]) -> None:
+        starts = range(0, max(len(records), 1), PIECE_RECORDS)
+        self._left = deque((at, records[start : start + PIECE_RECORDS]) for at, start in enumerate(starts))
+        self._made: list[Columns | None] = [None] * len(self._left)
+        self._failure: BaseException | None = None
+
+    def __len__(self) -> int:
+        """Return the number of pieces."""
+        return len(self._made)
+
+    def take_part(self, maker: EntryMaker) -> None:
+        """Make the columns of pieces until none is left."""
+        while self._left:
+            try:
+                at, records = self._left.popleft()
+            except IndexError:  # another thread took it meanwhile
+                return
+            self._made[at] = maker(records)
+
+    def fail(self, error: BaseException) -> None:
+        """Let ``columns`` raise what a thread has raised."""
+        self._failure = error
+
+    def give_up(self) -> None:
+        """Let no thread begin another piece."""
+        self._left.clear()
+
+    def columns(self) -> Columns:
+        """Return the columns of all records, in order, when all threads are done."""
+        if self._failure is not None:
+            raise self._failure
+        parts = [made for made in self._made if made is not None]
+        return parts[0] if len(parts) == 1 else Columns.concat(parts)
+
+
+class _Helper(threading.Thread):
+    """A thread that makes columns beside the caller's. Nothing interrupts it: it may be left at work on a piece."""
+
+    def __init__(self, maker: EntryMaker, work: _Work, limit_s: float) -> None:
+        super().__init__(name="fingerprinting", daemon=True)
+        self._maker, self._work, self._limit_s = maker, work, limit_s
+        self._clock: int | None = None
+
+    def run(self) -> None:
+        """Take part in the work."""
+        # Not by the caller: of a thread that has ended meanwhile, the system library must not be asked for its clock.
+        self._clock = time.pthread_getcpuclockid(threading.get_ident())
+        try:
+            self._work.take_part(self._maker)
+            # A call that never returns to Python keeps the caller from seeing in time that this thread is late.
+            if time.thread_time() > self._limit_s:
+                raise LateError  # noqa: TRY301 - kept, as what the maker raises
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            self._work.fail(error)
+
+    def processor_time(self) -> float:
+        """Return the seconds of processor time that it took; 0 before it runs, and when it has ended."""
+        if self._clock is None:
+            return 0.0
+        try:
+            return time.clock_gettime(self._clock)
+        except OSError:
+            return 0.0

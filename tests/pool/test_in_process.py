@@ -1,0 +1,141 @@
+"""Columns that several threads of one process make together."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+
+import pytest
+
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.model import Status
+from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.errors import UserError
+from stream_dedup.pool import FingerprintPool, in_process
+from tests.pool.children import same
+
+PIECE = 3
+LIMIT_S = 0.25
+Make = Callable[[EntryMaker, Sequence[RawRecord]], Columns]
+MAKE: Make = EntryMaker.__call__
+
+pytestmark = pytest.mark.usefixtures("light", "small_pieces")
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_process, "PIECE_RECORDS", PIECE)
+
+
+@pytest.fixture
+def pool() -> Iterator[FingerprintPool]:
+    with FingerprintPool(0, article_limit_s=LIMIT_S, threads=2) as made:
+        made.warm()
+        yield made
+
+
+def records(count: int) -> list[RawRecord]:
+    return [RawRecord(f"{n}".encode(), b'{"text": "text of record %d"}' % n, "t-0-0") for n in range(count)]
+
+
+def replaced(monkeypatch: pytest.MonkeyPatch, in_helper: Make) -> None:
+    """Let helpers make columns so; the main thread makes its first piece when a helper has begun."""
+    begun = threading.Event()
+
+    def make(maker: EntryMaker, given: Sequence[RawRecord]) -> Columns:
+        if threading.current_thread() is not threading.main_thread():
+            begun.set()
+            return in_helper(maker, given)
+        if len(given) > 1:
+            assert begun.wait(10), "no helper came"
+        return MAKE(maker, given)
+
+    monkeypatch.setattr(EntryMaker, "__call__", make)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("count", [0, 1, PIECE, PIECE + 1, 40 * PIECE + 2])
+def test_columns_are_those_of_one_thread(count: int, threads: int) -> None:
+    """In the order of the records, call after call."""
+    expected = EntryMaker()(records(count))
+    with FingerprintPool(0, threads=threads) as made:
+        for _ in range(3):
+            assert same(made.submit(records(count)).result(), expected)
+
+
+def test_threads_share_the_records(pool: FingerprintPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a maker of its own, and keeps it from call to call; a call of one piece starts no thread."""
+    seen: list[EntryMaker] = []
+
+    def make(maker: EntryMaker, given: Sequence[RawRecord]) -> Columns:
+        seen.append(maker)
+        return MAKE(maker, given)
+
+    replaced(monkeypatch, make)
+    for _ in range(2):
+        pool.submit(records(4 * PIECE)).result()
+    assert len({id(maker) for maker in seen}) == 1
+    helped = len(seen)
+    assert helped >= 2
+    monkeypatch.setattr(EntryMaker, "__call__", make)
+    pool.submit(records(PIECE)).result()
+    (own,) = seen[helped:]
+    assert own is not seen[0]
+
+
+def test_what_a_helper_raises_is_raised(pool: FingerprintPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_maker: EntryMaker, _given: Sequence[RawRecord]) -> Columns:
+        msg = "a dictionary is missing"
+        raise UserError(msg)
+
+    replaced(monkeypatch, fail)
+    with pytest.raises(UserError, match="a dictionary is missing"):
+        pool.submit(records(4 * PIECE)).result()
+
+
+def test_a_helper_that_is_late_costs_no_article(pool: FingerprintPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on for ever: it is left at work, and its records are done in the main thread; then another one helps."""
+    done, makers = threading.Event(), []
+
+    def go_on(maker: EntryMaker, given: Sequence[RawRecord]) -> Columns:
+        makers.append(maker)
+        while len(makers) == 1 and not done.is_set():
+            sum(range(1000))
+        return MAKE(maker, given)
+
+    replaced(monkeypatch, go_on)
+    try:
+        expected = EntryMaker()(records(1))
+        columns = pool.submit(records(6 * PIECE)).result()
+        assert columns.statuses.tolist() == [Status.LONG] * 6 * PIECE
+        assert same(columns.rows(slice(0, 1)), expected)
+        assert len(makers) == 1, "the helper took another piece"
+        assert pool.submit(records(6 * PIECE)).result().ids[-1] == f"{6 * PIECE - 1}"
+        assert makers[-1] is not makers[0], "a maker that is at work was given to another thread"
+    finally:
+        done.set()
+
+
+def test_a_helper_that_was_late_is_noticed_behind_it(pool: FingerprintPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no signal was handled meanwhile: each record is done by itself, and the late one is rejected."""
+    sizes: list[int] = []
+    monkeypatch.setattr(in_process, "interrupted_after", lambda *_: nullcontext())
+
+    def make(maker: EntryMaker, given: Sequence[RawRecord]) -> Columns:
+        while time.thread_time() < 2 * LIMIT_S:
+            sum(range(1000))
+        return MAKE(maker, given)
+
+    replaced(monkeypatch, make)
+    counted = EntryMaker.__call__
+
+    def count(maker: EntryMaker, given: Sequence[RawRecord]) -> Columns:
+        sizes.append(len(given))
+        return counted(maker, given)
+
+    monkeypatch.setattr(EntryMaker, "__call__", count)
+    assert len(pool.submit(records(2 * PIECE)).result()) == 2 * PIECE
+    assert sizes[-2 * PIECE :] == [1] * 2 * PIECE
