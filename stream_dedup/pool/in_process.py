@@ -18,6 +18,8 @@ from stream_dedup.pool.recipe import Recipe
 
 PIECE_RECORDS = 256
 """Records that a thread takes at once: some 10 ms of short texts, so that no thread waits long for the last piece."""
+_SIGNAL_S = 0.1
+"""Seconds after which a signal that another thread got is handled."""
 
 
 class InProcess(threading.local):
@@ -75,7 +77,7 @@ class InProcess(threading.local):
             with interrupted_after(limit_s, helpers):
                 work.take_part(self._makers[0])
                 for helper in helpers:
-                    helper.join()
+                    helper.wait()
         except BaseException:
             work.give_up()
             raise
@@ -139,6 +141,11 @@ class _Helper(threading.Thread):
                 raise LateError  # noqa: TRY301 - kept, as what the maker raises
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             self._work.fail(error)
+
+    def wait(self) -> None:
+        """Wait until it ends. The timer's signal may reach this thread, which does not wake the one that waits."""
+        while self.is_alive():
+            self.join(_SIGNAL_S)
 
     def processor_time(self) -> float:
         """Return the seconds of processor time that it took; 0 before it runs, and when it has ended."""
