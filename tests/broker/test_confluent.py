@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -30,6 +31,7 @@ from stream_dedup.errors import UserError
 from stream_dedup.ports import (
     CommittedOffset,
     FencedError,
+    Membership,
     NotAMemberError,
     Output,
     Partition,
@@ -136,6 +138,28 @@ def test_a_sink_is_made_for_any_time_of_a_transaction(seconds: float) -> None:
     sink = ConfluentSink(config_of(transaction_timeout_s=seconds, broker_wait_s=0.1), "id")
     with closing(sink), pytest.raises(PassingError):
         sink.renew()
+
+
+def test_offsets_that_the_client_does_not_give_up_in_time() -> None:
+    """A coordinator that goes away keeps it waiting beyond its time-out, which would hold the worker's partitions.
+
+    The transaction fails with an error that passes.
+    """
+    released, returned = threading.Event(), threading.Event()
+
+    def send_offsets(*_arguments: object) -> None:
+        released.wait(WAIT_LIMIT_S)
+        returned.set()
+
+    producer: Any = SimpleNamespace(
+        send_offsets_to_transaction=send_offsets, purge=lambda: None, poll=lambda _wait_s: None
+    )
+    with closing(ConfluentSink(config_of(transaction_timeout_s=1), "id")) as sink:
+        sink._producer = producer
+        with pytest.raises(PassingError, match="did not take the offsets within 1 s"):
+            sink.send_offsets({}, Membership(frozenset(), 1, None))
+        assert not returned.is_set()
+        released.set()
 
 
 @pytest.mark.parametrize("largest", [1024, 1 << 20, MAX_RECORD_BYTES])

@@ -8,8 +8,10 @@ after it was made: whoever may not find a broker calls ``broker.client.wait_for_
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, Producer
@@ -126,6 +128,26 @@ def drop_unsent(producer: Producer) -> None:
         producer.poll(0)
     except CLIENT_EXCEPTIONS as error:
         log.debug("dropping unsent records: %r", error)
+
+
+def call_within(limit_s: float, call: Callable[[], object]) -> None:
+    """Call the client in a thread of its own, for what it does not end at the time-out that it is given.
+
+    A call that is late goes on in its thread; its client is of no use any more.
+
+    Raises:
+        TimeoutError: the call has not ended within the limit. Else what the call raises.
+    """
+    outcome: Future[object] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, name="client-call", daemon=True).start()
+    outcome.result(limit_s)
 
 
 def _dotted(settings: dict[str, Any]) -> dict[str, Any]:

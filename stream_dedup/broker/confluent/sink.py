@@ -6,6 +6,9 @@
   records of it are reported as dropped, and not why. The client answers with the reason when it is asked to begin a
   transaction, which it cannot do in that state.
 * Offsets that the group refused are not kept by the client; the transaction can only be aborted.
+* Offsets are sent without a limit where the coordinator of the group goes away: whatever time-out it was given, the
+  client waits until the connection to some broker changes (seen with librdkafka 2.16). So another thread sends them,
+  and a call that is late is left there: ``renew`` makes another producer, which fences the one of that call.
 * An error that the client calls fatal ends the producer. ``renew`` makes another one for each try.
 """
 
@@ -14,13 +17,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from stream_dedup.broker.adapter.port_errors import port_errors
 from stream_dedup.broker.adapter.sink import DELIVERY_MS, LEAST_START_S, REFUSALS
-from stream_dedup.broker.confluent.client import drop_unsent, make_sender, request_timeout_ms
+from stream_dedup.broker.confluent.client import call_within, drop_unsent, make_sender, request_timeout_ms
 from stream_dedup.broker.confluent.port_errors import CLIENT_EXCEPTIONS, error_of, port_error_of
 from stream_dedup.broker.confluent.source import client_offset
 from stream_dedup.broker.hanging_transactions import abort_hanging
@@ -44,6 +48,8 @@ SINK_LINGER_MS = 5
 """Records of one transaction are gathered into few requests; ``flush`` does not wait for this time."""
 LEAST_TRANSACTION_MS = 1_000
 """The client takes no shorter time-out."""
+OFFSETS_MARGIN_S = 1.0
+"""The client's own error says more, where it comes: it has so much longer than its time-out."""
 FULL_WAIT_S = 0.1
 """One wait for room, where too much is unsent."""
 
@@ -94,8 +100,13 @@ class ConfluentSink:
             msg = "the membership has no generation: the group would not check the offsets"
             raise NotAMemberError(msg)
         committed = [client_offset(at, offset) for at, offset in offsets.items()]
-        with self._failures():
-            self._connected().send_offsets_to_transaction(committed, membership.proof, self._delivery_s)
+        send = partial(self._connected().send_offsets_to_transaction, committed, membership.proof, self._delivery_s)
+        try:
+            with self._failures():
+                call_within(self._delivery_s + OFFSETS_MARGIN_S, send)
+        except TimeoutError as error:
+            msg = f"the group did not take the offsets within {self._delivery_s:g} s"
+            raise PassingError(msg) from error
 
     def flush(self) -> None:
         """Return when the broker has acknowledged every record of the transaction."""
