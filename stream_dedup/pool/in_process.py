@@ -66,7 +66,7 @@ class InProcess(threading.local):
 
     def _shared(self, records: Sequence[RawRecord]) -> Columns:
         """Make the columns in as many threads as there are, and pieces for them."""
-        work = _Work(records)
+        work = _SharedRecords(records)
         while len(self._makers) < min(self._threads, len(work)):
             self._makers.append(self._recipe.maker())
         limit_s = self._recipe.article_limit_s
@@ -84,7 +84,7 @@ class InProcess(threading.local):
         return work.columns()
 
 
-class _Work:
+class _SharedRecords:
     """The records of a call, in pieces that threads take one after the other."""
 
     def __init__(self, records: Sequence[RawRecord]) -> None:
@@ -125,7 +125,7 @@ class _Work:
 class _Helper(threading.Thread):
     """A thread that makes columns beside the caller's. Nothing interrupts it: it may be left at work on a piece."""
 
-    def __init__(self, maker: EntryMaker, work: _Work, limit_s: float) -> None:
+    def __init__(self, maker: EntryMaker, work: _SharedRecords, limit_s: float) -> None:
         super().__init__(name="fingerprinting", daemon=True)
         self._maker, self._work, self._limit_s = maker, work, limit_s
         self._clock: int | None = None
