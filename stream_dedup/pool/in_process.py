@@ -57,15 +57,10 @@ class InProcess(threading.local):
         self.warm()
         if threading.current_thread() is not threading.main_thread():
             return self._makers[0](records)
-        try:
-            return self._shared(records)
-        except LateError:
-            # A maker may have been interrupted while it changed its caches, or be at work still.
-            self._makers = [self._recipe.maker()]
-            raise
+        return self._shared(records)
 
     def _shared(self, records: Sequence[RawRecord]) -> Columns:
-        """Make the columns in as many threads as there are, and pieces for them."""
+        """Make the columns in as many threads as there are, and pieces for them; after an error, by other makers."""
         work = _SharedRecords(records)
         while len(self._makers) < min(self._threads, len(work)):
             self._makers.append(self._recipe.maker())
@@ -80,6 +75,8 @@ class InProcess(threading.local):
                     helper.wait()
         except BaseException:
             work.give_up()
+            # A maker may have been interrupted while it changed its caches, or be at work still.
+            self._makers = [self._recipe.maker()]
             raise
         return work.columns()
 

@@ -12,6 +12,7 @@ import pytest
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import Status
+from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UserError
 from stream_dedup.pool import FingerprintPool, in_process
@@ -59,11 +60,14 @@ def replaced(monkeypatch: pytest.MonkeyPatch, in_helper: Make) -> None:
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("count", [0, 1, PIECE, PIECE + 1, 40 * PIECE + 2])
 def test_columns_are_those_of_one_thread(count: int, threads: int) -> None:
-    """In the order of the records, call after call."""
-    expected = EntryMaker()(records(count))
-    with FingerprintPool(0, threads=threads) as made:
+    """In the order of the records, call after call; those of no record, too, are as wide as the settings say."""
+    settings = FingerprintSettings(tables=8)
+    expected = EntryMaker(settings)(records(count))
+    with FingerprintPool(0, settings, threads=threads) as made:
         for _ in range(3):
-            assert same(made.submit(records(count)).result(), expected)
+            columns = made.submit(records(count)).result()
+            assert columns.widths == expected.widths
+            assert same(columns, expected)
 
 
 def test_threads_share_the_records(pool: FingerprintPool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,6 +121,41 @@ def test_a_helper_that_is_late_costs_no_article(pool: FingerprintPool, monkeypat
         assert makers[-1] is not makers[0], "a maker that is at work was given to another thread"
     finally:
         done.set()
+
+
+def test_a_helper_that_is_left_at_work_takes_no_other_piece(
+    pool: FingerprintPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the main thread raises; nor is its maker given to another thread."""
+    begun, done = threading.Event(), threading.Event()
+    makers: list[EntryMaker] = []
+    helpers: list[threading.Thread] = []
+
+    def make(maker: EntryMaker, given: Sequence[RawRecord]) -> Columns:
+        if threading.current_thread() is threading.main_thread():
+            assert begun.wait(10)
+            msg = "no memory"
+            raise MemoryError(msg)
+        makers.append(maker)
+        helpers.append(threading.current_thread())
+        begun.set()
+        done.wait(10)
+        return MAKE(maker, given)
+
+    monkeypatch.setattr(EntryMaker, "__call__", make)
+    with pytest.raises(MemoryError):
+        pool.submit(records(6 * PIECE)).result()
+    done.set()
+    helpers[0].join(10)
+    assert len(makers) == 1, "the helper went on"
+
+    def note(maker: EntryMaker, given: Sequence[RawRecord]) -> Columns:
+        makers.append(maker)
+        return MAKE(maker, given)
+
+    replaced(monkeypatch, note)
+    pool.submit(records(6 * PIECE)).result()
+    assert makers[0] not in makers[1:]
 
 
 def test_a_helper_that_was_late_is_noticed_behind_it(pool: FingerprintPool, monkeypatch: pytest.MonkeyPatch) -> None:
