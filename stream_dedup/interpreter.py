@@ -35,9 +35,11 @@ def short_pauses(*, collects: bool = True) -> Iterator[None]:
     """
     if collects:
         gc.collect()
+    is_first = gc.get_freeze_count() == 0
     gc.freeze()
     try:
         with short_turns():
             yield
     finally:
-        gc.unfreeze()
+        if is_first:  # else what a caller has left out stays out, and this with it
+            gc.unfreeze()

@@ -42,7 +42,7 @@ _lifelines: list[int] = []
 def start_helpers() -> None:
     """Start the helpers. What cannot be started is not: nothing is raised."""
     helpers = helper_count(process_count(None), free_bytes())
-    with suppress(OSError):
+    with suppress(OSError, RuntimeError):  # no process, no thread
         for number in range(helpers):
             _start(number, helpers)
 

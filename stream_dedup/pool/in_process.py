@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 
 from stream_dedup.article_limit import LateError, interrupted_after
 from stream_dedup.core.columns import Columns
@@ -34,6 +35,8 @@ class InProcess(threading.local):
         """
         self._recipe, self._threads = recipe, threads
         self._makers = [recipe.maker()]
+        self._left: list[_Helper] = []
+        """Helpers that were at work when a call ended with an error."""
         self._is_warm = False
 
     def warm(self) -> None:
@@ -61,24 +64,34 @@ class InProcess(threading.local):
 
     def _shared(self, records: Sequence[RawRecord]) -> Columns:
         """Make the columns in as many threads as there are, and pieces for them; after an error, by other makers."""
-        work = _SharedRecords(records)
-        while len(self._makers) < min(self._threads, len(work)):
-            self._makers.append(self._recipe.maker())
+        work, helpers = _SharedRecords(records), list[_Helper]()
         limit_s = self._recipe.article_limit_s
-        helpers = [_Helper(maker, work, limit_s) for maker in self._makers[1 : len(work)]]
         try:
-            for helper in helpers:
-                helper.start()
+            for maker in self._further_makers(len(work)):
+                helper = _Helper(maker, work, limit_s)
+                with suppress(RuntimeError):  # no thread can be started: this one does all
+                    helper.start()
+                    helpers.append(helper)
             with interrupted_after(limit_s, helpers):
                 work.take_part(self._makers[0])
                 for helper in helpers:
                     helper.wait()
+            return work.columns()
         except BaseException:
             work.give_up()
             # A maker may have been interrupted while it changed its caches, or be at work still.
             self._makers = [self._recipe.maker()]
+            self._left += helpers
             raise
-        return work.columns()
+
+    def _further_makers(self, pieces: int) -> list[EntryMaker]:
+        """Return the makers of helpers for so many pieces; none while an earlier helper is at work."""
+        self._left = [helper for helper in self._left if helper.is_at_work()]
+        if self._left:
+            return []
+        while len(self._makers) < min(self._threads, pieces):
+            self._makers.append(self._recipe.maker())
+        return self._makers[1:pieces]
 
 
 class _SharedRecords:
@@ -126,6 +139,8 @@ class _Helper(threading.Thread):
         super().__init__(name="fingerprinting", daemon=True)
         self._maker, self._work, self._limit_s = maker, work, limit_s
         self._clock: int | None = None
+        # ``is_alive`` says False of a thread that runs, where an exception has interrupted ``join``.
+        self._ended = threading.Event()
 
     def run(self) -> None:
         """Take part in the work."""
@@ -138,11 +153,17 @@ class _Helper(threading.Thread):
                 raise LateError  # noqa: TRY301 - kept, as what the maker raises
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             self._work.fail(error)
+        finally:
+            self._ended.set()
+
+    def is_at_work(self) -> bool:
+        """Return whether it is not done, once it was started."""
+        return not self._ended.is_set()
 
     def wait(self) -> None:
-        """Wait until it ends. The timer's signal may reach this thread, which does not wake the one that waits."""
-        while self.is_alive():
-            self.join(_SIGNAL_S)
+        """Wait until it is done. The timer's signal may reach this thread, which does not wake the one that waits."""
+        while self.is_at_work():
+            self._ended.wait(_SIGNAL_S)
 
     def processor_time(self) -> float:
         """Return the seconds of processor time that it took; 0 before it runs, and when it has ended."""

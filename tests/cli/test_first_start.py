@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stream_dedup.cli import first_start
 from stream_dedup.cli.compile import kernel_modules
 from stream_dedup.cli.first_start import HELPER_BYTES, LAST_FIRST, helper_count, modules_of_helper
 
@@ -69,6 +70,21 @@ def test_the_only_helper_begins_where_a_start_ends() -> None:
     """Each of the modules is there."""
     ends = [name.rpartition(".")[2].removesuffix("_kernel") for name in modules_of_helper(0, 1)]
     assert tuple(ends[: len(LAST_FIRST)]) == LAST_FIRST
+
+
+def test_a_helper_that_cannot_be_started_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is raised, where the system has no further process and where it has no further thread."""
+    tried: list[int] = []
+    monkeypatch.setattr(first_start, "helper_count", lambda *_: 2)
+    for error in (BlockingIOError("no process"), RuntimeError("can't start new thread")):
+
+        def refuse(number: int, _helpers: int, error: Exception = error) -> None:
+            tried.append(number)
+            raise error
+
+        monkeypatch.setattr(first_start, "_start", refuse)
+        first_start.start_helpers()
+    assert tried == [0, 0]
 
 
 @pytest.mark.slow

@@ -100,12 +100,46 @@ def test_what_a_helper_raises_is_raised(pool: FingerprintPool, monkeypatch: pyte
         pool.submit(records(4 * PIECE)).result()
 
 
+def test_a_maker_that_raised_makes_no_more_columns(pool: FingerprintPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have been in the middle of a change of its caches."""
+    makers: list[EntryMaker] = []
+
+    def fail_once(maker: EntryMaker, given: Sequence[RawRecord]) -> Columns:
+        makers.append(maker)
+        if len(makers) == 1:
+            raise MemoryError
+        return MAKE(maker, given)
+
+    replaced(monkeypatch, fail_once)
+    with pytest.raises(MemoryError):
+        pool.submit(records(4 * PIECE)).result()
+    pool.submit(records(4 * PIECE)).result()
+    assert len(makers) > 1
+    assert makers[0] not in makers[1:]
+
+
+def test_one_thread_does_all_where_no_other_can_be_started(
+    pool: FingerprintPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        msg = "can't start new thread"
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert len(pool.submit(records(4 * PIECE)).result()) == 4 * PIECE
+
+
 def test_a_helper_that_is_late_costs_no_article(pool: FingerprintPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It goes on for ever: it is left at work, and its records are done in the main thread; then another one helps."""
+    """It is left at work, and its records are done in the main thread, which nobody helps until it has ended.
+
+    Else each late article would leave another thread that takes a core and memory.
+    """
     done, makers = threading.Event(), []
+    helpers: list[threading.Thread] = []
 
     def go_on(maker: EntryMaker, given: Sequence[RawRecord]) -> Columns:
         makers.append(maker)
+        helpers.append(threading.current_thread())
         while len(makers) == 1 and not done.is_set():
             sum(range(1000))
         return MAKE(maker, given)
@@ -118,7 +152,12 @@ def test_a_helper_that_is_late_costs_no_article(pool: FingerprintPool, monkeypat
         assert same(columns.rows(slice(0, 1)), expected)
         assert len(makers) == 1, "the helper took another piece"
         assert pool.submit(records(6 * PIECE)).result().ids[-1] == f"{6 * PIECE - 1}"
-        assert makers[-1] is not makers[0], "a maker that is at work was given to another thread"
+        assert len(makers) == 1, "another helper was started beside it"
+        done.set()
+        helpers[0].join(10)
+        pool.submit(records(6 * PIECE)).result()
+        assert len(makers) > 1
+        assert makers[0] not in makers[1:], "a maker that was left at work was given to another thread"
     finally:
         done.set()
 

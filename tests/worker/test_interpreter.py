@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from stream_dedup.config.load import load_config
+from stream_dedup.interpreter import short_pauses
 from stream_dedup.worker import app
 
 
@@ -25,3 +26,17 @@ def test_a_worker_runs_with_short_pauses_and_leaves_none_behind(monkeypatch: pyt
     assert frozen > 10_000, "what is loaded is part of every full collection"
     assert interval < former / 5
     assert (gc.get_freeze_count(), sys.getswitchinterval()) == (0, former)
+
+
+def test_what_a_caller_has_left_out_of_collections_stays_out() -> None:
+    """A program that uses this one may have frozen what it has loaded itself."""
+    gc.freeze()
+    try:
+        with short_pauses():
+            assert gc.get_freeze_count() > 0
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+    with short_pauses(collects=False):
+        assert gc.get_freeze_count() > 0
+    assert gc.get_freeze_count() == 0
