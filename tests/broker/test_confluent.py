@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import struct
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -13,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
 from stream_dedup.broker import clients
 from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES
@@ -26,6 +28,7 @@ from stream_dedup.broker.confluent.source import PROOF_MAGIC, generation_of
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.config.sections import MAX_RECORD_BYTES
+from stream_dedup.core.model import SourceOffset
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import UserError
 from stream_dedup.ports import (
@@ -160,6 +163,71 @@ def test_offsets_that_the_client_does_not_give_up_in_time() -> None:
             sink.send_offsets({}, Membership(frozenset(), 1, None))
         assert not returned.is_set()
         released.set()
+
+
+def test_offsets_that_fail_do_not_keep_their_producer() -> None:
+    """It would keep its threads and connections as long as the process lives."""
+    before = _producers()
+    proof = Consumer({"group.id": "group"}).consumer_group_metadata()
+    with closing(ConfluentSink(config_of(), "id")) as sink:
+        for _ in range(2):
+            sink._producer = sink._connect()  # was not initialised: it takes no offsets
+            with pytest.raises(PortError, match="_STATE"):
+                sink.send_offsets(
+                    {Partition("articles", 0): CommittedOffset(SourceOffset(5), None, None)},
+                    Membership(frozenset(), 1, proof),
+                )
+            sink._discard()
+    gc.collect()
+    assert _producers() <= before
+
+
+def _producers() -> int:
+    return sum(type(found) is Producer for found in gc.get_objects())
+
+
+class _Fails:
+    """A client whose call fails after a time."""
+
+    def __init__(self, after_s: float) -> None:
+        self._after_s = after_s
+        self.thread: threading.Thread | None = None
+
+    def call(self) -> None:
+        self.thread = threading.current_thread()
+        time.sleep(self._after_s)
+        raise ValueError
+
+
+@pytest.mark.parametrize(("after_s", "error"), [(0.0, ValueError), (0.3, TimeoutError)])
+def test_a_call_that_fails_lets_go_of_its_client_at_once(after_s: float, error: type[Exception]) -> None:
+    """In time or late, without a garbage collection, which a worker seldom makes."""
+    calls, failing = client.LimitedCalls(), _Fails(after_s)
+    left = weakref.ref(failing)
+    gc.disable()
+    try:
+        with pytest.raises(error):
+            calls.within(0.1, failing.call)
+        del failing
+        wait_until(lambda: left() is None, WAIT_LIMIT_S, "the client is let go of")
+    finally:
+        gc.enable()
+        calls.end()
+
+
+def test_calls_share_a_thread_until_one_is_late() -> None:
+    """Its thread ends behind it, and others are made in another one."""
+    calls, threads = client.LimitedCalls(), []
+    for _ in range(2):
+        calls.within(WAIT_LIMIT_S, lambda: threads.append(threading.current_thread()))
+    late = _Fails(0.3)
+    with pytest.raises(TimeoutError):
+        calls.within(0.1, late.call)
+    calls.within(WAIT_LIMIT_S, lambda: threads.append(threading.current_thread()))
+    calls.end()
+    assert threads[0] is threads[1] is late.thread
+    assert threads[2] is not late.thread
+    wait_until(lambda: not any(thread.is_alive() for thread in threads), WAIT_LIMIT_S, "the threads have ended")
 
 
 @pytest.mark.parametrize("largest", [1024, 1 << 20, MAX_RECORD_BYTES])

@@ -24,7 +24,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from stream_dedup.broker.adapter.port_errors import port_errors
 from stream_dedup.broker.adapter.sink import DELIVERY_MS, LEAST_START_S, REFUSALS
-from stream_dedup.broker.confluent.client import call_within, drop_unsent, make_sender, request_timeout_ms
+from stream_dedup.broker.confluent.client import LimitedCalls, drop_unsent, make_sender, request_timeout_ms
 from stream_dedup.broker.confluent.port_errors import CLIENT_EXCEPTIONS, error_of, port_error_of
 from stream_dedup.broker.confluent.source import client_offset
 from stream_dedup.broker.hanging_transactions import abort_hanging
@@ -65,6 +65,7 @@ class ConfluentSink:
         self._delivery_s = min(DELIVERY_MS, self._transaction_ms) / 1_000
         self._producer: Producer | None = None
         self._failed: list[KafkaError] = []
+        self._calls = LimitedCalls()
 
     def begin(self) -> None:
         """Begin a transaction."""
@@ -100,10 +101,14 @@ class ConfluentSink:
             msg = "the membership has no generation: the group would not check the offsets"
             raise NotAMemberError(msg)
         committed = [client_offset(at, offset) for at, offset in offsets.items()]
-        send = partial(self._connected().send_offsets_to_transaction, committed, membership.proof, self._delivery_s)
+        limit_s = self._delivery_s
         try:
             with self._failures():
-                call_within(self._delivery_s + OFFSETS_MARGIN_S, send)
+                self._calls.within(
+                    limit_s + OFFSETS_MARGIN_S,
+                    # Neither it nor the producer has a name here: see ``LimitedCalls``.
+                    partial(self._connected().send_offsets_to_transaction, committed, membership.proof, limit_s),
+                )
         except TimeoutError as error:
             msg = f"the group did not take the offsets within {self._delivery_s:g} s"
             raise PassingError(msg) from error
@@ -171,6 +176,7 @@ class ConfluentSink:
         producer, self._producer = self._producer, None
         if producer is not None:
             drop_unsent(producer)
+        self._calls.end()
         self._failed = []
 
     def _note_failure(self, error: KafkaError | None, _message: Message) -> None:
