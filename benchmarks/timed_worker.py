@@ -167,7 +167,7 @@ def _mark_moments(stages: Stages, client: str) -> None:
     _before(Engine, "submit", lambda _engine, batch: stages.mark(batch, 0))
     _before(Engine, "_append_when_fingerprinted", ready)
     _before(Engine, "_append", lambda _engine, batch, _span: stages.mark(batch, 2))
-    _before(Committer, "submit", lambda _committer, batch: stages.mark(batch.polled, 3))
+    _before(Committer, "submit", lambda _committer, batches: stages.mark_all([one.polled for one in batches], 3))
     _before(Committer, "_transact", begun)
     _before(sink, "flush", lambda _sink: stages.mark_all(of_transaction, 5))
     _before(sink, "commit", lambda _sink: stages.mark_all(of_transaction, 6))

@@ -60,6 +60,10 @@ class UnloggedSpan:
     is_logged: bool = False
     """Whether every append was seen to be in the log."""
 
+    def is_fingerprinted(self) -> bool:
+        """Return whether the columns of all rows are there, or a failure."""
+        return all(part.done() for part in self.columns)
+
 
 def spans_of(wanted: NDArray[np.bool_]) -> list[slice]:
     """Return the spans of consecutive wanted rows, each as long as possible."""

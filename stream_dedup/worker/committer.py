@@ -45,7 +45,7 @@ from stream_dedup.ports import (
 from stream_dedup.worker.steps import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
     from stream_dedup.config.model import Config
@@ -59,9 +59,6 @@ log = logging.getLogger(__name__)
 
 BATCH_WAIT_S = 0.5
 """How long the committer waits for a batch, which wakes it at once, as the end of the worker does."""
-GATHER_S = 0.005
-"""How long a batch waits for another one that is in flight: batches that are judged together leave in one
-transaction."""
 MOST_RECORDS = 4_000
 """Most records in one transaction: a commit costs some 13 ms, however many there are."""
 MOST_BYTES = 16 << 20
@@ -110,9 +107,9 @@ class Committer:
         }
         self._renew()
 
-    def submit(self, batch: JudgedBatch) -> None:
-        """Hand in a judged batch."""
-        self._queue.append(batch)
+    def submit(self, batches: Iterable[JudgedBatch]) -> None:
+        """Hand in batches that were judged together; they leave in one transaction, within its limits."""
+        self._queue.extend(batches)
         self._arrived.set()
 
     def wake(self) -> None:
@@ -144,10 +141,13 @@ class Committer:
     # batches
 
     def _next_batches(self) -> list[JudgedBatch]:
-        """Return the next batches of one assignment, in order, within the limits of one transaction."""
+        """Return the batches of one assignment that are there, in order, within the limits of one transaction."""
+        if not self._queue:
+            self._arrived.wait(BATCH_WAIT_S)
+        self._arrived.clear()
         batches: list[JudgedBatch] = []
         records = size = 0
-        while (batch := self._first(self._wait_s(len(batches)))) is not None:
+        while (batch := self._first()) is not None:
             records += len(batch.polled.records)
             size += batch.polled.size_bytes
             full = records > MOST_RECORDS or size > MOST_BYTES
@@ -156,18 +156,8 @@ class Committer:
             batches.append(self._queue.popleft())
         return batches
 
-    def _wait_s(self, taken: int) -> float:
-        """Return how long to wait for a batch after so many were taken: not at all where no other is in flight."""
-        if not taken:
-            return BATCH_WAIT_S
-        return GATHER_S if self._parts.assignments.batches > taken else 0.0
-
-    def _first(self, wait_s: float) -> JudgedBatch | None:
+    def _first(self) -> JudgedBatch | None:
         """Return the first batch in the queue, and leave it there; drop the batches of ended assignments."""
-        if not self._queue:
-            self._arrived.wait(wait_s)
-        # Also where nothing was waited for: the arrival of this batch must not end the wait for the next one.
-        self._arrived.clear()
         while self._queue:
             batch = self._queue[0]
             if self._parts.assignments.is_working(batch.polled.assignment):

@@ -11,7 +11,7 @@ Rules:
   again; its value must have the logged checksum, or the worker stops.
 * A batch is appended only after the topic's id was looked up by a request that began after the batch was polled.
 * Batches of one source partition leave in the order in which they were polled, so verdicts leave in source order. The
-  batches of other partitions do not wait for them.
+  batches of other partitions do not wait for them, but for ``GATHER_S`` with those of the same poll.
 * Articles that were logged once and that a trim has forgotten are never logged again.
 * A batch whose assignment has ended is dropped, at whatever step it is, and its work in the pool is cancelled.
 """
@@ -63,6 +63,9 @@ log = logging.getLogger(__name__)
 
 IDLE_WAIT_S = 0.1
 """Longest wait for work while batches are pending: the end of their assignment wakes nobody."""
+GATHER_S = 0.005
+"""How long a fingerprinted batch waits for the others of its poll: together they take one request to the log, one fetch
+of it, one search and one transaction."""
 REST_WAIT_S = 0.5
 """Longest wait without a batch, for trims and gauges: all that there is to do wakes the engine at once."""
 READ_LOG_S = 1.0
@@ -110,6 +113,10 @@ class Engine:
         self._trim_failures = AppendFailures(parts.log_topic)
         """Counted apart: a worker without partitions appends nothing else."""
         self._gauges_at = 0.0
+        self._gathering_until: float | None = None
+        """When the spans that wait for others of their poll are appended without them."""
+        self._gathered_to = float("-inf")
+        """The latest poll whose spans wait no more."""
 
     def submit(self, batch: PolledBatch) -> None:
         """Hand in a polled batch."""
@@ -126,7 +133,7 @@ class Engine:
 
     def step(self) -> list[JudgedBatch]:
         """Do one round of steps 2 to 6, as soon as there may be work; return the batches that it judged, in order."""
-        self._wake.wait(IDLE_WAIT_S if self._pending else REST_WAIT_S)
+        self._wake.wait(self._longest_wait_s())
         self._wake.clear()
         self._receive_batches()
         self._drop_ended_batches()
@@ -137,6 +144,13 @@ class Engine:
         self._parts.trimmer.step(self._parts.clock.monotonic())
         self._set_gauges()
         return judged
+
+    def _longest_wait_s(self) -> float:
+        if not self._pending:
+            return REST_WAIT_S
+        if self._gathering_until is None:
+            return IDLE_WAIT_S
+        return max(0.0, self._gathering_until - self._parts.clock.monotonic())
 
     # 2, 3: decode and fingerprint
 
@@ -161,10 +175,29 @@ class Engine:
     def _append_fingerprinted_spans(self) -> None:
         """Append the spans of each partition in order, up to the first that cannot be appended now."""
         self._check_trims(self._parts.trimmer.appends)
+        gathering = self._gathering_polls()
         waiting: set[Partition] = set()
         for pending in self._pending:
-            if pending.polled.partition not in waiting and not self._append_spans(pending):
+            is_held = pending.polled.partition in waiting or pending.polled.polled_at in gathering
+            if is_held or not self._append_spans(pending):
                 waiting.add(pending.polled.partition)
+
+    def _gathering_polls(self) -> set[float]:
+        """Return the polls, by their times, of which something is fingerprinted and waits for the rest."""
+        fingerprinted: dict[bool, set[float]] = {True: set(), False: set()}
+        for pending in self._pending:
+            for span in pending.spans:
+                if span.appends is None and pending.polled.polled_at > self._gathered_to:
+                    fingerprinted[span.is_fingerprinted()].add(pending.polled.polled_at)
+        gathering = fingerprinted[True] & fingerprinted[False]
+        now = self._parts.clock.monotonic()
+        if gathering and (self._gathering_until is None or now < self._gathering_until):
+            self._gathering_until = self._gathering_until or now + GATHER_S
+            return gathering
+        if gathering:
+            self._gathered_to = max(gathering)
+        self._gathering_until = None
+        return set()
 
     def _append_spans(self, pending: PendingBatch) -> bool:
         """Return whether every span of the batch was sent to the log, and no append of it has failed."""
@@ -175,7 +208,7 @@ class Engine:
 
     def _append_when_fingerprinted(self, batch: PolledBatch, span: UnloggedSpan) -> bool:
         """Append a span if it is fingerprinted and its topic is still the one that was polled; return whether."""
-        if not all(part.done() for part in span.columns):
+        if not span.is_fingerprinted():
             return False
         self._parts.on_step(Step.FINGERPRINTED)
         if not self._is_of_its_topic(batch):

@@ -209,8 +209,8 @@ class Worker:
             self._health.completed(name)
 
     def _engine_round(self) -> None:
-        for batch in self._engine.step():
-            self._committer.submit(batch)
+        if judged := self._engine.step():
+            self._committer.submit(judged)
 
     def _round(self) -> None:
         limit = 2 * call_limit_s(self._parts.config)  # start offsets need the broker and the log, one after the other

@@ -64,6 +64,7 @@ class World:
         self.failure: PortError = PassingError("the broker was away")
         self.appended: list[list[int]] = []
         self.renewed = 0
+        self.polls = 0
         self.trims: list[Sent] = []
         self.unread: list[LogRecord] = []
         self.unread_limit = 100
@@ -117,11 +118,15 @@ class World:
         self.membership = Membership(frozenset(), 1, "proof")
         return self.assignments.begin(self.membership)
 
-    def poll(self, assignment: Assignment, first: int, *values: bytes, partition: int = 0) -> PolledBatch:
+    def poll(
+        self, assignment: Assignment, first: int, *values: bytes, partition: int = 0, at_once: bool = False
+    ) -> PolledBatch:
+        """Hand in a batch of a poll of its own, or of the poll before."""
+        self.polls += not at_once
         offsets = np.arange(first, first + len(values))
         records: Any = [SimpleNamespace(value=value, offset=first + at) for at, value in enumerate(values)]
         at = Partition("articles", partition)
-        batch = PolledBatch(assignment, at, TOPIC_ID, records, offsets, 100, 0.0)
+        batch = PolledBatch(assignment, at, TOPIC_ID, records, offsets, 100, float(self.polls))
         assert self.assignments.reserve(batch)
         self.engine.submit(batch)
         self.step()

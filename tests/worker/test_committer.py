@@ -28,7 +28,7 @@ from stream_dedup.ports import (
 )
 from stream_dedup.worker.assignments import AssignmentOwner, AssignmentState
 from stream_dedup.worker.batches import JudgedBatch, PolledBatch
-from stream_dedup.worker.committer import GATHER_S, MOST_FAILURES, MOST_FENCINGS, Committer, CommitterParts
+from stream_dedup.worker.committer import BATCH_WAIT_S, MOST_FAILURES, MOST_FENCINGS, Committer, CommitterParts
 from stream_dedup.worker.steps import Step
 from stream_dedup.worker.watchdog import Watchdog
 from tests.worker.clocks import ManualClock
@@ -42,6 +42,8 @@ class Sink:
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.errors: dict[str, PortError] = {}
+        self.during: Callable[[], None] = lambda: None
+        """Called in each commit."""
         self.committed: list[tuple[str, bytes | None, bytes]] = []
         self.offsets: dict[Partition, CommittedOffset] = {}
         self._open: list[Output] = []
@@ -70,6 +72,7 @@ class Sink:
 
     def commit(self) -> None:
         self._call("commit")
+        self.during()
         self.committed += [(sent.topic, sent.value, dict(sent.headers)["dedup.verdict"]) for sent in self._open]
         self.offsets |= self._offsets
 
@@ -128,14 +131,14 @@ class World:
     def hand_in(self, polled: PolledBatch) -> None:
         """Submit a batch, every article of it unique."""
         count = len(polled.records)
-        self.committer.submit(JudgedBatch(polled, [Judgement(Verdict.UNIQUE)] * count, [1] * count, [False] * count))
+        self.committer.submit([JudgedBatch(polled, [Judgement(Verdict.UNIQUE)] * count, [1] * count, [False] * count)])
 
     def submit(
         self, *values: bytes, judgements: list[Judgement] | None = None, observed: list[bool] | None = None
     ) -> None:
         polled, count = self.polled(*values), len(values)
         judged = judgements or [Judgement(Verdict.UNIQUE)] * count
-        self.committer.submit(JudgedBatch(polled, judged, [1] * count, observed or [False] * count))
+        self.committer.submit([JudgedBatch(polled, judged, [1] * count, observed or [False] * count)])
 
     @property
     def over(self) -> bool:
@@ -158,38 +161,33 @@ def test_a_batch_leaves_with_its_offsets(world: World) -> None:
     assert (world.owner.batches, world.owner.is_working(world.assignment)) == (0, True)
 
 
-def test_a_batch_that_arrived_in_a_transaction_waits_for_the_next_one(world: World) -> None:
-    """Its own arrival does not end that wait: the two leave in one transaction."""
+def test_batches_that_arrive_in_a_transaction_leave_in_the_next_one_together(world: World) -> None:
+    """The first leaves without them: nothing waits for what may come."""
+    others = [world.polled(b"two"), world.polled(b"three")]
     world.submit(b"one")
-    other = world.polled(b"two")
-    waits = waits_of(world, lambda: world.hand_in(other))
-    world.committer.step()
-    assert waits == [(False, GATHER_S), (False, 0.0)]
-    assert world.sink.calls == ["begin", "send", "send", "send_offsets", "flush", "commit"]
 
+    def arrive() -> None:
+        while others:
+            world.hand_in(others.pop(0))
 
-def test_a_batch_leaves_at_once_if_no_other_is_in_flight(world: World) -> None:
-    """Nothing could leave with it."""
-    world.submit(b"one")
-    waits = waits_of(world, lambda: None)
+    world.sink.during = arrive
     world.committer.step()
-    assert waits == [(False, 0.0)]
     assert world.sink.calls == ["begin", "send", "send_offsets", "flush", "commit"]
+    world.committer.step()
+    assert world.sink.calls[5:] == ["begin", "send", "send", "send_offsets", "flush", "commit"]
 
 
-def waits_of(world: World, arrive: Callable[[], None]) -> list[tuple[bool, float]]:
-    """Return a list that each wait for a batch adds to: whether one had arrived, how long; ``arrive`` in the first."""
-    arrived = world.committer._arrived
-    waits: list[tuple[bool, float]] = []
-
-    def wait(seconds: float) -> bool:
-        waits.append((arrived.is_set(), seconds))
-        if len(waits) == 1:
-            arrive()
-        return arrived.is_set()
-
-    vars(arrived)["wait"] = wait
-    return waits
+def test_a_step_waits_for_the_first_batch_and_for_no_other(world: World) -> None:
+    """One wait of half a second where nothing is there, none where something is."""
+    waits: list[float] = []
+    arrived: Any = world.committer._arrived
+    vars(arrived)["wait"] = waits.append
+    world.committer.step()
+    assert waits == [BATCH_WAIT_S]
+    world.polled(b"in flight")
+    world.submit(b"one")
+    world.committer.step()
+    assert waits == [BATCH_WAIT_S]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from stream_dedup.ports import (
 )
 from stream_dedup.worker.assignments import Assignment, AssignmentState
 from stream_dedup.worker.batches import PolledBatch
+from stream_dedup.worker.engine import GATHER_S, IDLE_WAIT_S, REST_WAIT_S
 from tests.logs import START_TIME, record
 from tests.worker.engine_world import MAKER, OTHER_ID, TOPIC_ID, Sent, World
 
@@ -78,6 +80,70 @@ def before_judging(world: World, batch: PolledBatch) -> None:
     world.fingerprint(batch)
     world.engine._receive_batches()
     world.engine._append_fingerprinted_spans()
+
+
+def test_a_fingerprinted_batch_waits_for_those_of_its_poll(world: World, assignment: Assignment) -> None:
+    """They are appended together. Batches of earlier and later polls neither wait nor are waited for."""
+    earlier = world.poll(assignment, 30, b"0", partition=2)
+    first = world.poll(assignment, 0, b"a", partition=0)
+    second = world.poll(assignment, 10, b"b", partition=1, at_once=True)
+    later = world.poll(assignment, 20, b"c", partition=3)
+    world.fingerprint(first)
+    world.fingerprint(later)
+    world.steps()
+    assert world.appended == [[20]]
+    world.fingerprint(second)
+    world.steps()
+    assert world.appended == [[20], [0], [10]]
+    assert world.judged[-2:] == [judged for judged in world.judged if judged.polled in (first, second)]
+    world.fingerprint(earlier)
+    world.steps()
+    assert [judged.polled for judged in world.judged] == [later, first, second, earlier]
+
+
+def test_a_batch_waits_for_its_poll_for_a_moment_only(world: World, assignment: Assignment) -> None:
+    """Then the engine wakes by itself, and what comes later of that poll waits for nothing any more."""
+    waits: list[float] = []
+    wake: Any = world.engine._wake
+    vars(wake)["wait"] = waits.append
+    first = world.poll(assignment, 0, b"a", partition=0)
+    second = world.poll(assignment, 10, b"b", partition=1, at_once=True)
+    third = world.poll(assignment, 20, b"c", partition=2, at_once=True)
+    world.fingerprint(first)
+    world.step()
+    world.clock.now += 0.75 * GATHER_S
+    world.steps()
+    assert world.appended == []
+    assert waits[-1] == pytest.approx(0.25 * GATHER_S)
+    world.clock.now += 0.5 * GATHER_S
+    world.steps()
+    assert (world.appended, waits[-1]) == ([[0]], IDLE_WAIT_S)
+    world.fingerprint(third)
+    world.steps()
+    assert world.appended == [[0], [20]]
+    world.fingerprint(second)
+    world.steps()
+    assert (world.appended, waits[-1]) == ([[0], [20], [10]], REST_WAIT_S)
+
+
+def test_a_batch_that_cannot_be_appended_yet_does_not_keep_the_engine_awake(
+    world: World, assignment: Assignment
+) -> None:
+    """It has waited for its poll, and waits for the look-up of its topic now: that wakes the engine."""
+    waits: list[float] = []
+    wake: Any = world.engine._wake
+    vars(wake)["wait"] = waits.append
+    world.ids = None
+    first = world.poll(assignment, 0, b"a", partition=0)
+    world.poll(assignment, 10, b"b", partition=1, at_once=True)
+    world.fingerprint(first)
+    world.step()
+    world.clock.now += 2 * GATHER_S
+    world.steps()
+    assert waits[-3:] == [IDLE_WAIT_S] * 3
+    world.ids = {"articles": TOPIC_ID}
+    world.step()
+    assert world.appended == [[0]]
 
 
 @pytest.mark.parametrize("reach", [before_fingerprinting, before_the_look_up, before_judging])
