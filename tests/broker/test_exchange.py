@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import selectors
 import socket
 from collections import deque
@@ -155,6 +156,84 @@ def test_a_change_that_fails_leaves_no_key() -> None:
             selector.modify(ours, selectors.EVENT_READ)
         with pytest.raises(KeyError):
             selector.get_key(ours)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a selector asks of the system."""
+    made: list[str] = []
+    for name in ("register", "unregister"):
+        call = getattr(selectors.DefaultSelector, name)
+
+        def note(*given: object, name: str = name, call: Callable[..., object] = call) -> object:
+            made.append(name)
+            return call(*given)
+
+        monkeypatch.setattr(selectors.DefaultSelector, name, note)
+    return made
+
+
+def test_a_file_that_comes_back_is_watched_all_the_time(calls: list[str]) -> None:
+    """The client adds and removes a connection for each answer of the broker."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, closing(workarounds.QuickSelector()) as selector:
+        for data in range(3):
+            selector.register(ours, selectors.EVENT_READ, data)
+            assert selector.select(0) == []
+            theirs.sendall(b"x")
+            assert selector.select(0) == [(selector.get_key(ours), selectors.EVENT_READ)]
+            assert selector.get_key(ours).data == data
+            assert ours.recv(1) == b"x"
+            selector.unregister(ours)
+            assert not selector.get_map()
+        assert calls == ["register"]
+        selector.register(ours, selectors.EVENT_WRITE, "other")
+        assert [key.data for key, _ in selector.select(0)] == ["other"]
+        assert calls == ["register", "unregister", "register"]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_an_event_of_a_file_that_was_removed_is_the_last(calls: list[str], *, ends: bool) -> None:
+    """Nobody hears of it, and it does not come again and again: that would keep a core busy."""
+    ours, theirs = socket.socketpair()
+    others = socket.socketpair()
+    with ours, theirs, others[0], others[1], closing(workarounds.QuickSelector()) as selector:
+        selector.register(others[0], selectors.EVENT_READ, "waits")
+        selector.register(ours, selectors.EVENT_READ, "waited")
+        selector.unregister(ours)
+        if ends:
+            theirs.close()
+        else:
+            theirs.sendall(b"x")
+        others[1].sendall(b"y")
+        assert [key.data for key, _ in selector.select(10)] == ["waits"]
+        assert calls == ["register", "register", "unregister"]
+        others[0].recv(1)
+        assert selector.select(0) == []
+        selector.register(ours, selectors.EVENT_READ, "again")
+        assert [key.data for key, _ in selector.select(0)] == ["again"]
+
+
+@pytest.mark.parametrize("removes", [True, False])
+def test_a_descriptor_that_is_used_again_is_another_file(*, removes: bool) -> None:
+    """The client closes connections that it waits for, and those that it does not."""
+    with closing(workarounds.QuickSelector()) as selector:
+        ours, theirs = socket.socketpair()
+        selector.register(ours, selectors.EVENT_READ, "closed")
+        selector.unregister(ours)
+        descriptor = ours.fileno()
+        ours.close()
+        if removes:
+            with pytest.raises(ValueError, match="Invalid file descriptor"):
+                selector.register(ours, selectors.EVENT_READ, "closed")
+        second, other = socket.socketpair()
+        moved = socket.socket(fileno=os.dup2(second.detach(), descriptor))
+        with theirs, moved, other:
+            selector.register(moved, selectors.EVENT_READ, "second")
+            other.sendall(b"x")
+            assert [key.data for key, _ in selector.select(0)] == ["second"]
+            with pytest.raises(KeyError):
+                selector.unregister(ours)
 
 
 class WaitsInPlace:
