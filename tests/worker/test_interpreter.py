@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from stream_dedup.config.load import load_config
-from stream_dedup.interpreter import short_pauses
+from stream_dedup.interpreter import YOUNG_OBJECTS, short_pauses
 from stream_dedup.worker import app
 
 
@@ -17,15 +17,16 @@ def test_a_worker_runs_with_short_pauses_and_leaves_none_behind(monkeypatch: pyt
 
     class Worker:
         def run(self) -> None:
-            seen.append((gc.get_freeze_count(), sys.getswitchinterval()))
+            seen.append((gc.get_freeze_count(), sys.getswitchinterval(), gc.get_threshold()))
 
     monkeypatch.setattr(app, "_start", lambda *_args, **_kwargs: Worker())
-    former = sys.getswitchinterval()
+    former, thresholds = sys.getswitchinterval(), gc.get_threshold()
     assert app.run_worker(load_config(None, {"topics": {"input": ["articles"]}}, {})) == 0
-    ((frozen, interval),) = seen
+    ((frozen, interval, within),) = seen
     assert frozen > 10_000, "what is loaded is part of every full collection"
     assert interval < former / 5
-    assert (gc.get_freeze_count(), sys.getswitchinterval()) == (0, former)
+    assert within == (YOUNG_OBJECTS, *thresholds[1:])
+    assert (gc.get_freeze_count(), sys.getswitchinterval(), gc.get_threshold()) == (0, former, thresholds)
 
 
 def test_what_a_caller_has_left_out_of_collections_stays_out() -> None:
