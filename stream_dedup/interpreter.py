@@ -41,7 +41,8 @@ def short_pauses(*, collects: bool = True) -> Iterator[None]:
     is_first = gc.get_freeze_count() == 0
     gc.freeze()
     thresholds = gc.get_threshold()
-    gc.set_threshold(YOUNG_OBJECTS, *thresholds[1:])
+    if 0 < thresholds[0] < YOUNG_OBJECTS:  # a caller may want fewer searches, or none
+        gc.set_threshold(YOUNG_OBJECTS, *thresholds[1:])
     try:
         with short_turns():
             yield

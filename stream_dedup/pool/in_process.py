@@ -9,7 +9,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 
 from stream_dedup.article_limit import LateError, interrupted_after
 from stream_dedup.core.columns import Columns
@@ -34,7 +33,7 @@ class InProcess(threading.local):
             threads: threads that share the records of a call from the main thread, that one included.
         """
         self._recipe, self._threads = recipe, threads
-        self._makers = [recipe.maker()]
+        self._makers: list[EntryMaker] = []
         self._left: list[_Helper] = []
         """Helpers that were at work when a call ended with an error."""
         self._is_warm = False
@@ -45,6 +44,8 @@ class InProcess(threading.local):
         Raises:
             UserError: a package or its data are missing.
         """
+        if not self._makers:
+            self._makers = [self._recipe.maker()]
         if not self._is_warm:
             self._makers[0].warm()
             self._is_warm = True
@@ -68,10 +69,11 @@ class InProcess(threading.local):
         limit_s = self._recipe.article_limit_s
         try:
             for maker in self._further_makers(len(work)):
-                helper = _Helper(maker, work, limit_s)
-                with suppress(RuntimeError):  # no thread can be started: this one does all
-                    helper.start()
-                    helpers.append(helper)
+                helpers.append(_Helper(maker, work, limit_s))
+                try:
+                    helpers[-1].start()
+                except RuntimeError:  # no thread can be started: this one does all
+                    helpers.pop()
             with interrupted_after(limit_s, helpers):
                 work.take_part(self._makers[0])
                 for helper in helpers:
@@ -80,7 +82,7 @@ class InProcess(threading.local):
         except BaseException:
             work.give_up()
             # A maker may have been interrupted while it changed its caches, or be at work still.
-            self._makers = [self._recipe.maker()]
+            self._makers = []
             self._left += helpers
             raise
 
@@ -139,8 +141,11 @@ class _Helper(threading.Thread):
         super().__init__(name="fingerprinting", daemon=True)
         self._maker, self._work, self._limit_s = maker, work, limit_s
         self._clock: int | None = None
-        # ``is_alive`` says False of a thread that runs, where an exception has interrupted ``join``.
-        self._ended = threading.Event()
+        # An exception of a signal that interrupts ``join``, or the wait for an event, leaves the thread or the event in
+        # a wrong state for good. A lock has none.
+        self._is_done = False
+        self._done = threading.Lock()
+        self._done.acquire()
 
     def run(self) -> None:
         """Take part in the work."""
@@ -154,16 +159,17 @@ class _Helper(threading.Thread):
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             self._work.fail(error)
         finally:
-            self._ended.set()
+            self._is_done = True
+            self._done.release()
 
     def is_at_work(self) -> bool:
         """Return whether it is not done, once it was started."""
-        return not self._ended.is_set()
+        return not self._is_done
 
     def wait(self) -> None:
         """Wait until it is done. The timer's signal may reach this thread, which does not wake the one that waits."""
         while self.is_at_work():
-            self._ended.wait(_SIGNAL_S)
+            self._done.acquire(timeout=_SIGNAL_S)
 
     def processor_time(self) -> float:
         """Return the seconds of processor time that it took; 0 before it runs, and when it has ended."""

@@ -215,6 +215,22 @@ def test_a_call_that_fails_lets_go_of_its_client_at_once(after_s: float, error: 
         calls.end()
 
 
+def test_a_call_for_which_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fails at once, and the next one is made where there is a thread again."""
+    calls = client.LimitedCalls()
+
+    def refuse(_thread: threading.Thread) -> None:
+        msg = "can't start new thread"
+        raise RuntimeError(msg)
+
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError):
+            calls.within(WAIT_LIMIT_S, bool)
+    calls.within(1.0, bool)
+    calls.end()
+
+
 def test_calls_share_a_thread_until_one_is_late() -> None:
     """Its thread ends behind it, and others are made in another one."""
     calls, threads = client.LimitedCalls(), []

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import random
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from typing import Any
 
 import pytest
 
+from stream_dedup.article_limit import LateError
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import Status
@@ -16,7 +20,9 @@ from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UserError
 from stream_dedup.pool import FingerprintPool, in_process
+from stream_dedup.pool.recipe import Recipe
 from tests.pool.children import same
+from tests.waiting import wait_until
 
 PIECE = 3
 LIMIT_S = 0.25
@@ -116,6 +122,88 @@ def test_a_maker_that_raised_makes_no_more_columns(pool: FingerprintPool, monkey
     pool.submit(records(4 * PIECE)).result()
     assert len(makers) > 1
     assert makers[0] not in makers[1:]
+
+
+def test_a_maker_at_work_is_not_used_where_no_other_can_be_made(
+    pool: FingerprintPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that is short of memory fails twice, and then has memory again."""
+    begun, done = threading.Event(), threading.Event()
+    busy: list[EntryMaker] = []
+    used: list[EntryMaker] = []
+
+    def make(maker: EntryMaker, given: Sequence[RawRecord]) -> Columns:
+        if threading.current_thread() is not threading.main_thread() and not busy:
+            busy.append(maker)
+            begun.set()
+            done.wait(10)
+        elif not used:
+            assert begun.wait(10)
+            used.append(maker)
+            raise MemoryError
+        else:
+            used.append(maker)
+        return MAKE(maker, given)
+
+    def refuse(_recipe: Recipe) -> EntryMaker:
+        raise MemoryError
+
+    monkeypatch.setattr(EntryMaker, "__call__", make)
+    try:
+        with pytest.raises(MemoryError):
+            pool.submit(records(6 * PIECE)).result()
+        with monkeypatch.context() as short:
+            short.setattr(Recipe, "maker", refuse)
+            with pytest.raises(MemoryError):
+                pool.submit(records(6 * PIECE)).result()
+        assert len(pool.submit(records(6 * PIECE)).result()) == 6 * PIECE
+        assert len(used) > 1
+        assert busy[0] not in used
+    finally:
+        done.set()
+
+
+class _Idle:
+    """Work that ends when it is told to."""
+
+    def __init__(self) -> None:
+        self.ends = threading.Event()
+
+    def take_part(self, _maker: object) -> None:
+        self.ends.wait(10)
+
+    def fail(self, error: BaseException) -> None:
+        raise AssertionError from error
+
+
+def _interrupt_a_wait(after_s: float) -> None:
+    def wait() -> None:
+        signal.setitimer(signal.ITIMER_REAL, after_s)
+        helper.wait()
+
+    work: Any = _Idle()
+    helper = in_process._Helper(EntryMaker(), work, LIMIT_S)
+    helper.start()
+    with pytest.raises(LateError):
+        wait()
+    work.ends.set()
+    wait_until(lambda: not helper.is_at_work(), 5, "the helper has ended")
+
+
+def test_a_wait_for_a_helper_may_be_interrupted_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is that of the signal, and the helper is seen to end: Python code leaves a lock held now and then."""
+    draw = random.Random(1)
+
+    def interrupt(*_: object) -> None:
+        raise LateError
+
+    monkeypatch.setattr(in_process, "_SIGNAL_S", 2e-4)  # as often as can be
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(600):
+            _interrupt_a_wait(draw.uniform(1e-4, 1e-3))
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_one_thread_does_all_where_no_other_can_be_started(

@@ -41,3 +41,15 @@ def test_what_a_caller_has_left_out_of_collections_stays_out() -> None:
     with short_pauses(collects=False):
         assert gc.get_freeze_count() > 0
     assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.parametrize("first", [0, YOUNG_OBJECTS + 1])
+def test_a_caller_that_wants_fewer_collections_has_them(first: int) -> None:
+    former = gc.get_threshold()
+    gc.set_threshold(first, *former[1:])
+    try:
+        with short_pauses(collects=False):
+            assert gc.get_threshold() == (first, *former[1:])
+        assert gc.get_threshold() == (first, *former[1:])
+    finally:
+        gc.set_threshold(*former)

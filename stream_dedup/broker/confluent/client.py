@@ -150,8 +150,9 @@ class LimitedCalls:
             TimeoutError: it has not ended within the limit. Else what the call raises.
         """
         if self._calls is None:
-            self._calls = SimpleQueue()
-            threading.Thread(target=_make_calls, args=(self._calls,), name="client-calls", daemon=True).start()
+            calls: SimpleQueue[_Call | None] = SimpleQueue()
+            threading.Thread(target=_make_calls, args=(calls,), name="client-calls", daemon=True).start()
+            self._calls = calls
         outcome: Future[object] = Future()
         self._calls.put((outcome, call))
         try:

@@ -17,6 +17,9 @@ class QuickSelector(selectors.DefaultSelector):
     The client adds a socket for each wait, and removes it when there is something to read. Both are system calls that
     give the interpreter to other threads. Most sockets come back for the same events before they have any: a file that
     was removed is therefore watched until it has one.
+
+    A process that is forked while a client is open must not outlive its sockets: what it holds of one that was closed
+    here is watched for ever. This program forks nothing.
     """
 
     def __init__(self) -> None:
