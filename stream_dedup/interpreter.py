@@ -38,7 +38,7 @@ def short_pauses(*, collects: bool = True) -> Iterator[None]:
     """
     if collects:
         gc.collect()
-    is_first = gc.get_freeze_count() == 0
+    was_frozen = gc.get_freeze_count() > 0
     gc.freeze()
     thresholds = gc.get_threshold()
     if 0 < thresholds[0] < YOUNG_OBJECTS:  # a caller may want fewer searches, or none
@@ -48,5 +48,5 @@ def short_pauses(*, collects: bool = True) -> Iterator[None]:
             yield
     finally:
         gc.set_threshold(*thresholds)
-        if is_first:  # else what a caller has left out stays out, and this with it
+        if not was_frozen:  # else what a caller has left out stays out, and this with it
             gc.unfreeze()

@@ -183,7 +183,7 @@ class Engine:
                 waiting.add(pending.polled.partition)
 
     def _gathering_polls(self) -> set[float]:
-        """Return the polls, by their times, of which something is fingerprinted and waits for the rest."""
+        """Return the polls, by their times, of which something waits for the rest; set or end the time for that."""
         fingerprinted: dict[bool, set[float]] = {True: set(), False: set()}
         for pending in self._pending:
             for span in pending.spans:

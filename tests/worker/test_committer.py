@@ -184,7 +184,7 @@ def test_a_step_waits_for_the_first_batch_and_for_no_other(world: World) -> None
     vars(arrived)["wait"] = waits.append
     world.committer.step()
     assert waits == [BATCH_WAIT_S]
-    world.polled(b"in flight")
+    world.polled(b"to come")
     world.submit(b"one")
     world.committer.step()
     assert waits == [BATCH_WAIT_S]
