@@ -19,7 +19,7 @@ from stream_dedup.config.load import load_config
 STAGES = {
     "source: poll": ("worker.source", "BatchSource._fetch"),
     "source: make batches": ("worker.source", "BatchSource._polled_batch"),
-    "engine: hand to the pool": ("worker.fingerprinting", "BatchFingerprinter.submit"),
+    "engine: hand to the pool": ("worker.fingerprinting", "BatchFingerprinter.submit_all"),
     "engine: append": ("worker.engine", "Engine._append"),
     "engine: apply the log": ("index.log_index", "LogIndex.apply"),
     "engine: compare checksums": ("worker.engine", "Engine._check_values"),

@@ -46,6 +46,8 @@ class Driver:
         self._spawned = threading.Event()
         self._killing = threading.Lock()
         self._killed = False
+        self._is_given_up = False
+        """Whether the work of the present process was given up."""
         self._useless_deaths = 0
 
     def run(self, work: Callable[[Driver], None]) -> None:
@@ -70,13 +72,19 @@ class Driver:
             if self._process is not None:
                 self._process.kill()
 
+    def give_up(self) -> None:
+        """Kill the process for its work, which is late. Its own thread, from ``when_slow``."""
+        if self._process is not None and self._process.is_alive():
+            self._is_given_up = True
+            self._process.kill()
+
     def columns(self, records: Sequence[RawRecord], when_slow: Callable[[], None]) -> Columns:
         """Return the columns of these records; blocks.
 
         Calls ``when_slow`` after ``SLOW_S``, and when the process ends, which takes a new one and each record alone.
 
         Raises:
-            LateError: they took longer than the limit, and the process has ended.
+            LateError: they took longer than the limit, or were given up, and the process has ended.
             KilledError: the process ended otherwise while it worked on them.
             UnavailableError: the pool is closing, or no process could be started.
         """
@@ -109,6 +117,8 @@ class Driver:
             try:
                 if self._process is None:
                     self._start()
+                elif self._is_given_up:  # it answered just before it was killed
+                    self._ended_at_work(self._process.death())
                 elif self._process.has_died():
                     self._drop_useless(self._process.death(), "idle")
                 else:
@@ -130,10 +140,11 @@ class Driver:
     def _ended_at_work(self, death: DeathError) -> Exception:
         """Return what the end of a process means for its work."""
         self._process = None
+        is_late, self._is_given_up = death.late or self._is_given_up, False
         if self._killed:
             return UnavailableError(f"{death}: the pool of fingerprinting processes is closing")
-        self.observer.count_restart("late" if death.late else "killed")
-        return LateError() if death.late else KilledError(str(death))
+        self.observer.count_restart("late" if is_late else "killed")
+        return LateError() if is_late else KilledError(str(death))
 
     def _drop_useless(self, death: DeathError, cause: RestartCause) -> None:
         """Drop a process that died without work, so that another is started.

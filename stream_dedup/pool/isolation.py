@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
@@ -59,9 +60,13 @@ class Isolation:
 
     def columns(self, make: Make, records: Sequence[RawRecord]) -> Columns:
         """Return the columns of these records; blocks. Any other exception of ``make`` is passed on."""
+        return self.counted(partial(self._columns, make), records)
+
+    def counted(self, make: Make, records: Sequence[RawRecord]) -> Columns:
+        """Return the columns that ``make`` makes of these records, and count the time; raises what it raises."""
         begun = perf_counter()
         try:
-            return self._columns(make, records)
+            return make(records)
         finally:
             self.observer.count_work(perf_counter() - begun)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Self
 
-from stream_dedup.article_limit import ARTICLE_LIMIT_S
+from stream_dedup.article_limit import ARTICLE_LIMIT_S, LateError
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.decode import InputFormat, RawRecord
@@ -18,7 +18,7 @@ from stream_dedup.errors import StreamDedupError, UnavailableError
 from stream_dedup.pool import process
 from stream_dedup.pool.driver import Driver, complete
 from stream_dedup.pool.in_process import InProcess
-from stream_dedup.pool.isolation import Isolation, Make, PoolObserver
+from stream_dedup.pool.isolation import Isolation, KilledError, Make, PoolObserver
 from stream_dedup.pool.recipe import Recipe
 from stream_dedup.pool.tasks import Task, TaskQueue
 
@@ -103,17 +103,22 @@ class FingerprintPool:
             UnavailableError: the pool is closed, or no child could be started before.
             UserError: as ``warm``.
         """
+        return self.submit_all([(records, lane)])[0]
+
+    def submit_all(self, wanted: Sequence[tuple[Sequence[RawRecord], Hashable]]) -> list[Future[Columns]]:
+        """Do as ``submit`` for records and lanes that are there at once: the children share them out."""
         if self._closed:
             msg = "the pool of fingerprinting processes is closed"
             raise UnavailableError(msg)
         if self._broken is not None:
             raise type(self._broken)(*self._broken.args)
-        task = Task(records, Future(), lane)
+        tasks = [Task(records, Future(), lane) for records, lane in wanted]
         if self._in_process is None:
-            self._tasks.put(task)
+            self._tasks.put(*tasks)
         else:
-            complete(task.future, partial(self._isolation.columns, self._in_process.columns, records))
-        return task.future
+            for task in tasks:
+                complete(task.future, partial(self._isolation.columns, self._in_process.columns, task.records))
+        return [task.future for task in tasks]
 
     def close(self) -> None:
         """End the children. Tasks that have not begun are cancelled; a second call does nothing.
@@ -174,26 +179,28 @@ class FingerprintPool:
                 task.future.set_exception(self._broken)
             return True
         lane = tasks[0].lane
-        make = partial(driver.columns, when_slow=partial(self._hold, driver, lane))
-        self._complete(tasks, make)
+        if all(task.lane == lane for task in tasks):
+            work = partial(driver.columns, when_slow=partial(self._hold, driver, lane))
+            made = self._made(partial(self._isolation.columns, work), tasks)
+        else:
+            made = self._made(partial(self._isolation.counted, partial(driver.columns, when_slow=driver.give_up)), tasks)
+        if isinstance(made.exception(), (LateError, KilledError)):
+            # Of several lanes: none waits for an article of another one.
+            self._tasks.put(*map(_apart, tasks), first=True)
+        else:
+            _share_out(made, tasks)
         return not self._release(driver, lane)
 
-    def _complete(self, tasks: Sequence[Task], make: Make) -> None:
-        """Make the columns of some tasks together, and give each its own."""
-        if len(tasks) == 1:
-            complete(tasks[0].future, partial(self._columns, make, tasks[0].records))
-            return
-        of_all: Future[Columns] = Future()
-        complete(of_all, lambda: self._columns(make, [record for task in tasks for record in task.records]))
-        end = 0
-        for task in tasks:
-            begin, end = end, end + len(task.records)
-            complete(task.future, partial(_rows_of, of_all, slice(begin, end)))
+    def _made(self, make: Make, tasks: Sequence[Task]) -> Future[Columns]:
+        """Return the columns of all tasks, or the exception."""
+        made: Future[Columns] = Future()
+        complete(made, lambda: self._noted(make, [record for task in tasks for record in task.records]))
+        return made
 
-    def _columns(self, make: Callable[[Sequence[RawRecord]], Columns], records: Sequence[RawRecord]) -> Columns:
+    def _noted(self, make: Make, records: Sequence[RawRecord]) -> Columns:
         """Return the columns; note the error before the future has it, so that whoever sees it finds the failure."""
         try:
-            return self._isolation.columns(make, records)
+            return make(records)
         except Exception as error:
             self._note_error(error)
             raise
@@ -238,5 +245,31 @@ class FingerprintPool:
             self._broken = error
 
 
-def _rows_of(columns: Future[Columns], rows: slice) -> Columns:
-    return columns.result().rows(rows)
+def _share_out(made: Future[Columns], tasks: Sequence[Task]) -> None:
+    """Give each of the tasks its own columns, or the exception."""
+    end = 0
+    for task in tasks:
+        begin, end = end, end + len(task.records)
+        complete(task.future, partial(_rows_of, made, slice(begin, end)))
+
+
+def _rows_of(made: Future[Columns], rows: slice) -> Columns:
+    columns = made.result()
+    return columns if len(columns) == rows.stop - rows.start else columns.rows(rows)
+
+
+def _apart(task: Task) -> Task:
+    """Return a begun task as one that has not begun and is done by itself."""
+    again: Future[Columns] = Future()
+    again.add_done_callback(partial(_hand_on, task.future))
+    return Task(task.records, again, task.lane, is_apart=True)
+
+
+def _hand_on(begun: Future[Columns], done: Future[Columns]) -> None:
+    """Give a begun task what its second try has."""
+    if done.cancelled():
+        begun.set_exception(UnavailableError("the pool of fingerprinting processes is closing"))
+    elif (error := done.exception()) is not None:
+        begun.set_exception(error)
+    else:
+        begun.set_result(done.result())

@@ -134,6 +134,10 @@ class ChildProcess:
         """Return what the maker makes of the work; blocks. Raises as ``columns``."""
         return self._exchange(work, None, lambda: None)
 
+    def is_alive(self) -> bool:
+        """Return whether the process has not ended. The thread that made it."""
+        return self._process.poll() is None
+
     def kill(self) -> None:
         """Kill the process. Any thread."""
         self._process.kill()

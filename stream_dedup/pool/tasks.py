@@ -5,8 +5,10 @@ Rules:
 * Tasks of a lane begin in the order of ``put``, except that no task of a held lane begins. The pool holds a lane while
   a task of it is slow: the verdicts of one source partition leave in order, so its other tasks would only occupy
   processes.
-* A process that is late catches up: it takes several tasks of the first one's lane together, no more than its share of
-  the queue without the held lanes. Many records at once cost a fifth less each than twenty do.
+* A process takes several tasks together, of any lanes: its share of the work in the queue, or as much as is worth a
+  process. Eighty records at once cost a third less each than ten do, and one exchange.
+* A task is done by itself where its lane is None, or was held in the last ``APART_S`` seconds, and where it was slow or
+  ended its process together with tasks of other lanes (``pool``).
 * A task whose future is cancelled leaves the queue at once, and its records with it.
 * The queue has no limit of its own: callers limit the work that they have under way.
 """
@@ -14,32 +16,44 @@ Rules:
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from concurrent.futures import Future
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.text.decode import RawRecord
 
 MOST_TOGETHER_RECORDS = 256
 """Most records of tasks that are done together."""
-MOST_TOGETHER_BYTES = 1 << 20
-"""Most bytes of values of tasks that are done together: some 60 ms of work."""
+MOST_TOGETHER_WORK = 1 << 20
+"""Most work of tasks that are done together: some 50 ms."""
+LEAST_SHARE_WORK = 96 << 10
+"""Less work (5 ms) is not worth a process of its own: a task passes two pipes, wakes three threads, and costs a
+millisecond however few records it has."""
+RECORD_WORK = 1 << 10
+"""Work of a record, whatever its size: about that of so many bytes of text."""
+APART_S = 60.0
+"""So long after a lane was held its tasks are done with those of no other lane, which would wait for them."""
 
 
-class Task(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Task:
     """Records whose columns are wanted."""
 
     records: Sequence[RawRecord]
     future: Future[Columns]
     lane: Hashable
-    """What the task is in order with, such as a source partition; None: nothing. It is then done alone."""
+    """What the task is in order with, such as a source partition; None: nothing. It is then done by itself."""
+    is_apart: bool = False
+    """Whether it is done by itself in any case."""
 
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the values."""
-        return sum(len(record.value or b"") for record in self.records)
+    @cached_property
+    def work(self) -> int:
+        """How much work the records are: bytes of the values, and ``RECORD_WORK`` for each."""
+        return sum(len(record.value or b"") for record in self.records) + RECORD_WORK * len(self.records)
 
 
 class TaskQueue:
@@ -51,23 +65,30 @@ class TaskQueue:
         self._changed = threading.Condition()
         self._tasks: dict[Future[Columns], Task] = {}
         self._held: Counter[Hashable] = Counter()
+        self._held_at: dict[Hashable, float] = {}
+        """When each lane was held last."""
         self._closed = False
 
     def __len__(self) -> int:
         """Return the number of tasks that have not begun."""
         return len(self._tasks)
 
-    def put(self, task: Task) -> None:
-        """Add a task behind the others, or cancel it once closed; does not block."""
+    def put(self, *tasks: Task, first: bool = False) -> None:
+        """Add tasks at once, behind the others or before them, or cancel them once closed; does not block."""
+        added = {task.future: task for task in tasks}
         with self._changed:
             closed = self._closed
             if not closed:
-                self._tasks[task.future] = task
-                self._changed.notify()
-        if closed:
-            task.future.cancel()
-        else:
-            task.future.add_done_callback(self._discard)
+                if first:
+                    self._tasks = added | self._tasks
+                else:
+                    self._tasks.update(added)
+                self._changed.notify(len(added))
+        for future in added:
+            if closed:
+                future.cancel()
+            else:
+                future.add_done_callback(self._discard)
 
     def take(self) -> list[Task]:
         """Remove and return the first task whose lane is not held, and those to be done together with it.
@@ -90,6 +111,7 @@ class TaskQueue:
         with self._changed:
             if lane is not None:
                 self._held[lane] += 1
+                self._held_at[lane] = time.monotonic()
 
     def release(self, lane: Hashable) -> None:
         """Take back one ``hold``."""
@@ -108,22 +130,32 @@ class TaskQueue:
             future.cancel()
 
     def _together(self, first: Task) -> list[Task]:
-        """Return the task, and the next ones of its lane that one process does with it."""
+        """Return the task, and the next ones that a process does with it."""
         together = [first]
-        waiting = len(self._tasks)
-        if self._held:  # what nobody may begin is in nobody's share: other processes would have nothing to do
-            waiting = sum(not self._held[task.lane] for task in self._tasks.values())
-        most = -(-waiting // self._processes)
-        if most == 1 or first.lane is None:
+        if len(self._tasks) == 1 or first.is_apart or first.lane is None:
             return together
-        records, size = len(first.records), first.size_bytes
-        for task in self._tasks.values():
-            if task.lane == first.lane and task is not first:
-                records, size = records + len(task.records), size + task.size_bytes
-                if len(together) == most or records > MOST_TOGETHER_RECORDS or size > MOST_TOGETHER_BYTES:
-                    break
-                together.append(task)
+        first_is_suspect = self._is_suspect(first)
+        # What nobody may begin is in nobody's share: other processes would have nothing to do.
+        ready = [task for task in self._tasks.values() if not self._held[task.lane]]
+        left = sum(task.work for task in ready)
+        shares = min(max(left // LEAST_SHARE_WORK, 1), self._processes)
+        most = min(-(-left // shares), MOST_TOGETHER_WORK)
+        records, work = len(first.records), first.work
+        for task in ready:
+            if task is first or task.is_apart or task.lane is None:
+                continue
+            if task.lane != first.lane and (first_is_suspect or self._is_suspect(task)):
+                continue
+            records, work = records + len(task.records), work + task.work
+            if records > MOST_TOGETHER_RECORDS or work > most:
+                break
+            together.append(task)
         return together
+
+    def _is_suspect(self, task: Task) -> bool:
+        """Return whether a task of the same lane was slow lately."""
+        held_at = self._held_at.get(task.lane)
+        return held_at is not None and time.monotonic() < held_at + APART_S
 
     def _discard(self, future: Future[Columns]) -> None:
         with self._changed:

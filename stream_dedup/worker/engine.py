@@ -118,11 +118,12 @@ class Engine:
         self._gathered_to = float("-inf")
         """The latest poll whose spans wait no more."""
 
-    def submit(self, batch: PolledBatch) -> None:
-        """Hand in a polled batch."""
-        self._inbox.append(batch)
-        self._wake.set()
-        self._parts.tail.hurry()
+    def submit(self, *batches: PolledBatch) -> None:
+        """Hand in the batches of a poll."""
+        if batches:
+            self._inbox.extend(batches)
+            self._wake.set()
+            self._parts.tail.hurry()
 
     def request_logged_partitions(self) -> Future[frozenset[tuple[bytes, int]]]:
         """Request topic id and number of every partition in the log, as of the log's present end."""
@@ -155,14 +156,20 @@ class Engine:
     # 2, 3: decode and fingerprint
 
     def _receive_batches(self) -> None:
-        while self._inbox:
-            batch = self._inbox.popleft()
-            unlogged = self._positions(batch) == UNLOGGED
-            now = self._parts.clock.monotonic()
-            spans = [
-                UnloggedSpan(rows, self._parts.fingerprinter.submit(batch.records[rows], batch.partition), now)
-                for rows in spans_of(unlogged)
-            ]
+        batches = [self._inbox.popleft() for _ in range(len(self._inbox))]
+        unlogged = [spans_of(self._positions(batch) == UNLOGGED) for batch in batches]
+        now = self._parts.clock.monotonic()
+        columns = iter(
+            self._parts.fingerprinter.submit_all(
+                [
+                    (batch.records[rows], batch.partition)
+                    for batch, spans in zip(batches, unlogged, strict=True)
+                    for rows in spans
+                ]
+            )
+        )
+        for batch, of_batch in zip(batches, unlogged, strict=True):
+            spans = [UnloggedSpan(rows, next(columns), now) for rows in of_batch]
             for span in spans:
                 for part in span.columns:
                     part.add_done_callback(self._wake_up)

@@ -41,13 +41,26 @@ class BatchFingerprinter:
 
         ``lane`` is the source partition that they are in order with, None of none (``pool.tasks``).
         """
+        return self.submit_all([(records, lane)])[0]
+
+    def submit_all(self, wanted: Sequence[tuple[Sequence[SourceRecord], Hashable]]) -> list[list[Future[Columns]]]:
+        """Do as ``submit`` for records and lanes that are there at once: the processes share them out."""
+        parts = [self._parts(records) for records, _ in wanted]
+        tasks = [
+            (part, lane) for own, (_, lane) in zip(parts, wanted, strict=True) for part in own if isinstance(part, list)
+        ]
+        submitted = iter(self._pool.submit_all(tasks))
+        return [[next(submitted) if isinstance(part, list) else part for part in own] for own in parts]
+
+    def _parts(self, records: Sequence[SourceRecord]) -> list[list[RawRecord] | Future[Columns]]:
+        """Return the records of each task, in order, and in their place the columns of those rejected here."""
         shares = min(max(len(records) // LEAST_SHARE_RECORDS, 1), self._processes)
         most = min(max(-(-len(records) // shares), 1), CHUNK_RECORDS)
-        parts = chunks([len(record.value or b"") for record in records], most)
-        return [future for part in parts for future in self._submit_chunk(records[part], lane)]
+        slices = chunks([len(record.value or b"") for record in records], most)
+        return [part for rows in slices for part in self._parts_of_chunk(records[rows])]
 
-    def _submit_chunk(self, records: Sequence[SourceRecord], lane: Hashable) -> Iterator[Future[Columns]]:
-        """Yield futures of the columns of these records; records that no output topic can hold are rejected here."""
+    def _parts_of_chunk(self, records: Sequence[SourceRecord]) -> Iterator[list[RawRecord] | Future[Columns]]:
+        """Yield the parts of a chunk: a record that no output topic can hold is rejected here."""
         fitting: list[RawRecord] = []
         for record in records:
             reason = too_large_reason(record, self._max_record_bytes)
@@ -56,11 +69,11 @@ class BatchFingerprinter:
                 fitting.append(raw)
                 continue
             if fitting:
-                yield self._pool.submit(fitting, lane)
+                yield fitting
                 fitting = []
             yield _completed(rejected_columns(raw, reason, self._widths))
         if fitting:
-            yield self._pool.submit(fitting, lane)
+            yield fitting
 
 
 def chunks(sizes: Sequence[int], most: int = CHUNK_RECORDS) -> Iterator[slice]:

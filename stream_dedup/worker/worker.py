@@ -216,9 +216,9 @@ class Worker:
         limit = 2 * call_limit_s(self._parts.config)  # start offsets need the broker and the log, one after the other
         with self._watchdog.guard("polling the article topics", limit), self._parts.metrics.stage("poll"):
             batches = self._source.poll(SOURCE_POLL_S)
-        for batch in batches:
+        for _ in batches:
             self._parts.on_step(Step.POLLED)
-            self._engine.submit(batch)
+        self._engine.submit(*batches)
         self._raise_failure()
         if self._source.begun != self._begun:
             self._after_rebalance()

@@ -83,8 +83,11 @@ class FakePool:
         self._delay_s = delay_s
         self._widths = widths
 
-    def submit(self, records: Sequence[RawRecord], lane: object = None) -> Future[Columns]:  # noqa: ARG002 - as the pool's
-        """Return a future of the columns of these records."""
+    def submit_all(self, wanted: Sequence[tuple[Sequence[RawRecord], object]]) -> list[Future[Columns]]:
+        """Return futures of the columns of these records, whatever their lanes."""
+        return [self._submit(records) for records, _ in wanted]
+
+    def _submit(self, records: Sequence[RawRecord]) -> Future[Columns]:
         future: Future[Columns] = Future()
 
         def complete() -> None:

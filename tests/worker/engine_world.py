@@ -83,7 +83,7 @@ class World:
             "tail": self.tail,
             "log": SimpleNamespace(append=self._append, renew=self._renew),
             "log_topic": "group.fingerprints",
-            "fingerprinter": SimpleNamespace(submit=self._submit),
+            "fingerprinter": SimpleNamespace(submit_all=self._submit_all),
             "watch": SimpleNamespace(ids_since=lambda _: self.ids),
             "trimmer": SimpleNamespace(step=lambda _: None, appends=self.trims),
             "metrics": self.metrics,
@@ -109,10 +109,10 @@ class World:
     def _renew(self) -> None:
         self.renewed += 1
 
-    def _submit(self, records: Sequence[SourceRecord], _lane: Partition) -> list[Future[Columns]]:
-        future: Future[Columns] = Future()
-        self.columns[records[0].offset] = future
-        return [future]
+    def _submit_all(self, wanted: Sequence[tuple[Sequence[SourceRecord], Partition]]) -> list[list[Future[Columns]]]:
+        futures: list[Future[Columns]] = [Future() for _ in wanted]
+        self.columns |= {records[0].offset: future for (records, _), future in zip(wanted, futures, strict=True)}
+        return [[future] for future in futures]
 
     def begin(self) -> Assignment:
         self.membership = Membership(frozenset(), 1, "proof")

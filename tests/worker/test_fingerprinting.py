@@ -54,11 +54,11 @@ def test_a_batch_is_shared_out_in_equal_tasks(records: int, processes: int, task
     """No more than there are processes, and none so small that handing it over costs more than it saves."""
     given: list[int] = []
 
-    def submit(task: list[object], _lane: object) -> Future[object]:
-        given.append(len(task))
-        return Future()
+    def submit_all(wanted: list[tuple[list[object], object]]) -> list[Future[object]]:
+        given.extend(len(task) for task, _ in wanted)
+        return [Future() for _ in wanted]
 
-    pool: Any = SimpleNamespace(submit=submit)
+    pool: Any = SimpleNamespace(submit_all=submit_all)
     record: Any = SimpleNamespace(topic="articles", partition=0, offset=0, key=None, value=b"text", headers=[])
     widths: Any = None
     BatchFingerprinter(pool, processes, 1 << 20, widths).submit([record] * records)
