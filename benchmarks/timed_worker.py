@@ -164,7 +164,7 @@ def _mark_moments(stages: Stages, client: str) -> None:
         stages.mark_all(of_transaction, 4)
 
     sink = getattr(import_module(f"stream_dedup.{SINKS[client][0]}"), SINKS[client][1])
-    _before(Engine, "submit", lambda _engine, batch: stages.mark(batch, 0))
+    _before(Engine, "submit", lambda _engine, *batches: stages.mark_all(batches, 0))
     _before(Engine, "_append_when_fingerprinted", ready)
     _before(Engine, "_append", lambda _engine, batch, _span: stages.mark(batch, 2))
     _before(Committer, "submit", lambda _committer, batches: stages.mark_all([one.polled for one in batches], 3))

@@ -21,6 +21,8 @@ Rules:
   from what was committed. Loading includes one sentence, so that a library that crashes on every article rejects none.
 * A slow task holds up no other: after ``SLOW_S`` another child takes its place, up to twice as many as are wanted. No
   other task of its lane (its source partition) begins meanwhile, so that one partition cannot occupy every child.
+* Tasks of several lanes that one child does together are given up where they are slow or end the child: each is done
+  again by itself, so that no lane waits for an article of another one.
 * With 0 processes the timer interrupts the main thread, but neither another thread nor a single call into a library
   that is not written in Python, and an article that crashes its process crashes the caller. Without a process no more
   is possible. Threads that share the records of a call (``in_process``) are left at work where one takes too long: its

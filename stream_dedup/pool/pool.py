@@ -178,24 +178,24 @@ class FingerprintPool:
             for task in tasks:
                 task.future.set_exception(self._broken)
             return True
-        lane = tasks[0].lane
-        if all(task.lane == lane for task in tasks):
-            work = partial(driver.columns, when_slow=partial(self._hold, driver, lane))
-            made = self._made(partial(self._isolation.columns, work), tasks)
-        else:
-            made = self._made(partial(self._isolation.counted, partial(driver.columns, when_slow=driver.give_up)), tasks)
+        made: Future[Columns] = Future()
+        make = self._make_of(tasks, driver)
+        complete(made, lambda: self._noted(make, [record for task in tasks for record in task.records]))
         if isinstance(made.exception(), (LateError, KilledError)):
-            # Of several lanes: none waits for an article of another one.
             self._tasks.put(*map(_apart, tasks), first=True)
         else:
             _share_out(made, tasks)
-        return not self._release(driver, lane)
+        return not self._release(driver, tasks[0].lane)
 
-    def _made(self, make: Make, tasks: Sequence[Task]) -> Future[Columns]:
-        """Return the columns of all tasks, or the exception."""
-        made: Future[Columns] = Future()
-        complete(made, lambda: self._noted(make, [record for task in tasks for record in task.records]))
-        return made
+    def _make_of(self, tasks: Sequence[Task], driver: Driver) -> Make:
+        """Return what makes the columns of these tasks; raises LateError or KilledError where they are to be apart.
+
+        Of several lanes none waits for an article of another one: what is slow, or ends its process, is given up.
+        """
+        lane = tasks[0].lane
+        if all(task.lane == lane for task in tasks):
+            return partial(self._isolation.columns, partial(driver.columns, when_slow=partial(self._hold, driver, lane)))
+        return partial(self._isolation.counted, partial(driver.columns, when_slow=driver.give_up))
 
     def _noted(self, make: Make, records: Sequence[RawRecord]) -> Columns:
         """Return the columns; note the error before the future has it, so that whoever sees it finds the failure."""

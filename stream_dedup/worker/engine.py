@@ -157,6 +157,8 @@ class Engine:
 
     def _receive_batches(self) -> None:
         batches = [self._inbox.popleft() for _ in range(len(self._inbox))]
+        if not batches:
+            return
         unlogged = [spans_of(self._positions(batch) == UNLOGGED) for batch in batches]
         now = self._parts.clock.monotonic()
         columns = iter(

@@ -4,6 +4,7 @@ import weakref
 from collections import Counter
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +13,15 @@ from stream_dedup.core.reasons import KILLED_TWICE
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UnavailableError
 from stream_dedup.pool import FingerprintPool, driver, process
-from stream_dedup.pool.tasks import MOST_TOGETHER_BYTES, MOST_TOGETHER_RECORDS, Task, TaskQueue
+from stream_dedup.pool import tasks as pool_tasks
+from stream_dedup.pool.tasks import (
+    LEAST_SHARE_WORK,
+    MOST_TOGETHER_RECORDS,
+    MOST_TOGETHER_WORK,
+    RECORD_WORK,
+    Task,
+    TaskQueue,
+)
 from tests.pool.children import (
     DYING_STEP,
     RECORDS,
@@ -71,11 +80,60 @@ def test_an_article_that_takes_long_holds_up_no_other_lane(tmp_path: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("step")
+def test_an_article_that_takes_long_holds_up_no_lane_whose_records_came_with_it(tmp_path: Path) -> None:
+    """Its process is given up, and the records of each lane are done again by themselves."""
+    observed, done = Observed(), tmp_path / "done"
+    with FingerprintPool(1, observer=observed) as pool:
+        slow, *others = pool.submit_all([([waiting_for(done)], "a"), (RECORDS, "b"), (RECORDS[:1], "c")])
+        assert same(others[0].result(LIMIT_S), EntryMaker()(RECORDS))
+        assert same(others[1].result(LIMIT_S), EntryMaker()(RECORDS[:1]))
+        assert slow.running()
+        done.touch()
+        assert same(slow.result(LIMIT_S), EntryMaker()([waiting_for(done)]))
+    assert observed.restarts == Counter(late=1)
+    assert not observed.poisoned
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("step")
+def test_what_is_to_be_done_again_fails_when_the_pool_closes(slow: RawRecord) -> None:
+    """It was begun, so that it cannot be cancelled: whoever waits for it must not wait for ever."""
+    pool = FingerprintPool(1)
+    futures = pool.submit_all([([slow], lane) for lane in range(4)])
+    wait_until(lambda: len(pool.pids) == 2, LIMIT_S, "two articles are slow by themselves")
+    assert all(future.running() for future in futures)
+    pool.close()
+    for future in futures:
+        with pytest.raises(UnavailableError, match="closing"):
+            future.result(LIMIT_S)
+
+
+@pytest.mark.slow
+def test_a_record_that_kills_its_process_is_found_among_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is rejected and no other, and only its own lane has records done one by one."""
+    take_step(monkeypatch, DYING_STEP)
+    observed, crashing = Observed(), RawRecord(b"c", b'{"text": "segfault"}', "t-0-5")
+    with FingerprintPool(1, observer=observed) as pool:
+        parts = [[crashing], RECORDS, RECORDS[1:]]
+        found = [future.result(LIMIT_S) for future in pool.submit_all(list(zip(parts, "abc", strict=True)))]
+    assert list(found[0].reasons) == [KILLED_TWICE]
+    for part, columns in zip(parts[1:], found[1:], strict=True):
+        assert same(columns, EntryMaker()(part))
+    assert observed.restarts == Counter(killed=3)  # together, and twice by itself
+    assert observed.poisoned == Counter(killed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("step")
 def test_many_slow_articles_start_no_more_than_twice_the_processes(slow: RawRecord) -> None:
     """However many lanes are slow. A close ends them all."""
     pool = FingerprintPool(1)
-    futures = [pool.submit([slow], lane=lane) for lane in range(4)]
-    wait_until(lambda: all(future.running() for future in futures[:2]), LIMIT_S, "two articles are slow")
+    futures = []
+    for lane in range(2):
+        futures.append(pool.submit([slow], lane=lane))
+        wait_until(futures[-1].running, LIMIT_S, "the article is begun")
+    wait_until(lambda: len(pool.pids) == 2, LIMIT_S, "an article is slow")
+    futures += [pool.submit([slow], lane=lane) for lane in (2, 3)]
     pids = pool.pids
     assert len(pids) == 2
     assert [future.running() for future in futures] == [True, True, False, False]
@@ -118,9 +176,8 @@ def done_and_dropped(pool: FingerprintPool) -> list[weakref.ref[Records]]:
 def test_tasks_begin_in_order_but_for_held_lanes() -> None:
     """A lane that is held twice is released twice."""
     queue = TaskQueue()
-    tasks = {lane: Task([], Future(), lane) for lane in ("a", "b", "c")}
-    for task in tasks.values():
-        queue.put(task)
+    tasks = {lane: Task([], Future(), lane, is_apart=True) for lane in ("a", "b", "c")}
+    queue.put(*tasks.values())
     queue.hold("a")
     queue.hold("a")
     assert queue.take() == [tasks["b"]]
@@ -132,29 +189,62 @@ def test_tasks_begin_in_order_but_for_held_lanes() -> None:
     assert queue.take() == []
 
 
-def test_a_late_process_takes_its_share_of_a_lane() -> None:
-    """In order, and no task without a lane with another."""
+def test_little_work_is_done_together() -> None:
+    """Of all lanes, in order; a task without a lane by itself, and so what is to be."""
     queue = TaskQueue(2)
-    tasks = [Task(RECORDS, Future(), lane) for lane in ("a", "b", "a", None, "a", "b", None)]
-    for task in tasks:
-        queue.put(task)
-    assert queue.take() == [tasks[at] for at in (0, 2, 4)]
-    assert queue.take() == [tasks[at] for at in (1, 5)]
-    queue.put(tasks[0])
-    assert [queue.take() for _ in range(3)] == [[tasks[3]], [tasks[6]], [tasks[0]]]
+    tasks = [Task(RECORDS, Future(), lane) for lane in ("a", "b", "a", None, "b", None)]
+    apart = Task(RECORDS, Future(), "a", is_apart=True)
+    queue.put(*tasks, apart)
+    assert queue.take() == [tasks[at] for at in (0, 1, 2, 4)]
+    assert [queue.take() for _ in range(3)] == [[tasks[3]], [tasks[5]], [apart]]
+
+
+@pytest.mark.parametrize(("processes", "shares"), [(1, [8]), (2, [4, 2, 2]), (3, [2, 2, 2, 2]), (8, [2, 2, 2, 2])])
+def test_much_work_is_shared_out(processes: int, shares: list[int]) -> None:
+    """Each process gets its share of what is left, but no less than is worth a process."""
+    queue = TaskQueue(processes)
+    half = RawRecord(b"a", bytes(LEAST_SHARE_WORK // 2 - RECORD_WORK), "t-0-0")
+    queue.put(*(Task([half], Future(), lane) for lane in range(8)))
+    assert [len(queue.take()) for _ in shares] == shares
+    assert not queue
+
+
+def test_what_was_slow_is_done_again_first() -> None:
+    """Its lane has waited longest."""
+    queue = TaskQueue()
+    later, again = Task(RECORDS, Future(), "a"), [Task(RECORDS, Future(), lane, is_apart=True) for lane in ("a", "b")]
+    queue.put(later)
+    queue.put(*again, first=True)
+    assert [queue.take() for _ in range(3)] == [again[:1], again[1:], [later]]
 
 
 def test_tasks_of_a_held_lane_are_in_no_share() -> None:
     """Else one process took all that is left, and the others had nothing to do while the lane is held."""
     queue = TaskQueue(2)
-    slow, quick = ([Task(RECORDS, Future(), lane) for _ in range(4)] for lane in ("a", "b"))
-    for task in (*slow, *quick):
-        queue.put(task)
+    half = [RawRecord(b"a", bytes(LEAST_SHARE_WORK // 2 - RECORD_WORK), "t-0-0")]
+    slow, quick = ([Task(half, Future(), lane) for _ in range(4)] for lane in ("a", "b"))
+    queue.put(*slow, *quick)
     queue.hold("a")
     assert queue.take() == quick[:2]
-    assert queue.take() == quick[2:3]
+    assert queue.take() == quick[2:]
     queue.release("a")
-    assert queue.take() == slow[:3]
+    assert queue.take() == slow[:2]
+
+
+def test_a_lane_that_was_slow_is_done_with_no_other_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who sends one article that takes long may send more: each would cost the others a process and ``SLOW_S``."""
+    queue, now = TaskQueue(), [100.0]
+    monkeypatch.setattr(pool_tasks, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    queue.hold("a")
+    queue.release("a")
+    for lanes in (("a", "b", "a"), ("b", "a", "b")):
+        tasks = [Task(RECORDS, Future(), lane) for lane in lanes]
+        queue.put(*tasks)
+        assert [queue.take() for _ in range(2)] == [tasks[::2], tasks[1:2]]
+    now[0] += pool_tasks.APART_S
+    tasks = [Task(RECORDS, Future(), lane) for lane in ("a", "b", "a")]
+    queue.put(*tasks)
+    assert queue.take() == tasks
 
 
 @pytest.mark.parametrize(
@@ -162,16 +252,23 @@ def test_tasks_of_a_held_lane_are_in_no_share() -> None:
     [
         ([RECORDS[0]] * (MOST_TOGETHER_RECORDS - 1), [RECORDS[0]], True),
         ([RECORDS[0]] * MOST_TOGETHER_RECORDS, [RECORDS[0]], False),
-        ([RawRecord(b"a", bytes(MOST_TOGETHER_BYTES - 1), "t-0-0")], [RawRecord(b"b", b" ", "t-0-1")], True),
-        ([RawRecord(b"a", bytes(MOST_TOGETHER_BYTES), "t-0-0")], [RawRecord(b"b", b" ", "t-0-1")], False),
+        (
+            [RawRecord(b"a", bytes(MOST_TOGETHER_WORK - 2 * RECORD_WORK - 1), "t-0-0")],
+            [RawRecord(b"b", b" ", "t-0-1")],
+            True,
+        ),
+        (
+            [RawRecord(b"a", bytes(MOST_TOGETHER_WORK - 2 * RECORD_WORK), "t-0-0")],
+            [RawRecord(b"b", b" ", "t-0-1")],
+            False,
+        ),
     ],
 )
 def test_what_is_done_together_is_limited(first: list[RawRecord], second: list[RawRecord], together: bool) -> None:
-    """In records and in bytes; a task beyond the limit is done alone."""
+    """In records and in work; a task beyond the limit is done alone."""
     queue = TaskQueue()
     tasks = [Task(records, Future(), "a") for records in (first, second)]
-    for task in tasks:
-        queue.put(task)
+    queue.put(*tasks)
     assert queue.take() == tasks[: 1 + together]
 
 
