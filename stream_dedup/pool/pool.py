@@ -193,9 +193,9 @@ class FingerprintPool:
         Of several lanes none waits for an article of another one: what is slow, or ends its process, is given up.
         """
         lane = tasks[0].lane
-        if all(task.lane == lane for task in tasks):
-            return partial(self._isolation.columns, partial(driver.columns, when_slow=partial(self._hold, driver, lane)))
-        return partial(self._isolation.counted, partial(driver.columns, when_slow=driver.give_up))
+        if any(task.lane != lane for task in tasks):
+            return partial(self._isolation.counted, partial(driver.columns, when_slow=driver.give_up))
+        return partial(self._isolation.columns, partial(driver.columns, when_slow=partial(self._hold, driver, lane)))
 
     def _noted(self, make: Make, records: Sequence[RawRecord]) -> Columns:
         """Return the columns; note the error before the future has it, so that whoever sees it finds the failure."""
