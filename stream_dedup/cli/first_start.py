@@ -42,6 +42,8 @@ _lifelines: list[int] = []
 def start_helpers() -> None:
     """Start the helpers. What cannot be started is not: nothing is raised."""
     helpers = helper_count(process_count(None), free_bytes())
+    if not sys.executable:
+        return  # an interpreter inside another program
     with suppress(OSError, RuntimeError):  # no process, no thread
         for number in range(helpers):
             _start(number, helpers)
@@ -76,8 +78,7 @@ def _place(name: str) -> int:
 
 def _start(number: int, helpers: int) -> None:
     theirs, ours = os.pipe()
-    _lifelines.append(ours)
-    path = [entry for entry in sys.path if os.path.normpath(entry) != os.curdir]
+    path = [entry for entry in map(str, sys.path) if os.path.normpath(entry) != os.curdir]
     code = _CODE.format(path=path, number=number, helpers=helpers, lifeline=theirs)
     try:
         process = subprocess.Popen(  # noqa: S603 - this program itself
@@ -88,8 +89,12 @@ def _start(number: int, helpers: int) -> None:
             pass_fds=(theirs,),
             process_group=0,  # out of a terminal's reach
         )
+    except BaseException:
+        os.close(ours)
+        raise
     finally:
         os.close(theirs)
+    _lifelines.append(ours)
     threading.Thread(target=process.wait, daemon=True).start()  # else its entry would stay as long as this process
 
 

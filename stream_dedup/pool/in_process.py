@@ -5,6 +5,7 @@ The text path is compiled code that several threads run at the same time; the re
 
 from __future__ import annotations
 
+import _thread
 import threading
 import time
 from collections import deque
@@ -131,31 +132,44 @@ class _SharedRecords:
         if self._failure is not None:
             raise self._failure
         parts = [made for made in self._made if made is not None]
+        if len(parts) < len(self._made):
+            msg = f"{len(self._made) - len(parts)} of {len(self._made)} pieces of a batch were not made"
+            raise RuntimeError(msg)
         return parts[0] if len(parts) == 1 else Columns.concat(parts)
 
 
-class _Helper(threading.Thread):
-    """A thread that makes columns beside the caller's. Nothing interrupts it: it may be left at work on a piece."""
+class _Helper:
+    """A thread that makes columns beside the caller's. Nothing interrupts it: it may be left at work on a piece.
+
+    It is none of ``threading``: an exception of a signal that interrupts the start, ``join`` or the wait for an event
+    there becomes another exception, or leaves the thread or the event in a wrong state for good.
+    """
 
     def __init__(self, maker: EntryMaker, work: _SharedRecords, limit_s: float) -> None:
-        super().__init__(name="fingerprinting", daemon=True)
         self._maker, self._work, self._limit_s = maker, work, limit_s
         self._clock: int | None = None
-        # An exception of a signal that interrupts ``join``, or the wait for an event, leaves the thread or the event in
-        # a wrong state for good. A lock has none.
-        self._is_done = False
-        self._done = threading.Lock()
+        self._has_begun = self._is_done = False
+        self._done = _thread.allocate_lock()
         self._done.acquire()
 
-    def run(self) -> None:
-        """Take part in the work."""
-        # Not by the caller: of a thread that has ended meanwhile, the system library must not be asked for its clock.
-        self._clock = time.pthread_getcpuclockid(threading.get_ident())
+    def start(self) -> None:
+        """Begin to take part in the work.
+
+        Raises:
+            RuntimeError: no thread can be started.
+        """
+        _thread.start_new_thread(self._run, ())
+
+    def _run(self) -> None:
+        self._has_begun = True
         try:
+            # Not by the caller: of a thread that has ended meanwhile, the system library must not be asked for its
+            # clock.
+            self._clock = time.pthread_getcpuclockid(threading.get_ident())
             self._work.take_part(self._maker)
             # A call that never returns to Python keeps the caller from seeing in time that this thread is late.
             if time.thread_time() > self._limit_s:
-                raise LateError  # noqa: TRY301 - kept, as what the maker raises
+                self._work.fail(LateError())
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             self._work.fail(error)
         finally:
@@ -163,12 +177,15 @@ class _Helper(threading.Thread):
             self._done.release()
 
     def is_at_work(self) -> bool:
-        """Return whether it is not done, once it was started."""
-        return not self._is_done
+        """Return whether it has begun and is not done."""
+        return self._has_begun and not self._is_done
 
     def wait(self) -> None:
-        """Wait until it is done. The timer's signal may reach this thread, which does not wake the one that waits."""
-        while self.is_at_work():
+        """Wait until it is done, once it was started.
+
+        The timer's signal may reach the helper's thread, which does not wake the one that waits.
+        """
+        while not self._is_done:
             self._done.acquire(timeout=_SIGNAL_S)
 
     def processor_time(self) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import random
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
@@ -58,6 +59,7 @@ def replaced(monkeypatch: pytest.MonkeyPatch, in_helper: Make) -> None:
             return in_helper(maker, given)
         if len(given) > 1:
             assert begun.wait(10), "no helper came"
+            time.sleep(0.001)  # as long as it takes compiled code: a helper that was started gets a piece
         return MAKE(maker, given)
 
     monkeypatch.setattr(EntryMaker, "__call__", make)
@@ -96,6 +98,36 @@ def test_threads_share_the_records(pool: FingerprintPool, monkeypatch: pytest.Mo
     assert own is not seen[0]
 
 
+def left(pool: FingerprintPool) -> list[in_process._Helper]:
+    """Return the helpers that were left at work."""
+    assert pool._in_process is not None
+    return pool._in_process._left
+
+
+def take_part_again(pool: FingerprintPool, makers: list[EntryMaker]) -> None:
+    """Return when a helper has made a piece: the main thread may be done before it begins."""
+    wait_until(
+        lambda: bool(pool.submit(records(6 * PIECE)).result()) and len(makers) > 1, 10, "a helper takes part again"
+    )
+
+
+def test_no_piece_is_left_out(pool: FingerprintPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever becomes of a helper: fewer columns than records would be those of others."""
+    monkeypatch.setattr(in_process._Helper, "wait", lambda _: None)
+    done = threading.Event()
+
+    def be_late(maker: EntryMaker, given: Sequence[RawRecord]) -> Columns:
+        done.wait(10)
+        return MAKE(maker, given)
+
+    replaced(monkeypatch, be_late)
+    try:
+        with pytest.raises(RuntimeError, match="1 of 4 pieces of a batch were not made"):
+            pool.submit(records(4 * PIECE)).result()
+    finally:
+        done.set()
+
+
 def test_what_a_helper_raises_is_raised(pool: FingerprintPool, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_maker: EntryMaker, _given: Sequence[RawRecord]) -> Columns:
         msg = "a dictionary is missing"
@@ -119,8 +151,7 @@ def test_a_maker_that_raised_makes_no_more_columns(pool: FingerprintPool, monkey
     replaced(monkeypatch, fail_once)
     with pytest.raises(MemoryError):
         pool.submit(records(4 * PIECE)).result()
-    pool.submit(records(4 * PIECE)).result()
-    assert len(makers) > 1
+    take_part_again(pool, makers)
     assert makers[0] not in makers[1:]
 
 
@@ -187,7 +218,8 @@ def _interrupt_a_wait(after_s: float) -> None:
     with pytest.raises(LateError):
         wait()
     work.ends.set()
-    wait_until(lambda: not helper.is_at_work(), 5, "the helper has ended")
+    helper.wait()
+    assert not helper.is_at_work()
 
 
 def test_a_wait_for_a_helper_may_be_interrupted_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,14 +238,54 @@ def test_a_wait_for_a_helper_may_be_interrupted_anywhere(monkeypatch: pytest.Mon
         signal.signal(signal.SIGALRM, before)
 
 
+class _Interruption:
+    """A handler that raises while the start of a helper may be interrupted."""
+
+    def __init__(self) -> None:
+        self.is_wanted = False
+        self.count = 0
+
+    def __call__(self, *_: object) -> None:
+        if self.is_wanted:
+            self.is_wanted = False
+            self.count += 1
+            raise LateError
+
+
+def _interrupt_a_start(interruption: _Interruption, after_s: float) -> None:
+    work: Any = _Idle()
+    work.ends.set()
+    helper = in_process._Helper(EntryMaker(), work, LIMIT_S)
+    with suppress(LateError):
+        interruption.is_wanted = True
+        signal.setitimer(signal.ITIMER_REAL, after_s)
+        helper.start()
+        interruption.is_wanted = False
+    interruption.is_wanted = False
+    wait_until(lambda: not helper.is_at_work(), 5, "the helper has ended, if it was started")
+
+
+def test_the_start_of_a_helper_may_be_interrupted_anywhere() -> None:
+    """The error is that of the signal: one that says that no thread was started would leave out what it makes."""
+    draw, interruption = random.Random(1), _Interruption()
+    before = signal.signal(signal.SIGALRM, interruption)
+    try:
+        for _ in range(10_000):
+            _interrupt_a_start(interruption, draw.uniform(1e-6, 6e-5))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert interruption.count > 1_000
+
+
 def test_one_thread_does_all_where_no_other_can_be_started(
     pool: FingerprintPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_thread: threading.Thread) -> None:
+    def refuse(*_: object) -> None:
         msg = "can't start new thread"
         raise RuntimeError(msg)
 
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(_thread, "start_new_thread", refuse)
     assert len(pool.submit(records(4 * PIECE)).result()) == 4 * PIECE
 
 
@@ -223,11 +295,9 @@ def test_a_helper_that_is_late_costs_no_article(pool: FingerprintPool, monkeypat
     Else each late article would leave another thread that takes a core and memory.
     """
     done, makers = threading.Event(), []
-    helpers: list[threading.Thread] = []
 
     def go_on(maker: EntryMaker, given: Sequence[RawRecord]) -> Columns:
         makers.append(maker)
-        helpers.append(threading.current_thread())
         while len(makers) == 1 and not done.is_set():
             sum(range(1000))
         return MAKE(maker, given)
@@ -241,10 +311,10 @@ def test_a_helper_that_is_late_costs_no_article(pool: FingerprintPool, monkeypat
         assert len(makers) == 1, "the helper took another piece"
         assert pool.submit(records(6 * PIECE)).result().ids[-1] == f"{6 * PIECE - 1}"
         assert len(makers) == 1, "another helper was started beside it"
+        (helper,) = left(pool)
         done.set()
-        helpers[0].join(10)
-        pool.submit(records(6 * PIECE)).result()
-        assert len(makers) > 1
+        wait_until(lambda: not helper.is_at_work(), 10, "the helper has ended")
+        take_part_again(pool, makers)
         assert makers[0] not in makers[1:], "a maker that was left at work was given to another thread"
     finally:
         done.set()
@@ -256,7 +326,6 @@ def test_a_helper_that_is_left_at_work_takes_no_other_piece(
     """Whatever the main thread raises; nor is its maker given to another thread."""
     begun, done = threading.Event(), threading.Event()
     makers: list[EntryMaker] = []
-    helpers: list[threading.Thread] = []
 
     def make(maker: EntryMaker, given: Sequence[RawRecord]) -> Columns:
         if threading.current_thread() is threading.main_thread():
@@ -264,7 +333,6 @@ def test_a_helper_that_is_left_at_work_takes_no_other_piece(
             msg = "no memory"
             raise MemoryError(msg)
         makers.append(maker)
-        helpers.append(threading.current_thread())
         begun.set()
         done.wait(10)
         return MAKE(maker, given)
@@ -272,8 +340,9 @@ def test_a_helper_that_is_left_at_work_takes_no_other_piece(
     monkeypatch.setattr(EntryMaker, "__call__", make)
     with pytest.raises(MemoryError):
         pool.submit(records(6 * PIECE)).result()
+    (helper,) = left(pool)
     done.set()
-    helpers[0].join(10)
+    wait_until(lambda: not helper.is_at_work(), 10, "the helper has ended")
     assert len(makers) == 1, "the helper went on"
 
     def note(maker: EntryMaker, given: Sequence[RawRecord]) -> Columns:
@@ -281,7 +350,7 @@ def test_a_helper_that_is_left_at_work_takes_no_other_piece(
         return MAKE(maker, given)
 
     replaced(monkeypatch, note)
-    pool.submit(records(6 * PIECE)).result()
+    take_part_again(pool, makers)
     assert makers[0] not in makers[1:]
 
 
