@@ -186,10 +186,11 @@ class Engine:
         self._check_trims(self._parts.trimmer.appends)
         gathering = self._gathering_polls()
         waiting: set[Partition] = set()
-        for pending in self._pending:
-            is_held = pending.polled.partition in waiting or pending.polled.polled_at in gathering
-            if is_held or not self._append_spans(pending):
-                waiting.add(pending.polled.partition)
+        with self._parts.log.together():
+            for pending in self._pending:
+                is_held = pending.polled.partition in waiting or pending.polled.polled_at in gathering
+                if is_held or not self._append_spans(pending):
+                    waiting.add(pending.polled.partition)
 
     def _gathering_polls(self) -> set[float]:
         """Return the polls, by their times, of which something waits for the rest; set or end the time for that."""

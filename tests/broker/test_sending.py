@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -96,6 +96,27 @@ def test_the_thread_sleeps_while_records_are_handed_over() -> None:
     assert producer.wakes == 1
     held.send("not known", None, b"article", [], 0)
     assert (producer.sent, producer.by_client) == ([TOPIC] * 3, ["not known"])
+
+
+def test_the_thread_is_woken_once_for_what_is_handed_over_in_a_block() -> None:
+    """At its end, whatever that is; not at all for nothing; and as ever where it has to look up the topic."""
+    producer: Any = ProducerInPlace(TOPIC)
+    with workarounds.asleep(producer, TOPIC):
+        for _ in range(3):
+            producer._sender.wakeup()
+        assert producer.wakes == 0
+    assert producer.wakes == 1
+    with workarounds.asleep(producer, TOPIC):
+        pass
+    assert producer.wakes == 1
+    with suppress(KeyError), workarounds.asleep(producer, TOPIC):
+        producer._sender.wakeup()
+        raise KeyError
+    producer._sender.wakeup()
+    assert producer.wakes == 3
+    with workarounds.asleep(producer, "not known"):
+        producer._sender.wakeup()
+        assert producer.wakes == 4
 
 
 def test_a_partition_is_added_to_each_transaction_once() -> None:

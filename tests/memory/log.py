@@ -7,6 +7,7 @@ which may arrive nevertheless.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -141,6 +142,10 @@ class MemoryLog:
         if arrives_s is None or delivery.answered_s is None:
             self._fail(append, runtime.now() + DELIVERY_TIMEOUT_S)
         return append
+
+    def together(self) -> AbstractContextManager[None]:
+        """Each append leaves at once."""
+        return nullcontext()
 
     @hooked("log.renew")
     def renew(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -81,7 +82,7 @@ class World:
         parts: dict[str, Any] = {
             "index": self.index,
             "tail": self.tail,
-            "log": SimpleNamespace(append=self._append, renew=self._renew),
+            "log": SimpleNamespace(append=self._append, renew=self._renew, together=nullcontext),
             "log_topic": "group.fingerprints",
             "fingerprinter": SimpleNamespace(submit_all=self._submit_all),
             "watch": SimpleNamespace(ids_since=lambda _: self.ids),

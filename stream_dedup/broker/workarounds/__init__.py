@@ -40,7 +40,13 @@ from stream_dedup.broker.workarounds.producer import (
     send_offsets_within,
 )
 from stream_dedup.broker.workarounds.selector import QuickSelector
-from stream_dedup.broker.workarounds.sending import HeldSender, OnePartition, add_partitions_first, send_beside_requests
+from stream_dedup.broker.workarounds.sending import (
+    HeldSender,
+    OnePartition,
+    add_partitions_first,
+    asleep,
+    send_beside_requests,
+)
 
 __all__ = [
     "HeldSender",
@@ -49,6 +55,7 @@ __all__ = [
     "RawName",
     "RoundRobinAssignor",
     "add_partitions_first",
+    "asleep",
     "close_abandoned_sockets",
     "closed_when_not_made",
     "commit_as_member",

@@ -7,6 +7,7 @@ sends what is there by then, often two or three records, while the caller hands 
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kafka import TopicPartition
@@ -15,6 +16,8 @@ from kafka.partitioner import DefaultPartitioner
 from stream_dedup.broker.workarounds.private import private
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kafka import KafkaProducer
     from kafka.cluster import ClusterMetadata
     from kafka.future import Future
@@ -112,6 +115,32 @@ class HeldSender:
         """Let the thread send what was handed over."""
         self._partitioner.forget()
         self._wake()
+
+
+@contextmanager
+def asleep(producer: KafkaProducer, topic: str) -> Iterator[None]:
+    """Let the producer's thread sleep while records of a topic are handed over in the block, and send them together.
+
+    The client wakes it for the first record, and again for each one that comes while it sends those before. A record of
+    a topic that is not known waits for what this thread looks up, so that it does not sleep then. One thread calls.
+    """
+    sender, is_asked = private(producer, "_sender"), False
+
+    def note() -> None:
+        nonlocal is_asked
+        is_asked = True
+
+    if private(producer, "_metadata").partitions_for_topic(topic) is None:
+        yield
+        return
+    wake = private(sender, "wakeup")
+    sender.wakeup = note
+    try:
+        yield
+    finally:
+        sender.wakeup = wake
+        if is_asked:
+            wake()
 
 
 def _most_bytes_of(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]) -> int:
