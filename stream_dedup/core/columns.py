@@ -176,6 +176,8 @@ class Columns:
     @classmethod
     def concat(cls, parts: Sequence[Columns]) -> Columns:
         """Return the entries of all parts, in order; no entries if there are no parts."""
+        if len(parts) == 1 and type(parts[0]) is Columns:
+            return parts[0]
         parts = parts or [cls.blank(0, Widths())]
         return Columns(**{name: _joined([getattr(part, name) for part in parts]) for name in _stored(Columns)})
 

@@ -108,7 +108,8 @@ class Metrics:
         Counter,
         "processes",
         "fingerprinting processes that ended and were replaced, by cause: late, killed, idle, loading",
-        "Follows poisoned. killed or idle without poisoned articles: memory runs out; use fewer worker.processes.",
+        "Follows poisoned. killed or idle without poisoned articles: memory runs out; use fewer worker.processes. late "
+        "without them: an article, or a busy machine, took more than 2 s; the others were done without it.",
         labels={"cause": RESTART_CAUSES},
     )
     stage_seconds = Declaration(

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from stream_dedup.metrics.metrics import RestartCause
 
 SLOW_S = 2.0
-"""A task usually takes some 30 ms, on a busy machine a few times as much. After this time it is slow, and another
-process takes the place of its process."""
+"""A task usually takes some 30 ms, on a busy machine a few times as much. After this time it is slow: another process
+takes the place of its process, or it is given up (``pool``)."""
 MOST_USELESS_DEATHS = 3
 """So many processes that die without work, one after the other, have a lasting cause: no other is started."""
 
