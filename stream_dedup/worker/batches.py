@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from stream_dedup.core.arrays import I64
     from stream_dedup.core.columns import Columns
-    from stream_dedup.core.model import Judgement
+    from stream_dedup.core.model import Judgement, LogOffset
     from stream_dedup.ports import Append, Partition, SourceRecord
     from stream_dedup.worker.assignments import Assignment
 
@@ -77,6 +77,10 @@ class PendingBatch:
 
     polled: PolledBatch
     spans: list[UnloggedSpan]
+    seen_to: LogOffset | None = None
+    """The log offset that the index was applied to when the batch was looked for in it."""
+    logged: LoggedBatch | None = None
+    """The batch as it was found there, None where a record of it was not in the log."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

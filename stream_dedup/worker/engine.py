@@ -362,10 +362,15 @@ class Engine:
     def _logged(self, pending: PendingBatch) -> LoggedBatch | None:
         """Return the batch with its log positions, or None while a record of it is not in the log.
 
-        Asked in every round: a trim may have forgotten a batch that waits for its topic to be looked up.
+        Looked for again whenever the log was read further: a trim may have forgotten a batch that waits for its topic to
+        be looked up.
         """
-        positions = self._positions(pending.polled)
-        return LoggedBatch(pending.polled, positions) if (positions >= 0).all() else None
+        read_to = self._parts.index.next_offset
+        if pending.seen_to != read_to:
+            positions = self._positions(pending.polled)
+            pending.logged = LoggedBatch(pending.polled, positions) if (positions >= 0).all() else None
+            pending.seen_to = read_to
+        return pending.logged
 
     def _judge(self, positions: I64) -> list[Judgement]:
         counters = self._parts.index.counters

@@ -195,6 +195,28 @@ def test_nothing_is_appended_before_the_topic_was_looked_up(world: World, assign
     assert (world.appended, len(world.judged)) == ([[0]], 1)
 
 
+def test_a_batch_that_waits_is_looked_for_only_when_the_log_was_read_further(
+    world: World, assignment: Assignment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look-up for each partition in each round took a tenth of a worker with 32 partitions."""
+    world.poll(assignment, 0, b"waits")
+    sought: list[int] = []
+    look_up = world.index.logged_positions
+
+    def count(topic_id: bytes, partition: int, offsets: Any) -> Any:
+        sought.append(partition)
+        return look_up(topic_id, partition, offsets)
+
+    monkeypatch.setattr(world.index, "logged_positions", count)
+    world.steps()
+    world.steps()
+    assert sought == []
+    world.fingerprint(world.poll(assignment, 10, b"another", partition=1))
+    world.steps()
+    assert [judged.polled.partition.number for judged in world.judged] == [1]
+    assert sought.count(0) == 1
+
+
 @pytest.mark.expect_log("is no longer the one that was read")
 def test_a_batch_of_a_topic_that_was_made_again_is_not_appended(world: World, assignment: Assignment) -> None:
     """The source begins again instead."""
