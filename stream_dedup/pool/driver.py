@@ -78,6 +78,10 @@ class Driver:
             self._is_given_up = True
             self._process.kill()
 
+    def reload(self) -> None:
+        """Load a process now, where there is none. What fails is told when there is work. Its own thread."""
+        complete(Future(), self._load)
+
     def columns(self, records: Sequence[RawRecord], when_slow: Callable[[], None]) -> Columns:
         """Return the columns of these records; blocks.
 

@@ -171,31 +171,43 @@ class FingerprintPool:
         taken = self._tasks.take()
         if not taken:
             return False
+        if any(task.lane != taken[0].lane for task in taken):
+            self._do_lanes(taken, driver)
+            return True
         tasks = [task for task in taken if task.future.set_running_or_notify_cancel()]
         if not tasks:
             return True
-        if self._broken is not None:
-            for task in tasks:
-                task.future.set_exception(self._broken)
-            return True
-        made: Future[Columns] = Future()
-        make = self._make_of(tasks, driver)
-        complete(made, lambda: self._noted(make, [record for task in tasks for record in task.records]))
-        if isinstance(made.exception(), (LateError, KilledError)):
-            self._tasks.put(*map(_apart, tasks), first=True)
+        lane = tasks[0].lane
+        make = partial(driver.columns, when_slow=partial(self._hold, driver, lane))
+        _share_out(self._made(partial(self._isolation.columns, make), tasks), tasks)
+        return not self._release(driver, lane)
+
+    def _do_lanes(self, taken: Sequence[Task], driver: Driver) -> None:
+        """Do tasks of several lanes together; where they are slow or end the process, give them up.
+
+        Each is then done by itself, so that no lane waits for an article of another one. They have not begun, and can
+        be cancelled, until they are done.
+        """
+        tasks = [task for task in taken if not task.future.cancelled()]
+        make = partial(driver.columns, when_slow=driver.give_up)
+        made = self._made(partial(self._isolation.counted, make), tasks)
+        error = made.exception()
+        if isinstance(error, (LateError, KilledError)):
+            # Their frames would keep the records until the next collection of garbage.
+            error.__traceback__ = error.__cause__ = error.__context__ = None
+            self._tasks.put_apart(tasks)
+            driver.reload()
         else:
             _share_out(made, tasks)
-        return not self._release(driver, tasks[0].lane)
 
-    def _make_of(self, tasks: Sequence[Task], driver: Driver) -> Make:
-        """Return what makes the columns of these tasks; raises LateError or KilledError where they are to be apart.
-
-        Of several lanes none waits for an article of another one: what is slow, or ends its process, is given up.
-        """
-        lane = tasks[0].lane
-        if any(task.lane != lane for task in tasks):
-            return partial(self._isolation.counted, partial(driver.columns, when_slow=driver.give_up))
-        return partial(self._isolation.columns, partial(driver.columns, when_slow=partial(self._hold, driver, lane)))
+    def _made(self, make: Make, tasks: Sequence[Task]) -> Future[Columns]:
+        """Return the columns of all tasks, or the exception."""
+        made: Future[Columns] = Future()
+        if self._broken is not None:
+            made.set_exception(self._broken)
+        else:
+            complete(made, lambda: self._noted(make, [record for task in tasks for record in task.records]))
+        return made
 
     def _noted(self, make: Make, records: Sequence[RawRecord]) -> Columns:
         """Return the columns; note the error before the future has it, so that whoever sees it finds the failure."""
@@ -250,26 +262,10 @@ def _share_out(made: Future[Columns], tasks: Sequence[Task]) -> None:
     end = 0
     for task in tasks:
         begin, end = end, end + len(task.records)
-        complete(task.future, partial(_rows_of, made, slice(begin, end)))
+        if task.future.running() or task.future.set_running_or_notify_cancel():
+            complete(task.future, partial(_rows_of, made, slice(begin, end)))
 
 
 def _rows_of(made: Future[Columns], rows: slice) -> Columns:
     columns = made.result()
     return columns if len(columns) == rows.stop - rows.start else columns.rows(rows)
-
-
-def _apart(task: Task) -> Task:
-    """Return a begun task as one that has not begun and is done by itself."""
-    again: Future[Columns] = Future()
-    again.add_done_callback(partial(_hand_on, task.future))
-    return Task(task.records, again, task.lane, is_apart=True)
-
-
-def _hand_on(begun: Future[Columns], done: Future[Columns]) -> None:
-    """Give a begun task what its second try has."""
-    if done.cancelled():
-        begun.set_exception(UnavailableError("the pool of fingerprinting processes is closing"))
-    elif (error := done.exception()) is not None:
-        begun.set_exception(error)
-    else:
-        begun.set_result(done.result())

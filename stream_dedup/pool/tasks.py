@@ -7,8 +7,8 @@ Rules:
   processes.
 * A process takes several tasks together, of any lanes: its share of the work in the queue, or as much as is worth a
   process. Eighty records at once cost a third less each than ten do, and one exchange.
-* A task is done by itself where its lane is None, or was held in the last ``APART_S`` seconds, and where it was slow or
-  ended its process together with tasks of other lanes (``pool``).
+* A task is done by itself where its lane is None, or where it was slow or ended its process together with tasks of
+  other lanes (``pool``). For ``APART_S`` seconds after that, or after it was held, its lane is done with no other.
 * A task whose future is cancelled leaves the queue at once, and its records with it.
 * The queue has no limit of its own: callers limit the work that they have under way.
 """
@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from stream_dedup.core.columns import Columns
@@ -36,7 +36,7 @@ millisecond however few records it has."""
 RECORD_WORK = 1 << 10
 """Work of a record, whatever its size: about that of so many bytes of text."""
 APART_S = 60.0
-"""So long after a lane was held its tasks are done with those of no other lane, which would wait for them."""
+"""So long after a lane was slow its tasks are done with those of no other lane, which would wait for them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,25 +65,35 @@ class TaskQueue:
         self._changed = threading.Condition()
         self._tasks: dict[Future[Columns], Task] = {}
         self._held: Counter[Hashable] = Counter()
-        self._held_at: dict[Hashable, float] = {}
-        """When each lane was held last."""
+        self._slow_at: dict[Hashable, float] = {}
+        """When each lane was slow last."""
         self._closed = False
 
     def __len__(self) -> int:
         """Return the number of tasks that have not begun."""
         return len(self._tasks)
 
-    def put(self, *tasks: Task, first: bool = False) -> None:
-        """Add tasks at once, behind the others or before them, or cancel them once closed; does not block."""
-        added = {task.future: task for task in tasks}
+    def put(self, *tasks: Task) -> None:
+        """Add tasks behind the others at once, or cancel them once closed; does not block."""
+        for task in tasks:
+            if task.lane is not None:
+                _ = task.work  # computed by the caller, and what it raises is raised here
+        self._put({task.future: task for task in tasks}, is_first=False)
+
+    def put_apart(self, tasks: Sequence[Task]) -> None:
+        """Add tasks that were slow together before the others, each to be done by itself."""
+        with self._changed:
+            self._slow_at |= {task.lane: time.monotonic() for task in tasks}
+        self._put({task.future: replace(task, is_apart=True) for task in tasks}, is_first=True)
+
+    def _put(self, added: dict[Future[Columns], Task], *, is_first: bool) -> None:
         with self._changed:
             closed = self._closed
-            if not closed:
-                if first:
-                    self._tasks = added | self._tasks
-                else:
-                    self._tasks.update(added)
-                self._changed.notify(len(added))
+            if not closed and is_first:
+                self._tasks = added | self._tasks
+            elif not closed:
+                self._tasks.update(added)
+            self._changed.notify(len(added))
         for future in added:
             if closed:
                 future.cancel()
@@ -111,12 +121,12 @@ class TaskQueue:
         with self._changed:
             if lane is not None:
                 self._held[lane] += 1
-                self._held_at[lane] = time.monotonic()
 
     def release(self, lane: Hashable) -> None:
         """Take back one ``hold``."""
         with self._changed:
             self._held[lane] -= 1
+            self._slow_at[lane] = time.monotonic()
             self._held += Counter()  # drops the lanes that are not held
             self._changed.notify_all()
 
@@ -134,7 +144,8 @@ class TaskQueue:
         together = [first]
         if len(self._tasks) == 1 or first.is_apart or first.lane is None:
             return together
-        first_is_suspect = self._is_suspect(first)
+        now = time.monotonic()
+        self._slow_at = {lane: slow_at for lane, slow_at in self._slow_at.items() if now < slow_at + APART_S}
         # What nobody may begin is in nobody's share: other processes would have nothing to do.
         ready = [task for task in self._tasks.values() if not self._held[task.lane]]
         left = sum(task.work for task in ready)
@@ -144,18 +155,13 @@ class TaskQueue:
         for task in ready:
             if task is first or task.is_apart or task.lane is None:
                 continue
-            if task.lane != first.lane and (first_is_suspect or self._is_suspect(task)):
+            if task.lane != first.lane and (first.lane in self._slow_at or task.lane in self._slow_at):
                 continue
             records, work = records + len(task.records), work + task.work
             if records > MOST_TOGETHER_RECORDS or work > most:
                 break
             together.append(task)
         return together
-
-    def _is_suspect(self, task: Task) -> bool:
-        """Return whether a task of the same lane was slow lately."""
-        held_at = self._held_at.get(task.lane)
-        return held_at is not None and time.monotonic() < held_at + APART_S
 
     def _discard(self, future: Future[Columns]) -> None:
         with self._changed:

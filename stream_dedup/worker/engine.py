@@ -160,6 +160,8 @@ class Engine:
         if not batches:
             return
         unlogged = [spans_of(self._positions(batch) == UNLOGGED) for batch in batches]
+        for batch in batches:
+            self._parts.watch.ids_since(batch.polled_at)  # begins the look-up that the append will need
         now = self._parts.clock.monotonic()
         columns = iter(
             self._parts.fingerprinter.submit_all(
@@ -175,7 +177,6 @@ class Engine:
             for span in spans:
                 for part in span.columns:
                     part.add_done_callback(self._wake_up)
-            self._parts.watch.ids_since(batch.polled_at)  # begins the look-up that the append will need
             self._parts.on_step(Step.DECODING)
             self._pending.append(PendingBatch(batch, spans))
 
@@ -362,8 +363,8 @@ class Engine:
     def _logged(self, pending: PendingBatch) -> LoggedBatch | None:
         """Return the batch with its log positions, or None while a record of it is not in the log.
 
-        Looked for again whenever the log was read further: a trim may have forgotten a batch that waits for its topic to
-        be looked up.
+        Looked for again whenever the log was read further: a trim may have forgotten a batch that waits for its topic
+        to be looked up.
         """
         read_to = self._parts.index.next_offset
         if pending.seen_to != read_to:

@@ -1,5 +1,6 @@
 """Slow tasks and their lanes: what goes on meanwhile, and what is given back."""
 
+import gc
 import weakref
 from collections import Counter
 from concurrent.futures import Future
@@ -96,16 +97,57 @@ def test_an_article_that_takes_long_holds_up_no_lane_whose_records_came_with_it(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("step")
-def test_what_is_to_be_done_again_fails_when_the_pool_closes(slow: RawRecord) -> None:
-    """It was begun, so that it cannot be cancelled: whoever waits for it must not wait for ever."""
+def test_what_is_done_with_other_lanes_can_be_cancelled(slow: RawRecord) -> None:
+    """While it is done, and when it waits to be done again. A close cancels it, too."""
     pool = FingerprintPool(1)
-    futures = pool.submit_all([([slow], lane) for lane in range(4)])
-    wait_until(lambda: len(pool.pids) == 2, LIMIT_S, "two articles are slow by themselves")
-    assert all(future.running() for future in futures)
+    futures = pool.submit_all([([slow], lane) for lane in range(6)])
+    wait_until(lambda: not len(pool._tasks), LIMIT_S, "they are begun together")
+    assert futures[0].cancel()
+    wait_until(futures[2].running, LIMIT_S, "two articles are done by themselves")
+    assert len(pool._tasks) == 3
+    assert futures[4].cancel()
+    assert len(pool._tasks) == 2
     pool.close()
-    for future in futures:
+    assert [future.cancelled() for future in futures] == [True, False, False, True, True, True]
+    for future in futures[1:3]:
         with pytest.raises(UnavailableError, match="closing"):
             future.result(LIMIT_S)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("step")
+def test_lanes_that_are_slow_together_are_given_up_once(tmp_path: Path) -> None:
+    """Although none is slow by itself: else each poll would cost a process and ``SLOW_S``."""
+    observed = Observed()
+    with FingerprintPool(1, observer=observed) as pool:
+        for number in range(3):
+            done = tmp_path / f"{number}"
+            first, *others = pool.submit_all([([waiting_for(done)], "a"), (RECORDS, "b"), (RECORDS, "c")])
+            for future in others:
+                assert same(future.result(LIMIT_S), EntryMaker()(RECORDS))
+            done.touch()
+            first.result(LIMIT_S)
+    assert observed.restarts == Counter(late=1)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("step")
+def test_records_that_were_given_up_are_not_kept(tmp_path: Path) -> None:
+    """By the error, whose traceback knows them."""
+    done = tmp_path / "done"
+    with FingerprintPool(1) as pool:
+        given = [Records([waiting_for(done)]), Records(RECORDS)]
+        references = [weakref.ref(records) for records in given]
+        futures = pool.submit_all(list(zip(given, "ab", strict=True)))
+        del given
+        futures[1].result(LIMIT_S)
+        done.touch()
+        futures[0].result(LIMIT_S)
+        gc.disable()
+        try:
+            wait_until(lambda: not any(reference() for reference in references), 10, "the records are given back")
+        finally:
+            gc.enable()
 
 
 @pytest.mark.slow
@@ -212,10 +254,13 @@ def test_much_work_is_shared_out(processes: int, shares: list[int]) -> None:
 def test_what_was_slow_is_done_again_first() -> None:
     """Its lane has waited longest."""
     queue = TaskQueue()
-    later, again = Task(RECORDS, Future(), "a"), [Task(RECORDS, Future(), lane, is_apart=True) for lane in ("a", "b")]
+    later, again = Task(RECORDS, Future(), "a"), [Task(RECORDS, Future(), lane) for lane in ("a", "b")]
     queue.put(later)
-    queue.put(*again, first=True)
-    assert [queue.take() for _ in range(3)] == [again[:1], again[1:], [later]]
+    queue.put_apart(again)
+    taken = [queue.take() for _ in range(3)]
+    assert [[task.future for task in together] for together in taken] == [
+        [task.future] for task in (*again, later)
+    ]
 
 
 def test_tasks_of_a_held_lane_are_in_no_share() -> None:
@@ -236,7 +281,7 @@ def test_a_lane_that_was_slow_is_done_with_no_other_for_a_while(monkeypatch: pyt
     queue, now = TaskQueue(), [100.0]
     monkeypatch.setattr(pool_tasks, "time", SimpleNamespace(monotonic=lambda: now[0]))
     queue.hold("a")
-    queue.release("a")
+    queue.release("a")  # its article took long
     for lanes in (("a", "b", "a"), ("b", "a", "b")):
         tasks = [Task(RECORDS, Future(), lane) for lane in lanes]
         queue.put(*tasks)

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
@@ -35,7 +35,13 @@ def test_columns_are_those_of_the_core(shared: FingerprintPool) -> None:
 def test_each_thread_has_a_maker_of_its_own_in_a_pool_of_0_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fingerprinter is for one thread, and any thread may call a pool."""
     makers: list[EntryMaker] = []
-    monkeypatch.setattr(EntryMaker, "__call__", lambda maker, _: makers.append(maker))
+    make = EntryMaker.__call__
+
+    def note(maker: EntryMaker, given: Sequence[RawRecord]) -> Columns:
+        makers.append(maker)
+        return make(maker, given)
+
+    monkeypatch.setattr(EntryMaker, "__call__", note)
     with FingerprintPool(0) as here, ThreadPoolExecutor(1) as threads:
         for submit in (here.submit, lambda records: threads.submit(here.submit, records).result()) * 2:
             submit(RECORDS)

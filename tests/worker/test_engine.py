@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Basis, Forgotten, LogRecord, Trim, make_batch
 from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.core.text.decode import RawRecord
@@ -203,7 +204,7 @@ def test_a_batch_that_waits_is_looked_for_only_when_the_log_was_read_further(
     sought: list[int] = []
     look_up = world.index.logged_positions
 
-    def count(topic_id: bytes, partition: int, offsets: Any) -> Any:
+    def count(topic_id: bytes, partition: int, offsets: I64) -> I64:
         sought.append(partition)
         return look_up(topic_id, partition, offsets)
 
