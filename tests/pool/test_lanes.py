@@ -119,14 +119,20 @@ def test_what_is_done_with_other_lanes_can_be_cancelled(slow: RawRecord) -> None
 def test_lanes_that_are_slow_together_are_given_up_once(tmp_path: Path) -> None:
     """Although none is slow by itself: else each poll would cost a process and ``SLOW_S``."""
     observed = Observed()
+
+    def poll(number: int) -> None:
+        done = tmp_path / f"{number}"
+        first, other = pool.submit_all([([waiting_for(done)], "a"), (RECORDS, "b")])
+        wait_until(
+            lambda: first.running() or observed.restarts["late"] > number, LIMIT_S, "it is given up, or by itself"
+        )
+        done.touch()
+        first.result(LIMIT_S)
+        assert same(other.result(LIMIT_S), EntryMaker()(RECORDS))
+
     with FingerprintPool(1, observer=observed) as pool:
         for number in range(3):
-            done = tmp_path / f"{number}"
-            first, *others = pool.submit_all([([waiting_for(done)], "a"), (RECORDS, "b"), (RECORDS, "c")])
-            for future in others:
-                assert same(future.result(LIMIT_S), EntryMaker()(RECORDS))
-            done.touch()
-            first.result(LIMIT_S)
+            poll(number)
     assert observed.restarts == Counter(late=1)
 
 
@@ -258,9 +264,7 @@ def test_what_was_slow_is_done_again_first() -> None:
     queue.put(later)
     queue.put_apart(again)
     taken = [queue.take() for _ in range(3)]
-    assert [[task.future for task in together] for together in taken] == [
-        [task.future] for task in (*again, later)
-    ]
+    assert [[task.future for task in together] for together in taken] == [[task.future] for task in (*again, later)]
 
 
 def test_tasks_of_a_held_lane_are_in_no_share() -> None:
