@@ -313,7 +313,9 @@ class WorkerConfig(Section):
         allow_inf_nan=False,
     )
     batch_records: int = key(500, "maximum records in one batch", ge=1, le=10_000)
-    max_inflight_batches: int = key(32, "maximum batches polled and not committed", ge=1, le=1000)
+    max_inflight_batches: int = key(
+        32, "maximum batches polled and not committed, for each eight partitions of the worker", ge=1, le=1000
+    )
     shutdown_s: _Seconds = key(20, "time limit of a shutdown", form="seconds")
     clock_allowance_s: float = key(
         60,

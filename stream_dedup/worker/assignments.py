@@ -19,9 +19,10 @@ Rules:
 * Whoever holds a batch releases it exactly once: the committer after its transaction has an outcome, or the engine or
   the committer when they drop it. The engine cancels the batch's work in the pool before it releases the batch.
 * The batches in flight are limited by number and by bytes: that limits the memory of the producers, too, which hold
-  nothing that is not in flight. A partition may have as much in flight as is left for all. However long the batches of
-  one partition, or of a few, stay in flight, there is room for the others: after ``n`` such partitions an (n + 1)th of
-  the limit.
+  nothing that is not in flight. The number is for each eight partitions: a poll brings a batch of each, and the next
+  one must not wait for its commit. A partition may have as much in flight as is left for all. However long the batches
+  of one partition, or of a few, stay in flight, there is room for the others: after ``n`` such partitions an (n + 1)th
+  of the limit.
 """
 
 from __future__ import annotations
@@ -33,11 +34,14 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection
 
     from stream_dedup.ports import Membership, Partition
 
 log = logging.getLogger(__name__)
+
+LIMITED_PARTITIONS = 8
+"""Partitions that share the configured number of batches in flight; twice as many share twice the number."""
 
 
 class AssignmentState(Enum):
@@ -117,12 +121,13 @@ class AssignmentOwner:
         """Number of batches in flight."""
         return self._in_flight.batches
 
-    def crowded(self, partitions: Iterable[Partition]) -> frozenset[Partition]:
-        """Return those of these partitions of which nothing should be polled now: all of them at the limit."""
+    def crowded(self, partitions: Collection[Partition]) -> frozenset[Partition]:
+        """Return those of all partitions of which nothing should be polled now: all of them at the limit."""
         if not self._in_flight.batches:
             return frozenset()
+        most = self._limit.batches * max(1, -(-len(partitions) // LIMITED_PARTITIONS))
         with self._lock:
-            left = self._limit.plus(-self._in_flight.size_bytes, -self._in_flight.batches)
+            left = _Amount(most, self._limit.size_bytes).plus(-self._in_flight.size_bytes, -self._in_flight.batches)
             return frozenset(at for at in partitions if self._in_flight_of.get(at, _Amount()).reaches(left))
 
     def is_working(self, assignment: Assignment) -> bool:

@@ -134,6 +134,20 @@ def test_partitions_that_are_held_up_leave_room_for_the_others(group: Group) -> 
     assert owner.crowded([*held_up, other]) == {*held_up, other}
 
 
+@pytest.mark.parametrize(("partitions", "polls"), [(1, 4), (4, 2), (8, 1), (9, 2), (16, 1), (64, 1)])
+def test_many_partitions_have_as_many_polls_in_flight_as_eight(group: Group, partitions: int, polls: int) -> None:
+    """Each poll brings a batch of each: with eight for all, 64 partitions were paused within a poll until it left."""
+    owner = AssignmentOwner(lambda: group.membership, max_batches=8, max_bytes=10_000)
+    assignment = begun(owner, group)
+    every = [Partition("articles", number) for number in range(partitions)]
+    counted = 0
+    while not owner.crowded(every):
+        for at in every:
+            assert owner.reserve(batch(assignment, at=at))
+        counted += 1
+    assert counted == polls
+
+
 def test_at_the_limit_nothing_of_any_partition_is_polled(owner: AssignmentOwner, group: Group) -> None:
     """Not of those that have nothing in flight either."""
     assignment, other = begun(owner, group), Partition("articles", 1)
