@@ -196,7 +196,8 @@ class FingerprintPool:
             # Their frames would keep the records until the next collection of garbage.
             error.__traceback__ = error.__cause__ = error.__context__ = None
             self._tasks.put_apart(tasks)
-            driver.reload()
+            if not self._closed:
+                driver.reload()
         else:
             _share_out(made, tasks)
 

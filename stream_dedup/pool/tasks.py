@@ -147,13 +147,13 @@ class TaskQueue:
         now = time.monotonic()
         self._slow_at = {lane: slow_at for lane, slow_at in self._slow_at.items() if now < slow_at + APART_S}
         # What nobody may begin is in nobody's share: other processes would have nothing to do.
-        ready = [task for task in self._tasks.values() if not self._held[task.lane]]
+        ready = [task for task in self._tasks.values() if task.lane is not None and not self._held[task.lane]]
         left = sum(task.work for task in ready)
         shares = min(max(left // LEAST_SHARE_WORK, 1), self._processes)
         most = min(-(-left // shares), MOST_TOGETHER_WORK)
         records, work = len(first.records), first.work
         for task in ready:
-            if task is first or task.is_apart or task.lane is None:
+            if task is first or task.is_apart:
                 continue
             if task.lane != first.lane and (first.lane in self._slow_at or task.lane in self._slow_at):
                 continue

@@ -47,6 +47,8 @@ SETTLE_S = 5.0
 """After so many seconds the settling of many partitions continues in the next poll."""
 SETTLE_PAUSE_S = 0.05
 """Seconds between two tries to settle a partition."""
+RECORD_BYTES = 400
+"""Memory of a record in flight beside its key, value and headers: with many partitions there may be a million."""
 ERROR_PAUSE_S = 0.05
 """Seconds after a poll that failed: until the next assignment begins, a poll may fail at once for the same reason."""
 
@@ -262,7 +264,7 @@ class BatchSource:
             topic_id=assignment.topic_ids[partition.topic],
             records=records,
             offsets=np.fromiter((record.offset for record in records), np.int64, len(records)),
-            size_bytes=sum(map(record_bytes, records)),
+            size_bytes=sum(map(record_bytes, records)) + RECORD_BYTES * len(records),
             polled_at=polled_at,
         )
 

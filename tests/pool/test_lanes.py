@@ -116,6 +116,28 @@ def test_what_is_done_with_other_lanes_can_be_cancelled(slow: RawRecord) -> None
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("step")
+def test_no_process_is_started_while_the_pool_closes(slow: RawRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work that is given up then is not done again."""
+    started: list[driver.Driver] = []
+    start = driver.Driver._start
+
+    def note(made: driver.Driver) -> None:
+        started.append(made)
+        start(made)
+
+    monkeypatch.setattr(driver.Driver, "_start", note)
+    monkeypatch.setattr(process, "CLOSE_WAIT_S", LIMIT_S)
+    pool = FingerprintPool(1)
+    pool.warm()
+    futures = pool.submit_all([([slow], lane) for lane in range(2)])
+    wait_until(lambda: not len(pool._tasks), LIMIT_S, "they are begun together")
+    pool.close()
+    assert all(future.cancelled() for future in futures)
+    assert len(started) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("step")
 def test_lanes_that_are_slow_together_are_given_up_once(tmp_path: Path) -> None:
     """Although none is slow by itself: else each poll would cost a process and ``SLOW_S``."""
     observed = Observed()
