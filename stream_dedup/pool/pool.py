@@ -189,6 +189,8 @@ class FingerprintPool:
         be cancelled, until they are done.
         """
         tasks = [task for task in taken if not task.future.cancelled()]
+        if not tasks:
+            return
         make = partial(driver.columns, when_slow=driver.give_up)
         made = self._made(partial(self._isolation.counted, make), tasks)
         error = made.exception()

@@ -40,6 +40,7 @@ class PolledBatch:
     offsets: I64
     """Source offsets, shape (n,)."""
     size_bytes: int
+    """Memory of the records, about."""
     polled_at: float
     """Monotonic seconds."""
 

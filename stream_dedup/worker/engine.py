@@ -11,7 +11,7 @@ Rules:
   again; its value must have the logged checksum, or the worker stops.
 * A batch is appended only after the topic's id was looked up by a request that began after the batch was polled.
 * Batches of one source partition leave in the order in which they were polled, so verdicts leave in source order. The
-  batches of other partitions do not wait for them, but for ``GATHER_S`` with those of the same poll.
+  batches of other partitions do not wait for them, but for a moment with those of the same poll (``gathering``).
 * Articles that were logged once and that a trim has forgotten are never logged again.
 * A batch whose assignment has ended is dropped, at whatever step it is, and its work in the pool is cancelled.
 """
@@ -44,6 +44,7 @@ from stream_dedup.worker.batches import (
     UnloggedSpan,
     spans_of,
 )
+from stream_dedup.worker.gathering import Gathering
 from stream_dedup.worker.steps import Step
 
 if TYPE_CHECKING:
@@ -63,9 +64,6 @@ log = logging.getLogger(__name__)
 
 IDLE_WAIT_S = 0.1
 """Longest wait for work while batches are pending: the end of their assignment wakes nobody."""
-GATHER_S = 0.005
-"""How long a fingerprinted batch waits for the others of its poll: together they take one request to the log, one fetch
-of it, one search and one transaction."""
 REST_WAIT_S = 0.5
 """Longest wait without a batch, for trims and gauges: all that there is to do wakes the engine at once."""
 READ_LOG_S = 1.0
@@ -113,10 +111,7 @@ class Engine:
         self._trim_failures = AppendFailures(parts.log_topic)
         """Counted apart: a worker without partitions appends nothing else."""
         self._gauges_at = 0.0
-        self._gathering_until: float | None = None
-        """When the spans that wait for others of their poll are appended without them."""
-        self._gathered_to = float("-inf")
-        """The latest poll whose spans wait no more."""
+        self._gathering = Gathering()
 
     def submit(self, *batches: PolledBatch) -> None:
         """Hand in the batches of a poll."""
@@ -149,9 +144,9 @@ class Engine:
     def _longest_wait_s(self) -> float:
         if not self._pending:
             return REST_WAIT_S
-        if self._gathering_until is None:
+        if self._gathering.until is None:
             return IDLE_WAIT_S
-        return max(0.0, self._gathering_until - self._parts.clock.monotonic())
+        return max(0.0, self._gathering.until - self._parts.clock.monotonic())
 
     # 2, 3: decode and fingerprint
 
@@ -185,30 +180,13 @@ class Engine:
     def _append_fingerprinted_spans(self) -> None:
         """Append the spans of each partition in order, up to the first that cannot be appended now."""
         self._check_trims(self._parts.trimmer.appends)
-        gathering = self._gathering_polls()
+        gathering = self._gathering.polls(self._pending, self._parts.clock.monotonic())
         waiting: set[Partition] = set()
         with self._parts.log.together():
             for pending in self._pending:
                 is_held = pending.polled.partition in waiting or pending.polled.polled_at in gathering
                 if is_held or not self._append_spans(pending):
                     waiting.add(pending.polled.partition)
-
-    def _gathering_polls(self) -> set[float]:
-        """Return the polls, by their times, of which something waits for the rest; set or end the time for that."""
-        fingerprinted: dict[bool, set[float]] = {True: set(), False: set()}
-        for pending in self._pending:
-            for span in pending.spans:
-                if span.appends is None and pending.polled.polled_at > self._gathered_to:
-                    fingerprinted[span.is_fingerprinted()].add(pending.polled.polled_at)
-        gathering = fingerprinted[True] & fingerprinted[False]
-        now = self._parts.clock.monotonic()
-        if gathering and (self._gathering_until is None or now < self._gathering_until):
-            self._gathering_until = self._gathering_until or now + GATHER_S
-            return gathering
-        if gathering:
-            self._gathered_to = max(gathering)
-        self._gathering_until = None
-        return set()
 
     def _append_spans(self, pending: PendingBatch) -> bool:
         """Return whether every span of the batch was sent to the log, and no append of it has failed."""

@@ -22,7 +22,8 @@ from stream_dedup.ports import (
 )
 from stream_dedup.worker.assignments import Assignment, AssignmentState
 from stream_dedup.worker.batches import PolledBatch
-from stream_dedup.worker.engine import GATHER_S, IDLE_WAIT_S, REST_WAIT_S
+from stream_dedup.worker.engine import IDLE_WAIT_S, REST_WAIT_S
+from stream_dedup.worker.gathering import GATHER_S
 from tests.logs import START_TIME, record
 from tests.worker.engine_world import MAKER, OTHER_ID, TOPIC_ID, Sent, World
 

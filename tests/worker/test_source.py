@@ -14,11 +14,13 @@ from kafka.admin import NewTopic
 
 from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.group_offsets import committed_offsets
+from stream_dedup.broker.record import record_bytes
 from stream_dedup.broker.topics import topic_ids
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import RefusedError
 from stream_dedup.ports import CommittedOffset, Partition, PassingError
+from stream_dedup.worker.source import RECORD_BYTES
 from stream_dedup.worker.start_offsets import StartOffsets
 from tests.broker.deleting import delete_topic
 from tests.waiting import wait_until
@@ -93,6 +95,14 @@ def test_an_end_between_two_polls(made: Pipeline, make_reader: Callable[..., Rea
     wanted = {at: list(range(first, EACH)) for at, first in done.items() if first < EACH}
     reader.poll_until(lambda: reader.read() >= sum(map(len, wanted.values())), "every record comes")
     assert reader.offsets() == wanted
+
+
+def test_a_batch_counts_the_memory_of_its_records(make_reader: Callable[..., Reader]) -> None:
+    """Small ones take most of it beside their bytes, which alone would let four times the limit be in flight."""
+    reader = make_reader()
+    reader.poll_until(lambda: len(reader.offsets()) == PARTITIONS, "records of each partition")
+    for batch in reader.batches:
+        assert batch.size_bytes == sum(map(record_bytes, batch.records)) + RECORD_BYTES * len(batch.records)
 
 
 def test_an_end_at_every_poll(make_reader: Callable[..., Reader]) -> None:
