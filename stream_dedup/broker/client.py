@@ -22,6 +22,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from stream_dedup.broker.workarounds import (
     QuickSelector,
+    ask_who_coordinates,
     close_abandoned_sockets,
     closed_when_not_made,
     deliver_last_response,
@@ -75,7 +76,9 @@ _REFUSAL = re.compile(
 
 def make_admin(kafka: KafkaConfig) -> KafkaAdminClient:
     """Make an admin client; the broker must answer."""
-    return _made(kafka, KafkaAdminClient, _common(kafka))
+    admin = _made(kafka, KafkaAdminClient, _common(kafka))
+    ask_who_coordinates(admin)
+    return admin
 
 
 def make_consumer(kafka: KafkaConfig, **settings: Any) -> KafkaConsumer:  # noqa: ANN401 - the client's own settings

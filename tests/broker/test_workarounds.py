@@ -2,6 +2,7 @@
 
 When a newer version is admitted, take each workaround out in turn and run the test that it is there for:
 
+* ``ask_who_coordinates``: test_coordinator.py, and test_an_admin_client_asks_again_who_coordinates below
 * ``closed_when_not_made`` and ``close_abandoned_sockets``: the tests below that look at open sockets
 * ``deliver_last_response``: test_what_a_broker_sends_before_it_closes_is_delivered below
 * ``read_any_header_name``: test_a_header_name_that_is_not_utf_8_is_kept below
@@ -42,7 +43,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka import OffsetAndMetadata, TopicPartition
+from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
 from kafka.coordinator.base import Generation
 from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.errors import (
@@ -55,6 +56,7 @@ from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.protocol.metadata import CoordinatorType
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.structs import ConsumerGroupMetadata
 
@@ -62,7 +64,10 @@ from stream_dedup.broker import client as client_module
 from stream_dedup.broker import workarounds
 from stream_dedup.broker.adapter import KafkaSink
 from stream_dedup.broker.client import make_admin, make_consumer, make_producer
+from stream_dedup.broker.group_offsets import committed_offsets
 from stream_dedup.broker.record import record_bytes
+from stream_dedup.broker.retry import patiently
+from stream_dedup.broker.topics import topic_ids
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.dev.broker.ports import free_ports
 from stream_dedup.errors import UnavailableError, UserError
@@ -390,3 +395,15 @@ def test_a_commit_is_made_under_the_membership_that_is_known(generation: int, se
     with nullcontext() if sent else pytest.raises(CommitFailedError):
         workarounds.commit_as_member(consumer, offsets, known, 1000)
     assert coordinator.sent == sent
+
+
+def test_an_admin_client_asks_again_who_coordinates(config: Config, admin: KafkaAdminClient) -> None:
+    """Brokers that it was told of before, and that are not there any more, are not asked."""
+    group, topic, (port,) = config.kafka.group, config.topics.unique, free_ports(1)
+    gone = SimpleNamespace(error_code=0, node_id=99, host="127.0.0.1", port=port)
+    assert patiently(config.kafka, "committed offsets", lambda: committed_offsets(admin, group)) == {}
+    admin._manager.cluster.add_coordinator(gone, CoordinatorType.GROUP, group, synthesize_node_id=False)
+    admin._controller_id = gone.node_id
+    assert committed_offsets(admin, group) == {}
+    admin.create_topics([topic], wait_for_metadata=True)
+    assert topic in topic_ids(admin, [topic])

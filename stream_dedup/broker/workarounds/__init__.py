@@ -6,7 +6,7 @@ only the version that these were run against; ``tests/broker/test_workarounds.py
 a newer version still needs it.
 """
 
-from stream_dedup.broker.workarounds.admin import describe_topic_settings
+from stream_dedup.broker.workarounds.admin import ask_who_coordinates, describe_topic_settings
 from stream_dedup.broker.workarounds.assignor import RoundRobinAssignor
 from stream_dedup.broker.workarounds.connections import (
     close_abandoned_sockets,
@@ -55,6 +55,7 @@ __all__ = [
     "RawName",
     "RoundRobinAssignor",
     "add_partitions_first",
+    "ask_who_coordinates",
     "asleep",
     "close_abandoned_sockets",
     "closed_when_not_made",

@@ -1,9 +1,9 @@
-"""The workaround for the admin client: errors that it drops."""
+"""Workarounds for the admin client: errors that it drops, brokers that it asks for ever."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import NoError, for_code
@@ -12,6 +12,26 @@ from stream_dedup.broker.workarounds.private import private
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
+
+
+def ask_who_coordinates(admin: KafkaAdminClient) -> None:
+    """Let the client ask at each request which broker coordinates a group, and which one is the controller.
+
+    It keeps the first answer for its life. Once that broker is away, or another one has its part, every request for the
+    group fails, with an error that seems to pass: a client made in the seconds before a coordinator is replaced is of
+    no use until it is made anew.
+    """
+    cluster = private(admin, "_manager", "cluster")
+    private(cluster, "get_coordinator")
+    cluster.get_coordinator = lambda *_: None
+    private(admin, "_controller_id")
+    send = private(admin, "_send_request_to_controller")
+
+    async def send_to_controller(*args: Any, **named: Any) -> Any:  # noqa: ANN401 - the client is untyped
+        admin._controller_id = None  # noqa: SLF001 - no public place to forget it
+        return await send(*args, **named)
+
+    admin._send_request_to_controller = send_to_controller  # noqa: SLF001 - the same
 
 
 def describe_topic_settings(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
