@@ -22,12 +22,12 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from stream_dedup.broker.workarounds import (
     QuickSelector,
-    ask_who_coordinates,
     close_abandoned_sockets,
     closed_when_not_made,
     deliver_last_response,
     end_sender,
     fetch_in_one_step,
+    forget_after_errors,
     keep_transaction_requests,
     read_any_header_name,
     read_in_large_pieces,
@@ -77,7 +77,7 @@ _REFUSAL = re.compile(
 def make_admin(kafka: KafkaConfig) -> KafkaAdminClient:
     """Make an admin client; the broker must answer."""
     admin = _made(kafka, KafkaAdminClient, _common(kafka))
-    ask_who_coordinates(admin)
+    forget_after_errors(admin)
     return admin
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka.errors import KafkaError
 
+from stream_dedup.broker.workarounds import describe_group
 from stream_dedup.ports import Partition
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def described_group(admin: KafkaAdminClient, group: str) -> tuple[str, tuple[Mem
 
     Raises what the client raises.
     """
-    described = admin.describe_groups([group])[group]
+    described = describe_group(admin, group)
     return str(described["group_state"]), tuple(sorted(map(_member, described["members"])))
 
 

@@ -19,6 +19,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S, make_admin, make_producer
+from stream_dedup.broker.retry import while_passing
+from stream_dedup.broker.workarounds import describe_group
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
@@ -37,17 +39,17 @@ def transactional_ids(member_id: str) -> tuple[str, str]:
 def abort_hanging(kafka: KafkaConfig, own_id: str) -> list[str]:
     """Abort the open transactions of workers that are no longer members; return their transactional ids.
 
-    Several workers may call this at once. After a failure the next rebalance tries again, or the broker aborts the
-    transactions at their time-out.
+    Several workers may call this at once. Blocks up to ``broker_wait_s`` while a coordinator is replaced. After a
+    failure the next rebalance tries again, or the broker aborts the transactions at their time-out.
 
     Raises:
         KafkaError, UnavailableError: not all of them are aborted.
     """
     with closing(make_admin(kafka)) as admin:
-        hanging = hanging_transactions(admin, kafka.group) - {*transactional_ids(own_id)}
+        hanging = while_passing(kafka, lambda: hanging_transactions(admin, kafka.group)) - {*transactional_ids(own_id)}
         for transactional_id in sorted(hanging):
             # Again: another worker may have aborted it meanwhile, or its own worker may be back.
-            if transactional_id in hanging_transactions(admin, kafka.group):
+            if transactional_id in while_passing(kafka, lambda: hanging_transactions(admin, kafka.group)):
                 _abort(kafka, transactional_id)
     return sorted(hanging)
 
@@ -70,8 +72,7 @@ def _open_transactions(admin: KafkaAdminClient, group: str) -> set[str]:
 
 
 def _members(admin: KafkaAdminClient, group: str) -> set[str]:
-    described = admin.describe_groups([group])
-    return {member["client_id"] for member in described[group]["members"]}
+    return {member["client_id"] for member in describe_group(admin, group)["members"]}
 
 
 def _abort(kafka: KafkaConfig, transactional_id: str) -> None:

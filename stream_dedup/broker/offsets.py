@@ -21,6 +21,7 @@ from stream_dedup.broker.forgotten import ForgottenOffsets
 from stream_dedup.broker.group_offsets import committed_offsets, offset_bounds, partitions_of
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import topic_ids
+from stream_dedup.broker.workarounds import alter_offsets
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.core.model import SourceOffset, SourceRange
@@ -102,9 +103,7 @@ def set_offsets(config: Config, moves: Sequence[Move]) -> None:
     request = {move.row.partition: OffsetAndMetadata(move.to, offset_metadata(move.row.topic_id), -1) for move in moves}
     group = config.kafka.group
     with closing(make_admin(config.kafka)) as admin:
-        answer = patiently(
-            config.kafka, "offsets", lambda: admin.alter_group_offsets(group, request), "Read of the group"
-        )
+        answer = patiently(config.kafka, "offsets", lambda: alter_offsets(admin, group, request), "Read of the group")
     failed = {at: kind for at, kind in answer.items() if kind is not NoError}
     if failed:
         at, kind = next(iter(failed.items()))

@@ -31,17 +31,29 @@ def patiently(kafka: KafkaConfig, about: str, ask: Callable[[], T], right: str =
         UserError: this client has no right to ask; at once.
         UnavailableError: the broker did not answer in that time, or answered with an error that does not pass.
     """
+    try:
+        return while_passing(kafka, ask)
+    except AuthorizationError as error:
+        raise missing_right(kafka, about, error, right) from error
+    except (KafkaError, OSError) as error:
+        reason = str(error) or type(error).__name__
+        msg = f"the broker at {kafka.brokers} gave no answer about {about} ({reason}); is it up?"
+        raise UnavailableError(msg) from error
+
+
+def while_passing(kafka: KafkaConfig, ask: Callable[[], T]) -> T:
+    """Do as ``patiently``, but raise the last error of ``ask`` as it is.
+
+    Raises:
+        KafkaError, OSError: it does not pass, or did not in that time.
+    """
     deadline = time.monotonic() + kafka.broker_wait_s
     while True:
         try:
             return ask()
-        except AuthorizationError as error:
-            raise missing_right(kafka, about, error, right) from error
-        except (KafkaError, OSError) as error:
-            if not isinstance(error, RetriableError) or time.monotonic() > deadline:
-                reason = str(error) or type(error).__name__
-                msg = f"the broker at {kafka.brokers} gave no answer about {about} ({reason}); is it up?"
-                raise UnavailableError(msg) from error
+        except RetriableError:
+            if time.monotonic() > deadline:
+                raise
         time.sleep(RETRY_S)
 
 

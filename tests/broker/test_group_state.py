@@ -1,36 +1,60 @@
-"""The members of a group as the brokers describe them, without a broker."""
+"""The members of a group as the brokers describe them."""
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
+from kafka import KafkaAdminClient
+from kafka.errors import BrokerResponseError, CoordinatorLoadInProgressError, NotCoordinatorError
 
+from stream_dedup.broker import group_state
 from stream_dedup.broker.group_state import Member, described_group
+from stream_dedup.broker.hanging_transactions import hanging_transactions
+from stream_dedup.broker.retry import patiently
+from stream_dedup.config.model import Config
 from stream_dedup.ports import Partition
 
 
-class DescribedGroup:
-    """An admin client that describes one group."""
-
-    def __init__(self, *assignments: object) -> None:
-        self._assignments = assignments
-
-    def describe_groups(self, groups: list[str]) -> dict[str, Any]:
-        members = [
-            {"client_id": f"g-{number}", "client_host": "/10.0.0.7", "member_assignment": assignment}
-            for number, assignment in enumerate(self._assignments)
-        ]
-        return {groups[0]: {"group_state": "Stable", "members": members}}
-
-
 @pytest.mark.parametrize("assignment", [b"\x00\x01connect", b"", None, "", {}])
-def test_a_member_of_another_protocol_has_no_partition(assignment: object) -> None:
+def test_a_member_of_another_protocol_has_no_partition(assignment: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client cannot read what it is assigned, and leaves it as bytes; a worker beside it is described."""
     worker = {"assigned_partitions": [{"topic": "t", "partitions": [1, 0]}]}
-    state, members = described_group(DescribedGroup(assignment, worker), "g")
+    described = [
+        {"client_id": f"g-{number}", "client_host": "/10.0.0.7", "member_assignment": one}
+        for number, one in enumerate([assignment, worker])
+    ]
+    monkeypatch.setattr(
+        group_state, "describe_group", lambda _admin, _group: {"group_state": "Stable", "members": described}
+    )
+    state, members = described_group(object(), "g")
     assert state == "Stable"
     assert members == (
         Member("g-0", "10.0.0.7", ()),
         Member("g-1", "10.0.0.7", (Partition("t", 0), Partition("t", 1))),
     )
+
+
+@pytest.mark.parametrize("error", [NotCoordinatorError, CoordinatorLoadInProgressError])
+def test_an_error_is_not_a_group_without_members(
+    config: Config, admin: KafkaAdminClient, monkeypatch: pytest.MonkeyPatch, error: type[BrokerResponseError]
+) -> None:
+    """While its coordinator moves, a group is not described; the transactions of its members would seem to hang."""
+    group, manager = config.kafka.group, admin._manager
+    assert patiently(config.kafka, "group", lambda: described_group(admin, group)) == ("Dead", ())
+    send = manager.send
+
+    async def refused(request: object, node_id: int) -> SimpleNamespace:
+        await send(request, node_id=node_id)
+        return SimpleNamespace(groups=[SimpleNamespace(error_code=error.errno)])
+
+    monkeypatch.setattr(manager, "send", refused)
+    assert manager.cluster.get_coordinator(group) is not None
+    with pytest.raises(error):
+        described_group(admin, group)
+    assert manager.cluster.get_coordinator(group) is None
+    monkeypatch.undo()
+    assert hanging_transactions(admin, group) == set()
+    monkeypatch.setattr(manager, "send", refused)
+    with pytest.raises(error):
+        hanging_transactions(admin, group)

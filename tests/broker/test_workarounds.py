@@ -2,7 +2,9 @@
 
 When a newer version is admitted, take each workaround out in turn and run the test that it is there for:
 
-* ``ask_who_coordinates``: test_coordinator.py, and test_an_admin_client_asks_again_who_coordinates below
+* ``forget_after_errors``: test_coordinator.py, and the tests below of an admin client
+* ``describe_group``: test_group_state.py::test_an_error_is_not_a_group_without_members
+* ``alter_offsets``: test_offsets_that_are_not_set_for_the_moment below
 * ``closed_when_not_made`` and ``close_abandoned_sockets``: the tests below that look at open sockets
 * ``deliver_last_response``: test_what_a_broker_sends_before_it_closes_is_delivered below
 * ``read_any_header_name``: test_a_header_name_that_is_not_utf_8_is_kept below
@@ -48,9 +50,12 @@ from kafka.coordinator.base import Generation
 from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.errors import (
     CommitFailedError,
+    CoordinatorLoadInProgressError,
     KafkaConnectionError,
     KafkaTimeoutError,
+    NodeNotReadyError,
     TopicAuthorizationFailedError,
+    UnknownMemberIdError,
 )
 from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
@@ -397,13 +402,44 @@ def test_a_commit_is_made_under_the_membership_that_is_known(generation: int, se
     assert coordinator.sent == sent
 
 
-def test_an_admin_client_asks_again_who_coordinates(config: Config, admin: KafkaAdminClient) -> None:
-    """Brokers that it was told of before, and that are not there any more, are not asked."""
-    group, topic, (port,) = config.kafka.group, config.topics.unique, free_ports(1)
+def test_an_admin_client_forgets_after_an_error(config: Config, admin: KafkaAdminClient) -> None:
+    """Brokers that it was told of before, and that are not there any more, fail one request and are not asked again."""
+    kafka, topic, (port,) = config.kafka, config.topics.unique, free_ports(1)
     gone = SimpleNamespace(error_code=0, node_id=99, host="127.0.0.1", port=port)
-    assert patiently(config.kafka, "committed offsets", lambda: committed_offsets(admin, group)) == {}
-    admin._manager.cluster.add_coordinator(gone, CoordinatorType.GROUP, group, synthesize_node_id=False)
-    admin._controller_id = gone.node_id
-    assert committed_offsets(admin, group) == {}
-    admin.create_topics([topic], wait_for_metadata=True)
+
+    def ask() -> object:
+        return patiently(kafka, "committed offsets", lambda: committed_offsets(admin, kafka.group))
+
+    assert ask() == {}
+    admin._manager.cluster.add_coordinator(gone, CoordinatorType.GROUP, kafka.group, synthesize_node_id=False)
+    with pytest.raises(KafkaConnectionError):
+        committed_offsets(admin, kafka.group)
+    assert ask() == {}
+    admin._controller_id = 98
+    patiently(kafka, "topics", lambda: admin.create_topics([topic], wait_for_metadata=True))
     assert topic in topic_ids(admin, [topic])
+
+
+def test_a_broker_that_an_admin_client_does_not_know(admin: KafkaAdminClient) -> None:
+    """It may have come back, or be the leader that a partition does not have: an error that passes; it is asked for."""
+    manager = admin._manager
+    manager.cluster._need_update = False
+    with pytest.raises(NodeNotReadyError):
+        manager.get_connection(-1)
+    assert manager.cluster._need_update
+
+
+def test_offsets_that_are_not_set_for_the_moment(config: Config, admin: KafkaAdminClient) -> None:
+    """An error that passes is raised, so that it is tried again; one that does not is the answer."""
+    at, given = TopicPartition("t", 0), {TopicPartition("t", 0): OffsetAndMetadata(1, "", -1)}
+    for error in (CoordinatorLoadInProgressError, UnknownMemberIdError):
+
+        async def answered(*_: object, error: type[Exception] = error) -> dict[TopicPartition, type[Exception]]:
+            return {at: error}
+
+        admin._async_alter_group_offsets = answered
+        if error is UnknownMemberIdError:
+            assert workarounds.alter_offsets(admin, config.kafka.group, given) == {at: error}
+        else:
+            with pytest.raises(error):
+                workarounds.alter_offsets(admin, config.kafka.group, given)

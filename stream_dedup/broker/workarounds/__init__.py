@@ -6,7 +6,12 @@ only the version that these were run against; ``tests/broker/test_workarounds.py
 a newer version still needs it.
 """
 
-from stream_dedup.broker.workarounds.admin import ask_who_coordinates, describe_topic_settings
+from stream_dedup.broker.workarounds.admin import (
+    alter_offsets,
+    describe_group,
+    describe_topic_settings,
+    forget_after_errors,
+)
 from stream_dedup.broker.workarounds.assignor import RoundRobinAssignor
 from stream_dedup.broker.workarounds.connections import (
     close_abandoned_sockets,
@@ -55,12 +60,13 @@ __all__ = [
     "RawName",
     "RoundRobinAssignor",
     "add_partitions_first",
-    "ask_who_coordinates",
+    "alter_offsets",
     "asleep",
     "close_abandoned_sockets",
     "closed_when_not_made",
     "commit_as_member",
     "deliver_last_response",
+    "describe_group",
     "describe_topic_settings",
     "drop_fetched",
     "drop_fetched_of",
@@ -68,6 +74,7 @@ __all__ = [
     "end_sender",
     "error_of_producer",
     "fetch_in_one_step",
+    "forget_after_errors",
     "forget_offset_fetches",
     "initialise_producer",
     "keep_rejoining",

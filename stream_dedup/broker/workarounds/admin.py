@@ -2,36 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import NoError, for_code
+from kafka.errors import (
+    GroupIdNotFoundError,
+    KafkaError,
+    NodeNotReadyError,
+    NoError,
+    RetriableError,
+    UnknownBrokerIdError,
+    for_code,
+)
 
 from stream_dedup.broker.workarounds.private import private
 
 if TYPE_CHECKING:
-    from kafka import KafkaAdminClient
+    from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
 
 
-def ask_who_coordinates(admin: KafkaAdminClient) -> None:
-    """Let the client ask at each request which broker coordinates a group, and which one is the controller.
+def forget_after_errors(admin: KafkaAdminClient) -> None:
+    """After a request that failed, let the client ask anew for coordinators, the controller, and the brokers.
 
-    It keeps the first answer for its life. Once that broker is away, or another one has its part, every request for the
-    group fails, with an error that seems to pass: a client made in the seconds before a coordinator is replaced is of
-    no use until it is made anew.
+    It keeps its first answers: a coordinator and a controller for its life, the brokers for five minutes. Once such a
+    broker is away, or another one has its part, every request to it fails, though the error seems to pass: a client
+    made in the seconds before a coordinator is replaced is of no use until it is made anew. A broker that it does not
+    know, and a partition that has no leader just now, it reports by an error that does not seem to pass.
     """
-    cluster = private(admin, "_manager", "cluster")
-    private(cluster, "get_coordinator")
-    cluster.get_coordinator = lambda *_: None
+    manager = private(admin, "_manager")
+    cluster, run, connection = (private(manager, name) for name in ("cluster", "run", "get_connection"))
+    coordinators = private(cluster, "_coordinators")
     private(admin, "_controller_id")
-    send = private(admin, "_send_request_to_controller")
 
-    async def send_to_controller(*args: Any, **named: Any) -> Any:  # noqa: ANN401 - the client is untyped
-        admin._controller_id = None  # noqa: SLF001 - no public place to forget it
-        return await send(*args, **named)
+    def run_or_forget(ask: Callable[..., Awaitable[Any]], *args: Any) -> Any:  # noqa: ANN401 - the client is untyped
+        try:
+            return run(ask, *args)
+        except KafkaError:
+            coordinators.clear()
+            admin._controller_id = None  # noqa: SLF001 - no public place to forget it
+            raise
 
-    admin._send_request_to_controller = send_to_controller  # noqa: SLF001 - the same
+    def connection_of_known(node_id: int | None, *args: Any, **named: Any) -> Any:  # noqa: ANN401 - the same
+        try:
+            return connection(node_id, *args, **named)
+        except UnknownBrokerIdError as error:
+            cluster.request_update()
+            raise NodeNotReadyError(*error.args) from error
+
+    manager.run, manager.get_connection = run_or_forget, connection_of_known
+
+
+def describe_group(admin: KafkaAdminClient, group: str) -> Mapping[str, Any]:
+    """Describe a group; one that is not there has no members.
+
+    ``describe_groups`` returns the error of a group as a text, beside no members.
+
+    Raises:
+        KafkaError: the error of the group.
+    """
+    coordinator, request, described = (
+        private(admin, name)
+        for name in ("_find_coordinator_id", "_describe_groups_request", "_describe_groups_process_response")
+    )
+
+    async def describe() -> Mapping[str, Any]:
+        response = await admin._manager.send(request([group]), node_id=await coordinator(group))  # noqa: SLF001
+        error = for_code(response.groups[0].error_code)
+        if error not in {NoError, GroupIdNotFoundError}:
+            msg = f"group {group}: {error.__name__}"
+            raise error(msg)
+        found: Mapping[str, Any] = described(response)[group]
+        return found
+
+    return private(admin, "_manager", "run")(describe)  # type: ignore[no-any-return] # the client is untyped
+
+
+def alter_offsets(
+    admin: KafkaAdminClient, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+) -> Mapping[TopicPartition, type[KafkaError]]:
+    """Set committed offsets; return the error of each partition, ``NoError`` where there is none.
+
+    ``alter_group_offsets`` returns the errors that pass, too.
+
+    Raises:
+        KafkaError: an error that passes.
+    """
+    alter = private(admin, "_async_alter_group_offsets")
+
+    async def alter_or_raise() -> Mapping[TopicPartition, type[KafkaError]]:
+        answer: Mapping[TopicPartition, type[KafkaError]] = await alter(group, offsets)
+        passing = next((error for error in answer.values() if issubclass(error, RetriableError)), None)
+        if passing is not None:
+            msg = f"offsets of group {group}: {passing.__name__}"
+            raise passing(msg)
+        return answer
+
+    return private(admin, "_manager", "run")(alter_or_raise)  # type: ignore[no-any-return] # the client is untyped
 
 
 def describe_topic_settings(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
