@@ -18,7 +18,12 @@ def made(monkeypatch: pytest.MonkeyPatch, **keys: object) -> dict[str, dict[str,
     """The settings of each kind of client with these keys of the configuration."""
     kafka: KafkaConfig = load_config(None, {"kafka": keys}, {}).kafka
     seen: dict[str, dict[str, Any]] = {}
-    for workaround in ("keep_transaction_requests", "fetch_in_one_step", "trust_known_coordinator"):
+    for workaround in (
+        "keep_transaction_requests",
+        "fetch_in_one_step",
+        "trust_known_coordinator",
+        "forget_after_errors",
+    ):
         monkeypatch.setattr(client, workaround, lambda _client: None)
     monkeypatch.setattr(client, "_constructed", lambda kind, settings: seen.update({kind.__name__: settings}))
     for make in (make_admin, make_consumer, make_producer):
