@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 from kafka import KafkaProducer
-from kafka.errors import KafkaError
+from kafka.errors import GroupAuthorizationFailedError, KafkaError, NotCoordinatorError
 
+from stream_dedup.broker import hanging_transactions as module
 from stream_dedup.broker.client import discard, make_consumer, make_producer
 from stream_dedup.broker.hanging_transactions import abort_hanging, transactional_ids
-from stream_dedup.config.model import KafkaConfig
+from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.worker.steps import Step
 from tests.waiting import wait_until
@@ -111,3 +112,19 @@ def test_member_of_another_group_is_dead_here(made: Pipeline, stack: ExitStack) 
     join_as(stack, kafka.model_copy(update={"group": f"{made.name}-more"}), made, dead)
     open_transaction(stack, made, dead)
     assert abort_hanging(kafka, member(made.name)) == [dead]
+
+
+def test_a_coordinator_that_is_being_replaced_is_asked_again(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partitions are given out just then, and nobody would look again before the next rebalance."""
+    answers: Iterator[set[str] | KafkaError] = iter([NotCoordinatorError(), set(), GroupAuthorizationFailedError()])
+
+    def hanging(*_: object) -> set[str]:
+        answer = next(answers)
+        if isinstance(answer, KafkaError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(module, "hanging_transactions", hanging)
+    assert abort_hanging(config.kafka, "own") == []
+    with pytest.raises(GroupAuthorizationFailedError):
+        abort_hanging(config.kafka, "own")

@@ -66,8 +66,10 @@ def describe_group(admin: KafkaAdminClient, group: str) -> Mapping[str, Any]:
         for name in ("_find_coordinator_id", "_describe_groups_request", "_describe_groups_process_response")
     )
 
+    send = private(admin, "_manager", "send")
+
     async def describe() -> Mapping[str, Any]:
-        response = await admin._manager.send(request([group]), node_id=await coordinator(group))  # noqa: SLF001
+        response = await send(request([group]), node_id=await coordinator(group))
         error = for_code(response.groups[0].error_code)
         if error not in {NoError, GroupIdNotFoundError}:
             msg = f"group {group}: {error.__name__}"
