@@ -46,8 +46,8 @@ help:
 setup: $(VENV)/.dev
 
 $(VENV)/.dev: pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo 'Python 3.11 or later is needed; $(PYTHON) is older: make PYTHON=/path/to/python3.11'; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' \
+	  || { echo 'Python 3.11 to 3.14 is needed; $(PYTHON) is another: make PYTHON=/path/to/python3.11'; exit 1; }
 	@echo 'Setting up $(VENV) (the first time takes a minute)'
 	@$(PYTHON) -m venv $(VENV) || { echo 'Python cannot make environments here: apt install python3-venv'; exit 1; }
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,confluent,docs,serve,spark]'

@@ -2,8 +2,14 @@
 
 Two entries may be compared only if they were made under one scheme. So everything that can change a signature, a
 margin, a group or a status must change the result of ``scheme_of``: a setting is one of its parameters, code has a
-version in ``_STEPS``, a data file is represented by the hash of its content. Settings that cannot change an entry are
-not part of it: which of the two segmenters is used, the number of processes, settings without effect under the others.
+version in ``_STEPS``, a data file is represented by the hash of its content. A step that calls code of a package or of
+Python (the HTML parser, the JSON parsers, OpenCC, Unicode's tables) has a version of our own, not the package's: an
+upgrade that changes no entry must not refuse a log. ``tests/core/test_steps.py`` holds each of these steps to its
+results, and pyproject.toml names the versions for which they were seen. A change of the results is a new version here.
+
+Not part of it are settings that cannot change an entry (which of the two segmenters is used, the number of processes,
+settings without effect under the others), and those that say what of a record is the article: the format, the names of
+the fields of id and text, and the size limit. The same text gives a comparable entry wherever it was read.
 
 Each data file is read and hashed once in a process.
 """
@@ -11,6 +17,7 @@ Each data file is read and hashed once in a process.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.util import find_spec
@@ -36,6 +43,7 @@ Treat = Literal["keep", "drop", "token"]
 """What normalising does with URLs, numbers and so on: keep each, drop it, or replace it by one token for its kind."""
 
 _STEPS = {
+    "decode": "json-or-text/1",
     "normalise": "nfkc-casefold-unicode14/1",
     "hash": "xxh3-128-seeds-2n-2n+1/1",
     "margins": "8-steps-of-4-bits/1",
@@ -67,7 +75,7 @@ _STEPS = {
     "sketch": "one-permutation-minhash-of-{}/1",
 }
 """Version of the code of each step."""
-_OPENCC = ("CJK_Compatibility_Ideographs", "TSPhrases", "TSCharactersExt", "TSCharacters")
+_MODEL_TABLES = ("start", "trans", "emit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,20 +271,46 @@ def model_path(table: str) -> Path:
     return _package_folder("jieba", "jieba 0.42.1") / "finalseg" / f"prob_{table}.py"
 
 
+def segmenter_paths() -> list[Path]:
+    """Return the paths of the data of jieba's package on which the cuts depend: its dictionary and its model."""
+    return [dictionary_path(), *map(model_path, _MODEL_TABLES)]
+
+
 def idf_path() -> Path:
     """Return the path of the IDF table in jieba's package."""
     return _package_folder("jieba", "jieba 0.42.1") / "analyse" / "idf.txt"
 
 
 def opencc_paths() -> list[Path]:
-    """Return the paths of the dictionaries of OpenCC's conversion t2s."""
+    """Return the paths of the dictionaries of OpenCC's conversion t2s, in the order of its configuration.
+
+    Raises:
+        UserError: the package is missing, or its configuration cannot be read.
+    """
     folder = _package_folder("opencc", "opencc 1.4.2") / "clib" / "share" / "opencc"
-    return [folder / f"{name}.ocd2" for name in _OPENCC]
+    path = folder / "t2s.json"
+    try:
+        found = list(_dictionary_files(json.loads(path.read_bytes())))
+    except (OSError, ValueError) as error:
+        msg = f"{path} cannot be read as OpenCC's configuration ({error}): install opencc 1.4.2 again"
+        raise UserError(msg) from error
+    return [folder / name for name in found]
 
 
 def common_words_path() -> Path:
     """Return the path of this package's list of common words of languages other than Chinese."""
     return Path(__file__).with_name("common_words.txt")
+
+
+def _dictionary_files(configuration: object) -> Iterator[str]:
+    """Return the names of the dictionary files in a configuration of OpenCC, in its order."""
+    if isinstance(configuration, dict):
+        if isinstance(name := configuration.get("file"), str):
+            yield name
+        configuration = list(configuration.values())
+    if isinstance(configuration, list):
+        for one in configuration:
+            yield from _dictionary_files(one)
 
 
 def _sizes(settings: FingerprintSettings) -> dict[str, Any]:
@@ -292,7 +326,7 @@ def _sizes(settings: FingerprintSettings) -> dict[str, Any]:
 
 def _input(settings: FingerprintSettings) -> dict[str, Any]:
     """Return the parameters of the step from a record to its texts."""
-    taken: dict[str, Any] = {}
+    taken: dict[str, Any] = {"decode": _STEPS["decode"]}
     if settings.fields:
         taken["fields"] = settings.fields
     if any(settings.html):
@@ -323,7 +357,8 @@ def _normalisation(normalisation: Normalisation) -> dict[str, str]:
 
 
 def _words(features: Features, settings: FingerprintSettings) -> dict[str, Any]:
-    steps = {"words": _STEPS[features.words], "dictionary": content_hash(dictionary_path())}
+    steps: dict[str, Any] = {"words": _STEPS[features.words]}
+    steps["dictionary"] = "-".join(map(content_hash, segmenter_paths()))
     if settings.user_dictionary is not None:
         steps["user_dictionary"] = content_hash(settings.user_dictionary)
     if settings.stop_words is not None:

@@ -1,4 +1,6 @@
-"""Golden values of each profile: what entries and plans of fixed texts are, on every machine and run.
+"""Golden values: what entries and plans of fixed texts are, on every machine and run.
+
+There is a file for each profile, and one of the steps of the scheme that call code of others (``steps``).
 
 ``python -m tests.core.make_golden`` writes them anew. Do that only together with a new version of the profile, or
 for one that was never released: logs and indexes were made under the old values.
@@ -13,6 +15,7 @@ from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.model import Status, group_of
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
+from tests.core.steps import results
 from tests.core.texts import ENGLISH_STORY, MORE, SAMPLE, STORY
 
 FOLDER = Path(__file__).with_name("golden")
@@ -66,7 +69,12 @@ def main() -> None:
     """Write every file."""
     FOLDER.mkdir(exist_ok=True)
     for name in NAMES:
-        (FOLDER / f"{name}.json").write_text(json.dumps(golden(name), indent=1) + "\n", encoding="utf-8")
+        _write(name, golden(name))
+    _write("steps", results())
+
+
+def _write(name: str, values: dict[str, Any]) -> None:
+    (FOLDER / f"{name}.json").write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

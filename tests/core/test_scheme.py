@@ -32,9 +32,9 @@ def test_the_schemes_have_not_changed() -> None:
     """Logs and indexes were made under it: a change needs a new version, on purpose."""
     assert scheme_of(FingerprintSettings()) == scheme_of(PROFILES["simhash"].settings)
     assert {name: scheme_of(profile.settings).id for name, profile in PROFILES.items()} == {
-        "article": "article/2-6b0b8dc1",
-        "comment": "comment/2-06af1669",
-        "simhash": "simhash/1-609aa13a",
+        "article": "article/2-1b8d9e11",
+        "comment": "comment/2-c861b3c0",
+        "simhash": "simhash/1-9083cfb1",
     }
 
 
@@ -132,12 +132,52 @@ def test_parameters_are_canonical_json() -> None:
     assert json.dumps(json.loads(text), sort_keys=True, separators=(",", ":")) == text
 
 
-def test_data_files_count_by_their_content(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A dictionary of other content makes another scheme."""
-    (tmp_path / "dict.txt").write_text("词 1 n\n", encoding="utf-8")
-    before = scheme_of(FingerprintSettings())
-    monkeypatch.setattr(scheme, "dictionary_path", lambda: tmp_path / "dict.txt")
+@pytest.mark.parametrize("changed", range(len(scheme.segmenter_paths())))
+def test_data_files_count_by_their_content(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, changed: int) -> None:
+    """A dictionary of other content makes another scheme, and so does each table of the model."""
+    (tmp_path / "other").write_text("词 1 n\n", encoding="utf-8")
+    before, paths = scheme_of(FingerprintSettings()), scheme.segmenter_paths()
+    paths[changed] = tmp_path / "other"
+    monkeypatch.setattr(scheme, "segmenter_paths", lambda: paths)
     assert scheme_of(FingerprintSettings()) != before
+
+
+@pytest.mark.parametrize("step", scheme._STEPS)
+def test_each_step_is_named_by_some_scheme(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """A new version of a step makes another scheme of the settings under which it is taken."""
+    every = replace(
+        COMMENT.with_normalisation(
+            **{one.name: "token" if one.type == "Treat" else True for one in fields(Normalisation)}
+        ),
+        long=CLASSIC.long,
+        article_size=100,
+        key_sentences=1,
+        markup="html",
+        sketch=((3, 16),),
+        form=True,
+        stop_words=FILE,
+    )
+    settings = (every, replace(every, exact="characters"), replace(every, exact="letters"), ARTICLE)
+    before = [scheme_of(one).id for one in settings]
+    monkeypatch.setitem(scheme._STEPS, step, f"next-{scheme._STEPS[step]}")
+    assert [scheme_of(one).id for one in settings] != before
+
+
+def test_the_dictionaries_of_opencc_are_those_of_its_configuration(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A conversion that takes another dictionary is another scheme; a configuration that is none is named."""
+    before = scheme.opencc_paths()
+    folder = tmp_path / "clib" / "share" / "opencc"
+    folder.mkdir(parents=True)
+    (folder / "t2s.json").write_text((before[0].parent / "t2s.json").read_text().replace("TSPhrases", "HKPhrases"))
+    monkeypatch.setattr(scheme, "_package_folder", lambda *_: tmp_path)
+    assert [path.name for path in scheme.opencc_paths()] == [
+        path.name.replace("TSPhrases", "HKPhrases") for path in before
+    ]
+    (folder / "t2s.json").write_text("{")
+    with pytest.raises(UserError, match=r"t2s\.json cannot be read .* install opencc 1\.4\.2 again"):
+        scheme.opencc_paths()
 
 
 def test_a_missing_data_file_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from stream_dedup.core.fingerprint import dictionary_kernel, segment_kernel
 from stream_dedup.core.fingerprint.dictionary_kernel import FILTER_WORDS, HAN_BEGIN, HAN_END, MOST_SLOTS
 from stream_dedup.core.fingerprint.segment_kernel import Room
 from stream_dedup.core.kept_tables import TableArrays, kept_arrays
-from stream_dedup.core.scheme import content_hash, dictionary_path, model_path
+from stream_dedup.core.scheme import content_hash, dictionary_path, model_path, segmenter_paths
 from stream_dedup.errors import UserError
 
 LEAST_SLOTS = 1 << 20
@@ -135,8 +135,7 @@ def jieba_dictionary() -> Dictionary:
         others = {"log_total": made.log_total, "frequencies": made.frequencies, "total": made.total}
         return arrays | {name: np.array(value) for name, value in others.items()}
 
-    paths = (dictionary_path(), *map(model_path, ("start", "trans", "emit")))
-    arrays = kept_arrays("dictionary", map(content_hash, paths), make)
+    arrays = kept_arrays("dictionary", map(content_hash, segmenter_paths()), make)
     plain = {name: arrays[name].tolist() for name in ("log_total", "frequencies", "total")}
     return Dictionary(**{**arrays, **plain})
 

@@ -28,6 +28,7 @@ from stream_dedup.core.scheme import Normalisation, Treat
 from stream_dedup.core.text import spam
 from stream_dedup.core.text.markup import BLOCKS
 from stream_dedup.core.text.simplify import simplifiable, simplify
+from stream_dedup.core.text.unicode14 import unassigned_ranges
 
 TOKENS = {"url": "\ua500", "email": "\ua501", "user": "\ua502", "number": "\ua503", "emoji": "\ua504"}
 """Letters of the Vai script that stand for tokens."""
@@ -91,7 +92,6 @@ _URL_TAIL = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)*(?::\d+)?(?:[/?#][!#-'*-;=?-
 _SCHEME = re.compile(r"(?:[a-z][a-z0-9+-]{1,9}:)?//(?:www\.)?|(?<![a-z0-9.])www\.", re.IGNORECASE)
 _MAIL_LOCAL = re.compile(r"[a-z0-9._%+-]+\Z", re.IGNORECASE)
 _MAIL_HOST = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+", re.IGNORECASE)
-_USER = re.compile(r"[\w-]{1,30}")
 _AT = re.compile("@")
 LOOK_BACK = 64
 """Most characters of an address before a landmark: the longest local part of an e-mail address."""
@@ -352,8 +352,14 @@ def _white_space_of(tag: str) -> str:
 
 
 def _user_at(text: str, start: int, end: int) -> tuple[int, int] | None:
-    before, name = text[start - 1 : start], _USER.match(text, end)
+    before, name = text[start - 1 : start], _user_name().match(text, end)
     return None if name is None or (before.isascii() and before.isalnum()) else (start, name.end())
+
+
+@cache
+def _user_name() -> re.Pattern[str]:
+    """Return the pattern of a user name: letters of Unicode 14, whatever more this Python knows (``unicode14``)."""
+    return re.compile(rf"(?:[A-Za-z0-9_-]|(?![{_class(*unassigned_ranges())}])\w){{1,30}}")
 
 
 @cache

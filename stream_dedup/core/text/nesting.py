@@ -123,7 +123,7 @@ class _OpenElements:
         self._rebuilt += self._formatting
         if not closed:
             return self._after_no_tag(token, comment=comment, ended=ended)
-        name = name.lower()
+        name = name.encode().lower().decode()  # ASCII letters alone, as parsers do, whatever this Python knows
         if slash:
             self._end(name)
         elif name in _NOTABLE or len(attributes) > MAX_ATTRIBUTES:
